@@ -27,7 +27,7 @@ ROOT = "memsyncd"
 _FIELDS = "memsyncd_fields"
 _OWN = logging.getLogger(ROOT)
 # A pipe that is writable has room for PIPE_BUF bytes; a character has at most four.
-PIECE_CHARACTERS = select.PIPE_BUF // 4
+WRITE_CHARACTERS = select.PIPE_BUF // 4
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -204,10 +204,10 @@ class LineHandler(logging.StreamHandler[LineStream]):
         """Write the line without waiting for the reader of a pipe; a part of it may be lost."""
         try:
             line = f"{self.format(record)}\n"
-            for start in range(0, len(line), PIECE_CHARACTERS):
+            for start in range(0, len(line), WRITE_CHARACTERS):
                 if not _has_room(self.stream):
                     raise BlockingIOError
-                self.stream.write(line[start : start + PIECE_CHARACTERS])
+                self.stream.write(line[start : start + WRITE_CHARACTERS])
                 self.stream.flush()
         except Exception:  # noqa: BLE001 - a failure of the log must not reach its callers
             self.handleError(record)

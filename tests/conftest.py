@@ -1,5 +1,6 @@
-"""What all tests share: how hard properties are tried, how many tests run at once, which of them
-run, and interrupts."""
+"""Shared by all tests: settings of Hypothesis, parallel processes, selection by marks, and
+interrupts.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ settings.register_profile("thorough", parent=settings.get_profile("memsyncd"), m
 settings.load_profile("memsyncd")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell has what it runs in the background ignore this, and all processes that the tests start
-    # would inherit it.
+    # A shell makes its background jobs ignore this, and all processes that the tests start would
+    # inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -42,8 +43,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """What is collected stays to the end: the collector, which would pass over it time and again,
-    is told so."""
+    """Collected items stay to the end: the garbage collector, which would visit them repeatedly,
+    skips them.
+    """
     gc.disable()
     try:
         return (yield)
@@ -77,6 +79,7 @@ def skip_without_programs(item: pytest.Item) -> None:
 
 @pytest.fixture
 def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """pytest's own, under a short name: a socket's path has room for 107 bytes, and a test's name
-    would take thirty of them."""
+    """pytest's own, under a short name: a socket's path is limited to 107 bytes, and a test's name
+    would take thirty of them.
+    """
     return tmp_path_factory.mktemp("t")

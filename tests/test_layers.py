@@ -7,11 +7,12 @@ import ast
 import functools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from memsyncd.config.schema import ARRAYS, find_keys
 from memsyncd.logs import Event, Key
 
 ROOT = Path(__file__).parents[1]
@@ -42,8 +43,43 @@ CLIENT_PATH = (
 FORBIDDEN_NAME_PARTS = frozenset(
     {"util", "helper", "common", "misc", "base", "manager", "runner", "coordinator", "processor"}
 )
+# Private names of an earlier code base; the field's terms replaced them.
+RETIRED_NAMES = frozenset(
+    """
+    doorbell footing gathering glance handover heed house lane leaning leg lend oddity patience
+    pulse ring rung see_others stray sweeping tally tips vitals
+    """.split()
+)
 OPEN_MARKS = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
 FILE_LIMIT_LINES = 600
+SHORT_MODULE_LINES = 60
+SHORT_FOR_A_REASON = {
+    "memsyncd/__main__.py": "what `python -m memsyncd` runs",
+    "memsyncd/integrations/example.py": "a program to read and copy",
+    "memsyncd/core/changes/freshness.py": "a policy, pure and tested as such",
+    "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
+}
+# The oracle of the fast scanner, which tests compare it with.
+UNREAD_FOR_A_REASON = frozenset({"memsyncd/core/markdown/scanner.py: split_blocks_slowly"})
+GENERATED = "memsyncd/client/types.py"
+# One act or thing seen from two layers, such as what crosses the socket and what is stored.
+SHARED_NAMES = frozenset(
+    """
+    Backup ContextBlock Dialect Filters Freshness Globs History InThread Purged State Target
+    Workspaces Written check_root create_folder find_damage find_orphans find_target is_temporary
+    is_within main parse_target read_texts release_memory render_change render_count render_diff
+    render_snippet translate_error translating_errors
+    """.split()
+)
+# Two things of one name, each under the word of its own field.
+TWO_MEANINGS = frozenset({"ChangeSet", "Command", "Entry", "Reader", "find_files"})
+# Fields of what crosses the socket are read by clients, and what is public is by their programs.
+READ_BY_OTHERS = (
+    "memsyncd/protocol/",
+    "memsyncd/client/",
+    "memsyncd/integrations/",
+    "memsyncd/logs.py",
+)
 FUNCTION_LIMIT_LINES = 60
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 
@@ -168,13 +204,166 @@ def test_names_come_from_the_field() -> None:
     assert not [(place, name) for place, name in names if FORBIDDEN_NAME_PARTS & split_name(name)]
 
 
+def test_retired_names_do_not_return() -> None:
+    wrong = {
+        f"{name}: {named}"
+        for name, tree in parse_all().items()
+        for named in find_identifiers(tree)
+        if {named, *split_name(named)} & RETIRED_NAMES
+    }
+    assert not wrong
+
+
+def find_identifiers(tree: ast.AST) -> set[str]:
+    """All names that a module binds: definitions, parameters, variables and attributes."""
+    found = {name for name, _ in find_named(tree)}
+    for node in walk(tree):
+        if isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+    return found
+
+
 def test_a_public_name_of_core_has_one_meaning() -> None:
-    places: dict[str, list[str]] = {}
+    assert not find_repeated("memsyncd/core/", find_defined)
+
+
+def test_a_public_class_or_function_has_one_meaning_or_is_one_act_of_two_layers() -> None:
+    assert find_repeated("memsyncd/", find_public) <= SHARED_NAMES | TWO_MEANINGS
+
+
+def find_repeated(folder: str, find: Callable[[ast.Module], Iterator[str]]) -> set[str]:
+    """The names that several modules of the folder define."""
+    places: dict[str, set[str]] = {}
     for name, tree in parse_all().items():
-        if name.startswith("memsyncd/core/"):
-            for defined in find_defined(tree):
-                places.setdefault(defined, []).append(name)
-    assert not {defined: found for defined, found in places.items() if len(found) > 1}
+        if name.startswith(folder) and name != GENERATED:
+            for defined in find(tree):
+                places.setdefault(defined, set()).add(name)
+    return {defined for defined, found in places.items() if len(found) > 1}
+
+
+def find_public(tree: ast.Module) -> Iterator[str]:
+    """The public classes, functions and types that a module defines, without type variables."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            yield node.name
+        if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Call | ast.Constant):
+            [target, *_] = node.targets
+            if isinstance(target, ast.Name) and target.id[0].isupper() and not target.id.isupper():
+                yield target.id
+
+
+def test_a_short_module_has_two_importers_or_a_reason() -> None:
+    short = {
+        name
+        for name, text in read_all().items()
+        if len(text.splitlines()) < SHORT_MODULE_LINES and not name.endswith("__init__.py")
+    }
+    importers = find_importers()
+    alone = {name for name in short if len(importers.get(name, ())) < 2}
+    assert alone - SHORT_FOR_A_REASON.keys() == set()
+
+
+@functools.cache
+def find_importers() -> dict[str, set[str]]:
+    """The modules that import each module, by files."""
+    found: dict[str, set[str]] = {}
+    for name, tree in parse_all().items():
+        for node in walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                imported = [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]
+            elif isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            else:
+                continue
+            for module in imported:
+                found.setdefault(f"{module.replace('.', '/')}.py", set()).add(name)
+    return found
+
+
+def test_each_constant_class_function_and_field_is_read() -> None:
+    """A counter that is only added to is not read, nor is a field that is only given."""
+    used = {name for tree in parse_all().values() for name in find_loaded(tree)}
+    unread = {
+        f"{name}: {defined}"
+        for name, tree in parse_all().items()
+        if not name.startswith(READ_BY_OTHERS)
+        for defined in (*find_defined(tree), *find_fields(tree))
+        if defined not in used and not defined.startswith("_")
+    }
+    assert unread - UNREAD_FOR_A_REASON == set()
+
+
+def test_each_constant_and_class_of_the_protocol_is_read() -> None:
+    """Its fields are read by clients."""
+    used = {name for tree in parse_all().values() for name in find_loaded(tree)}
+    unread = {
+        f"{name}: {defined}"
+        for name, tree in parse_all().items()
+        if name.startswith("memsyncd/protocol/")
+        for defined in find_defined(tree)
+        if defined not in used
+    }
+    assert unread == set()
+
+
+def test_each_key_of_the_configuration_is_read_outside_of_it() -> None:
+    outside = {
+        name
+        for file, tree in parse_all().items()
+        if not file.startswith("memsyncd/config/")
+        for name in find_loaded(tree)
+    }
+    keys = {key for key, _ in find_keys()}
+    keys |= {
+        f"{section}.{key}" for section, kind in ARRAYS.items() for key in kind.__struct_fields__
+    }
+    derived = find_derived(parse_all()["memsyncd/config/schema.py"])
+    unread = {
+        key
+        for key in keys
+        if not {key.partition(".")[2], *derived.get(key.partition(".")[2], ())} & outside
+    }
+    assert unread == set()
+
+
+def find_derived(tree: ast.Module) -> dict[str, set[str]]:
+    """The properties that read each name."""
+    found: dict[str, set[str]] = {}
+    for node in walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            for name in find_loaded(node):
+                found.setdefault(name, set()).add(node.name)
+    return found
+
+
+def find_loaded(tree: ast.AST) -> Iterator[str]:
+    """The names whose value is read, as a variable, an attribute or in a pattern."""
+    for node in walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.MatchClass):
+            yield from node.kwd_attrs
+
+
+def find_fields(tree: ast.Module) -> Iterator[str]:
+    """The fields and constants that the classes of a module declare."""
+    for node in walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from find_declared(node)
+
+
+def find_declared(node: ast.ClassDef) -> Iterator[str]:
+    for line in node.body:
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            yield line.target.id
+        elif isinstance(line, ast.Assign):
+            yield from (target.id for target in line.targets if isinstance(target, ast.Name))
 
 
 def find_defined(tree: ast.Module) -> Iterator[str]:
@@ -201,7 +390,7 @@ def split_name(name: str) -> set[str]:
     return {word.lower().removesuffix("s") for word in spaced.split("_")}
 
 
-def test_every_module_says_which_question_it_answers() -> None:
+def test_every_module_has_a_docstring() -> None:
     # A marker of a package may be empty.
     modules = [name for name in parse_all() if not name.endswith(("__init__.py", "__main__.py"))]
     assert not [name for name in modules if not ast.get_docstring(parse_all()[name])]
@@ -214,13 +403,12 @@ def test_nothing_is_left_open() -> None:
 
 
 def test_events_are_logged_by_their_constants() -> None:
-    """No event's name and no key is made up on the spot, so none can hold a note's text or a
-    query."""
+    """No event's name and no key is made up in place, so none can contain a note's text or a query."""
     wrong = [
-        f"{name}:{call.lineno}: {say_wrong(call)}"
+        f"{name}:{call.lineno}: {describe_wrong(call)}"
         for name in parse_all()
         for call in find_log_calls(parse_all()[name])
-        if say_wrong(call)
+        if describe_wrong(call)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -237,7 +425,7 @@ def test_every_event_is_logged_somewhere() -> None:
     assert named == set(Event.__members__)
 
 
-def say_wrong(call: ast.Call) -> str:
+def describe_wrong(call: ast.Call) -> str:
     event = call.args[0] if call.args else None
     # A variable may hold an event that was chosen before; a text may not.
     is_event = isinstance(event, ast.Name) or (

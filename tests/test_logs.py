@@ -75,7 +75,7 @@ def test_any_text_is_ascii_in_json() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "console"])
-def test_a_traceback_is_shown_when_asked_for(form: Literal["json", "console"]) -> None:
+def test_a_traceback_is_shown_on_request(form: Literal["json", "console"]) -> None:
     stream = io.StringIO()
     set_up(stream, form=form)
     try:
@@ -162,13 +162,13 @@ def test_a_full_disk_loses_lines_and_raises_nothing() -> None:
 
 
 def test_a_value_that_cannot_be_rendered_loses_its_own_line_only() -> None:
-    class Odd:
+    class Unrenderable:
         def __str__(self) -> str:
             raise RuntimeError("no")
 
     stream = io.StringIO()
     handler = set_up(stream)
-    get_log("server").info(Event.CONFIG_WARNING, client=Odd())
+    get_log("server").info(Event.CONFIG_WARNING, client=Unrenderable())
     get_log("server").info(Event.DAEMON_READY)
     assert handler.n_lost_lines == 1
     assert json.loads(stream.getvalue())["event"] == "daemon_ready"

@@ -1,5 +1,6 @@
-"""Choosing tests: those that run the real process are left to `-m life`, and those whose program is
-missing are skipped."""
+"""Selection of tests: those that run the real process are left to `-m life`, and those whose
+program is missing are skipped.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +12,13 @@ import pytest
 
 from tests.programs import find_missing, succeeds
 
-# Each begins a pytest of its own, which takes a busy machine long.
+# Each starts a pytest of its own, which is slow on a busy machine.
 pytestmark = pytest.mark.timeout(180)
 
 REPOSITORY = Path(__file__).parents[1]
 MISSING = "no-program-of-this-name"
-LONG = (
-    "tests/faults/test_fuzz.py::test_nothing_that_looks_into_the_program_finds_bytes_that_break_it"
-)
-STORY = f"""
+LONG = "tests/faults/test_fuzz.py::test_coverage_guided_fuzzing_finds_no_failure"
+TEST_SOURCE = f"""
 import pytest
 
 @pytest.mark.needs("sh", "{MISSING}")
@@ -33,7 +32,7 @@ def test_with_a_program_that_is_there():
 
 
 def run_pytest(*words: str) -> str:
-    """What pytest prints, configured as this project has it but for one process."""
+    """The output of pytest, configured like this project but for one process."""
     command = [
         sys.executable,
         "-m",
@@ -54,8 +53,8 @@ def run_pytest(*words: str) -> str:
     return done.stdout
 
 
-def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Path) -> None:
-    (tmp_path / "test_story.py").write_text(STORY)
+def test_a_test_whose_program_is_missing_is_skipped_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "test_story.py").write_text(TEST_SOURCE)
     printed = run_pytest(
         "-p", "tests.conftest", f"--rootdir={tmp_path}", str(tmp_path / "test_story.py")
     )
@@ -70,21 +69,21 @@ def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Pat
         (
             ("-m", "life"),
             {
-                "tests/daemon/test_main.py",
+                "tests/daemon/test_console.py",
                 "tests/faults/test_fuzz.py",
-                "tests/service/test_ground.py",
+                "tests/service/test_file_systems.py",
             },
         ),
         (("-m", "soak"), {LONG}),
     ],
 )
-def test_end_to_end_tests_are_left_out_until_they_are_asked_for_and_the_longest_even_then(
+def test_end_to_end_tests_and_soaks_run_only_on_request(
     words: tuple[str, ...], chosen: set[str]
 ) -> None:
     files = (
-        "tests/daemon/test_main.py",
+        "tests/daemon/test_console.py",
         "tests/faults/test_fuzz.py",
-        "tests/service/test_ground.py",
+        "tests/service/test_file_systems.py",
     )
     tests = [
         line for line in run_pytest("--collect-only", *words, *files).splitlines() if "::" in line

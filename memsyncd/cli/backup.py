@@ -158,13 +158,13 @@ def _remove(path: str) -> None:
 
 def _restore(args: Args, console: Console) -> int:
     console.client.timeout_s = ANSWER_S
-    asked = {"replace": args.replace, "client": CLIENT}
+    requested = {"replace": args.replace, "client": CLIENT}
     with _open_backup(args.file) as source:
-        prepared = console.call_on(args.workspace, "records.restore", prepare=True, **asked)
+        prepared = console.call_on(args.workspace, "records.restore", prepare=True, **requested)
         staged = prepared["path"]
         try:
             _stage(source, staged)
-            answer = console.call("records.restore", workspace=prepared["workspace"], **asked)
+            answer = console.call("records.restore", workspace=prepared["workspace"], **requested)
         finally:
             _remove(staged)
     if args.json:

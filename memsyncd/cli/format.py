@@ -176,15 +176,15 @@ def render_snippet(snippet: str, paint: Paint, *, width: int) -> Iterator[str]:
     """
     is_highlighted = False
     for line in wrap_words(snippet, width - len(INDENT)) if width else [" ".join(snippet.split())]:
-        pieces = line.split(HIGHLIGHT_MARK)
+        parts = line.split(HIGHLIGHT_MARK)
         if not paint.has_colour:
             yield INDENT + line
             continue
         highlighted = [
-            paint("bold yellow", piece) if (i % 2 == 1) != is_highlighted else piece
-            for i, piece in enumerate(pieces)
+            paint("bold yellow", part) if (i % 2 == 1) != is_highlighted else part
+            for i, part in enumerate(parts)
         ]
-        is_highlighted ^= len(pieces) % 2 == 0
+        is_highlighted ^= len(parts) % 2 == 0
         yield INDENT + "".join(highlighted)
 
 
@@ -206,7 +206,7 @@ def wrap_words(text: str, width: int) -> Iterator[str]:
 
 
 def render_freshness(freshness: dict[str, Any]) -> str:
-    """Say how far the index behind a result is behind the disk; empty if it is up to date."""
+    """Describe how far the index of a result is behind the disk; empty if it is up to date."""
     if freshness.get("reason"):
         return str(freshness["reason"])
     if freshness["pending"]:

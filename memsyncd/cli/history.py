@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # --- revisions as text --------------------------------------------------------------------------
 
-OUTSIDE = "outside"
+EXTERNAL = "external"
 # Styles of a diff's lines, after the two names, by their first character.
 DIFF_STYLES = {"@": "cyan", "+": "green", "-": "red", "\\": "dim"}
 N_NAMES = 2
@@ -52,7 +52,7 @@ def render_revisions(
         [
             str(revision["revision"]),
             render_age(revision["at"], now_s),
-            revision["client"] or OUTSIDE,
+            revision["client"] or EXTERNAL,
             describe_change(revision),
             render_size_change(revision),
             _render_path(revision)
@@ -67,7 +67,7 @@ def render_revisions(
 def describe_change(revision: dict[str, Any]) -> str:
     """Return the writer's command, or the kind of an external change."""
     command = str(revision["command"])
-    if command != OUTSIDE:
+    if command != EXTERNAL:
         return command
     if revision["old_path"] not in (None, revision["path"]):
         return "rename"
@@ -186,7 +186,7 @@ def _report_purged(answer: dict[str, Any], console: Console) -> None:
     terminal.report(
         f"forgot {render_count(answer['revisions'], 'revision')} and {n_texts}"
         if answer["revisions"]
-        else "nothing to forget"
+        else "nothing to purge"
     )
     left = [
         f"{path} still contains it: remove it there, then purge again"
@@ -214,13 +214,17 @@ _TARGET = Argument(
 
 
 def _undo(args: Args, console: Console) -> int:
-    if not (args.target or args.revision or args.act):
+    if not (args.target or args.revision or args.change_set):
         raise BadRequest(
-            "undo: name a section, a note, a revision or an act",
+            "undo: name a section, a note, a revision or a change set",
             hint="list revisions with `memsyncd history`",
         )
     console.set_timeout_ms(args.timeout_ms or WRITE_MS)
-    request = {"act": args.act, "client": args.client or CLIENT, "timeout_ms": args.timeout_ms}
+    request = {
+        "change_set": args.change_set,
+        "client": args.client or CLIENT,
+        "timeout_ms": args.timeout_ms,
+    }
     answer = call_on_revision(args, console, "undo", **request)
     if args.json:
         console.terminal.print_json(answer)
@@ -236,7 +240,7 @@ def _undo(args: Args, console: Console) -> int:
 
 def _print_undone(answer: dict[str, Any], console: Console, *, workspace_option: str) -> None:
     terminal = console.terminal
-    if answer["act"] is None:
+    if answer["change_set"] is None:
         names = ", ".join(dict.fromkeys(revision["path"] for revision in answer["undone"]))
         terminal.report(f"nothing to undo: already as before: {names}")
         return
@@ -246,7 +250,8 @@ def _print_undone(answer: dict[str, Any], console: Console, *, workspace_option:
         terminal.report(terminal.err_paint("dim", f"{gone} does not exist any more, as before"))
     terminal.report(
         terminal.err_paint(
-            "dim", f"to revert this: memsyncd undo --act {answer['act']}{workspace_option}"
+            "dim",
+            f"to revert this: memsyncd undo --change-set {answer['change_set']}{workspace_option}",
         )
     )
 
@@ -258,7 +263,7 @@ def render_undone(revision: dict[str, Any], *, now_s: float) -> str:
     change = (
         f"{describe_change(revision)} by {revision['client']}"
         if revision["client"]
-        else f"{describe_change(revision)} from {OUTSIDE}"
+        else f"{describe_change(revision)} by another program"
     )
     age = render_age(revision["at"], now_s)
     return f"{path}{moved}  undid revision {revision['revision']}: {change}, {age}"
@@ -328,8 +333,8 @@ COMMANDS = {
         options=(
             REVISION,
             Option(
-                "--act",
-                "all changes of act N, such as renaming a folder",
+                "--change-set",
+                "all changes of change set N, such as renaming a folder",
                 metavar="N",
                 parse=parse_count,
             ),

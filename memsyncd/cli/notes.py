@@ -36,7 +36,7 @@ STDIN: Final = Option("--stdin", "read the text from stdin, like TEXT -")
 
 
 def read_text(text: str | None, console: Console, *, is_piped: bool) -> str:
-    """Return the typed text, or stdin where `-` or --stdin asks for it, or where no text was typed
+    """Return the typed text, or stdin where `-` or --stdin requests it, or where no text was typed
     and stdin is not a terminal.
 
     Raises BadRequest if there is no text, or two.

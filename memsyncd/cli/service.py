@@ -78,7 +78,7 @@ def _install(args: Args, console: Console) -> int:
 
 def _start(supervisor: Supervisor, console: Console, *, is_changed: bool) -> int:
     terminal = console.terminal
-    _stop_stray(supervisor, console)
+    _stop_background_daemon(supervisor, console)
     supervisor.start(is_changed=is_changed)
     terminal.report(_describe_run(supervisor.read_state()))
     limits = supervisor.describe_limits()
@@ -99,16 +99,16 @@ def _runs_other_version(supervisor: Supervisor, console: Console) -> bool:
         console.close()
 
 
-def _stop_stray(supervisor: Supervisor, console: Console) -> None:
+def _stop_background_daemon(supervisor: Supervisor, console: Console) -> None:
     """Stop a daemon that runs outside the service: the service could not start beside it."""
-    if _find_stray_pid(supervisor.read_state(), console):
+    if _find_background_pid(supervisor.read_state(), console):
         pid = stop_daemon(console)
         console.terminal.report(
             f"stopped the daemon that ran outside the service (pid {pid}); the service replaces it"
         )
 
 
-def _find_stray_pid(state: dict[str, Any], console: Console) -> int | None:
+def _find_background_pid(state: dict[str, Any], console: Console) -> int | None:
     """Return the pid of a daemon outside the service. If a client would start the service, there is
     none.
     """
@@ -161,7 +161,7 @@ def _status(args: Args, console: Console) -> int:
         "absence": "" if supervisor.is_available() else supervisor.describe_absence(),
         **supervisor.read_state(),
     }
-    state["stray_pid"] = _find_stray_pid(state, console)
+    state["background_pid"] = _find_background_pid(state, console)
     is_fine = state["installed"] and (state["state"] == "active" or state["is_waiting"])
     if args.json:
         terminal.print_json(state)
@@ -183,8 +183,10 @@ def are_files_current(supervisor: Supervisor, console: Console) -> bool | None:
 
 
 def _render_state(state: dict[str, Any]) -> list[str]:
-    stray = state["stray_pid"]
-    lines = [f"a daemon outside the service answers (pid {stray})"] if stray else []
+    background_pid = state["background_pid"]
+    lines = (
+        [f"a daemon outside the service answers (pid {background_pid})"] if background_pid else []
+    )
     if not state["installed"]:
         return [*lines, "no service is installed; install it with: memsyncd service install"]
     if state["absence"]:
@@ -266,7 +268,7 @@ def _restart(_args: Args, console: Console) -> int:
         raise NoDaemon("no service is installed", hint="install it with: memsyncd service install")
     if not supervisor.is_available():
         raise NoDaemon("the service cannot be started", hint=supervisor.describe_absence())
-    _stop_stray(supervisor, console)
+    _stop_background_daemon(supervisor, console)
     supervisor.restart()
     console.terminal.report(_describe_run(supervisor.read_state()))
     return 0

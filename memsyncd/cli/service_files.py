@@ -20,7 +20,7 @@ from memsyncd.errors import AlreadyExists, BadRequest, MemsyncdError, Unwritable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MARK = "Written by `memsyncd service install`, which writes it anew."
+MARK = "Written by `memsyncd service install`, which overwrites it."
 KEPT_VARIABLES = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
 OWN_PREFIX = "MEMSYNCD_"
 # Variables for a single command, not for the daemon.

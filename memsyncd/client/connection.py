@@ -69,7 +69,28 @@ def find_sockets(env: Mapping[str, str]) -> tuple[str, ...]:
     return find_socket_paths(dirs, env, os.getuid())
 
 
-class Client:
+class Closing:
+    """A context manager that ends with `close`."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Client(Closing):
     """One connection. `timeout_s` limits the wait for each answer; None waits without limit.
 
     Raises NoDaemon if nothing listens on the socket, Unsafe if another user does.
@@ -93,17 +114,6 @@ class Client:
         self._lines: list[bytes] = []
         self._notifications: list[tuple[str, dict[str, Any]]] = []
         self._socket = _open_socket(socket_path, timeout_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._socket.close()

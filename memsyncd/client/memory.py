@@ -16,13 +16,12 @@ from __future__ import annotations
 import os
 
 from memsyncd.client.anchors import split_anchor
-from memsyncd.client.connection import TIMEOUT_S, Client, connect
+from memsyncd.client.connection import TIMEOUT_S, Client, Closing, connect
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from types import TracebackType
     from typing import Any, Literal, Self, Unpack
 
     from memsyncd.client.types import (
@@ -49,7 +48,7 @@ SYNC_S = 600.0
 ARCHIVED = "archived"
 
 
-class Memsyncd:
+class Memsyncd(Closing):
     """The memory of one workspace. An instance belongs to one thread.
 
     `workspace` is a name, an id or any path inside it; by default the workspace of the current
@@ -85,17 +84,6 @@ class Memsyncd:
     def root(self) -> str:
         """The workspace's folder; paths in results are relative to it."""
         return self._connection.root
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connection. A later call opens a new one."""
@@ -172,8 +160,8 @@ class Memsyncd:
         return result
 
     def clear(self, *, confirm: bool) -> Cleared:
-        """Remove every note of memory if `confirm` is true. `undo(act=…)` with the result's `act`
-        restores them.
+        """Remove every note of memory if `confirm` is true. `undo(change_set=…)` with the result's
+        `change_set` restores them.
         """
         cleared: Cleared = self._connection.ask(
             "memory.clear", {"confirm": confirm, "client": self._connection.client_name}
@@ -299,16 +287,20 @@ class Memsyncd:
         return diff
 
     def undo(
-        self, target: str | None = None, *, revision: int | None = None, act: int | None = None
+        self,
+        target: str | None = None,
+        *,
+        revision: int | None = None,
+        change_set: int | None = None,
     ) -> Undone:
-        """Restore the text before a revision, before an act, or before the latest revision of a
-        section or note.
+        """Restore the text before a revision, before a change set, or before the latest revision of
+        a section or note.
 
-        This is a new act, which can be undone as well. Raises Conflict if the text has changed
-        since.
+        This is a new change set, which can be undone as well. Raises Conflict if the text has
+        changed since.
         """
         undone: Undone = self._connection.write(
-            "undo", _read_target(target) | {"revision": revision, "act": act}
+            "undo", _read_target(target) | {"revision": revision, "change_set": change_set}
         )
         return undone
 
@@ -436,7 +428,7 @@ class ContextBlock(str):
         return block
 
 
-class Changes:
+class Changes(Closing):
     """An endless iterator over changes of the index. Closing it, or leaving its `with`, ends the
     subscription.
     """
@@ -446,17 +438,6 @@ class Changes:
     def __init__(self, connection: Client, timeout_s: float | None) -> None:
         self._connection = connection
         self._notifications = connection.notifications(timeout_s=timeout_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __iter__(self) -> Self:
         return self

@@ -199,11 +199,11 @@ class RevisionInfo(TypedDict):
     revision: int
     # Revisions of one operation share this number: the rename of a folder has a revision for each
     # note.
-    act: int
+    change_set: int
     at: float
-    # The writer; empty for a change from outside memsyncd.
+    # The writer; empty for a change by another program.
     client: str
-    # `create`, `str_replace`, `add`, `undo`, …; `outside` for a change from outside memsyncd.
+    # `create`, `str_replace`, `add`, `undo`, …; `external` for a change by another program.
     command: str
     path: str
     # The note's path before, if it was moved.
@@ -222,8 +222,8 @@ class PathState(TypedDict):
 
 
 class Undone(Written):
-    # The new act, which can be undone in turn; None if nothing had to change.
-    act: int | None
+    # The new change set, which can be undone in turn; None if nothing had to change.
+    change_set: int | None
     undone: list[RevisionInfo]
     # The notes after the undo.
     paths: list[PathState]
@@ -244,8 +244,9 @@ class Purged(TypedDict):
 
 
 class Cleared(Written):
-    # The act that `undo` takes to restore them; None if nothing was removed, or no history is kept.
-    act: int | None
+    # The change set that `undo` takes to restore them; None if nothing was removed, or no history
+    # is kept.
+    change_set: int | None
     # Removed notes.
     removed: int
 

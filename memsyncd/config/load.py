@@ -52,8 +52,7 @@ _TYPE_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration, and the origin of each of its keys (`sync.debounce_ms`, `workspace.0.path`).
 
     An origin is `default`, `env:NAME` or `FILE:LINE`. `warnings` are sentences about ignored
@@ -431,14 +430,12 @@ def _find_key_lines(text: str) -> Iterator[tuple[str, int]]:
         yield prefix, line
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     is_array: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Assignment:
+class _Assignment(msgspec.Struct, frozen=True):
     table: dict[str, Any]
 
 

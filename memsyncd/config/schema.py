@@ -1,7 +1,8 @@
 """Define the configuration's keys: each section is a struct, each key a field with its bounds.
 
-A key's default is defined here and nowhere else, and the comment above a key is its documentation
-in config.example.toml, which `python -m tests.config.generate_example` writes.
+The sections are the policies that core, engine and server take. A key's default is defined here
+and nowhere else, and the comment above a key is its documentation in config.example.toml, which
+`python -m tests.config.generate_example` writes.
 """
 
 from __future__ import annotations
@@ -15,13 +16,6 @@ from memsyncd.core.editing.additions import DEFAULT_KINDS, KindDefaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from memsyncd.core.guard.warnings import GuardPolicy
-    from memsyncd.core.markdown.chunks import ChunkPolicy
-    from memsyncd.core.search.ranking import Boosts
-
-# The properties import the policies of core late: `memsyncd config` and `service` need none of
-# them, and the patterns of the guard alone take 20 ms to compile.
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -70,12 +64,6 @@ class ChunkingConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     # At most this much of a chunk is repeated at the start of the next. Less than max_tokens.
     overlap: Annotated[int, Meta(ge=0, le=8000)] = 70
 
-    @property
-    def policy(self) -> ChunkPolicy:
-        from memsyncd.core.markdown.chunks import ChunkPolicy
-
-        return ChunkPolicy(max_tokens=self.max_tokens, overlap_tokens=self.overlap)
-
 
 class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Defaults of a search, and the boosts of its ranking."""
@@ -103,6 +91,10 @@ class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def timeout_s(self) -> float:
         return self.timeout_ms / 1000
 
+    @property
+    def has_boosts(self) -> bool:
+        return bool(self.importance or self.recency or self.decay)
+
 
 class GuardConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Handling of secrets and prompt injection in notes. `memsyncd problems` lists both.
@@ -118,12 +110,16 @@ class GuardConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     instructions: Literal["flag", "off"] = "flag"
 
     @property
-    def policy(self) -> GuardPolicy:
-        from memsyncd.core.guard.warnings import GuardPolicy
+    def has_secrets(self) -> bool:
+        return self.secrets != "off"
 
-        return GuardPolicy(
-            has_secrets=self.secrets != "off", has_instructions=self.instructions != "off"
-        )
+    @property
+    def has_instructions(self) -> bool:
+        return self.instructions != "off"
+
+    @property
+    def is_masking(self) -> bool:
+        return self.secrets == "mask"
 
 
 class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -212,18 +208,6 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """The predefined kinds and the configured ones, which replace those of the same name."""
         configured = {kind.name: KindDefaults(kind.note, kind.importance) for kind in self.kind}
         return {**DEFAULT_KINDS, **configured}
-
-    @property
-    def boosts(self) -> Boosts:
-        from memsyncd.core.search.ranking import Boosts
-
-        return Boosts(
-            importance=self.search.importance,
-            recency=self.search.recency,
-            decay=self.search.decay,
-            half_life_days=self.search.half_life_days,
-            kinds={name: kind.importance for name, kind in self.kinds.items()},
-        )
 
 
 SECTIONS: dict[str, type[Struct]] = {

@@ -1,6 +1,6 @@
 """Compute digests of bytes and texts: xxh3-128 in hexadecimal.
 
-The digest is fast. It does not resist somebody who writes files in order to make two digests equal.
+The digest is fast. It does not resist an attacker who constructs files with equal digests.
 """
 
 from __future__ import annotations

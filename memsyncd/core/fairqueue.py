@@ -1,4 +1,4 @@
-"""Decides which client's job runs next when more jobs wait than may run at once.
+"""Decide which client's job runs next when more jobs wait than may run at once.
 
 Clients take turns (round-robin), and the jobs of one client start in the order in which they came.
 Clients that want little go before clients that want much, by what their jobs took of late and
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
 
 QUICK_S = 0.03
 """Jobs that are expected to take longer are long. Searches of a few words over 10,000 chunks take 3
@@ -26,14 +27,13 @@ MAX_PASSED_OVER = 3
 Job = TypeVar("Job")
 
 
-@dataclass(slots=True, eq=False)
-class Flow(Generic[Job]):
-    """The jobs of one client. Keep one for as long as the client lives."""
+class Flow(msgspec.Struct, Generic[Job], eq=False):
+    """The jobs of one client. Keep it while the client is connected."""
 
     expected_s: float | None = None
     """What its next job is expected to take; None until one has ended."""
     n_running: int = 0
-    waiting: deque[Job] = field(default_factory=deque)
+    waiting: deque[Job] = msgspec.field(default_factory=deque)
 
     @property
     def is_slow(self) -> bool:
@@ -128,7 +128,7 @@ class FairQueue(Generic[Job]):
     def finish(self, started: Started[Job], took_s: float | None = None) -> None:
         """The job has ended, or will not run after all: its slot is free.
 
-        `took_s` tells how long it took, if it ran, and so what to expect of the client's next.
+        `took_s` says how long it took, if it ran, and so what to expect of the client's next.
         """
         started.flow.n_running -= 1
         self.n_running -= 1

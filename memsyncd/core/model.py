@@ -9,16 +9,16 @@ exactly, so a caller can sum them line by line and round once.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 # --- Notes ----------------------------------------------------------------------------------------
 
 NO_EXTRA: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """A defect in a note, reported and never raised.
 
     `line` is 1-based, 0 for the note as a whole. `code` is a stable word.
@@ -35,8 +35,7 @@ def make_problem(path: str, line: int, code: str, problem: str, hint: str) -> Pr
     return Problem(path=path, line=line, code=code, problem=problem, hint=hint)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meta:
+class Meta(msgspec.Struct, frozen=True, kw_only=True):
     """Metadata that a note or a section states. None means that it does not state the field.
 
     `importance` is 0-1. `extra` holds unknown keys as text, in the order written.
@@ -59,8 +58,7 @@ class Meta:
 EMPTY_META = Meta()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(msgspec.Struct, frozen=True, kw_only=True):
     """The lines under one heading.
 
     `heading` is the breadcrumb from the outermost heading to this one, as plain text. `anchor` is
@@ -76,8 +74,7 @@ class Section:
     meta: Meta = EMPTY_META
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     """The indexed piece of a section: whole lines of the note, joined by newlines."""
 
     anchor: str
@@ -86,8 +83,7 @@ class Chunk:
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class Link(msgspec.Struct, frozen=True, kw_only=True):
     """A link out of a section.
 
     `target` is as written, `heading` is the part after a `#`, `relation` is the word before a typed
@@ -101,16 +97,14 @@ class Link:
     relation: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretLines:
+class SecretLines(msgspec.Struct, frozen=True, kw_only=True):
     """Lines that hold a secret; `what` names its sort."""
 
     span: Span
     what: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One note as read: sections and chunks in order of lines.
 
     The anchor of each chunk is that of one of the sections. `digest` is that of the file's bytes;
@@ -125,15 +119,14 @@ class Note:
     sections: tuple[Section, ...] = ()
     chunks: tuple[Chunk, ...] = ()
     links: tuple[Link, ...] = ()
-    problems: tuple[Problem, ...] = field(default=())
+    problems: tuple[Problem, ...] = msgspec.field(default=())
     secrets: tuple[SecretLines, ...] = ()
 
 
 # --- Spans ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(msgspec.Struct, frozen=True, order=True):
     """First and last line, 1-based, inclusive. Raises ValueError unless 1 <= start <= end."""
 
     start: int

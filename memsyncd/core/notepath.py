@@ -6,7 +6,8 @@ Every path that comes in as text passes through here.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.errors import PathRefused
 
@@ -22,8 +23,7 @@ PATH_LIMIT_BYTES = 4096
 _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class NotePath:
+class NotePath(msgspec.Struct, frozen=True, order=True):
     """A path beneath a workspace's root: `/` between parts, no `.` or `..`, nothing hidden but
     `.memories` itself.
 

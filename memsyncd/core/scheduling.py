@@ -1,4 +1,4 @@
-"""Decides which job of a worker pool runs next, and which running step holds its worker for too
+"""Decide which job of a worker pool runs next, and which running step holds its worker for too
 long.
 
 Jobs have a key; two jobs of one key never run at the same time. A step that has not returned for
@@ -9,11 +9,11 @@ Jobs have a key; two jobs of one key never run at the same time. A step that has
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StallPolicy:
+class StallPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How long a step may take. A commit or VACUUM of healthy work takes seconds, too: a takeover
     must be harmless for it.
     """
@@ -22,8 +22,7 @@ class StallPolicy:
     stalled_s: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A running step. `is_detached` once its worker has given up its place in the pool."""
 
     since_s: float
@@ -79,7 +78,7 @@ def find_next_check_s(running: Iterable[Step], now_s: float, policy: StallPolicy
 
 
 def describe_stall(root: str, seconds: float) -> str:
-    """What is said of a workspace whose disk does not answer."""
+    """The message for a workspace whose disk does not answer."""
     return (
         f"the disk under {root} has not answered for {seconds:.0f} s: what is saved there is not"
         " indexed meanwhile, and what is indexed stays searchable; check the mount"

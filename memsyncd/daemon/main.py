@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import signal
 import sys
@@ -18,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
+
+from msgspec import structs
 
 from memsyncd import __version__
 from memsyncd.config import RESTART_KEYS, Config, Loaded, find_changed_keys, load_config
@@ -34,13 +35,7 @@ from memsyncd.daemon.systemd import (
     make_probes,
 )
 from memsyncd.dirs import Dirs, find_dirs, has_named_socket
-from memsyncd.engine.policies import (
-    Clock,
-    HistoryPolicy,
-    RememberPolicy,
-    SearchPolicy,
-    SyncPolicy,
-)
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck, Registry
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.worker import QueryPool, WorkerPool, call_within
@@ -149,10 +144,10 @@ class _Daemon:
         self._make_engine()
         self._make_server()
         liveness = Liveness(
-            make_probes(self._house, self._threads), {"store": lambda: self._threads.n_done}
+            make_probes(self._workspaces, self._threads), {"store": lambda: self._threads.n_done}
         )
-        self._reporter = SystemdReporter(self._notify, liveness, self._house.by_id)
-        self._house.scheduler.on_building = self._reporter.report_indexing
+        self._reporter = SystemdReporter(self._notify, liveness, self._workspaces.by_id)
+        self._workspaces.scheduler.on_building = self._reporter.report_indexing
         try:
             self._start_engine(paths)
             await self._serve()
@@ -161,26 +156,24 @@ class _Daemon:
         return 0
 
     def _make_engine(self) -> None:
-        self._house = Workspaces(
+        self._workspaces = Workspaces(
             registry=self._registry,
             state_dir=Path(self._dirs.state_dir),
             cache_dir=Path(self._dirs.cache_dir),
-            policy=to_sync_policy(self._loaded.config),
+            config=self._loaded.config,
             clock=self._clock,
             on_reconcile=self._on_reconcile,
         )
-        self._house.listen(self._on_sync)
-        self._threads = QueryPool(QUERY_THREADS, on_returned=self._house.stalls.note_returned)
+        self._workspaces.listen(self._on_sync)
+        self._threads = QueryPool(QUERY_THREADS, on_returned=self._workspaces.stalls.note_returned)
 
     def _make_server(self) -> None:
-        config = self._loaded.config
-        reads = Reads(self._house, self._threads, self._clock, QUERY_THREADS)
-        policy = to_search_policy(config)
-        self._handlers = Handlers(self._house, policy, self._clock, reads, self._facts())
+        reads = Reads(self._workspaces, self._threads, self._clock, QUERY_THREADS)
+        handlers = Handlers(self._workspaces, self._clock, reads, self._facts())
         self._request_log = RequestLog(self._clock.now_s)
         self._server = Server(
-            self._handlers.dispatch,
-            to_limits(config),
+            handlers.dispatch,
+            Limits(**structs.asdict(self._loaded.config.socket)),
             on_answer=self._on_answer,
             on_error=_log_internal_error,
             on_refuse=make_client_log(Event.CLIENT_REFUSED, self._clock.now_s),
@@ -189,14 +182,14 @@ class _Daemon:
         )
 
     def _start_engine(self, paths: list[str]) -> None:
-        self._house.start(to_entries(self._loaded.config, self._registry))
+        self._workspaces.start(to_entries(self._loaded.config, self._registry))
         # Checked before they are added: a registered folder that holds the socket would keep the
         # next daemon from starting, too.
-        registered = [workspace.entry.root for workspace in self._house.by_id.values()]
+        registered = [workspace.entry.root for workspace in self._workspaces.by_id.values()]
         check_roots(self._owned.path, [*paths, *registered])
         for path in paths:
-            seen = check_new_folder(self._house, path)
-            self._house.add(path, name="", include=(), exclude=(), seen=seen)
+            seen = check_new_folder(self._workspaces, path)
+            self._workspaces.add(path, name="", include=(), exclude=(), seen=seen)
 
     async def _serve(self) -> None:
         loop, stopping = asyncio.get_running_loop(), self._stopping
@@ -206,7 +199,7 @@ class _Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         await self._server.start(self._owned.sock)
         self._reporter.start(self._owned.path)
-        workspaces = self._house.by_id
+        workspaces = self._workspaces.by_id
         log.debug(Event.DAEMON_READY, socket=self._owned.path, workspaces=len(workspaces))
         self._display.show_listening(self._owned.path, workspaces.values())
         showing = asyncio.create_task(self._display.show_indexing(workspaces))
@@ -219,7 +212,7 @@ class _Daemon:
         await self._server.stop(STOP_GRACE_S)
         # On a thread: jobs that end meanwhile pass their results to the loop.
         stopping = WorkerPool("memsyncd-stop")
-        is_ended = await asyncio.wrap_future(stopping.call(self._house.stop))
+        is_ended = await asyncio.wrap_future(stopping.call(self._workspaces.stop))
         self._threads.shutdown()
         self.is_blocked = not is_ended or self._threads.pool.is_alive()
         log.debug(Event.DAEMON_STOPPED)
@@ -281,8 +274,7 @@ class _Daemon:
         changed = find_changed_keys(self._loaded.config, loaded.config)
         self._loaded = loaded
         self._configure_logs(loaded)
-        self._house.reload(to_sync_policy(loaded.config), entries)
-        self._handlers.search_policy = to_search_policy(loaded.config)
+        self._workspaces.reload(loaded.config, entries)
         log.info(Event.CONFIG_RELOADED, config=loaded.path, keys=", ".join(changed) or "none")
         if waiting := RESTART_KEYS.intersection(changed):
             keys, reason = ", ".join(sorted(waiting)), "takes effect after a restart"
@@ -363,56 +355,7 @@ def _read_suspended_s() -> float:
     return 0.0 if boot is None else time.clock_gettime(boot) - time.monotonic()
 
 
-# --- from the configuration to policies, limits and workspaces ---
-
-
-def to_sync_policy(config: Config) -> SyncPolicy:
-    sync = config.sync
-    return SyncPolicy(
-        is_enabled=sync.enabled,
-        is_on_change=sync.sync_on_change,
-        quiet_s=sync.debounce_s,
-        max_wait_s=sync.max_wait_s,
-        delete_grace_s=sync.delete_grace_s,
-        reconcile_s=sync.reconcile_s,
-        max_file_bytes=sync.max_file_bytes,
-        chunking=config.chunking.policy,
-        guard=config.guard.policy,
-        history=to_history_policy(config),
-        kinds=RememberPolicy(kinds=config.kinds),
-    )
-
-
-def to_history_policy(config: Config) -> HistoryPolicy:
-    history = config.history
-    return HistoryPolicy(
-        is_enabled=history.enabled,
-        max_revisions=history.max_revisions,
-        max_age_s=history.max_age_s,
-    )
-
-
-def to_search_policy(config: Config) -> SearchPolicy:
-    search = config.search
-    return SearchPolicy(
-        max_results=search.max_results,
-        passage_tokens=search.passage_tokens,
-        min_score=search.min_score,
-        timeout_s=search.timeout_s,
-        is_masking=config.guard.secrets == "mask",
-        leanings=config.boosts,
-    )
-
-
-def to_limits(config: Config) -> Limits:
-    socket = config.socket
-    return Limits(
-        max_clients=socket.max_clients,
-        max_line_bytes=socket.max_line_bytes,
-        max_running=socket.max_running,
-        max_write_buffer_bytes=socket.max_write_buffer_bytes,
-        line_timeout_s=socket.line_timeout_s,
-    )
+# --- from the configuration to workspaces ---
 
 
 def to_entries(config: Config, registry: Registry) -> list[Entry]:
@@ -442,7 +385,7 @@ def to_entries(config: Config, registry: Registry) -> list[Entry]:
         refusal = None if root is None else call_within(FOLDER_TIMEOUT_S, find_refusal, None)
         if refusal is not None:
             raise BadConfig(f"workspace {row.path}: {refusal.message}", hint=refusal.hint)
-        entries.append(dataclasses.replace(entry, source="config"))
+        entries.append(structs.replace(entry, source="config"))
     return entries
 
 
@@ -452,9 +395,9 @@ def check_roots(socket: str, roots: Iterable[str]) -> None:
         call_within(FOLDER_TIMEOUT_S, partial(check_outside, socket, [root]), None)
 
 
-def check_new_folder(house: Workspaces, path: str) -> FolderCheck:
+def check_new_folder(workspaces: Workspaces, path: str) -> FolderCheck:
     """Check a folder that is to be added, before the loop runs. Raises Busy if its disk stalls."""
-    seen = call_within(ADD_TIMEOUT_S, partial(house.check_folder, path, ()), None)
+    seen = call_within(ADD_TIMEOUT_S, partial(workspaces.check_folder, path, ()), None)
     if seen is None:
         hint = "start without it, and once its disk answers: memsyncd add PATH"
         message = f"the disk under {path}, or under another workspace, does not answer"

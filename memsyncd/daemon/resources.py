@@ -114,7 +114,7 @@ def use_one_malloc_arena() -> None:
 def freeze_loaded_objects() -> None:
     """Exclude all objects that are loaded now from garbage collection.
 
-    They live as long as the process: each full collection, and the exit, would visit all of them.
+    They exist as long as the process: each full collection, and the exit, would visit all of them.
     """
     gc.freeze()
 

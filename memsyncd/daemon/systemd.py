@@ -17,8 +17,9 @@ import stat
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from memsyncd.daemon.console import StatusLine, find_indexing
 from memsyncd.engine.workspace import Workspace
@@ -103,8 +104,7 @@ def _refuse_inherited(sock: socket.socket, reason: str) -> BadConfig:
 # --- notifications ---
 
 
-@dataclass(frozen=True, slots=True)
-class NotifySocket:
+class NotifySocket(msgspec.Struct, frozen=True):
     """systemd's socket for sd_notify(3).
 
     It expects `WATCHDOG=1` at least every `watchdog_s`; never if that is None.
@@ -274,7 +274,7 @@ async def _send_search(socket_path: str) -> dict[str, Any]:
 # --- liveness ---
 
 Probe = Callable[[], asyncio.Future[None]]
-"""Starts one small piece of work; the future is done when the part has carried it out."""
+"""Starts one small task; the future is done when the part has completed it."""
 
 
 class Liveness:
@@ -312,19 +312,19 @@ class Liveness:
         )
 
 
-def make_probes(house: Workspaces, threads: Executor) -> dict[str, Probe]:
+def make_probes(workspaces: Workspaces, threads: Executor) -> dict[str, Probe]:
     """Make the probes of a running daemon.
 
-    They are a step on the writer's lane, one on the watcher's thread, and a read of every index.
+    They are a heartbeat of the worker, one of the watcher's thread, and a read of every index.
     """
     loop = asyncio.get_running_loop()
 
     def probe_store() -> asyncio.Future[None]:
-        return loop.run_in_executor(threads, _read_each, tuple(house.by_id.values()))
+        return loop.run_in_executor(threads, _read_each, tuple(workspaces.by_id.values()))
 
     return {
-        "writer": lambda: asyncio.wrap_future(house.heartbeat()),
-        "watcher": lambda: asyncio.wrap_future(house.watching.probe()),
+        "writer": lambda: asyncio.wrap_future(workspaces.heartbeat()),
+        "watcher": lambda: asyncio.wrap_future(workspaces.watching.probe()),
         "store": probe_store,
     }
 

@@ -1,1 +1,1 @@
-"""What memsyncd does, an act a file: sync, recall, browse, status."""
+"""What memsyncd does, a subject a file: sync, search, browse, edit, history."""

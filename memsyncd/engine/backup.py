@@ -1,19 +1,19 @@
 """Back up the history of a workspace, and restore it from a backup.
 
-Jobs for the worker. A restore changes no note: what the notes say, where it differs from what they
-said last in the backup, becomes revisions, as after any change by another program.
+Jobs for the worker. A restore changes no note: texts of notes that differ from the last
+ones in the backup become revisions, as after any change by another program.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from memsyncd.config import Config
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.external import record_all, sync_and_record
 from memsyncd.engine.history import open_history
 from memsyncd.engine.opening import RECORDS_GONE, open_records
-from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rebuild import check_open
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import SyncRequest
@@ -22,8 +22,8 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Conflict, NotFresh, StoreFailed
 from memsyncd.files.scope import find_identity
 from memsyncd.logs import Event, get_log
+from memsyncd.protocol.memory import Backup, Restored
 from memsyncd.store.backup import (
-    Backup,
     adopt,
     back_up,
     count_revisions,
@@ -36,58 +36,53 @@ from memsyncd.store.records import Records
 log = get_log("engine")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
-    """The result of a restore. `n_revisions` came from the file, `n_dropped` of all were beyond
-    what the configuration keeps, `n_recorded` changes were made since; `set_aside` is the former
-    file.
-    """
-
-    n_revisions: int
-    n_recorded: int
-    n_dropped: int
-    set_aside: Path | None
-
-
-def back_up_records(workspace: Workspace, _policy: SyncPolicy, clock: Clock) -> Job[Backup]:
+def back_up_records(workspace: Workspace, _config: Config, clock: Clock) -> Job[Backup]:
     """Make a temporary copy of records.db, whether a history is kept now or not."""
     check_open(workspace)
     open_records(workspace, clock)
     records = _get_records(workspace)
     recover(workspace, clock)
-    return (yield from back_up(records.path))
+    made = yield from back_up(records.path)
+    return Backup(
+        workspace=workspace.id,
+        path=str(made.path),
+        revisions=made.n_revisions,
+        bytes=made.n_bytes,
+    )
 
 
 def prepare_restore(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, *, is_replacing: bool
-) -> Job[Path]:
-    """Return where the file to be restored has to be put, after removing what lies there.
+    workspace: Workspace, config: Config, clock: Clock, *, is_replacing: bool
+) -> Job[Restored]:
+    """Return in `path` where the file to be restored has to be put; remove what lies there.
 
     Raises Conflict and BadRequest as `restore_records` would.
     """
-    open_history(workspace, policy, clock)
+    open_history(workspace, config, clock)
     _check_replaceable(workspace, is_replacing=is_replacing)
     staged = find_staged(workspace.records_path)
     remove_leftovers(workspace.records_path)
     yield
-    return staged
+    return Restored(
+        workspace=workspace.id, path=str(staged), revisions=0, recorded=0, dropped=0, set_aside=None
+    )
 
 
 def restore_records(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, *, is_replacing: bool, client: str
+    workspace: Workspace, config: Config, clock: Clock, *, is_replacing: bool, client: str
 ) -> Job[EditOutcome[Restored]]:
     """Put the staged file in the place of records.db, then record what the notes say now.
 
     Raises BadRequest for a file that cannot be restored, Conflict where a history would be lost,
     NotFresh while the workspace's folder is missing.
     """
-    open_history(workspace, policy, clock)
-    synced = yield from sync_and_record(workspace, policy, clock, SyncRequest())
+    open_history(workspace, config, clock)
+    synced = yield from sync_and_record(workspace, config, clock, SyncRequest())
     if synced.root_state != "present":
         raise NotFresh(
             "the workspace's folder is missing", hint="bring it back, then restore once more"
         )
-    yield from record_all(workspace, policy, clock)
+    yield from record_all(workspace, config, clock)
     is_kept = _check_replaceable(workspace, is_replacing=is_replacing)
     staged = find_staged(workspace.records_path)
     _adopt(workspace, staged, clock)
@@ -96,15 +91,17 @@ def restore_records(
     set_aside = _swap_in(workspace, staged, clock, is_kept=is_kept)
     log.info(Event.RECORDS_RESTORED, workspace=workspace.id, client=client, count=n_revisions)
     n_before = workspace.n_revisions
-    open_history(workspace, policy, clock)
-    yield from record_all(workspace, policy, clock)
+    open_history(workspace, config, clock)
+    yield from record_all(workspace, config, clock)
     n_recorded = workspace.n_revisions - n_before
     n_left = count_revisions(workspace.records_path)
     restored = Restored(
-        n_revisions=n_revisions,
-        n_recorded=n_recorded,
-        n_dropped=n_revisions + n_recorded - n_left,
-        set_aside=set_aside,
+        workspace=workspace.id,
+        path=str(staged),
+        revisions=n_revisions,
+        recorded=n_recorded,
+        dropped=n_revisions + n_recorded - n_left,
+        set_aside=None if set_aside is None else str(set_aside),
     )
     return EditOutcome(answer=restored, synced=synced)
 

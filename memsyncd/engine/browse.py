@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 
+from memsyncd.config import Config
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.model import Span
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.engine.checks import NOTICE_REMEDIES
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.redaction import redact_notes
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
@@ -45,7 +45,7 @@ def read_place(workspace: Workspace, params: GetParams, *, now_ns: int) -> tuple
     """Read a section or lines; an end beyond the note's end is cut.
 
     The second value is False if the note has changed since it was indexed, which moves anchors.
-    Raises BadRequest, PathRefused, NoteNotFound, and what `Workspace.lend` raises.
+    Raises BadRequest, PathRefused, NoteNotFound, and what `Workspace.acquire` raises.
     """
     _check_place(params)
     path, section, digest = _find_place(workspace, params)
@@ -140,10 +140,10 @@ def _suggest_anchor(anchor: str, anchors: list[str]) -> str:
 # --- notes --------------------------------------------------------------------------------------
 
 
-def list_notes(workspace: Workspace, policy: SearchPolicy, params: ListParams) -> list[NoteInfo]:
+def list_notes(workspace: Workspace, config: Config, params: ListParams) -> list[NoteInfo]:
     with workspace.acquire(READ_LIMIT_S) as reader:
         found = read_notes(reader, path=params.path, kind=params.kind, tag=params.tag)
-        shown = redact_notes(reader, found, policy)
+        shown = redact_notes(reader, found, config)
     return [_make_note_info(note) for note in shown]
 
 

@@ -1,4 +1,4 @@
-"""Checks how well a workspace is, and describes each result as a finding with a remedy.
+"""Check the state of a workspace, and describe each result as a finding with a remedy.
 
 Pure: what the daemon knows already, such as conditions, watcher and problems, becomes findings.
 `verify` reads databases and notes.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from memsyncd.config import Config
 from memsyncd.engine.opening import (
     FOREIGN_FAULT,
     INDEX_LOG,
@@ -18,8 +19,7 @@ from memsyncd.engine.opening import (
     SET_ASIDE,
     TEXTS_LOST,
 )
-from memsyncd.engine.policies import SyncPolicy
-from memsyncd.engine.recovery import DOUBTFUL, HALF_DONE, UNFINISHED
+from memsyncd.engine.recovery import HALF_DONE, UNCERTAIN, UNFINISHED
 from memsyncd.engine.workspace import STALL_FAULT, Condition
 from memsyncd.protocol.operations import FindingInfo
 from memsyncd.protocol.search import ProblemInfo
@@ -30,7 +30,7 @@ Level = Literal["ok", "info", "warning", "error"]
 MAX_NAMED_PLACES = 3
 # Timed scans that may be overdue before that is a finding: the machine may be busy, or a long job
 # runs.
-LATE_ROUNDS = 3
+MAX_OVERDUE_SCANS = 3
 LATE_SLACK_S = 30.0
 CLOCK_SLACK_S = 5.0
 CLOCK_JUMP_S = 60.0
@@ -62,62 +62,60 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
         "error",
         "folder",
         (
-            "see what the folder is mounted from; `umount -l` lets go of a disk that never comes "
-            "back; all else goes on by itself"
+            "see what the folder is mounted from; `umount -l` detaches a disk that does not come "
+            "back; memsyncd continues by itself"
         ),
     ),
-    "disk_full": ("error", "disk", "free some space; memsyncd goes on by itself"),
+    "disk_full": ("error", "disk", "free some space; memsyncd continues by itself"),
     "index": (
         "error",
         "index",
-        "it is rebuilt by itself; if that fails again, look at the disk, then: memsyncd reindex",
+        "memsyncd rebuilds it; if that fails again, check the disk, then: memsyncd reindex",
     ),
     "records": (
         "error",
         "records",
-        "notes are indexed and found; nothing can be written until this is mended",
+        "notes are indexed and found; nothing can be written until this is repaired",
     ),
     FOREIGN_FAULT: (
         "error",
         "records",
         (
-            "restore the workspace's own history (memsyncd restore FILE), or go on without; move "
-            "the other away"
+            "restore the workspace's own history (memsyncd restore FILE), or continue without it; "
+            "move the other file away"
         ),
     ),
     "sync": (
         "error",
         "sync",
-        "it is tried again at the next timed look; the log says more: memsyncd service logs",
+        "the next reconcile tries again; the log says more: memsyncd service logs",
     ),
     "folders": ("warning", "unreadable", "make it readable for you"),
     "watch": (
         "warning",
         "watcher",
-        "changes are found by timed looks meanwhile; what is named here brings events back",
+        "reconciles find changes meanwhile; the remedy named here restores events",
     ),
 }
-LOG_REMEDY = (
-    "close the program that reads it; memsyncd empties the -wal file by itself as soon as it can"
-)
+LOG_REMEDY = "close the program that reads it; memsyncd then truncates the -wal file by itself"
 NOTICE_REMEDIES = {
-    TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else forget the revisions"
-    " whose `memsyncd diff` says that they are not kept: memsyncd history purge --revision N",
+    TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else purge the revisions"
+    " whose texts `memsyncd diff` cannot show: memsyncd history purge --revision N",
     INDEX_LOG: LOG_REMEDY,
     RECORDS_LOG: LOG_REMEDY,
     RECORDS_GONE: (
-        "if there is a backup: memsyncd restore FILE; memsyncd restart begins with what is left"
+        "if there is a backup: memsyncd restore FILE; memsyncd restart begins a new history"
     ),
     HALF_DONE: (
-        "see what happened: memsyncd history; take it back (memsyncd undo --act N), or "
-        "write the rest again"
+        "see the change set: memsyncd history; undo it (memsyncd undo --change-set N), or write "
+        "the rest again"
     ),
-    DOUBTFUL: (
-        "see what happened: memsyncd history; take a revision back with memsyncd undo, or "
-        "write what is missing again"
+    UNCERTAIN: (
+        "see the change set: memsyncd history; undo a revision (memsyncd undo), or write the "
+        "missing text again"
     ),
     UNFINISHED: (
-        "see that its notes and their folders may be written and the disk has room; "
+        "make its notes and their folders writable, and free some space on the disk; "
         "then: memsyncd sync"
     ),
 }
@@ -127,9 +125,9 @@ NOTICE_REMEDIES = {
 
 
 def make_finding(
-    *, level: Level, check: str, what: str, where: str = "", remedy: str = ""
+    level: Level, check: str, what: str, remedy: str = "", *, where: str = ""
 ) -> FindingInfo:
-    """Make a finding; whoever assembles the result fills in the workspace."""
+    """Make a finding without its workspace; the assembly of the result sets that."""
     return FindingInfo(
         level=level, check=check, what=what, where=where, remedy=remedy, workspace=None
     )
@@ -145,20 +143,20 @@ def has_errors(findings: Iterable[FindingInfo]) -> bool:
 def check_condition(
     condition: Condition,
     health: WatchHealth,
-    policy: SyncPolicy,
+    config: Config,
     *,
     now_s: float,
     pending: int | None = None,
 ) -> list[FindingInfo]:
-    """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending`
-    counts paths with events that no scan has looked at yet, too.
+    """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending` also
+    counts paths with events that no scan has covered yet.
     """
     pending = condition.pending if pending is None else pending
     return [
         *_check_faults(condition),
-        *_check_watcher(condition, health, policy),
+        *_check_watcher(condition, health, config),
         *_check_past(condition),
-        *_check_freshness(condition, policy, now_s, pending),
+        *_check_freshness(condition, config, now_s, pending),
         *_check_recording(condition),
     ]
 
@@ -166,14 +164,14 @@ def check_condition(
 def _check_recording(condition: Condition) -> list[FindingInfo]:
     what = describe_recording(condition)
     remedy = (
-        "nothing: it goes on by itself; what is changed meanwhile of notes not yet recorded "
-        "cannot be undone"
+        "none: recording continues by itself; changes of notes that are not recorded yet cannot "
+        "be undone"
     )
-    return [make_finding(level="info", check="history", what=what, remedy=remedy)] if what else []
+    return [make_finding("info", "history", what, remedy)] if what else []
 
 
 def describe_recording(condition: Condition) -> str:
-    """Say how far the history is with recording all notes; empty if it has them all."""
+    """Describe the progress of recording all notes; empty if all are recorded."""
     n_left, n_all = condition.n_unrecorded, condition.n_to_record
     return f"history: recording {n_all - n_left:,} of {n_all:,} notes" if n_left else ""
 
@@ -182,61 +180,45 @@ def _check_faults(condition: Condition) -> list[FindingInfo]:
     found = []
     for word, text in sorted(condition.faults.items()):
         level, check, remedy = _FAULTS.get(word, ("warning", word, "see: memsyncd status"))
-        found.append(make_finding(level=level, check=check, what=text, remedy=remedy))
+        found.append(make_finding(level, check, text, remedy))
     for word, text in sorted(condition.notices.items()):
         if word != SET_ASIDE:  # which names each file
-            remedy = NOTICE_REMEDIES.get(word, "see what is left: memsyncd history")
+            remedy = NOTICE_REMEDIES.get(word, "see the history: memsyncd history")
             check = "index" if word == INDEX_LOG else "records"
-            judged: Level = "info" if word == MOVED else "warning"
-            found.append(make_finding(level=judged, check=check, what=text, remedy=remedy))
+            its_level: Level = "info" if word == MOVED else "warning"
+            found.append(make_finding(its_level, check, text, remedy))
     if not condition.faults.keys() & {"root", STALL_FAULT}:
-        found.append(
-            make_finding(level="ok", check="folder", what="the folder is there and can be listed")
-        )
+        found.append(make_finding("ok", "folder", "the folder exists and can be listed"))
     return found
 
 
-def _check_watcher(
-    condition: Condition, health: WatchHealth, policy: SyncPolicy
-) -> list[FindingInfo]:
-    if not policy.is_enabled:
+def _check_watcher(condition: Condition, health: WatchHealth, config: Config) -> list[FindingInfo]:
+    if not config.sync.enabled:
         return [
             make_finding(
-                level="info",
-                check="watcher",
-                what="syncing is switched off: only `memsyncd sync` looks at the notes",
+                "info", "watcher", "syncing is switched off: only `memsyncd sync` reads the notes"
             )
         ]
     if health.mode == "off":
-        what = f"watching is switched off: changes are seen every {policy.reconcile_s:g} s"
-        return [make_finding(level="info", check="watcher", what=what)]
+        what = f"watching is switched off: changes are found every {config.sync.reconcile_s:g} s"
+        return [make_finding("info", "watcher", what)]
     found = []
     if "watch" not in condition.faults:
-        found.append(
-            make_finding(
-                level="ok", check="watcher", what=f"changes are heard by {health.observer}"
-            )
-        )
+        found.append(make_finding("ok", "watcher", f"changes are reported by {health.observer}"))
     n_missed = condition.n_missed_events
     if n_missed:
-        what = (
-            f"{render_count(n_missed, 'change')} had to be found by timed looks, for no event "
-            f"had told of them"
-        )
+        what = f"{render_count(n_missed, 'change')} had no event and had to be found by reconciles"
         remedy = (
-            "they are indexed; if the number grows, see what file system the folder lies "
-            "on, then: memsyncd restart"
+            "they are indexed; if the number grows, check the file system of the folder, then: "
+            "memsyncd restart"
         )
         found.append(
             make_finding(
-                level="warning" if n_missed >= MANY_MISSED else "info",
-                check="missed_events",
-                what=what,
-                remedy=remedy,
+                "warning" if n_missed >= MANY_MISSED else "info", "missed_events", what, remedy
             )
         )
     else:
-        found.append(make_finding(level="ok", check="missed_events", what="no change was missed"))
+        found.append(make_finding("ok", "missed_events", "no change was missed"))
     return found
 
 
@@ -245,104 +227,79 @@ def _check_past(condition: Condition) -> list[FindingInfo]:
     if condition.n_failed_syncs and "sync" not in condition.faults:
         what = (
             f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon "
-            f"started; the last one did not"
+            f"started; the last one succeeded"
         )
-        found.append(make_finding(level="info", check="sync", what=what))
+        found.append(make_finding("info", "sync", what))
     if condition.n_rebuilds:
         what = (
-            f"the index was built anew {render_count(condition.n_rebuilds, 'time')} since the "
+            f"the index was rebuilt {render_count(condition.n_rebuilds, 'time')} since the "
             f"daemon started"
         )
-        found.append(make_finding(level="info", check="index", what=what))
+        found.append(make_finding("info", "index", what))
     return found
 
 
 def _check_freshness(
-    condition: Condition, policy: SyncPolicy, now_s: float, pending: int
+    condition: Condition, config: Config, now_s: float, pending: int
 ) -> list[FindingInfo]:
     if condition.state == "indexing":
         what = f"the notes are being indexed, {condition.pending:,} are still to be read"
-        return [make_finding(level="info", check="freshness", what=what)]
-    if not policy.is_enabled or condition.root_state != "present" or condition.state == "stalled":
+        return [make_finding("info", "freshness", what)]
+    if not config.sync.enabled or condition.root_state != "present" or condition.state == "stalled":
         return []
     if condition.synced_at_s is None:
-        what = "the folder was never looked at in full"
+        what = "the folder was never scanned in full"
         return [
             make_finding(
-                level="error",
-                check="freshness",
-                what=what,
-                remedy="see what fails here; then: memsyncd sync",
+                "error", "freshness", what, "correct the other findings; then: memsyncd sync"
             )
         ]
     age_s = now_s - condition.synced_at_s
     if age_s < -CLOCK_SLACK_S:
-        what = f"the clock was set back: the last look at the folder was {-age_s:,.0f} s from now"
-        return [
-            make_finding(
-                level="warning",
-                check="clock",
-                what=what,
-                remedy="set the clock right; notes are indexed all the same",
-            )
-        ]
-    if age_s > LATE_ROUNDS * policy.reconcile_s + LATE_SLACK_S:
         what = (
-            f"the last look at the folder was {age_s:,.0f} s ago, one is due every "
-            f"{policy.reconcile_s:g} s"
+            f"the clock was set back: the last scan of the folder is {-age_s:,.0f} s in the future"
         )
         return [
-            make_finding(
-                level="error",
-                check="freshness",
-                what=what,
-                remedy="see the log, then: memsyncd restart",
-            )
+            make_finding("warning", "clock", what, "correct the clock; notes are indexed meanwhile")
         ]
+    if age_s > MAX_OVERDUE_SCANS * config.sync.reconcile_s + LATE_SLACK_S:
+        what = (
+            f"the last scan of the folder was {age_s:,.0f} s ago, one is due every "
+            f"{config.sync.reconcile_s:g} s"
+        )
+        return [make_finding("error", "freshness", what, "see the log, then: memsyncd restart")]
     if pending:
-        what = (
-            f"{render_count(pending, 'note')} changed a moment ago and will be indexed in the "
-            f"next one"
-        )
-        return [make_finding(level="info", check="freshness", what=what)]
+        what = f"{render_count(pending, 'note')} changed a moment ago and will be indexed soon"
+        return [make_finding("info", "freshness", what)]
     return [
-        make_finding(
-            level="ok",
-            check="freshness",
-            what=f"the index says what stood there {max(age_s, 0):.0f} s ago",
-        )
+        make_finding("ok", "freshness", f"the index is that of the disk {max(age_s, 0):.0f} s ago")
     ]
 
 
 def check_clock(drift_s: float) -> list[FindingInfo]:
     """`drift_s` is how far the clock was set forward since the daemon started."""
     if abs(drift_s) < CLOCK_JUMP_S:
-        return [
-            make_finding(
-                level="ok", check="clock", what="the clock went evenly since the daemon started"
-            )
-        ]
+        return [make_finding("ok", "clock", "the clock was not set since the daemon started")]
     way = "forward" if drift_s > 0 else "back"
     what = f"the clock was set {way} by {abs(drift_s):,.0f} s since the daemon started"
     if drift_s > 0:
-        return [make_finding(level="info", check="clock", what=what)]
+        return [make_finding("info", "clock", what)]
     remedy = (
-        "see that it is right now; what was written in between is in `history` under times "
-        "that come again"
+        "check that it is right now; `history` has changes from before at later times than "
+        "changes since"
     )
-    return [make_finding(level="warning", check="clock", what=what, remedy=remedy)]
+    return [make_finding("warning", "clock", what, remedy)]
 
 
 def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
-    """`problem` is why no new client can connect to the daemon that asks; empty if one can."""
+    """`problem` is why no new client can connect to this daemon; empty if one can."""
     if not problem:
         return []
     what = f"no new client can connect: {problem}"
     remedy = (
-        "see what is at the socket's path and remove it; the daemon listens there again at "
-        "its next timed look"
+        "remove what is at the socket's path; the daemon listens there again at its next reconcile"
     )
-    return [make_finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
+    return [make_finding("error", "socket", what, remedy, where=path)]
 
 
 def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
@@ -351,13 +308,13 @@ def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
     """
     return [
         make_finding(
-            level="error",
-            check="sync",
-            what=(
-                f"the {name} stands still: most likely a disk does not answer, and what is "
-                f"saved is not indexed meanwhile"
+            "error",
+            "sync",
+            (
+                f"the {name} makes no progress: most likely a disk does not answer, and saves "
+                f"are not indexed meanwhile"
             ),
-            remedy="bring that disk back, or let go of it (`umount -l`); else: memsyncd restart",
+            "bring that disk back, or detach it (`umount -l`); else: memsyncd restart",
         )
         for name in stalled
     ]
@@ -380,18 +337,9 @@ def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
         if (known := _find_check(code)) is not None
     ]
     if n_rest:
-        what = (
-            f"{render_count(n_rest, 'other oddity', 'other oddities')} in notes, all indexed "
-            f"as well as can be"
-        )
-        found.append(
-            make_finding(
-                level="info", check="problems", what=what, remedy="see them: memsyncd problems"
-            )
-        )
-    return found or [
-        make_finding(level="ok", check="problems", what="nothing is odd about the notes")
-    ]
+        what = f"{render_count(n_rest, 'other problem')} in notes, all indexed as well as possible"
+        found.append(make_finding("info", "problems", what, "list them: memsyncd problems"))
+    return found or [make_finding("ok", "problems", "the notes have no problems")]
 
 
 def _find_check(code: str) -> tuple[Level, str] | None:
@@ -404,7 +352,7 @@ def _find_check(code: str) -> tuple[Level, str] | None:
         "sync_conflict": ("warning", "sync_conflict"),
         "conflict_markers": ("warning", "conflict_markers"),
         "secret": ("warning", "secret"),
-        "instructs_reader": ("warning", "instructs_reader"),
+        "prompt_injection": ("warning", "prompt_injection"),
     }
     return known.get(code)
 
@@ -415,13 +363,7 @@ def _describe_kind(level: Level, check: str, problems: Sequence[ProblemInfo]) ->
         f"{problem.path}:{problem.line}" if problem.line else problem.path for problem in problems
     ]
     lead = "" if len(problems) == 1 else f"{len(problems):,} times: "
-    return make_finding(
-        level=level,
-        check=check,
-        what=lead + first.problem,
-        where=name_places(places),
-        remedy=first.hint,
-    )
+    return make_finding(level, check, lead + first.problem, first.hint, where=name_places(places))
 
 
 def name_places(places: Sequence[str]) -> str:

@@ -8,8 +8,10 @@ the budget. Everything is read from one committed generation of the index.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
+
+from memsyncd.config import Config
 from memsyncd.core.search.context import (
     Budget,
     ContextBlock,
@@ -33,14 +35,12 @@ from memsyncd.core.search.query import (
     compile_query,
     compile_term,
     extract_filters,
-    parse_query,
 )
-from memsyncd.core.search.ranking import Candidate
+from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate
 from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.redaction import redact_sections, redact_texts
-from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, rank, read_filters
+from memsyncd.engine.redaction import read_redacted
+from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, make_question, rank
 from memsyncd.engine.workspace import Workspace
 from memsyncd.protocol.search import ContextAnswer, ContextParams, ContextPart
 from memsyncd.store.lookup import count_matches
@@ -49,8 +49,6 @@ from memsyncd.store.search import (
     count_blank_lines_before,
     count_matching,
     find_start_chunks,
-    read_sections,
-    read_texts,
 )
 
 MATCH = "match"
@@ -68,23 +66,21 @@ NO_ROOM = "the budget has no room for a single line: ask with a larger one"
 def build_context(
     workspace: Workspace,
     params: ContextParams,
-    policy: SearchPolicy,
+    config: Config,
     options: RunOptions = DEFAULT_OPTIONS,
 ) -> ContextAnswer:
     """Build a block from a workspace's notes. Raises what `search` raises."""
-    query = parse_query(params.query)
-    filters = read_filters(params.filters).join(query.filters)
-    question = Question(text=params.query, query=query, filters=filters, absent=options.absent)
+    question = make_question(params, options)
     has_words = bool(extract_filters(params.query)[1].strip())
-    timeout_s = options.limit_s(params, policy)
+    timeout_s = options.limit_s(params, config)
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
     n_unranked = 0
     with workspace.acquire(timeout_s) as reader:
         if has_words:
-            found = _find_matching(reader, workspace, question, budget, policy, options.now_s)
+            found = _find_matching(reader, workspace, question, budget, config, options.now_s)
             chunks, n_unranked = found
         else:
-            chunks = _find_start_chunks(reader, workspace, question, budget, policy)
+            chunks = _find_start_chunks(reader, workspace, question, budget, config)
     block = build_context_block(chunks, budget, heading=" ".join(params.heading.split()))
     if block.text:
         return _make_answer(workspace, block, n_unranked, why_empty=None)
@@ -93,7 +89,7 @@ def build_context(
     why_empty = (
         explain_nothing([workspace], question, timeout_s).why
         if has_words
-        else _explain_empty_start(workspace, filters)
+        else _explain_empty_start(workspace, question.filters)
     )
     return _make_answer(workspace, block, 0, why_empty=why_empty)
 
@@ -132,20 +128,19 @@ def _find_matching(
     workspace: Workspace,
     question: Question,
     budget: Budget,
-    policy: SearchPolicy,
+    config: Config,
     now_s: float,
 ) -> tuple[list[ContextChunk], int]:
     """Return the best of the matching lines, and how many chunks match beyond those ranked."""
     if question.is_empty:
         return [], 0
     limit = max(N_CONTEXT_CANDIDATES, budget.max_tokens // MIN_CHUNK_TOKENS)
-    ranking = replace(policy.ranking, note=NOTE_FACTOR * policy.ranking.note)
-    widened = replace(policy, ranking=ranking)
-    ranked = rank(reader, workspace, question, widened, now_s, limit=limit)
+    ranking = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
+    ranked = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
     n_chunks = workspace.condition.counts.chunks
     match = compile_query(question.query)
     n_matching = count_matches(reader, match, question.filters, most=n_chunks) if match else 0
-    chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], policy)
+    chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], config)
     passages = [
         ScoredPassage(chunk=chunk, raw_score=one.raw_score)
         for chunk, one in zip(chunks, ranked, strict=True)
@@ -174,11 +169,11 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
 
 
 def _find_start_chunks(
-    reader: Reader, workspace: Workspace, question: Question, budget: Budget, policy: SearchPolicy
+    reader: Reader, workspace: Workspace, question: Question, budget: Budget, config: Config
 ) -> list[ContextChunk]:
     found = find_start_chunks(reader, question.filters)
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.absent]
-    read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], policy)
+    read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], config)
     chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
     parents = {
         (chunk.path, chunk.heading[:depth]) for chunk in read for depth in range(len(chunk.heading))
@@ -216,13 +211,10 @@ def _explain_empty_start(workspace: Workspace, filters: Filters) -> str:
 
 
 def _read_chunks(
-    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], policy: SearchPolicy
+    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
 ) -> list[ContextChunk]:
-    sections = read_sections(reader, {chunk.section for chunk, _ in chosen})
-    texts = read_texts(reader, [chunk.chunk for chunk, _ in chosen])
-    blanks = count_blank_lines_before(reader, sections)
-    shown_sections = redact_sections(reader, sections, policy)
-    shown_texts = redact_texts(reader, texts, policy)
+    blanks = count_blank_lines_before(reader, {chunk.section for chunk, _ in chosen})
+    shown_sections, shown_texts = read_redacted(reader, [chunk for chunk, _ in chosen], config)
     return [
         ContextChunk(
             path=chunk.path,

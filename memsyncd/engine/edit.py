@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from threading import Event
 from typing import Generic, TypeVar, assert_never
 
+import msgspec
+
+from memsyncd.config import Config
 from memsyncd.core.notepath import NotePath
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.opening import open_records
-from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rebuild import check_open, update_index
 from memsyncd.engine.recovery import (
     HALF_DONE,
@@ -30,7 +33,7 @@ from memsyncd.engine.recovery import (
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import Conflict, MemsyncdError, StoreFailed, Unwritable
+from memsyncd.errors import Busy, Conflict, MemsyncdError, StoreFailed, Unwritable
 from memsyncd.files.read import TextFile
 from memsyncd.files.scope import Scope, find_identity
 from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
@@ -44,8 +47,7 @@ HALF_DONE_KEY = "half_done"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
+class Put(msgspec.Struct, frozen=True, kw_only=True):
     """Write these bytes to a file; `was` is the file as read, None if it must be new."""
 
     path: NotePath
@@ -53,16 +55,14 @@ class Put:
     was: TextFile | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True, kw_only=True):
     """Delete a file or folder; `was` has every file of it."""
 
     path: NotePath
     was: Mapping[NotePath, TextFile]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rename:
+class Rename(msgspec.Struct, frozen=True, kw_only=True):
     """Rename a file or folder; `was` has every file of it, under its old path."""
 
     old: NotePath
@@ -77,8 +77,7 @@ class Rename:
 Operation = Put | Delete | Rename
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
     """Operations on one or many files, all or none. The history keeps `path` and `new_path` as the
     client named them.
     """
@@ -90,16 +89,15 @@ class Edit:
     operations: tuple[Operation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditOutcome(Generic[T]):
+class EditOutcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The outcome of an edit that succeeded.
 
-    `act` is its number in the history, None if nothing had to change or no history is kept.
+    `change_set` is its number in the history, None if nothing had to change or no history is kept.
     `failure` is why the index does not have it yet, although it is on the disk.
     """
 
     answer: T
-    act: int | None = None
+    change_set: int | None = None
     synced: SyncDone | None = None
     failure: MemsyncdError | None = None
 
@@ -110,29 +108,34 @@ Decide = Callable[[], tuple[Edit, T]]
 
 
 def edit_workspace(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, decide: Decide[T]
+    workspace: Workspace,
+    config: Config,
+    clock: Clock,
+    decide: Decide[T],
+    withdrawn: Event | None = None,
 ) -> Job[EditOutcome[T]]:
-    """Carry out one edit.
+    """Carry out one edit, unless `withdrawn` is set until it is decided.
 
-    Raises what `decide` raises, Conflict, PathRefused, Unwritable, StoreFull: then nothing changed.
+    Raises what `decide` raises, Busy, Conflict, PathRefused, Unwritable, StoreFull: then nothing
+    changed.
     """
     check_open(workspace)
+    yield from _check_root(workspace, config, clock)
     open_records(workspace, clock)
-    history = find_history(workspace, policy)
-    yield from _check_root(workspace, policy, clock)
+    history = find_history(workspace, config)
     recovered = recover(workspace, clock)
-    edit, answer, number = _try(workspace, history, decide, clock)
+    edit, answer, number = _try(workspace, history, decide, clock, withdrawn)
     if not edit.operations and not recovered:
         return EditOutcome(answer=answer)
     try:
         request = SyncRequest(only=recovered.union(_list_paths(edit)), grace_s=0.0)
-        synced = yield from update_index(workspace, policy, clock, request)
+        synced = yield from update_index(workspace, config, clock, request)
     except MemsyncdError as failure:
-        return EditOutcome(answer=answer, act=number, failure=failure)
-    return EditOutcome(answer=answer, act=number, synced=synced)
+        return EditOutcome(answer=answer, change_set=number, failure=failure)
+    return EditOutcome(answer=answer, change_set=number, synced=synced)
 
 
-def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[None]:
+def _check_root(workspace: Workspace, config: Config, clock: Clock) -> Job[None]:
     """Raise Unwritable if the folder is missing. If it is another folder than before, scan first:
     its disk may not be mounted.
     """
@@ -140,7 +143,7 @@ def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[N
     is_another = workspace.root_identity not in (None, find_identity(workspace.scope.root))
     if is_away or is_another:
         yield from update_index(
-            workspace, policy, clock, SyncRequest(grace_s=policy.delete_grace_s)
+            workspace, config, clock, SyncRequest(grace_s=config.sync.delete_grace_s)
         )
         if workspace.condition.root_state == "missing":
             raise Unwritable(
@@ -148,12 +151,12 @@ def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[N
             )
 
 
-def find_history(workspace: Workspace, policy: SyncPolicy) -> History | None:
+def find_history(workspace: Workspace, config: Config) -> History | None:
     """The history, None if none is kept.
 
     Raises StoreFailed if it cannot be opened: then nothing may be changed.
     """
-    if not policy.history.is_enabled:
+    if not config.history.enabled:
         return None
     if workspace.records is None:
         raise StoreFailed(
@@ -175,7 +178,11 @@ def record_external(
 
 
 def _try(
-    workspace: Workspace, history: History | None, decide: Decide[T], clock: Clock
+    workspace: Workspace,
+    history: History | None,
+    decide: Decide[T],
+    clock: Clock,
+    withdrawn: Event | None,
 ) -> tuple[Edit, T, int | None]:
     """Decide and carry out, again if another program writes in between; also return the number of
     the change set, if there is one.
@@ -183,6 +190,9 @@ def _try(
     n_tried = 0
     while True:
         edit, answer = decide()
+        if withdrawn is not None and withdrawn.is_set():
+            message = "the write was withdrawn: its disk did not answer in time"
+            raise Busy(message, hint="try again")
         n_tried += 1
         try:
             number = (
@@ -271,7 +281,7 @@ def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
         f"{failure.message}; others have already built on a part of this change, which stays",
         hint=(
             f"see memsyncd history, then take it back or write the rest again: memsyncd undo "
-            f"--act {number}"
+            f"--change-set {number}"
         ),
         **{HALF_DONE_KEY: number},
     )

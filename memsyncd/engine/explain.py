@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.search.query import Filters, Form, Query, Term, compile_query, parse_query
@@ -41,29 +43,30 @@ MAX_LISTED = 8
 MAX_SHOWN_CHARS = 48
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no hit. `did_you_mean` is a similar query that finds something."""
 
     why: str
     did_you_mean: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A query as typed and as parsed, and all filters that must hold, its own included.
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A query as typed, as parsed and as compiled for ranking, and all filters that must hold, its
+    own included.
 
     `absent` are notes that a fresh scan no longer found: workspace ids and paths.
     """
 
     text: str
     query: Query
+    match: str
+    must_not: str
     filters: Filters
     absent: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def is_empty(self) -> bool:
-        """True if there is neither a word to look for nor a filter."""
+        """True if there is neither a word to search for nor a filter."""
         return not self.query.positive and self.filters.is_empty
 
 
@@ -72,7 +75,7 @@ def explain_nothing(
 ) -> Explanation:
     """Explain why these workspaces have no hit.
 
-    Raises what `Workspace.lend` raises, except that a lack of time is an explanation too.
+    Raises what `Workspace.acquire` raises, except that a lack of time is an explanation too.
     """
     if not workspaces:
         return Explanation(why="there is no workspace yet: add a folder with memsyncd add PATH")
@@ -123,7 +126,7 @@ def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> Ex
 
 def _explain_empty_question(query: Query) -> str:
     return (
-        f"the query holds no word to look "
+        f"the query has no word to search "
         f"for{', only words to leave out' if query.must_not else ''}"
     )
 
@@ -143,10 +146,10 @@ def _explain_unread(workspace: Workspace) -> str:
     condition = workspace.condition
     if not condition.pending and condition.state != "indexing":
         return ""
-    trouble = "; ".join(condition.faults.values())
+    faults = "; ".join(condition.faults.values())
     return (
         f"{condition.pending} {'is' if condition.pending == 1 else 'are'} still to be "
-        f"read{': ' if trouble else ''}{trouble}"
+        f"read{': ' if faults else ''}{faults}"
     )
 
 
@@ -154,20 +157,23 @@ def _explain_unread(workspace: Workspace) -> str:
 
 
 def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filters) -> str:
-    """Say how much of what matches each filter leaves."""
+    """Describe how many of the matches each filter leaves."""
     matching = _count(n_matching, "passage matches", "passages match")
-    pieces = list(_split(filters))
-    if not pieces:
+    parts = list(_split(filters))
+    if not parts:
         return f"{matching}, in archived sections only: ask with is:archived to see them"
-    if len(pieces) == 1:
+    if len(parts) == 1:
         return (
-            f"{matching}, and {pieces[0][0]} leaves none{_name_others(reader, match, pieces[0][1])}"
+            f"{matching}, and {parts[0][0]} leaves none{_name_others(reader, match, parts[0][1])}"
         )
-    left = [(word, count_matches(reader, match, one)) for word, one in pieces]
-    told = ", ".join(f"{word} leaves {_count(n, '', '') if n else 'none'}" for word, n in left)
+    left = [(word, count_matches(reader, match, one)) for word, one in parts]
+    found_counts = ", ".join(
+        f"{word} leaves {_count(n, '', '') if n else 'none'}" for word, n in left
+    )
     together = "" if any(not n for _, n in left) else ", together none"
-    vain = next((one for (_, one), (_, n) in zip(pieces, left, strict=True) if not n), None)
-    return f"{matching}: {told}{together}{_name_others(reader, match, vain) if vain else ''}"
+    first_empty = next((one for (_, one), (_, n) in zip(parts, left, strict=True) if not n), None)
+    others = _name_others(reader, match, first_empty) if first_empty else ""
+    return f"{matching}: {found_counts}{together}{others}"
 
 
 def _explain_filters_alone(reader: Reader, question: Question) -> str:
@@ -216,17 +222,14 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
         found, what = find_matching_tags(reader, match), "tag"
         near = _find_near_values(filters.tags, count_tags(reader))
     elif filters.after or filters.before:
-        return "; a section has a date if it says when it was created, or its note's name does"
+        return "; a section has a date if its metadata or the name of its note states one"
     else:
         return ""
     found, near = [*map(redact, found)], [*map(redact, near)]
     theirs = (
         f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
     )
-    return (
-        f"; what matches has "
-        f"{theirs}{'; near to what was asked for: ' if near else ''}{', '.join(near)}"
-    )
+    return f"; what matches has {theirs}{'; similar: ' if near else ''}{', '.join(near)}"
 
 
 def _find_near_values(values: Sequence[str], known: Sequence[tuple[str, int]]) -> list[str]:
@@ -263,7 +266,7 @@ def _explain_words(reader: Reader, question: Question) -> Explanation:
     if not absent:
         return Explanation(
             why=(
-                f"no passage holds all of {_list(map(_show, query.must))}, though each stands "
+                f"no passage contains all of {_list(map(_show, query.must))}, though each occurs "
                 f"somewhere"
             )
         )
@@ -271,7 +274,7 @@ def _explain_words(reader: Reader, question: Question) -> Explanation:
     why = _describe_absent(absent)
     if near:
         there = dict.fromkeys(word for found in near.values() for word in found)
-        why += f"; near words that do stand in notes: {_list(there)}"
+        why += f"; similar words in notes: {_list(there)}"
     elif any(term.form is Form.PHRASE and len(term.words) > 1 for term in absent):
         why += ", in this order"
     return Explanation(why=why, did_you_mean=_suggest(reader, question, near))
@@ -279,11 +282,10 @@ def _explain_words(reader: Reader, question: Question) -> Explanation:
 
 def _describe_absent(absent: Sequence[Term]) -> str:
     if len(absent) == 1:
-        return (
-            f"no note holds {'the word ' if absent[0].form is Form.WORD else ''}{_show(absent[0])}"
-        )
+        word = "the word " if absent[0].form is Form.WORD else ""
+        return f"no note contains {word}{_show(absent[0])}"
     return (
-        f"no note holds any of these{'' if absent[0].form is Form.PHRASE else ' words'}: "
+        f"no note contains any of these{'' if absent[0].form is Form.PHRASE else ' words'}: "
         f"{_list(map(_show, absent))}"
     )
 
@@ -301,12 +303,12 @@ def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[
         if not _occurs(reader, Term(text=word, words=(word,), form=Form.WORD))
     ]
     near = {word: _find_near(reader, fold_word(word)) for word in gone[:MAX_LOOKED_UP_WORDS]}
-    # Somebody who guesses a password must not learn that the guess is close.
-    told = {
+    # A reader who guesses a password must not learn that the guess is close.
+    public = {
         word: tuple(one for one in found if not is_secret_word(reader, one))
         for word, found in near.items()
     }
-    return {word: found for word, found in told.items() if found}
+    return {word: found for word, found in public.items() if found}
 
 
 def _find_near(reader: Reader, word: str) -> tuple[str, ...]:

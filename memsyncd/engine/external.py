@@ -13,13 +13,15 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import replace
 
+from msgspec.structs import replace
+
+from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import record_external
 from memsyncd.engine.opening import report_wal_sizes
-from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rebuild import update_index
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest
@@ -41,13 +43,13 @@ PRUNE_AFTER = 200
 
 
 def sync_and_record(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest
+    workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
     """Sync as `update_index`, then record the changes, once the first recording has begun."""
     request = _add_recovered(workspace, clock, request)
-    done = yield from update_index(workspace, policy, clock, request)
+    done = yield from update_index(workspace, config, clock, request)
     texts, done.texts = done.texts, {}
-    if not policy.history.is_enabled:
+    if not config.history.enabled:
         # All notes must be compared again once the history is switched on.
         workspace.is_recorded = False
         workspace.set_unrecorded(None)
@@ -58,7 +60,7 @@ def sync_and_record(
     if done.paths and (workspace.is_recorded or workspace.unrecorded is not None):
         paths = {*done.paths, *done.discovered, *done.removed}
         new = frozenset(done.added)
-        yield from _record_some(workspace, policy, clock, paths, texts, new=new)
+        yield from _record_some(workspace, config, clock, paths, texts, new=new)
         report_wal_sizes(workspace)
     return done
 
@@ -76,21 +78,21 @@ def _add_recovered(workspace: Workspace, clock: Clock, request: SyncRequest) -> 
 # --- recording all notes ---
 
 
-def record_all(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[None]:
+def record_all(workspace: Workspace, config: Config, clock: Clock) -> Job[None]:
     """Record every note that the index or the records know, in one job."""
-    while (yield from record_slice(workspace, policy, clock)):
+    while (yield from record_slice(workspace, config, clock)):
         pass
 
 
-def record_slice(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[bool]:
+def record_slice(workspace: Workspace, config: Config, clock: Clock) -> Job[bool]:
     """Record some of the notes whose digests in index and records differ; then prune.
 
     Returns True if another slice must follow, as a job of its own behind waiting jobs.
     """
     if workspace.is_recorded:
-        return (yield from prune_slice(workspace, policy, clock))
+        return (yield from prune_slice(workspace, config, clock))
     # Notes of a missing folder must not count as recorded: the sync that finds it begins again.
-    if not _can_record(workspace, policy) or workspace.condition.root_state != "present":
+    if not _can_record(workspace, config) or workspace.condition.root_state != "present":
         workspace.set_unrecorded(None)
         return False
     try:
@@ -101,9 +103,9 @@ def record_slice(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[
     return True
 
 
-def prune_slice(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[bool]:
+def prune_slice(workspace: Workspace, config: Config, clock: Clock) -> Job[bool]:
     """Delete surplus and old revisions for SLICE_S. Returns True if more may have to go."""
-    kept, end_s = policy.history, clock.now_s() + SLICE_S
+    kept, end_s = config.history, clock.now_s() + SLICE_S
     try:
         while workspace.records is not None and workspace.records.history.prune(
             max_revisions=kept.max_revisions, max_age_s=kept.max_age_s, now_s=clock.wall_s()
@@ -117,9 +119,9 @@ def prune_slice(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[b
     return False
 
 
-def _can_record(workspace: Workspace, policy: SyncPolicy) -> bool:
+def _can_record(workspace: Workspace, config: Config) -> bool:
     is_open = workspace.records is not None and workspace.index is not None
-    return policy.history.is_enabled and is_open and not workspace.is_closed
+    return config.history.enabled and is_open and not workspace.is_closed
 
 
 def _abort(workspace: Workspace, failure: StoreFailed) -> None:
@@ -154,9 +156,9 @@ def _record_for_slice(workspace: Workspace, clock: Clock) -> Job[None]:
     report_wal_sizes(workspace)
 
 
-def _unrecorded_paths(recorded: Mapping[str, str], tips: Mapping[str, str]) -> deque[str]:
-    paths = recorded.keys() | tips.keys()
-    return _order((path for path in paths if recorded.get(path) != tips.get(path)), recorded)
+def _unrecorded_paths(recorded: Mapping[str, str], heads: Mapping[str, str]) -> deque[str]:
+    paths = recorded.keys() | heads.keys()
+    return _order((path for path in paths if recorded.get(path) != heads.get(path)), recorded)
 
 
 def _order(paths: Iterable[str], recorded: Container[str]) -> deque[str]:
@@ -169,7 +171,7 @@ def _order(paths: Iterable[str], recorded: Container[str]) -> deque[str]:
 
 def _record_some(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     clock: Clock,
     only: Collection[str],
     texts: Mapping[str, bytes],
@@ -177,7 +179,7 @@ def _record_some(
     new: Collection[str],
 ) -> Job[None]:
     """Record external changes to these notes, of which `new` did not exist before."""
-    if not _can_record(workspace, policy) or workspace.index is None:
+    if not _can_record(workspace, config) or workspace.index is None:
         return
     try:
         recover(workspace, clock)
@@ -186,7 +188,7 @@ def _record_some(
             _record_batch(workspace, clock, waiting, texts, new)
             yield
         if workspace.n_unpruned >= PRUNE_AFTER:
-            yield from prune_slice(workspace, policy, clock)
+            yield from prune_slice(workspace, config, clock)
     except StoreFailed as failure:
         _abort(workspace, failure)
 
@@ -207,18 +209,18 @@ def _record_batch(
         return
     batch = list(itertools.islice(waiting, BATCH_NOTES))
     recorded = {path: record.digest for path, record in index.recorded(batch).items()}
-    tips = records.history.find_heads(batch)
+    heads = records.history.find_heads(batch)
     has_moves = records.has_moves()
     changed: list[ObservedNote] = []
     n_checked, n_bytes = 0, 0
     for path in batch:
         n_checked += 1
-        if recorded.get(path) == tips.get(path):
+        if recorded.get(path) == heads.get(path):
             continue
         now_ns = clock.wall_ns()
         seen = _read_current(workspace, path, recorded, texts.get(path), now_ns=now_ns)
         if seen is not None:
-            origin = _find_origin(records, index, seen, tips) if has_moves else None
+            origin = _find_origin(records, index, seen, heads) if has_moves else None
             changed.append(replace(seen, moved_from=origin, is_new=path in new))
             n_bytes += len(seen.data or b"")
         if n_bytes >= BATCH_BYTES:
@@ -261,10 +263,10 @@ def _read_unindexed(workspace: Workspace, path: str) -> ObservedNote | None:
 
 
 def _find_origin(
-    records: Records, index: Index, seen: ObservedNote, tips: Mapping[str, str]
+    records: Records, index: Index, seen: ObservedNote, heads: Mapping[str, str]
 ) -> str | None:
     """The former path of a note, if the last sync that knew it there saw it move."""
-    if seen.path in tips or seen.data is None:
+    if seen.path in heads or seen.data is None:
         return None
     digest = digest_bytes(seen.data)
     for move in records.find_moves(seen.path):

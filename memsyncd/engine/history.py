@@ -11,13 +11,16 @@ is itself an edit and can be undone in turn; so can the clearing of a workspace.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
+
+from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.diff import render_diff
 from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
 from memsyncd.core.editing.sections import find_section_bytes, replace_section, split_note_sections
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, parse_note_path
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import (
     Decide,
     Delete,
@@ -30,7 +33,6 @@ from memsyncd.engine.edit import (
     find_history,
 )
 from memsyncd.engine.opening import FOREIGN_FAULT, open_records
-from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rebuild import check_open
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
@@ -59,8 +61,7 @@ MANY_REVISIONS = 100_000
 # --- targets ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The note or folder whose history is meant, or one section of a note (`heading`: the anchor
     after the `#`); without a path the whole workspace.
     """
@@ -104,7 +105,7 @@ def parse_target(params: HistoryParams | DiffParams | UndoParams | PurgeParams) 
 
 def list_revisions(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     clock: Clock,
     target: Target,
     *,
@@ -114,7 +115,7 @@ def list_revisions(
     """The newest `limit` revisions, of those older than `before`. Raises BadRequest if no history
     is kept.
     """
-    history = open_history(workspace, policy, clock)
+    history = open_history(workspace, config, clock)
     found = yield from _find_revisions(history, target, limit=limit, before=before)
     return [_make_revision_info(revision) for revision in found]
 
@@ -135,7 +136,7 @@ def _find_revisions(
 def _make_revision_info(revision: Revision) -> RevisionInfo:
     return RevisionInfo(
         revision=revision.id,
-        act=revision.act,
+        change_set=revision.change_set,
         at=revision.at_s,
         client=revision.client,
         command=revision.command,
@@ -149,13 +150,13 @@ def _make_revision_info(revision: Revision) -> RevisionInfo:
     )
 
 
-def open_history(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> History:
+def open_history(workspace: Workspace, config: Config, clock: Clock) -> History:
     """Open the history and settle it. Raises BadRequest if none is kept, StoreFailed if it cannot
     be opened.
     """
     check_open(workspace)
     open_records(workspace, clock)
-    history = find_history(workspace, policy)
+    history = find_history(workspace, config)
     if history is None:
         raise BadRequest(
             "no history is kept", hint="set history.enabled = true in the configuration"
@@ -193,12 +194,12 @@ def _choose_revision(
 
 
 def _make_not_found(workspace: Workspace, what: str) -> NoteNotFound:
-    """The error for a revision or act that does not exist, with the reason if it is known."""
+    """The error for a missing revision or change set, with the reason if it is known."""
     if FOREIGN_FAULT in workspace.condition.faults:
         why = "records.db came from another workspace and was set aside"
-        hint = "see what can be done about it: memsyncd status"
+        hint = "see the remedy in: memsyncd status"
         return NoteNotFound(f"there is no {what}: {why}", hint=hint)
-    return NoteNotFound(f"there is no {what}", hint="list what there is with: memsyncd history")
+    return NoteNotFound(f"there is no {what}", hint="list the revisions: memsyncd history")
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -237,8 +238,7 @@ def _changes_section(history: History, revision: Revision, heading: str) -> bool
 # --- diff ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedTexts:
+class ComparedTexts(msgspec.Struct, frozen=True, kw_only=True):
     """A revision with its texts, None for no file; of a section only its own lines.
 
     `new_digest` is that of the whole file.
@@ -251,13 +251,13 @@ class ComparedTexts:
 
 
 def read_compared(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, target: Target, params: DiffParams
+    workspace: Workspace, config: Config, clock: Clock, target: Target, params: DiffParams
 ) -> Job[ComparedTexts]:
     """Read what `render_change` compares: the named revision, or the latest of the target.
 
     Raises NoteNotFound if there is none or its texts are not kept.
     """
-    history = open_history(workspace, policy, clock)
+    history = open_history(workspace, config, clock)
     revision = yield from _choose_revision(workspace, history, target, params.revision)
     old, new = read_texts(history, revision)
     new_digest = revision.new_digest
@@ -288,12 +288,12 @@ def render_change(workspace: Workspace, compared: ComparedTexts) -> Diff:
 
 
 def purge(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, target: Target, params: PurgeParams
+    workspace: Workspace, config: Config, clock: Clock, target: Target, params: PurgeParams
 ) -> Job[Purged]:
     """Erase revisions: those of the target, or the named one, and of these only those whose text
     contains `params.containing`.
     """
-    history = open_history(workspace, policy, clock)
+    history = open_history(workspace, config, clock)
     # A copy that a client has not fetched would keep the purged texts.
     remove_leftovers(workspace.records_path)
     searched = params.containing.encode() if params.containing is not None else None
@@ -349,8 +349,7 @@ def _contains(scope: Scope, path: str, searched: bytes) -> bool:
 # --- undo ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class UndoOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The revisions that an undo took back, and the notes after it."""
 
     revisions: list[RevisionInfo]
@@ -358,23 +357,23 @@ class Restored:
 
 
 def undo(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, target: Target, params: UndoParams
-) -> Job[EditOutcome[Restored]]:
+    workspace: Workspace, config: Config, clock: Clock, target: Target, params: UndoParams
+) -> Job[EditOutcome[UndoOutcome]]:
     """Undo a revision, a whole change set, or the target's latest change.
 
     Raises NoteNotFound if there is none or its texts are not kept, Conflict, and what
     `edit_workspace` raises.
     """
-    history = open_history(workspace, policy, clock)
-    if params.act is not None:
-        chosen = history.find_revisions(act=params.act, limit=MANY_REVISIONS)
+    history = open_history(workspace, config, clock)
+    if params.change_set is not None:
+        chosen = history.find_revisions(change_set=params.change_set, limit=MANY_REVISIONS)
         if not chosen:
-            raise _make_not_found(workspace, f"act {params.act}")
+            raise _make_not_found(workspace, f"change set {params.change_set}")
     else:
         latest = yield from _choose_revision(workspace, history, target, params.revision)
         chosen = _widen(history, target, latest, is_named=params.revision is not None)
     decide = _make_undo_decision(workspace.scope, history, target, chosen, params.client or "")
-    return (yield from edit_workspace(workspace, policy, clock, decide))
+    return (yield from edit_workspace(workspace, config, clock, decide))
 
 
 def make_clear_decision(workspace: Workspace, *, client: str) -> Decide[int]:
@@ -398,7 +397,7 @@ def _widen(history: History, target: Target, latest: Revision, *, is_named: bool
     if is_named or target.path is None or target.path in (latest.path, latest.old_path):
         return [latest]
     beneath = f"{target.path}/"
-    revisions = history.find_revisions(act=latest.act, limit=MANY_REVISIONS)
+    revisions = history.find_revisions(change_set=latest.change_set, limit=MANY_REVISIONS)
     return [
         one
         for one in revisions
@@ -408,12 +407,12 @@ def _widen(history: History, target: Target, latest: Revision, *, is_named: bool
 
 def _make_undo_decision(
     scope: Scope, history: History, target: Target, chosen: Sequence[Revision], client: str
-) -> Decide[Restored]:
+) -> Decide[UndoOutcome]:
     texts = {revision.id: read_texts(history, revision) for revision in chosen}
     infos = [_make_revision_info(revision) for revision in chosen]
     named = target.path or chosen[0].path
 
-    def decide() -> tuple[Edit, Restored]:
+    def decide() -> tuple[Edit, UndoOutcome]:
         operations: list[Operation] = []
         for revision in chosen:
             old, new = texts[revision.id]
@@ -426,7 +425,7 @@ def _make_undo_decision(
         all_operations = tuple(operations) if folder is None else (folder,)
         edit = Edit(command="undo", client=client, path=named, operations=all_operations)
         states = [state for operation in operations for state in _list_states(operation)]
-        return edit, Restored(revisions=infos, paths=states or _list_old_states(chosen))
+        return edit, UndoOutcome(revisions=infos, paths=states or _list_old_states(chosen))
 
     return decide
 
@@ -498,8 +497,8 @@ def _undo_section(
         yield Put(path=path, data=data, was=file)
     else:
         raise Conflict(
-            f"where {anchor} stood cannot be told any more",
-            hint=f"take back the whole revision: memsyncd undo {revision.path}",
+            f"the former position of {anchor} is not known any more",
+            hint=f"undo the whole revision: memsyncd undo {revision.path}",
         )
 
 
@@ -578,7 +577,7 @@ def _list_old_states(chosen: Sequence[Revision]) -> list[PathState]:
 def _conflict(revision: Revision, digest: str | None) -> Conflict:
     return Conflict(
         f"{revision.path} has changed since revision {revision.id}",
-        hint="take back what came after it first, or see: memsyncd diff",
+        hint="undo the later changes first, or see: memsyncd diff",
         wanted=revision.new_digest,
         digest=digest,
     )

@@ -12,12 +12,14 @@ is not rewritten. Sections for several notes are one edit: all are written, or n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
+
+from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing import memory_tool
-from memsyncd.core.editing.additions import Addition, append_section, check_addition
+from memsyncd.core.editing.additions import Addition, append_section, check_addition, find_kind
 from memsyncd.core.editing.memory_path import (
     MEMORIES,
     MemoryPath,
@@ -34,7 +36,6 @@ from memsyncd.core.notepath import (
     parse_note_path,
 )
 from memsyncd.engine.edit import Decide, Delete, Edit, Operation, Put, Rename, find_history
-from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Conflict, PathRefused
 from memsyncd.files.listing import find_files, is_folder, list_folder
@@ -49,8 +50,7 @@ NO_FILE = ""
 # --- the commands -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A command's answer, and the digest of the file after it; None for a folder and for a deleted
     file.
     """
@@ -77,7 +77,7 @@ def view(workspace: Workspace, params: MemoryParams) -> Answer:
     return Answer(text=text, digest=file.digest)
 
 
-def make_decision(workspace: Workspace, policy: SyncPolicy, params: MemoryParams) -> Decide[Answer]:
+def make_decision(workspace: Workspace, config: Config, params: MemoryParams) -> Decide[Answer]:
     """Make the decision of any command but `view`. Raises BadRequest and PathRefused at once."""
     check_parameters(params)
     if params.command == "rename":
@@ -87,7 +87,7 @@ def make_decision(workspace: Workspace, policy: SyncPolicy, params: MemoryParams
     path = parse_memory_path(params.path or "")
     if params.command == "delete":
         return partial(_delete, workspace.scope, params, path)
-    return partial(_change, workspace, policy, params, path)
+    return partial(_change, workspace, config, params, path)
 
 
 _REQUIRED = {
@@ -152,7 +152,7 @@ def _list_entries(scope: Scope, path: MemoryPath) -> list[FolderEntry]:
 
 
 def _change(
-    workspace: Workspace, policy: SyncPolicy, params: MemoryParams, path: MemoryPath
+    workspace: Workspace, config: Config, params: MemoryParams, path: MemoryPath
 ) -> tuple[Edit, Answer]:
     scope = workspace.scope
     _check_links(scope, path)
@@ -161,7 +161,7 @@ def _change(
             raise memory_tool.refuse_existing("create", path.text, params.dialect)
         raise memory_tool.refuse_folder(params.command, path.text, params.dialect)
     was = read_text_file(scope, path.note)
-    result = _apply(workspace, policy, params, path, was)
+    result = _apply(workspace, config, params, path, was)
     answer = Answer(text=result.text, digest=digest_bytes(result.data))
     if was is not None and result.data == was.data:
         return _make_edit(params, path), answer
@@ -172,7 +172,7 @@ def _change(
 
 def _apply(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     params: MemoryParams,
     path: MemoryPath,
     was: TextFile | None,
@@ -186,7 +186,7 @@ def _apply(
     digest, data = (was.digest, was.data) if was else (NO_FILE, None)
     if params.if_digest is None or params.if_digest == digest:
         return apply(data)
-    history = find_history(workspace, policy)
+    history = find_history(workspace, config)
     has_digest = history is not None and bool(params.if_digest)
     read = history.read_text(params.if_digest) if history is not None and has_digest else None
     if read is not None or params.if_digest == NO_FILE:
@@ -275,7 +275,7 @@ def _check_digest(params: MemoryParams, path: str, file: TextFile | None) -> Non
 def _make_conflict(path: str, if_digest: str, digest: str) -> Conflict:
     return Conflict(
         f"{path} is not what it was when you read it",
-        hint="view it again and decide anew",
+        hint="view it again, then repeat the command",
         if_digest=if_digest,
         digest=digest,
     )
@@ -301,7 +301,7 @@ def _make_edit(
 
 def make_addition_decision(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     sections: Sequence[NewSection],
     *,
     command: str,
@@ -315,10 +315,10 @@ def make_addition_decision(
     additions = [_make_addition(section) for section in sections]
     for addition in additions:
         check_addition(addition)
-    paths = [choose_note(workspace.scope, policy, section) for section in sections]
+    paths = [choose_note(workspace.scope, config, section) for section in sections]
 
     def decide() -> tuple[Edit, list[AddedSection]]:
-        puts, added = _append(workspace, policy, additions, paths, at)
+        puts, added = _append(workspace, config, additions, paths, at)
         return Edit(command=command, client=client, path=paths[0].text, operations=puts), added
 
     return decide
@@ -340,12 +340,12 @@ def _make_addition(section: NewSection) -> Addition:
     )
 
 
-def choose_note(scope: Scope, policy: SyncPolicy, section: NewSection) -> NotePath:
+def choose_note(scope: Scope, config: Config, section: NewSection) -> NotePath:
     """Choose the note for a section: the named one, or that of its kind.
 
     A name alone is a note beneath `.memories/`; without a suffix it is markdown.
     """
-    named = section.note or policy.kinds.find_note(section.kind)
+    named = section.note or find_kind(config.kinds, section.kind).note
     if named.startswith(MEMORIES):
         path = parse_memory_path(named).note
         if path is None:
@@ -373,7 +373,7 @@ def _parse_name(scope: Scope, named: str) -> NotePath:
 
 def _append(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     additions: Sequence[Addition],
     paths: Sequence[NotePath],
     at: str,
@@ -389,7 +389,7 @@ def _append(
         data, spans = append_section(path.text, old, chosen, at=at)
         check_size(workspace.scope, path.text, data, way_out="name another note")
         puts.append(Put(path=was.path if was else path, data=data, was=was))
-        sections = parse_note(path, data, policy.chunking).sections
+        sections = parse_note(path, data, config.chunking).sections
         anchors = {section.span.start: section.anchor for section in sections}
         digest = digest_bytes(data)
         for number, span in zip(numbers, spans, strict=True):

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.recovery import read_disk_digest, repair_texts, report_half_done
 from memsyncd.engine.sync import RECORDS_FAULT
 from memsyncd.engine.worker import Job
@@ -40,15 +40,18 @@ from memsyncd.store.schema import MIGRATIONS
 
 FOREIGN_FAULT = "records_foreign"
 FOREIGN = (
-    "records.db came from another workspace and was set aside as {names}: nothing of it is undone"
-    " here. Restore this workspace's own history if there is a backup (memsyncd restore FILE), then"
-    " move or delete what was set aside"
+    "records.db came from another workspace and was set aside as {names}: its changes cannot be"
+    " undone here. Restore this workspace's own history from a backup, if there is one (memsyncd"
+    " restore FILE), then move or delete the files that were set aside"
 )
 MOVED = "records_moved"
+MOVED_HERE = "the folder was moved here from {root}, and its history with it"
 LEFT_HINT = "to take it over: memsyncd stop, delete {path}, memsyncd start"
 SET_ASIDE, RECORDS_GONE, TEXTS_LOST = "records_set_aside", "records_gone", "texts_lost"
 INDEX_LOG, RECORDS_LOG = "index_log_held", "records_log_held"
-ASIDE_HINT = "it holds earlier texts of notes: keep it elsewhere, or delete it if you need none"
+ASIDE_HINT = (
+    "it holds earlier texts of notes: keep it elsewhere, or delete it if you do not need them"
+)
 GONE = (
     "records.db was deleted or replaced while memsyncd ran: earlier texts of notes from before then"
     " are lost, unless they are in the new file"
@@ -66,7 +69,7 @@ log = get_log("engine")
 def open_records(workspace: Workspace, clock: Clock) -> None:
     """Open the records, unless they are open and intact. A failure is a fault and stops nothing."""
     try:
-        is_to_open = workspace.records is None or _close_if_harmed(
+        is_to_open = workspace.records is None or _close_if_tampered(
             workspace, workspace.records, clock
         )
         if is_to_open:
@@ -94,16 +97,15 @@ def _describe(failure: MemsyncdError | OSError) -> str:
 
 def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
     """Open this workspace's records.db; a moved folder takes over the one of its former place."""
-    path, inode = workspace.records_path, None
+    path, identity = workspace.records_path, find_identity(workspace.entry.root)
+    inode = None if identity is None else identity[1]
     # Leftovers that cannot be removed now are removed at the next opening.
     with contextlib.suppress(StoreFailed):
         remove_leftovers(path)
     if not path.exists():
-        # Only here: a disk that does not answer must not keep the index from being opened.
-        identity = find_identity(workspace.entry.root)
-        inode = None if identity is None else identity[1]
-        left = take_over_former(workspace.scope, path, inode)
-        workspace.set_notice(MOVED, left and f"{left}; {LEFT_HINT.format(path=path)}")
+        workspace.set_notice(MOVED, "")
+        if inode is not None:
+            _take_over_former(workspace, inode)
     records = Records(
         path,
         workspace=workspace.id,
@@ -113,9 +115,7 @@ def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
         is_moved=partial(is_moved, workspace.scope),
     )
     if records.moved_from:
-        workspace.set_notice(
-            MOVED, f"the folder was moved here from {records.moved_from}, and its history with it"
-        )
+        _report_moved(workspace, records.moved_from)
     return records
 
 
@@ -126,9 +126,6 @@ def _log_opened(workspace: Workspace, records: Records) -> None:
     if records.foreign is not None:
         reason = "records.db came from another workspace and was set aside"
         log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=reason)
-    if records.moved_from:
-        reason = "moved: its history came along"
-        log.info(Event.WORKSPACE_ADDED, workspace=workspace.id, reason=reason)
 
 
 def release_records(workspace: Workspace) -> Job[None]:
@@ -140,15 +137,15 @@ def release_records(workspace: Workspace) -> Job[None]:
     yield from ()
 
 
-def _close_if_harmed(workspace: Workspace, records: Records, clock: Clock) -> bool:
+def _close_if_tampered(workspace: Workspace, records: Records, clock: Clock) -> bool:
     """Close records whose file another program tampered with. True if they were closed."""
-    harm = records.find_tampering()
-    if harm is None:
+    tampering = records.find_tampering()
+    if tampering is None:
         return False
-    log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=f"records.db {harm.value}")
-    records.close_tampered(harm, now_s=clock.wall_s())
+    log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=f"records.db {tampering.value}")
+    records.close_tampered(tampering, now_s=clock.wall_s())
     workspace.close_records()
-    if harm is Tampering.REPLACED:
+    if tampering is Tampering.REPLACED:
         workspace.set_notice(RECORDS_GONE, GONE)
     return True
 
@@ -197,35 +194,46 @@ def _describe_held(path: Path, n_bytes: int) -> str:
 # --- a folder that was moved ---
 
 
-def is_moved(scope: Scope, owner: Owner, tips: Mapping[str, str]) -> bool:
+def is_moved(scope: Scope, owner: Owner, heads: Mapping[str, str]) -> bool:
     """True if `owner` is the workspace that this folder was before it was moved.
 
-    `tips` maps its notes to the digests of their last recorded texts.
+    `heads` maps its notes to the digests of their last recorded texts.
     """
-    return is_gone(owner.root, owner.inode) and _has_same_notes(scope, tips)
+    return is_gone(owner.root, owner.inode) and _has_same_notes(scope, heads)
 
 
-def take_over_former(scope: Scope, records: Path, inode: int | None) -> str:
-    """Move the records.db of the folder's former place to `records`, which does not exist.
+def _take_over_former(workspace: Workspace, inode: int) -> None:
+    """Move the records.db of the folder's former place to its own, where there is none.
 
-    Returns why one that was found stays where it is; "" if none was found or it was moved.
+    One that cannot be moved stays where it is; a notice has the reason.
     """
+    records, entry = workspace.records_path, workspace.entry
+    own = Owner(id=entry.id, root=entry.root, inode=inode)
     for former, owner in _find_former(records, inode):
-        if is_moved(scope, owner, peek_heads(former)):
+        # A file that names this workspace was left by an interrupted take-over.
+        if owner.id == own.id or is_moved(workspace.scope, owner, peek_heads(former)):
             try:
-                take_over(former, records)
+                take_over(former, records, own)
             except (StoreFailed, OSError) as failure:
                 why = failure.message if isinstance(failure, StoreFailed) else failure.strerror
                 moved = f"the history of {owner.root}, from which this folder was moved"
-                return f"{moved}, stays in {former}: {why}"
-            return ""
-    return ""
+                left = f"{moved}, stays in {former}: {why}; {LEFT_HINT.format(path=records)}"
+                workspace.set_notice(MOVED, left)
+            else:
+                _report_moved(workspace, owner.root)
+            return
 
 
-def _find_former(records: Path, inode: int | None) -> Iterator[tuple[Path, Owner]]:
+def _report_moved(workspace: Workspace, root: str) -> None:
+    # After an interrupted take-over the former root is no longer known.
+    if root != workspace.entry.root:
+        workspace.set_notice(MOVED, MOVED_HERE.format(root=root))
+    reason = "moved: its history was taken over"
+    log.info(Event.WORKSPACE_ADDED, workspace=workspace.id, reason=reason)
+
+
+def _find_former(records: Path, inode: int) -> Iterator[tuple[Path, Owner]]:
     """The records.db of workspaces not open in this process whose root had this inode."""
-    if inode is None:
-        return
     with contextlib.suppress(OSError):
         for former in sorted(records.parent.parent.glob(f"*/{records.name}")):
             if former == records or former in OPEN_FILES:
@@ -235,12 +243,12 @@ def _find_former(records: Path, inode: int | None) -> Iterator[tuple[Path, Owner
                 yield former, owners[0]
 
 
-def _has_same_notes(scope: Scope, tips: Mapping[str, str]) -> bool:
+def _has_same_notes(scope: Scope, heads: Mapping[str, str]) -> bool:
     """True if more than half of the compared notes have the recorded text.
 
     Empty notes are not compared, as they prove nothing.
     """
-    known = sorted((path, digest) for path, digest in tips.items() if digest != EMPTY)
+    known = sorted((path, digest) for path, digest in heads.items() if digest != EMPTY)
     compared = known[:: max(1, len(known) // N_COMPARED)]
     n_same = sum(read_disk_digest(scope, path) == digest for path, digest in compared)
     return 2 * n_same > len(compared)

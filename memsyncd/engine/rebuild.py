@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from memsyncd.config import Config
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.opening import open_records, report_wal_sizes
-from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.worker import Job
@@ -45,20 +47,20 @@ log = get_log("engine")
 # --- opening and closing ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenResult:
+class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether opening made a new, empty index, or why the index must be rebuilt."""
 
     is_new: bool = False
     rebuild_reason: str = ""
 
 
-def index_fingerprint(policy: SyncPolicy) -> str:
+def index_fingerprint(config: Config) -> str:
     """Identifies the settings that an index's rows depend on."""
-    return compute_fingerprint(f"{policy.chunking} {policy.guard}")
+    guard = config.guard  # whether secrets are masked changes what is shown, not what is indexed
+    return compute_fingerprint(f"{config.chunking} {guard.has_secrets} {guard.has_instructions}")
 
 
-def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[OpenResult]:
+def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[OpenResult]:
     """Open both databases, unless they are open.
 
     Records that do not open are a fault; an index that does not open must be rebuilt.
@@ -72,7 +74,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Jo
         return OpenResult()
     try:
         remove_index(rebuild_path(workspace))
-        index = Index(workspace.index_path, index_fingerprint(policy))
+        index = Index(workspace.index_path, index_fingerprint(config))
     except (IndexUnfit, StoreCorrupt) as failure:
         # The old file answers the queries it can until the new one replaces it.
         workspace.close_old_readers()
@@ -83,7 +85,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Jo
         workspace.open_failure, workspace.open_failed_s = failure, clock.now_s()
         raise
     if recovered and not index.is_new:
-        yield from _sync_recovered(workspace, policy, clock, index, recovered)
+        yield from _sync_recovered(workspace, config, clock, index, recovered)
     workspace.index, workspace.open_failure = index, None
     workspace.close_old_readers()
     workspace.set_fault(INDEX_FAULT, "")
@@ -103,13 +105,13 @@ def _recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
 
 
 def _sync_recovered(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, index: Index, recovered: frozenset[str]
+    workspace: Workspace, config: Config, clock: Clock, index: Index, recovered: frozenset[str]
 ) -> Job[None]:
     """Sync these notes before queries read the index; the first full sync makes up a failure."""
     try:
         with contextlib.suppress(MemsyncdError):
             request = SyncRequest(only=recovered, index=index)
-            yield from sync_workspace(workspace, policy, clock, request)
+            yield from sync_workspace(workspace, config, clock, request)
     except BaseException:
         index.close()
         raise
@@ -138,17 +140,17 @@ def rebuild_path(workspace: Workspace) -> Path:
     return workspace.index_path.with_name("index.db.new")
 
 
-def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[SyncDone]:
+def rebuild_index(workspace: Workspace, config: Config, clock: Clock) -> Job[SyncDone]:
     """Index the whole disk into a new file and replace the old one by it.
 
     On failure the old index, if open, is kept.
     """
     check_open(workspace)
     workspace.change(is_indexing=True)
-    done = yield from _fill_new_index(workspace, policy, clock)
-    index = _replace_index(workspace, policy)
+    done = yield from _fill_new_index(workspace, config, clock)
+    index = _replace_index(workspace, config)
     # The sync also checked the old file, whose damage is over now.
-    done.generation, done.index_trouble, done.is_rebuild = index.generation, "", True
+    done.generation, done.index_fault, done.is_rebuild = index.generation, "", True
     workspace.set_fault(INDEX_FAULT, "")
     workspace.change(
         generation=index.generation,
@@ -159,16 +161,16 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job
     return done
 
 
-def _fill_new_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[SyncDone]:
+def _fill_new_index(workspace: Workspace, config: Config, clock: Clock) -> Job[SyncDone]:
     """Index the whole disk into the file at `rebuild_path`; remove that on failure."""
     path = rebuild_path(workspace)
     remove_index(path)
     old_generation = workspace.index.generation if workspace.index else 0
     generation = max(workspace.condition.generation, old_generation)
-    fresh = Index(path, index_fingerprint(policy), generation=generation + 1)
+    fresh = Index(path, index_fingerprint(config), generation=generation + 1)
     try:
         request = SyncRequest(is_full=True, index=fresh)
-        done = yield from sync_workspace(workspace, policy, clock, request)
+        done = yield from sync_workspace(workspace, config, clock, request)
         if done.root_state != "present":
             raise NotFresh(
                 "the workspace's folder is missing: its index is kept",
@@ -184,7 +186,7 @@ def _fill_new_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> J
     return done
 
 
-def _replace_index(workspace: Workspace, policy: SyncPolicy) -> Index:
+def _replace_index(workspace: Workspace, config: Config) -> Index:
     """Move the filled index to its place and open it."""
     old, old_readers = workspace.index, workspace.old_readers
     # Connections keep the old file open; as SQLite sees that it moved, it leaves the new WAL alone.
@@ -193,7 +195,7 @@ def _replace_index(workspace: Workspace, policy: SyncPolicy) -> Index:
             if readers is not None:
                 ends.enter_context(readers.pausing_opens())
         replace_index(workspace.index_path, rebuild_path(workspace))
-    workspace.index = index = Index(workspace.index_path, index_fingerprint(policy))
+    workspace.index = index = Index(workspace.index_path, index_fingerprint(config))
     workspace.old_readers = workspace.open_failure = None
     for one in (old, old_readers):
         if one is not None:
@@ -202,30 +204,30 @@ def _replace_index(workspace: Workspace, policy: SyncPolicy) -> Index:
     return index
 
 
-def build_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[SyncDone]:
+def build_index(workspace: Workspace, config: Config, clock: Clock) -> Job[SyncDone]:
     """Rebuild the index if none is open; otherwise sync, as an earlier job has made one."""
     if workspace.index is None:
-        return (yield from rebuild_index(workspace, policy, clock))
-    return (yield from sync_workspace(workspace, policy, clock, SyncRequest()))
+        return (yield from rebuild_index(workspace, config, clock))
+    return (yield from sync_workspace(workspace, config, clock, SyncRequest()))
 
 
 def update_index(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest
+    workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
     """Sync. Without an open index, open or rebuild one first."""
     if workspace.index is not None:
         open_records(workspace, clock)
         if request.only is None:
             workspace.index.pool.close_idle()
-        done = yield from sync_workspace(workspace, policy, clock, request)
+        done = yield from sync_workspace(workspace, config, clock, request)
         report_wal_sizes(workspace)
         return done
-    opened = yield from open_workspace(workspace, policy, clock)
+    opened = yield from open_workspace(workspace, config, clock)
     has_new_folders = False
     if opened.rebuild_reason:
-        rebuilt = yield from rebuild_index(workspace, policy, clock)
+        rebuilt = yield from rebuild_index(workspace, config, clock)
         has_new_folders = rebuilt.has_new_folders
-    done = yield from sync_workspace(workspace, policy, clock, request)
+    done = yield from sync_workspace(workspace, config, clock, request)
     done.has_new_folders = done.has_new_folders or has_new_folders
     return done
 
@@ -273,7 +275,7 @@ class RebuildPolicy:
     """Turns the failures of jobs into faults, and begins rebuilds with `rebuild(workspace)`.
 
     A full disk or an unexpected failure is a fault until a full scan succeeds. Damage within ten
-    minutes of the last rebuild is a fault until a retry repairs it. Lives on the event loop.
+    minutes of the last rebuild is a fault until a retry repairs it. Runs on the event loop.
     """
 
     def __init__(self, clock: Clock, rebuild: Callable[[Workspace], Future[SyncDone]]) -> None:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.recovery import (
@@ -31,7 +32,7 @@ from memsyncd.core.editing.recovery import (
     plan_recovery,
 )
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.sync import is_root_away
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
@@ -58,9 +59,9 @@ from memsyncd.store.history import Change, History, Intended, ObservedNote, Revi
 
 # The command of an edit without a history.
 UNKEPT = "unkept"
-HALF_DONE, DOUBTFUL, UNFINISHED = (
+HALF_DONE, UNCERTAIN, UNFINISHED = (
     "change_set_half_done",
-    "change_set_doubtful",
+    "change_set_uncertain",
     "change_set_unfinished",
 )
 # How many paths a notice names.
@@ -105,23 +106,23 @@ def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
         return frozenset()
     touched: set[str] = set()
     failures: list[str] = []
-    for act, revisions in intended:
+    for number, revisions in intended:
         try:
             touched |= _recover(
-                workspace, workspace.records.history, act, revisions, at_s=clock.wall_s()
+                workspace, workspace.records.history, number, revisions, at_s=clock.wall_s()
             )
         except MemsyncdError as failure:
             # A full disk may be that of the notes; the next write to the records reports theirs.
             if isinstance(failure, StoreFailed) and not isinstance(failure, StoreFull):
                 raise
-            failures.append(f"{_name(act, revisions[0].command)}: {failure.message}")
+            failures.append(f"{_name(number, revisions[0].command)}: {failure.message}")
     what = "interrupted, and can be neither completed nor taken back now; memsyncd tries again"
     workspace.set_notice(UNFINISHED, f"{what}: {'; '.join(failures)}" if failures else "")
     return frozenset(touched)
 
 
 def roll_back(
-    workspace: Workspace, act: int | None, change_set: ChangeSet, *, n_done: int, keep: KeepText
+    workspace: Workspace, number: int | None, change_set: ChangeSet, *, n_done: int, keep: KeepText
 ) -> bool:
     """Undo a change set that failed after `n_done` targets, and settle it. False if a part stays.
 
@@ -143,8 +144,8 @@ def roll_back(
         return False
     # If records.db cannot be written now, recovery settles it later from the disk.
     with contextlib.suppress(StoreFailed):
-        if act is not None and workspace.records is not None:
-            _settle(workspace, workspace.records.history, act, plan)
+        if number is not None and workspace.records is not None:
+            _settle(workspace, workspace.records.history, number, plan)
     return plan.direction is Direction.ROLL_BACK
 
 
@@ -152,7 +153,9 @@ def report_half_done(workspace: Workspace) -> None:
     """Report which change sets stay half done, until a client has changed each of their notes."""
     if workspace.records is None:
         return
-    half_done = [_name(act, command) for act, command in workspace.records.history.find_half_done()]
+    half_done = [
+        _name(number, command) for number, command in workspace.records.history.find_half_done()
+    ]
     what = "only a part has happened, for other programs changed some of the notes meanwhile"
     workspace.set_notice(HALF_DONE, f"{what}: {', '.join(half_done)}" if half_done else "")
 
@@ -179,8 +182,7 @@ def repair_texts(workspace: Workspace) -> None:
 Choose = Callable[[Sequence[TargetState], Collection[Direction]], RecoveryPlan]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSet:
+class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
     """The changes of notes in their order, and the texts before and after, by digest."""
 
     targets: tuple[Change, ...]
@@ -350,7 +352,12 @@ def _write(
 
 
 def _recover(
-    workspace: Workspace, history: History, act: int, revisions: Sequence[Revision], *, at_s: float
+    workspace: Workspace,
+    history: History,
+    number: int,
+    revisions: Sequence[Revision],
+    *,
+    at_s: float,
 ) -> frozenset[str]:
     change_set = _read_change_set(history, revisions)
     is_kept = revisions[0].command != UNKEPT
@@ -366,16 +373,16 @@ def _recover(
         plan_recovery,
         keep,
     )
-    _settle(workspace, history, act, plan)
-    _report(workspace, act, revisions[0].command, change_set, plan)
+    _settle(workspace, history, number, plan)
+    _report(workspace, number, revisions[0].command, change_set, plan)
     return change_set.paths
 
 
-def _settle(workspace: Workspace, history: History, act: int, plan: RecoveryPlan) -> None:
+def _settle(workspace: Workspace, history: History, number: int, plan: RecoveryPlan) -> None:
     """Record in the history what has happened."""
-    intended = dict(history.find_intended()).get(act, [])
+    intended = dict(history.find_intended()).get(number, [])
     if intended and intended[0].command == UNKEPT:
-        history.forget_intended(act)
+        history.forget_intended(number)
         return
     happened = [
         revision.id
@@ -383,30 +390,30 @@ def _settle(workspace: Workspace, history: History, act: int, plan: RecoveryPlan
         if plan.direction is Direction.COMPLETE
         or (plan.direction is Direction.REPORT and state in HAPPENED | {TargetState.CHANGED})
     ]
-    history.settle(act, happened, is_half_done=plan.direction is Direction.REPORT)
+    history.settle(number, happened, is_half_done=plan.direction is Direction.REPORT)
     report_half_done(workspace)
 
 
 def _report(
-    workspace: Workspace, act: int, command: str, change_set: ChangeSet, plan: RecoveryPlan
+    workspace: Workspace, number: int, command: str, change_set: ChangeSet, plan: RecoveryPlan
 ) -> None:
-    """Report the notes of which it is unknown whether they have the change that the others have."""
-    if not plan.doubtful:
+    """Report the notes that may or may not have the change that the others have."""
+    if not plan.uncertain:
         return
-    done = "completed" if plan.direction is Direction.COMPLETE else "taken back"
-    names = [change_set.targets[at].path for at in plan.doubtful]
+    done = "completed" if plan.direction is Direction.COMPLETE else "rolled back"
+    names = [change_set.targets[at].path for at in plan.uncertain]
     rest = f" and {len(names) - MAX_NAMED_PATHS} more" if len(names) > MAX_NAMED_PATHS else ""
     what = (
         f"was interrupted and is {done}, but other programs changed "
         f"{', '.join(names[:MAX_NAMED_PATHS])}{rest} meanwhile"
     )
     workspace.set_notice(
-        DOUBTFUL, f"{_name(act, command)} {what}: look whether the change is in there"
+        UNCERTAIN, f"{_name(number, command)} {what}: check whether it has the change"
     )
 
 
-def _name(act: int, command: str) -> str:
-    return f"change set {act}" + (f" ({command})" if command != UNKEPT else "")
+def _name(number: int, command: str) -> str:
+    return f"change set {number}" + (f" ({command})" if command != UNKEPT else "")
 
 
 def _read_change_set(history: History, revisions: Sequence[Revision]) -> ChangeSet:
@@ -434,11 +441,11 @@ def _read_change_set(history: History, revisions: Sequence[Revision]) -> ChangeS
 
 def _find_changed(history: History, change_set: ChangeSet) -> set[str]:
     """Notes of which the history recorded an external change after the change set had begun."""
-    tips = history.heads()
+    heads = history.heads()
     return {
         one.path
         for one in change_set.targets
-        if one.old_path is None and tips.get(one.path) != one.old_digest
+        if one.old_path is None and heads.get(one.path) != one.old_digest
     }
 
 

@@ -9,13 +9,16 @@ an edit must see the true bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
+from msgspec.structs import replace
+
+from memsyncd.config import Config
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
 from memsyncd.core.model import SecretLines, Span
+from memsyncd.core.search.passages import StartChunk
 from memsyncd.core.search.query import NO_FILTERS
-from memsyncd.engine.policies import SearchPolicy
+from memsyncd.core.search.ranking import Candidate
 from memsyncd.store.lookup import StoredNote, StoredSection
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -25,6 +28,7 @@ from memsyncd.store.search import (
     find_candidates,
     has_secrets,
     read_chunk_secrets,
+    read_sections,
     read_texts,
 )
 
@@ -33,13 +37,24 @@ MAX_EXAMINED_CHUNKS = 20
 _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 
-def redact_texts(
-    reader: Reader, texts: Mapping[int, ChunkText], policy: SearchPolicy
-) -> Mapping[int, ChunkText]:
-    """Redact the texts of chunks, by chunk. Each text keeps its number of lines."""
-    if not policy.is_masking or not has_secrets(reader):
-        return texts
-    held = read_chunk_secrets(reader, texts)
+def read_redacted(
+    reader: Reader, chosen: Sequence[Candidate | StartChunk], config: Config
+) -> tuple[Mapping[int, HitSection], Mapping[int, ChunkText]]:
+    """Read the sections of chunks and their texts, by their numbers, as they may be shown.
+
+    Each text keeps its number of lines; of a section, heading, kind and tags are redacted.
+    """
+    sections = read_sections(reader, {one.section for one in chosen})
+    texts = read_texts(reader, [one.chunk for one in chosen])
+    if not config.guard.is_masking or not has_secrets(reader):
+        return sections, texts
+    shown = _redact_texts(texts, read_chunk_secrets(reader, texts))
+    return {number: _redact_section(section) for number, section in sections.items()}, shown
+
+
+def _redact_texts(
+    texts: Mapping[int, ChunkText], held: Mapping[int, ChunkSecrets]
+) -> dict[int, ChunkText]:
     return {
         chunk: replace(
             text, text=_redact(text.text, held[chunk]) if chunk in held else redact(text.text)
@@ -48,20 +63,9 @@ def redact_texts(
     }
 
 
-def redact_sections(
-    reader: Reader, sections: Mapping[int, HitSection], policy: SearchPolicy
-) -> Mapping[int, HitSection]:
-    """Redact the headings, kinds and tags of sections, by section."""
-    if not policy.is_masking or not has_secrets(reader):
-        return sections
-    return {number: _redact_section(section) for number, section in sections.items()}
-
-
-def redact_notes(
-    reader: Reader, notes: Sequence[StoredNote], policy: SearchPolicy
-) -> list[StoredNote]:
+def redact_notes(reader: Reader, notes: Sequence[StoredNote], config: Config) -> list[StoredNote]:
     """Redact the titles, kinds and tags of listed notes and of their sections."""
-    if not policy.is_masking or not has_secrets(reader):
+    if not config.guard.is_masking or not has_secrets(reader):
         return [*notes]
     return [
         _redact_labels(
@@ -83,7 +87,7 @@ def is_secret_word(reader: Reader, word: str) -> bool:
         return False
     found = find_candidates(reader, f'"{word}"', NO_FILTERS, limit=MAX_EXAMINED_CHUNKS)
     texts = read_texts(reader, [row[0] for row in found.rows])
-    shown = redact_texts(reader, texts, SearchPolicy())
+    shown = _redact_texts(texts, read_chunk_secrets(reader, texts))
     return _contain(texts, word) and not _contain(shown, word)
 
 
@@ -109,7 +113,7 @@ def _redact_all(names: Iterable[str]) -> tuple[str, ...]:
 def _redact(text: str, held: ChunkSecrets) -> str:
     """Redact secrets that span lines first, then those within one line."""
     lines = text.split("\n")
-    if held.is_piece:
+    if held.is_partial:
         # A piece of a giant line may be cut within a secret, or between its name and its value.
         return redact_lines(lines, held.secrets[0].what)
     for secret in held.secrets:

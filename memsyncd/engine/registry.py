@@ -11,10 +11,13 @@ import contextlib
 import json
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
@@ -25,15 +28,13 @@ from memsyncd.files.scope import (
     find_owner,
     find_root_refusal,
     make_root,
-    parse_scope,
 )
 
 VERSION = 1
 NAME_LIMIT_CHARACTERS = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderCheck:
+class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at a path. `known` is the id of the workspace that is the same folder, if any."""
 
     root: Root
@@ -104,9 +105,8 @@ class Registry:
             exclude=tuple(exclude),
             allow_links_to=tuple(links),
         )
-        Includes.parse(entry.include)
         try:
-            parse_scope(entry.root, include=entry.include, exclude=entry.exclude)
+            _check_globs(entry)
         except ValueError as error:
             raise BadRequest(
                 str(error), hint="write globs from the workspace's root on, such as docs/**/*.md"
@@ -294,9 +294,14 @@ def _read_row(row: dict[str, Any]) -> Entry:
         exclude=tuple(map(str, row["exclude"])),
         source="added",
     )
-    Includes.parse(entry.include)
-    parse_scope(entry.root, include=entry.include, exclude=entry.exclude)
+    _check_globs(entry)
     return entry
+
+
+def _check_globs(entry: Entry) -> None:
+    """Raises BadRequest for a pattern that watches cannot follow, ValueError for an invalid one."""
+    Includes.parse(entry.include)
+    entry.scope(Config())
 
 
 def _check_name(name: str) -> None:

@@ -18,13 +18,14 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
-from memsyncd.core.changes.debounce import DebouncePolicy, Settled
+from memsyncd.config import Config
+from memsyncd.core.changes.debounce import Settled
 from memsyncd.core.changes.watchplan import is_relevant
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.completions import CompletionBatch, call_soon
 from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.events import ROOT, EventBuffer
 from memsyncd.engine.external import PRUNE_AFTER, prune_slice, record_slice, sync_and_record
-from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rebuild import (
     UNFINISHED,
     OpenResult,
@@ -49,8 +50,8 @@ log = get_log("engine")
 
 T = TypeVar("T")
 
-# Makes a job for a workspace, with the policy in force when the worker starts it.
-JobFactory = Callable[[Workspace, SyncPolicy, Clock], Job[T]]
+# Makes a job for a workspace, with the configuration in force when the worker starts it.
+JobFactory = Callable[[Workspace, Config, Clock], Job[T]]
 
 
 class Scheduler:
@@ -60,7 +61,7 @@ class Scheduler:
         self,
         *,
         worker: Worker,
-        policy: SyncPolicy,
+        config: Config,
         clock: Clock,
         on_synced: Callable[[Workspace, SyncDone], None],
         on_written: Callable[[Workspace], None],
@@ -78,7 +79,7 @@ class Scheduler:
         self._loop = asyncio.get_running_loop()
         self._worker = worker
         self._stalls = stalls
-        self.policy = policy
+        self.config = config
         self._clock = clock
         self._on_synced = on_synced
         self._on_written = on_written
@@ -87,8 +88,7 @@ class Scheduler:
         self.on_building: Callable[[], None] = lambda: None
         """Called on the loop whenever the rebuild of an index begins."""
         self._workspaces: dict[str, Workspace] = {}
-        debounce = DebouncePolicy(policy.quiet_s, policy.max_wait_s)
-        self._events = EventBuffer(debounce, clock, self._settled)
+        self._events = EventBuffer(config.sync, clock, self._settled)
         self._timers = _Timers()
         self._rebuilds = RebuildPolicy(clock, self._rebuild_or_build)
         self._scans: dict[str, Future[SyncDone]] = {}
@@ -102,7 +102,7 @@ class Scheduler:
         self._open(workspace)
 
     def _open(self, workspace: Workspace, *, is_urgent: bool = False) -> None:
-        job = partial(open_workspace, workspace, self.policy, self._clock)
+        job = partial(open_workspace, workspace, self.config, self._clock)
         workspace.opening = self._submit(workspace, job, self._opened, is_urgent=is_urgent)
 
     def forget(self, workspace: Workspace) -> None:
@@ -115,10 +115,10 @@ class Scheduler:
         self._timers.cancel_all(workspace.id)
         self._rebuilds.forget(workspace)
 
-    def set_policy(self, policy: SyncPolicy) -> None:
-        """Use another policy, and scan everything, as pending events are dropped."""
-        self.policy = policy
-        self._events.set_policy(DebouncePolicy(policy.quiet_s, policy.max_wait_s))
+    def set_config(self, config: Config) -> None:
+        """Use another configuration, and scan everything, as pending events are dropped."""
+        self.config = config
+        self._events.set_policy(config.sync)
         self.scan_all()
 
     # --- events ---
@@ -126,7 +126,7 @@ class Scheduler:
     def on_event(self, workspace_id: str, path: str, is_finished: bool, is_folder: bool) -> None:
         """Handle a file event; from any thread."""
         workspace = self._workspaces.get(workspace_id)
-        if workspace is None or not (self.policy.is_enabled and self.policy.is_on_change):
+        if workspace is None or not (self.config.sync.enabled and self.config.sync.sync_on_change):
             return
         excludes = workspace.scope.exclude
         if is_relevant(path, is_folder=is_folder, includes=workspace.includes, excludes=excludes):
@@ -135,7 +135,7 @@ class Scheduler:
 
     def scan_all(self) -> None:
         """Scan all workspaces as soon as possible; on the loop."""
-        if self.policy.is_enabled:
+        if self.config.sync.enabled:
             for workspace in self._workspaces.values():
                 workspace.note_unscanned(ROOT, self._clock.now_s())
             self._events.push_all(self._workspaces)
@@ -183,7 +183,7 @@ class Scheduler:
 
     def _begin_build(self, workspace: Workspace, build: Callable[..., Any]) -> Future[SyncDone]:
         workspace.change(is_indexing=True)  # until it has ended, whether it succeeds or fails
-        job = partial(build, workspace, self.policy, self._clock)
+        job = partial(build, workspace, self.config, self._clock)
         built = self._submit(workspace, job, self._rebuilt)
         self.on_building()
         return built
@@ -206,7 +206,7 @@ class Scheduler:
         """Scan if the index's file is not in its place; called per request, costs microseconds."""
         if workspace.open_failure is not None:
             self._reopen(workspace)
-        elif self.policy.is_enabled and _has_lost_index(workspace):
+        elif self.config.sync.enabled and _has_lost_index(workspace):
             self.scan(workspace)
 
     def report_damage(self, failure: StoreFailed) -> None:
@@ -233,7 +233,7 @@ class Scheduler:
     def reconcile(self, then: Callable[[], None]) -> None:
         """Scan every workspace in full, then call `then`; changes without an event are counted."""
         # A workspace whose last reconcile still waits gets no second one, however long it waits.
-        workspaces = self._workspaces.values() if self.policy.is_enabled else ()
+        workspaces = self._workspaces.values() if self.config.sync.enabled else ()
         due = [one for one in workspaces if self._is_reconciled(one)]
         batch = CompletionBatch(len(due), then)
         with self._worker.batch():
@@ -244,7 +244,7 @@ class Scheduler:
 
     def _reconcile(self, workspace: Workspace, batch: CompletionBatch) -> Future[Any]:
         if workspace.index is None:
-            job = partial(open_workspace, workspace, self.policy, self._clock)
+            job = partial(open_workspace, workspace, self.config, self._clock)
             return self._submit(workspace, job, self._opened, batch=batch)
         self._rebuilds.retry(workspace)
         return self._sync(workspace, only=None, batch=batch)
@@ -263,9 +263,9 @@ class Scheduler:
     ) -> Future[SyncDone]:
         if workspace.condition.faults.keys() & UNFINISHED:
             only = None  # the failure may have left more undone than these paths
-        grace_s = self.policy.delete_grace_s if grace_s is None else grace_s
+        grace_s = self.config.sync.delete_grace_s if grace_s is None else grace_s
         request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s)
-        job = partial(sync_and_record, workspace, self.policy, self._clock, request)
+        job = partial(sync_and_record, workspace, self.config, self._clock, request)
         on_done = partial(self._synced, request, is_reconcile=batch is not None)
         is_urgent = is_urgent or only is not None
         return self._submit(workspace, job, on_done, is_urgent=is_urgent, batch=batch)
@@ -287,7 +287,7 @@ class Scheduler:
         return future
 
     def _start(self, workspace: Workspace, factory: JobFactory[T]) -> Job[T]:
-        return factory(workspace, self.policy, self._clock)
+        return factory(workspace, self.config, self._clock)
 
     # --- handling results ---
 
@@ -318,7 +318,7 @@ class Scheduler:
             return
         # The files may still hold text that was deleted just before the last stop.
         self.tidy_later(workspace)
-        if self.policy.is_enabled:
+        if self.config.sync.enabled:
             self._sync(workspace, only=None)
         else:
             workspace.change(is_indexing=False)
@@ -348,8 +348,8 @@ class Scheduler:
             self._rebuilds.on_success(workspace, done.began_s)
         workspace.change(is_indexing=False)
         self._log_root(workspace)
-        if done.index_trouble:
-            self._rebuilds.replace(workspace, done.index_trouble)
+        if done.index_fault:
+            self._rebuilds.replace(workspace, done.index_fault)
         if done.has_new_folders:
             self._on_folders(workspace)
         self._sync_later(workspace, done)
@@ -363,7 +363,7 @@ class Scheduler:
         self._on_synced(workspace, done)
 
     def _count_missed(self, workspace: Workspace, unannounced: list[str]) -> None:
-        if unannounced and self.policy.is_on_change:
+        if unannounced and self.config.sync.sync_on_change:
             n_missed = workspace.condition.n_missed_events + len(unannounced)
             workspace.change(n_missed_events=n_missed)
             log.warning(Event.MISSED_EVENTS, workspace=workspace.id, count=len(unannounced))
@@ -388,7 +388,7 @@ class Scheduler:
         if done.unstable:
             # A full scan, as the timer replaces an earlier one about other notes.
             sync = partial(self._sync, workspace, only=None)
-            delay_s = max(self.policy.max_wait_s, GRACE_SLACK_S)
+            delay_s = max(self.config.sync.max_wait_s, GRACE_SLACK_S)
             self._timers.set(workspace.id, "unstable", delay_s, sync)
 
     def tidy_later(self, workspace: Workspace) -> None:
@@ -431,7 +431,7 @@ class Scheduler:
 
     def start_recording(self, workspace: Workspace) -> None:
         """Record the texts of all notes, unless that is done or runs: later syncs add changes."""
-        is_possible = self.policy.history.is_enabled and workspace.records is not None
+        is_possible = self.config.history.enabled and workspace.records is not None
         if is_possible and not workspace.is_recorded and workspace.id not in self._recording:
             self._recording.add(workspace.id)
             self._run_slices(workspace, record_slice, then=partial(self._recorded, workspace))

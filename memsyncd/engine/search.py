@@ -1,7 +1,7 @@
-"""Searches workspaces: parse the query, find candidates, rank and join them, read and highlight.
+"""Search workspaces: parse the query, find candidates, rank and join them, read and highlight.
 
-A search of one workspace asks the store twice, for candidates with their ranking features and for
-what the answer shows; between and after them it asks `core` to rank and to render. Both reads see
+A search of one workspace queries the store twice, for candidates with their ranking features
+and for what the answer shows; `core` ranks in between and renders afterwards. Both reads see
 one committed generation. Notes that a fresh scan no longer found (`RunOptions.absent`) are left
 out, although the index still has them.
 """
@@ -9,12 +9,12 @@ out, although the index still has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from dataclasses import replace as replace_fields
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
+from memsyncd.config import Config
 from memsyncd.core.search.highlight import Matcher, TermPattern, highlight, strip_title
 from memsyncd.core.search.query import (
     Filters,
@@ -30,18 +30,19 @@ from memsyncd.core.search.query import (
     parse_query,
 )
 from memsyncd.core.search.ranking import (
+    DEFAULT_RANKING,
     N_CANDIDATES,
     FoundChunks,
     Passage,
     Ranked,
+    RankingPolicy,
     apply_boosts,
     normalize_scores,
     rank_candidates,
     rank_passages,
 )
 from memsyncd.engine.explain import Question, explain_nothing
-from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.redaction import redact_sections, redact_texts
+from memsyncd.engine.redaction import read_redacted
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NotFresh
 from memsyncd.protocol import search as protocol
@@ -54,8 +55,6 @@ from memsyncd.store.search import (
     find_filtered,
     find_holding,
     read_ranking_features,
-    read_sections,
-    read_texts,
 )
 
 # From this size on a common word costs milliseconds: FTS5 ranks every chunk that contains it.
@@ -81,12 +80,11 @@ CANDIDATES_PER_HIT = 10
 READ_S = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """How the daemon runs a search or builds a context, beside what the client asks for.
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the daemon runs a search or builds a context, besides the parameters of the client.
 
     `absent` are notes that must not be shown: workspace ids and paths. `now_s` is seconds since
-    1970. `timeout_s` is None for the request's own limit, or that of the policy.
+    1970. `timeout_s` is None for the request's own limit, or the configured one.
 
     `is_hurried`: raise NotFresh at once if there is much to look up, and instead of explaining why
     there is no hit. The limit then counts for finding alone; reading the hits never takes long.
@@ -94,14 +92,14 @@ class RunOptions:
 
     now_s: float = 0.0
     timeout_s: float | None = None
-    absent: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    absent: frozenset[tuple[str, str]] = msgspec.field(default_factory=frozenset)
     is_hurried: bool = False
 
-    def limit_s(self, params: SearchParams | ContextParams, policy: SearchPolicy) -> float:
+    def limit_s(self, params: SearchParams | ContextParams, config: Config) -> float:
         """The time that the request may take."""
         if self.timeout_s is not None:
             return self.timeout_s
-        return params.timeout_ms / 1000 if params.timeout_ms else policy.timeout_s
+        return params.timeout_ms / 1000 if params.timeout_ms else config.search.timeout_s
 
 
 DEFAULT_OPTIONS = RunOptions()
@@ -118,31 +116,41 @@ class _FoundHit(NamedTuple):
 def search(
     workspaces: Sequence[Workspace],
     params: SearchParams,
-    policy: SearchPolicy,
+    config: Config,
     options: RunOptions = DEFAULT_OPTIONS,
 ) -> SearchAnswer:
     """Search one workspace, or several as one.
 
-    Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.lend` raises.
+    Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.acquire` raises.
     """
-    filters = read_filters(params.filters)
-    query = parse_query(params.query)
-    question = Question(
-        text=params.query, query=query, filters=filters.join(query.filters), absent=options.absent
-    )
+    question = make_question(params, options)
+    query = question.query
     found = [
         one
         for workspace in workspaces
         if not question.is_empty
-        for one in _search_one(workspace, question, params, policy, options)
+        for one in _search_one(workspace, question, params, config, options)
     ]
     if found:
-        return _answer(found, query, params, policy)
+        return _answer(found, query, params, config)
     if options.is_hurried:
         raise NotFresh("there is no hit, and no time to explain why")
-    reason = explain_nothing(workspaces, question, options.limit_s(params, policy))
+    reason = explain_nothing(workspaces, question, options.limit_s(params, config))
     return SearchAnswer(
         hits=[], relaxed=False, why_empty=reason.why, did_you_mean=reason.did_you_mean
+    )
+
+
+def make_question(params: SearchParams | ContextParams, options: RunOptions) -> Question:
+    """Parse and compile the query and the filters of a request. Raises BadRequest and TooLarge."""
+    filters, query = read_filters(params.filters), parse_query(params.query)
+    return Question(
+        text=params.query,
+        query=query,
+        match=compile_positive(query),
+        must_not=compile_must_not(query),
+        filters=filters.join(query.filters),
+        absent=options.absent,
     )
 
 
@@ -173,7 +181,7 @@ def _read_day(name: str, text: str | None) -> str | None:
 
 
 def _answer(
-    found: list[_FoundHit], query: Query, params: SearchParams, policy: SearchPolicy
+    found: list[_FoundHit], query: Query, params: SearchParams, config: Config
 ) -> SearchAnswer:
     """Order the hits of all workspaces, scale their scores and drop those below the minimum."""
     n_terms = len(query.positive) + query.n_dropped
@@ -186,8 +194,8 @@ def _answer(
             one.hit.end_line,
         )
     )
-    scored = _scale(found[: params.limit or policy.max_results], n_terms)
-    min_score = policy.min_score if params.min_score is None else params.min_score
+    scored = _scale(found[: params.limit or config.search.max_results], n_terms)
+    min_score = config.search.min_score if params.min_score is None else params.min_score
     hits = [hit for hit in scored if hit.score >= min_score]
     best = scored[0].score
     return SearchAnswer(
@@ -215,11 +223,11 @@ def _search_one(
     workspace: Workspace,
     question: Question,
     params: SearchParams,
-    policy: SearchPolicy,
+    config: Config,
     options: RunOptions,
 ) -> list[_FoundHit]:
-    n_hits = params.limit or policy.max_results
-    with workspace.acquire(options.limit_s(params, policy)) as reader:
+    n_hits = params.limit or config.search.max_results
+    with workspace.acquire(options.limit_s(params, config)) as reader:
         n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
         counts = _count_terms(
             reader, question.query, workspace.condition.counts.chunks, is_hurried=options.is_hurried
@@ -228,14 +236,14 @@ def _search_one(
         passages = rank_passages(
             found,
             question.query.days,
-            policy.ranking,
+            DEFAULT_RANKING,
             limit=n_hits,
-            passage_tokens=policy.passage_tokens,
-            boost=_make_boost(reader, found, policy, options.now_s),
+            passage_tokens=config.search.passage_tokens,
+            boost=_make_boost(reader, found, config, options.now_s),
         )
         if options.is_hurried:
             reader.allow(READ_S)
-        hits = _read_hits(reader, workspace, question.query, counts, passages, policy, params)
+        hits = _read_hits(reader, workspace, question.query, counts, passages, config, params)
     return [
         _FoundHit(passage.best.raw_score, workspace.entry.name, hit)
         for passage, hit in zip(passages, hits, strict=True)
@@ -246,18 +254,19 @@ def rank(
     reader: Reader,
     workspace: Workspace,
     question: Question,
-    policy: SearchPolicy,
+    config: Config,
     now_s: float,
     *,
     limit: int,
+    ranking: RankingPolicy,
 ) -> list[Ranked]:
     """Rank the chunks of one workspace that match, unjoined, best first: the best `limit`."""
     counts = _count_terms(
         reader, question.query, workspace.condition.counts.chunks, is_hurried=False
     )
     found = _find_visible(reader, workspace, question, limit, counts)
-    boost = _make_boost(reader, found, policy, now_s)
-    ranked = rank_candidates(found.make_candidates(), question.query.days, policy.ranking)
+    boost = _make_boost(reader, found, config, now_s)
+    ranked = rank_candidates(found.make_candidates(), question.query.days, ranking)
     return boost(ranked) if boost else ranked
 
 
@@ -269,9 +278,7 @@ def _find_visible(
     counts: Mapping[Term, int],
 ) -> FoundChunks:
     """Find the chunks of one workspace that match, without those of notes that are absent."""
-    found = _find_candidates(
-        reader, question.query, question.filters, workspace.condition.counts.chunks, limit, counts
-    )
+    found = _find_candidates(reader, question, workspace.condition.counts.chunks, limit, counts)
     absent = {path for workspace_id, path in question.absent if workspace_id == workspace.id}
     if not absent:
         return found
@@ -279,12 +286,12 @@ def _find_visible(
 
 
 def _make_boost(
-    reader: Reader, found: FoundChunks, policy: SearchPolicy, now_s: float
+    reader: Reader, found: FoundChunks, config: Config, now_s: float
 ) -> Callable[[Sequence[Ranked]], list[Ranked]] | None:
-    if policy.leanings.is_off:
+    if not config.search.has_boosts:
         return None
     features = read_ranking_features(reader, [row[0] for row in found.rows])
-    return lambda ranked: apply_boosts(ranked, features, policy.leanings, now_s)
+    return lambda ranked: apply_boosts(ranked, features, config.search, config.kinds, now_s)
 
 
 def _count_terms(
@@ -309,15 +316,10 @@ def _count_terms(
 
 
 def _find_candidates(
-    reader: Reader,
-    query: Query,
-    filters: Filters,
-    n_chunks: int,
-    limit: int,
-    counts: Mapping[Term, int],
+    reader: Reader, question: Question, n_chunks: int, limit: int, counts: Mapping[Term, int]
 ) -> FoundChunks:
-    match, must_not = compile_positive(query), compile_must_not(query)
-    if not match:
+    query, filters, must_not = question.query, question.filters, question.must_not
+    if not question.match:
         return find_filtered(reader, filters, must_not, limit=limit)
     if n_chunks >= LARGE_INDEX_CHUNKS and len(query.should) > 1:
         for rare, selecting in _find_rare(query, counts, n_chunks):
@@ -328,7 +330,7 @@ def _find_candidates(
             # decide.
             if len(found.rows) >= limit or (found.rows and not selecting):
                 return found
-    return find_candidates(reader, match, filters, limit=limit, must_not=must_not)
+    return find_candidates(reader, question.match, filters, limit=limit, must_not=must_not)
 
 
 def _find_rare(
@@ -346,7 +348,7 @@ def _find_rare(
         most = max(SELECTING_MATCHES, n_chunks // SELECTING_SHARE)
         chosen = choose_rarest(rare.should, [counts[term] for term in rare.should], most=most)
         if len(chosen) < len(rare.should):
-            yield expression, compile_positive(replace_fields(rare, should=chosen))
+            yield expression, compile_positive(replace(rare, should=chosen))
     yield expression, ""
 
 
@@ -359,20 +361,18 @@ def _read_hits(
     query: Query,
     counts: Mapping[Term, int],
     passages: Sequence[Passage],
-    policy: SearchPolicy,
+    config: Config,
     params: SearchParams,
 ) -> list[Hit]:
     if not passages:
         return []
     best = [passage.best.candidate for passage in passages]
     chunks = [candidate.chunk for passage in passages for candidate in passage.chunks]
-    sections = read_sections(reader, {candidate.section for candidate in best})
-    texts = read_texts(reader, [candidate.chunk for candidate in best])
     held = _find_held(reader, query, counts, chunks)
     holders = [(term.text, found) for term, found in zip(query.positive, held, strict=True)]
-    shown_sections = redact_sections(reader, sections, policy)
-    shown_texts = redact_texts(reader, texts, policy)
-    matcher = Matcher([make_pattern(reader, term) for term in query.positive])
+    patterns = [make_pattern(reader, term) for term in query.positive]
+    shown_sections, shown_texts = read_redacted(reader, best, config)
+    matcher = Matcher(patterns)
     hits = []
     for passage, candidate in zip(passages, best, strict=True):
         section = shown_sections[candidate.section]

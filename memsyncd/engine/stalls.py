@@ -2,7 +2,7 @@
 
 A timer runs only while a worker pool has jobs; without jobs nothing wakes up. It lets each pool
 detach the steps that take too long, and reports workspaces whose steps take even longer as
-stalled. Lives on the event loop.
+stalled. Runs on the event loop.
 """
 
 from __future__ import annotations

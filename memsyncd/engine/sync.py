@@ -11,13 +11,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
 from memsyncd.core.changes.diff import (
     ChangeSet,
     Missing,
     Recorded,
     Snapshot,
+    Suspects,
     find_suspects,
     is_disk_away,
     plan_changes,
@@ -26,7 +30,7 @@ from memsyncd.core.changes.diff import (
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
@@ -54,14 +58,13 @@ ROOT_FAULTS = {
         "the folder cannot be listed: its indexed notes stay searchable; make it readable for you"
     ),
 }
-FOLDER_TROUBLE = (
+UNLISTABLE_FOLDERS = (
     "a folder of notes cannot be listed: its indexed notes stay searchable;"
     " which one: memsyncd problems"
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncRequest:
+class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The scope of a sync: everything, or `only` these paths and everything beneath them.
 
     With `is_full` every note is read again.
@@ -74,8 +77,7 @@ class SyncRequest:
     """The index to write instead of the workspace's own: the new file of a rebuild."""
 
 
-@dataclass(slots=True, kw_only=True)
-class SyncDone:
+class SyncDone(msgspec.Struct, kw_only=True):
     """The result of a sync."""
 
     started_at_s: float
@@ -83,11 +85,11 @@ class SyncDone:
     """The time of `started_at_s` on the monotonic clock."""
     duration_ms: float = 0.0
     root_state: str = "present"
-    added: list[str] = field(default_factory=list)
-    modified: list[str] = field(default_factory=list)
-    moved: list[tuple[str, str]] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    vanished: list[str] = field(default_factory=list)
+    added: list[str] = msgspec.field(default_factory=list)
+    modified: list[str] = msgspec.field(default_factory=list)
+    moved: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    removed: list[str] = msgspec.field(default_factory=list)
+    vanished: list[str] = msgspec.field(default_factory=list)
     """Notes that this sync was the first to miss."""
     n_unchanged: int = 0
     pending_deletes: tuple[str, ...] = ()
@@ -102,13 +104,13 @@ class SyncDone:
     """The targets of links, or the root, have changed: the watches must follow."""
     is_rebuild: bool = False
     """The notes in `added` are new only in the rebuilt index."""
-    index_trouble: str = ""
+    index_fault: str = ""
     """Why the index must be rebuilt though writing it succeeded; checked by full syncs."""
-    failed: list[Problem] = field(default_factory=list)
+    failed: list[Problem] = msgspec.field(default_factory=list)
     """Files and folders that could not be read, the root as `.`; their indexed notes are kept."""
     generation: int = 0
-    paths: list[str] = field(default_factory=list)
-    texts: dict[str, bytes] = field(default_factory=dict)
+    paths: list[str] = msgspec.field(default_factory=list)
+    texts: dict[str, bytes] = msgspec.field(default_factory=dict)
     """The texts of changed notes as they were indexed, up to TEXTS_LIMIT_BYTES in all."""
     n_text_bytes: int = 0
     n_upserted: int = 0
@@ -131,7 +133,7 @@ class SyncDone:
             or self.pending_deletes
             or self.unstable
             or self.has_new_folders
-            or self.index_trouble
+            or self.index_fault
         )
 
     def describe(self) -> dict[str, float]:
@@ -164,7 +166,7 @@ class SyncDone:
 
 
 def sync_workspace(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest
+    workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
     """Run one sync.
 
@@ -176,14 +178,8 @@ def sync_workspace(
     if request.only is None and request.index is None:
         index.check_not_truncated()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
-    workspace.look_for_memory()
-    snapshot = scan(workspace.scope, only=request.only)
-    # The scan may widen its scope; missing notes are needed to recognise moves.
-    scanned = None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys()
-    recorded = index.recorded(scanned)
-    if is_away(workspace, recorded, snapshot):
-        snapshot = replace(snapshot, root_state="missing")
-    suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
+    workspace.detect_memory()
+    snapshot, recorded, suspects = _scan(workspace, index, request)
     missing = track_missing(
         workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s()
     )
@@ -201,7 +197,7 @@ def sync_workspace(
         changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=float("inf"))
         missing = _without(missing, {old for old, _ in changes.moved})
         _record_moves(workspace, changes, batch, done)
-        for update in _make_updates(batch, changes, policy, done):
+        for update in _make_updates(batch, changes, config, done):
             updates.append(update)
             if len(updates) % STEP_FILES == 0:
                 workspace.change(pending=max(0, pending - len(updates)))
@@ -212,12 +208,29 @@ def sync_workspace(
     updates += [DropNote(path) for path in end.gone]
     done.removed, done.pending_deletes = list(end.gone), end.pending_deletes
     first_s = min((missing.since_s[path] for path in end.pending_deletes), default=now_s)
-    done.pending_delete_s = max(0.0, first_s + policy.delete_grace_s - clock.now_s())
+    done.pending_delete_s = max(0.0, first_s + config.sync.delete_grace_s - clock.now_s())
     _write(workspace, index, updates, done)
     workspace.missing = _without(missing, set(end.gone))
     _conclude(workspace, snapshot, done)
     done.duration_ms = (clock.now_s() - started_s) * 1000
     return done
+
+
+def _scan(
+    workspace: Workspace, index: Index, request: SyncRequest
+) -> tuple[Snapshot, Mapping[str, Recorded], Suspects]:
+    """Scan, and compare with the records of what was scanned."""
+    snapshot = scan(workspace.scope, only=request.only)
+    # The scan may widen its scope; missing notes are needed to recognise moves.
+    scanned = None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys()
+    recorded = index.recorded(scanned)
+    if is_away(workspace, recorded, snapshot):
+        snapshot = replace(snapshot, root_state="missing")
+    suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
+    if suspects.vanished and workspace.link_folders and snapshot.only is not None:
+        # What vanished may be a link: another one to the same target now stands for that.
+        return _scan(workspace, index, replace(request, only=None))
+    return snapshot, recorded, suspects
 
 
 def _read_batches(
@@ -263,7 +276,7 @@ def _is_just_emptied(read: ReadFile, before: Recorded, grace_s: float) -> bool:
 
 
 def _make_updates(
-    batch: list[ReadFile], changes: ChangeSet, policy: SyncPolicy, done: SyncDone
+    batch: list[ReadFile], changes: ChangeSet, config: Config, done: SyncDone
 ) -> Iterator[Update]:
     by_path = {file.path.text: file for file in batch}
     came_from = {new: old for old, new in changes.moved}
@@ -277,7 +290,7 @@ def _make_updates(
         done.keep_text(path, file.data)
         record = file.record
         yield PutNote(
-            note=parse_note(file.path, file.data, policy.chunking, policy.guard),
+            note=parse_note(file.path, file.data, config.chunking, config.guard),
             stat=record.stat,
             read_at_ns=record.read_at_ns,
             moved_from=came_from.get(path),
@@ -330,7 +343,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     is_full_scan = snapshot.only is None
     workspace.set_fault(ROOT_FAULT, ROOT_FAULTS.get(snapshot.root_state, ""))
     if is_full_scan or snapshot.failed_folders:
-        workspace.set_fault(FOLDER_FAULT, FOLDER_TROUBLE if snapshot.failed_folders else "")
+        workspace.set_fault(FOLDER_FAULT, UNLISTABLE_FOLDERS if snapshot.failed_folders else "")
     condition = workspace.condition
     workspace.change(
         pending=len(done.pending_deletes) + len(done.unstable),
@@ -350,8 +363,8 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         workspace.root_identity = snapshot.root_identity
         workspace.link_folders = snapshot.link_folders
         remember_disk(workspace, snapshot)
-        harm = workspace.index.find_tampering() if workspace.index is not None else None
-        done.index_trouble = f"index.db {harm.value}" if harm is not None else ""
+        tampering = workspace.index.find_tampering() if workspace.index is not None else None
+        done.index_fault = f"index.db {tampering.value}" if tampering is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders
     done.has_new_folders = before != (workspace.root_identity, workspace.link_folders)
@@ -370,7 +383,7 @@ def _merge_problems(
 # --- a disk that is not mounted ---
 #
 # An empty mount point looks like a folder whose notes were all deleted. The index knows on which
-# device each note lies. A new index knows nothing, so the records, which outlive it, are told.
+# device each note lies. A new index does not, so the records, which outlive it, store it too.
 
 
 def is_away(workspace: Workspace, recorded: Mapping[str, Recorded], snapshot: Snapshot) -> bool:

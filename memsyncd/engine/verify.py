@@ -1,23 +1,25 @@
-"""Verifies a workspace: examines its databases, and compares the index with the notes on the disk.
+"""Verify a workspace: examine its databases, and compare the index with the notes on the disk.
 
 The databases are read as they are on the disk, off the event loop; nothing is repaired here.
 
 For the comparison every note is parsed again and compared with its rows, in batches, so that
-searches run in between. A note that was saved meanwhile has another file than the one recorded; it
-is `changed`, and compared once more after a sync. Every other difference is an error: `wrong`.
+searches run in between. A note that was saved meanwhile has another file than the recorded one; it
+is `changed`, and compared again after a sync. Every other difference is an error: `wrong`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
+from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.checks import NOTICE_REMEDIES, make_finding, name_places, render_count
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.opening import TEXTS_LOST
-from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh, StoreCorrupt
@@ -34,26 +36,22 @@ from memsyncd.store.integrity import (
     read_paths,
     read_recorded,
 )
-from memsyncd.store.integrity import find_orphans as find_strays
+from memsyncd.store.integrity import find_orphans as find_orphan_rows
 from memsyncd.store.pool import Reader
 
 BATCH_NOTES = 32
 READ_S = 60.0
-REINDEX = "build the index anew: memsyncd reindex"
+REINDEX = "rebuild the index: memsyncd reindex"
 EXAMINE_S = 5.0
 # The remedy of every finding that only a rebuild repairs.
-REBUILT = (
-    "it is built anew by itself; if that does not last, look at the disk, then: memsyncd reindex"
-)
+REBUILT = "memsyncd rebuilds it; if the damage returns, check the disk, then: memsyncd reindex"
 # The beginning of the message of StoreCorrupt, which the findings say in their own words.
 DAMAGED = "the database is damaged: "
 
 # --- the databases ------------------------------------------------------------------------------
 
 
-def examine_file(
-    workspace: Workspace, _policy: SyncPolicy, _clock: Clock
-) -> Job[list[FindingInfo]]:
+def examine_file(workspace: Workspace, _config: Config, _clock: Clock) -> Job[list[FindingInfo]]:
     """Check that index.db is open, that it is the file on the disk, and that it has the expected
     generation. A job of the worker: there nothing replaces the file meanwhile, and the writer knows
     which file is open.
@@ -62,34 +60,24 @@ def examine_file(
     index, path = workspace.index, str(workspace.index_path)
     if index is None:
         return [describe_unopened(workspace)]
-    if (harm := index.find_tampering()) is not None:
+    if (tampering := index.find_tampering()) is not None:
         what = (
-            f"index.db {harm.value}"
+            f"index.db {tampering.value}"
             if workspace.index_path.exists()
-            else "index.db is gone from the disk"
+            else "index.db was deleted"
         )
-        return [make_finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
+        return [make_finding("error", "index", what, REBUILT, where=path)]
     with workspace.acquire(EXAMINE_S) as reader:
         generation = read_generation(reader)
     if generation != index.generation:
         what = (
-            f"index.db says generation {generation}, the daemon {index.generation}: somebody "
-            f"else wrote it"
+            f"index.db has generation {generation}, the daemon {index.generation}: another program "
+            f"wrote it"
         )
         return [
-            make_finding(
-                level="error",
-                check="generation",
-                what=what,
-                where=path,
-                remedy="build it anew: memsyncd reindex",
-            )
+            make_finding("error", "generation", what, "rebuild it: memsyncd reindex", where=path)
         ]
-    return [
-        make_finding(
-            level="ok", check="generation", what=f"generation {generation}, as it should be"
-        )
-    ]
+    return [make_finding("ok", "generation", f"generation {generation}, as expected")]
 
 
 def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
@@ -100,19 +88,13 @@ def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInf
     damage = _find_damage(workspace.index_path, is_thorough=is_thorough)
     if damage:
         return [
-            make_finding(
-                level="error",
-                check="index",
-                what=f"index.db is damaged: {damage}",
-                where=path,
-                remedy=REBUILT,
-            )
+            make_finding("error", "index", f"index.db is damaged: {damage}", REBUILT, where=path)
         ]
-    return [make_finding(level="ok", check="index", what="index.db is sound", where=path)]
+    return [make_finding("ok", "index", "index.db is sound", where=path)]
 
 
 def examine_index_on_worker(
-    workspace: Workspace, _policy: SyncPolicy, _clock: Clock, *, is_thorough: bool
+    workspace: Workspace, _config: Config, _clock: Clock, *, is_thorough: bool
 ) -> Job[list[FindingInfo]]:
     """The same as a job of the worker, where nothing else changes the index meanwhile."""
     yield
@@ -129,34 +111,27 @@ def describe_repaired(found: Iterable[FindingInfo]) -> FindingInfo:
     rebuilt or replaced meanwhile.
     """
     was = "; ".join(finding.what for finding in found if finding.level == "error")
-    return make_finding(
-        level="info", check="index", what=f"this was so a moment ago and is mended: {was}"
-    )
+    return make_finding("info", "index", f"a moment ago, and repaired since: {was}")
 
 
 def describe_unopened(workspace: Workspace) -> FindingInfo:
     """The finding for a workspace without an open index."""
     if workspace.condition.is_indexing:
         return make_finding(
-            level="info",
-            check="index",
-            what="the index is being built anew; what can be found meanwhile is old or little",
+            "info", "index", "the index is being rebuilt; searches find old or few notes meanwhile"
         )
     where, failure = str(workspace.index_path), workspace.open_failure
     if failure is not None:
         return make_finding(
-            level="error",
-            check="index",
-            what=f"index.db cannot be opened: {failure.message}",
+            "error",
+            "index",
+            f"index.db cannot be opened: {failure.message}",
+            failure.hint,
             where=where,
-            remedy=failure.hint,
         )
-    what = "there is no index that can be written, and what is found is old if anything is"
+    what = "no index can be written; searches find old notes or none"
     return make_finding(
-        level="error",
-        check="index",
-        what=what,
-        remedy="see what else is said here and in the log; then: memsyncd reindex",
+        "error", "index", what, "see the other findings and the log; then: memsyncd reindex"
     )
 
 
@@ -167,9 +142,7 @@ def describe_unexamined(workspace: Workspace) -> FindingInfo:
         "generation not compared: the index is still being brought up to date"
         f" ({pending:,} notes to be read)"
     )
-    return make_finding(
-        level="info", check="generation", what=what, remedy="ask again when that is done"
-    )
+    return make_finding("info", "generation", what, "run this again when that is done")
 
 
 def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
@@ -180,54 +153,44 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
     path = workspace.records_path
     for aside in find_set_aside(path):
         remedy = (
-            "history from before lies there; keep the file elsewhere, or delete it when "
-            "nobody needs it"
+            "the file contains the former history; keep it elsewhere, or delete it when it is "
+            "not needed"
         )
-        what = "records.db was damaged once; the damaged file was set aside"
-        found.append(
-            make_finding(
-                level="warning", check="records", what=what, where=str(aside), remedy=remedy
-            )
-        )
+        what = "records.db was damaged; the damaged file was set aside"
+        found.append(make_finding("warning", "records", what, remedy, where=str(aside)))
     if "records" in workspace.condition.faults:
         return found
     if not path.exists():
         remedy = (
-            "the next look at the folder begins an empty one; if a backup has the history "
-            "from before, put it in its place"
+            "the next scan creates an empty one; if there is a backup of the history: "
+            "memsyncd restore FILE"
         )
-        what = "records.db is gone from the disk, and with it what notes said before"
+        what = "records.db was deleted, and with it the earlier texts of notes"
         return [
             *found,
-            make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
+            make_finding("error", "records", what, remedy, where=str(path)),
         ]
     damage = _find_damage(path, is_thorough=is_thorough)
     if damage:
         remedy = (
-            "memsyncd restart sets it aside, never deletes it, and begins an empty one; "
-            "bring back a backup if there is one"
+            "memsyncd restart sets it aside, without deleting it, and creates an empty one; "
+            "if there is a backup: memsyncd restore FILE"
         )
         what = f"records.db is damaged: {damage}"
         return [
             *found,
-            make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
+            make_finding("error", "records", what, remedy, where=str(path)),
         ]
     n_lost = count_damaged_blobs(path) if is_thorough else 0
     if n_lost and TEXTS_LOST not in workspace.condition.notices:
         what = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
         return [
             *found,
-            make_finding(
-                level="warning",
-                check="records",
-                what=what,
-                where=str(path),
-                remedy=NOTICE_REMEDIES[TEXTS_LOST],
-            ),
+            make_finding("warning", "records", what, NOTICE_REMEDIES[TEXTS_LOST], where=str(path)),
         ]
     return [
         *found,
-        make_finding(level="ok", check="records", what="records.db is sound", where=str(path)),
+        make_finding("ok", "records", "records.db is sound", where=str(path)),
     ]
 
 
@@ -241,19 +204,18 @@ def _find_damage(path: Path, *, is_thorough: bool) -> str:
 # --- index and notes ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True, kw_only=True)
-class Comparison:
+class Comparison(msgspec.Struct, kw_only=True):
     """The notes compared so far, by outcome: sets of paths; `wrong` has the differences, too."""
 
     n_notes: int = 0
     n_bytes: int = 0
-    wrong: dict[str, str] = field(default_factory=dict)
-    unseen: set[str] = field(default_factory=set)
+    wrong: dict[str, str] = msgspec.field(default_factory=dict)
+    unseen: set[str] = msgspec.field(default_factory=set)
     """Other bytes in files that have the recorded size, times and inode."""
-    changed: set[str] = field(default_factory=set)
-    unreadable: set[str] = field(default_factory=set)
+    changed: set[str] = msgspec.field(default_factory=set)
+    unreadable: set[str] = msgspec.field(default_factory=set)
     """Files that cannot be read now; the index keeps their rows."""
-    orphans: list[str] = field(default_factory=list)
+    orphans: list[str] = msgspec.field(default_factory=list)
 
 
 def list_batches(workspace: Workspace) -> list[tuple[str, ...]]:
@@ -278,7 +240,7 @@ def split_batches(paths: Sequence[str]) -> list[tuple[str, ...]]:
 
 def compare_batch(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     paths: Sequence[str],
     comparison: Comparison,
     *,
@@ -288,18 +250,18 @@ def compare_batch(
     comparison.changed.difference_update(paths)
     with workspace.acquire(READ_S) as reader:
         for path in paths:
-            _compare_one(workspace, policy, reader, path, comparison, now_ns)
+            _compare_one(workspace, config, reader, path, comparison, now_ns)
 
 
 def find_orphans(workspace: Workspace, comparison: Comparison) -> None:
     """Find rows that belong to no note, and add them to `comparison`."""
     with workspace.acquire(READ_S) as reader:
-        comparison.orphans = find_strays(reader)
+        comparison.orphans = find_orphan_rows(reader)
 
 
 def _compare_one(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     reader: Reader,
     path: str,
     comparison: Comparison,
@@ -321,19 +283,19 @@ def _compare_one(
         is_same_file = recorded.stat.is_same_as(read.record.stat) and not read.is_unstable
         (comparison.unseen if is_same_file else comparison.changed).add(path)
     else:
-        note = parse_note(read.path, read.data, policy.chunking, policy.guard)
+        note = parse_note(read.path, read.data, config.chunking, config.guard)
         differences = compare_note(reader, note, read.record)
         if differences:
             comparison.wrong[path] = describe(differences)
 
 
 def describe(differences: Sequence[Difference]) -> str:
-    """`chunks: 2 lacking, 1 too many; tags: 1 too many`."""
+    """`chunks: 2 missing, 1 too many; tags: 1 too many`."""
     return "; ".join(f"{each.part}: {_describe_counts(each)}" for each in differences)
 
 
 def _describe_counts(difference: Difference) -> str:
-    counts = ((difference.n_lacking, "lacking"), (difference.n_surplus, "too many"))
+    counts = ((difference.n_missing, "missing"), (difference.n_surplus, "too many"))
     return ", ".join(f"{n:,} {word}" for n, word in counts if n)
 
 
@@ -347,19 +309,14 @@ def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[Findin
             f"{render_count(len(comparison.unreadable), 'note')}"
         )
         found.append(
-            make_finding(
-                level="info",
-                check="verify",
-                what=what,
-                where=name_places(sorted(comparison.unreadable)),
-            )
+            make_finding("info", "verify", what, where=name_places(sorted(comparison.unreadable)))
         )
     if n_synced:
         found.append(
             make_finding(
-                level="info",
-                check="verify",
-                what=f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}",
+                "info",
+                "verify",
+                f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}",
             )
         )
     if is_equal:
@@ -367,7 +324,7 @@ def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[Findin
             f"index equals disk: {render_count(comparison.n_notes, 'note')} with "
             f"{comparison.n_bytes:,} bytes compared"
         )
-        found.append(make_finding(level="ok", check="verify", what=what))
+        found.append(make_finding("ok", "verify", what))
     return found
 
 
@@ -379,14 +336,10 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
             f"{render_count(comparison.n_notes, 'note')}: {path}: {how}"
         )
         yield make_finding(
-            level="error",
-            check="verify",
-            what=what,
-            where=name_places(sorted(comparison.wrong)),
-            remedy=REINDEX,
+            "error", "verify", what, REINDEX, where=name_places(sorted(comparison.wrong))
         )
     for orphan in comparison.orphans:
-        yield make_finding(level="error", check="verify", what=orphan, remedy=REINDEX)
+        yield make_finding("error", "verify", orphan, REINDEX)
     if comparison.unseen:
         what = (
             f"other bytes in {render_count(len(comparison.unseen), 'note')} though size, "
@@ -397,22 +350,14 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
             "without a trace, or the disk"
         )
         yield make_finding(
-            level="error",
-            check="verify",
-            what=what,
-            where=name_places(sorted(comparison.unseen)),
-            remedy=remedy,
+            "error", "verify", what, remedy, where=name_places(sorted(comparison.unseen))
         )
     if comparison.changed:
         what = (
             f"changing faster than they can be compared: "
             f"{render_count(len(comparison.changed), 'note')}"
         )
-        remedy = "ask again once nobody writes"
+        remedy = "run this again when no program writes notes"
         yield make_finding(
-            level="warning",
-            check="verify",
-            what=what,
-            where=name_places(sorted(comparison.changed)),
-            remedy=remedy,
+            "warning", "verify", what, remedy, where=name_places(sorted(comparison.changed))
         )

@@ -16,13 +16,14 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from memsyncd.core.changes.watchplan import plan_watches
 from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.completions import call_soon
-from memsyncd.engine.policies import Clock
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.worker import WorkerPool
@@ -61,8 +62,7 @@ class CheckResult(NamedTuple):
     newly_watched: frozenset[str]
 
 
-@dataclass(slots=True, eq=False)
-class WatchTask:
+class WatchTask(msgspec.Struct, eq=False):
     """One call of the watcher on its thread: plan and watch folders, check or rebuild the watcher.
 
     `key` is the task's in the worker pool. `links` has the folders where the links of each
@@ -153,13 +153,13 @@ class WatchTask:
 
 
 class Watching:
-    """Keeps a Watcher in step with the workspaces. Use it on the loop that `rounds` runs on."""
+    """Keeps a Watcher in step with the workspaces. Use it on the loop that `scheduler` runs on."""
 
     def __init__(
-        self, rounds: Scheduler, clock: Clock, stalls: StallMonitor, policy: StallPolicy
+        self, scheduler: Scheduler, clock: Clock, stalls: StallMonitor, policy: StallPolicy
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._rounds = rounds
+        self._scheduler = scheduler
         self._clock = clock
         self._stalls = stalls
         self._policy = policy
@@ -187,11 +187,11 @@ class Watching:
     def _start_watcher(self) -> None:
         self._key = f"watcher {next(self._numbers)}"
         self._is_first = True
-        self.watcher = Watcher(self._rounds.on_event, self._report_from_thread, self._run_later)
+        self.watcher = Watcher(self._scheduler.on_event, self._report_from_thread, self._run_later)
 
     @property
     def is_on(self) -> bool:
-        return self._rounds.policy.is_enabled and self._rounds.policy.is_on_change
+        return self._scheduler.config.sync.enabled and self._scheduler.config.sync.sync_on_change
 
     def add(self, workspace: Workspace) -> None:
         self._workspaces[workspace.id] = workspace
@@ -338,7 +338,7 @@ class Watching:
 
     def _checked_after_loss(self, result: CheckResult) -> None:
         if not result.reasons:
-            self._rounds.scan_all()
+            self._scheduler.scan_all()
         self._checked(result)
 
     def _checked(self, result: CheckResult) -> None:
@@ -358,17 +358,17 @@ class Watching:
         self.n_rebuilds += 1
         for workspace in list(self._workspaces.values()):
             self.replan(workspace)
-        self._rounds.scan_all()
+        self._scheduler.scan_all()
         self._report_health()
 
     def _try_again(self) -> None:
         self._retry = None
         self.supervise()
-        self._rounds.scan_all()
+        self._scheduler.scan_all()
 
     def _scan_newly_watched(self, newly_watched: frozenset[str]) -> None:
         for workspace_id in newly_watched & self._workspaces.keys():
-            self._rounds.scan(self._workspaces[workspace_id])
+            self._scheduler.scan(self._workspaces[workspace_id])
         self._report_health()
 
     def _report_health(self) -> None:

@@ -20,8 +20,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.scheduling import StallPolicy, Step, choose_key, find_overdue
 from memsyncd.errors import ShuttingDown
@@ -35,8 +37,7 @@ T = TypeVar("T")
 Job = Generator[None, None, T]
 
 
-@dataclass(slots=True, eq=False)
-class _QueuedJob:
+class _QueuedJob(msgspec.Struct, eq=False):
     start: Callable[[], Job[Any]]
     is_urgent: bool
     may_stall: bool
@@ -44,8 +45,7 @@ class _QueuedJob:
     running: Job[Any] | None = None
 
 
-@dataclass(slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct):
     """The result or the failure of a job."""
 
     value: Any = None

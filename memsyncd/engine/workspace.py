@@ -11,15 +11,17 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState
 from memsyncd.core.changes.freshness import UnscannedPaths, describe_overdue
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.core.model import Problem
-from memsyncd.engine.policies import SyncPolicy
 from memsyncd.errors import Busy, StoreFailed
 from memsyncd.files.scope import Scope, has_memory, parse_scope
 from memsyncd.store.index import Counts, Index, Written
@@ -35,11 +37,10 @@ State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
 STALL_FAULT = "stalled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A registered workspace. `root` is a real path.
 
-    `source` tells whether the configuration or `workspace.add` registered it.
+    `source` says whether the configuration or `workspace.add` registered it.
     """
 
     id: str
@@ -50,19 +51,18 @@ class Entry:
     allow_links_to: tuple[str, ...] = ()
     source: Literal["config", "added"] = "added"
 
-    def scope(self, policy: SyncPolicy) -> Scope:
+    def scope(self, config: Config) -> Scope:
         """Raises ValueError, which names the glob, for an invalid glob."""
         return parse_scope(
             self.root,
             include=self.include,
             exclude=self.exclude,
-            max_file_bytes=policy.max_file_bytes,
+            max_file_bytes=config.sync.max_file_bytes,
             allow_links_to=self.allow_links_to,
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """The observed state of a workspace.
 
     `faults` maps a stable code to a text that describes a current fault; `notices` does the same
@@ -76,8 +76,8 @@ class Condition:
     synced_at_s: float | None = None
     scanned_s: float | None = None
     root_state: RootState = "present"
-    faults: Mapping[str, str] = field(default_factory=dict)
-    notices: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, str] = msgspec.field(default_factory=dict)
+    notices: Mapping[str, str] = msgspec.field(default_factory=dict)
     generation: int = 0
     counts: Counts = Counts()
     index_bytes: int = 0
@@ -132,10 +132,10 @@ class Workspace:
     """
 
     def __init__(
-        self, entry: Entry, policy: SyncPolicy, *, index_path: Path, records_path: Path
+        self, entry: Entry, config: Config, *, index_path: Path, records_path: Path
     ) -> None:
         self.entry = entry
-        self.scope = entry.scope(policy)
+        self.scope = entry.scope(config)
         self.includes = Includes.parse(entry.include)
         self.index_path = index_path
         self.records_path = records_path
@@ -202,7 +202,7 @@ class Workspace:
         with self._lock:
             self._unscanned.settle(paths, began_s)
 
-    def look_for_memory(self) -> None:
+    def detect_memory(self) -> None:
         """Check whether MEMORY.md or .memories/ exists; may block."""
         self.has_memory = has_memory(self.entry.root)
 
@@ -258,7 +258,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def acquire(self, seconds: float) -> Iterator[Reader]:
-        """Yield a read connection, as `Readers.lend`.
+        """Yield a read connection, as `ConnectionPool.acquire`.
 
         Raises StoreFailed, with the workspace in its data, also if the index could not be opened,
         and Busy while the first attempt to open it runs.
@@ -270,7 +270,7 @@ class Workspace:
             reason = f"index.db cannot be opened: {failure.message}"
             raise type(failure)(reason, hint=failure.hint, workspace=self.id)
         if readers is None:
-            hint = "ask again in a moment, or look at: memsyncd status"
+            hint = "retry in a moment, or see: memsyncd status"
             raise Busy("the index is being opened", hint=hint)
         try:
             with readers.acquire(seconds) as reader:
@@ -320,8 +320,7 @@ class Workspace:
 # --- freshness ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Freshness:
+class Freshness(msgspec.Struct, frozen=True, kw_only=True):
     """How far a workspace's index may be behind the disk; each response to a client reports it.
 
     `pending` is at least the number of announced paths that no scan has covered yet. `state` is
@@ -334,12 +333,12 @@ class Freshness:
     stall: str
 
 
-def read_freshness(workspace: Workspace, policy: SyncPolicy, *, now_s: float) -> Freshness:
+def read_freshness(workspace: Workspace, config: Config, *, now_s: float) -> Freshness:
     """Compute the freshness at `now_s` of the monotonic clock. Costs microseconds."""
     condition = workspace.condition
     state, overdue = condition.state, ""
-    if policy.is_enabled and state in ("ready", "degraded"):
-        overdue = describe_overdue(condition.scanned_s, now_s, policy.reconcile_s)
+    if config.sync.enabled and state in ("ready", "degraded"):
+        overdue = describe_overdue(condition.scanned_s, now_s, config.sync.reconcile_s)
     if overdue and state == "ready":
         state = "degraded"
     stall = condition.faults.get(STALL_FAULT, "")

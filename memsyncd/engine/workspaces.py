@@ -1,7 +1,7 @@
 """Run all registered workspaces: open, close, add, remove and reload them.
 
-`Workspaces` joins the registry, the worker, the scheduler and the watch service. It lives on the
-event loop; the server asks it for workspaces, scans and edits.
+`Workspaces` joins the registry, the worker, the scheduler and the watch service. It runs on the
+event loop; the server calls it for workspaces, scans and edits.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
+from memsyncd.config import Config
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.events import ROOT
 from memsyncd.engine.opening import release_records
-from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.rebuild import close_workspace
+from memsyncd.engine.rebuild import close_workspace, index_fingerprint
 from memsyncd.engine.registry import FolderCheck, Registry
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
@@ -44,14 +46,13 @@ log = get_log("engine")
 OnSynced = Callable[[Workspace, SyncDone], None]
 
 
-@dataclass(slots=True, kw_only=True)
-class Counters:
+class Counters(msgspec.Struct, kw_only=True):
     """Counts of what was done for a workspace; they only grow and survive its reopening.
 
     Counted on the event loop. Failures and missed events are counted in its `Condition`.
     """
 
-    syncs: DurationHistogram = field(default_factory=DurationHistogram)
+    syncs: DurationHistogram = msgspec.field(default_factory=DurationHistogram)
     """All syncs, also those that found nothing new."""
     n_changing_syncs: int = 0
     n_added: int = 0
@@ -61,7 +62,7 @@ class Counters:
     n_upserted: int = 0
     n_deleted: int = 0
     n_writes: int = 0
-    """Changes that clients asked for and that were carried out, of one note or many."""
+    """Completed changes that clients requested, of one note or many."""
 
     def count_sync(self, done: SyncDone) -> None:
         self.syncs.add(done.duration_ms / 1000)
@@ -84,7 +85,7 @@ class Workspaces:
         registry: Registry,
         state_dir: Path,
         cache_dir: Path,
-        policy: SyncPolicy,
+        config: Config,
         clock: Clock,
         on_reconcile: Callable[[], None] = lambda: None,
         stall_policy: StallPolicy = DEFAULT_STALLS,
@@ -111,7 +112,7 @@ class Workspaces:
         self._on_reconcile = on_reconcile
         self.scheduler = Scheduler(
             worker=self._worker,
-            policy=policy,
+            config=config,
             clock=clock,
             on_synced=self._synced,
             on_written=self._written,
@@ -126,8 +127,8 @@ class Workspaces:
         self._asleep_s = clock.asleep_s()
 
     @property
-    def policy(self) -> SyncPolicy:
-        return self.scheduler.policy
+    def config(self) -> Config:
+        return self.scheduler.config
 
     def start(self, configured: Iterable[Entry]) -> None:
         """Open every registered workspace and begin to reconcile."""
@@ -175,6 +176,10 @@ class Workspaces:
         return self._worker.count_jobs()
 
     # --- finding a workspace ---
+
+    def sorted(self) -> list[Workspace]:
+        """All workspaces by name and id."""
+        return sorted(self.by_id.values(), key=lambda one: (one.entry.name, one.id))
 
     def find(self, text: str | None) -> Workspace:
         """As `Registry.find`; may block, as a path that is no root is resolved on disk."""
@@ -251,12 +256,12 @@ class Workspaces:
         self._close(workspace, then=partial(shutil.rmtree, folder, ignore_errors=True))
         log.info(Event.WORKSPACE_REMOVED, workspace=workspace.id)
 
-    def reload(self, policy: SyncPolicy, configured: Iterable[Entry]) -> None:
-        """Use another policy and other configured workspaces; reopen those that differ."""
-        is_same = _reading(policy) == _reading(self.policy)
+    def reload(self, config: Config, configured: Iterable[Entry]) -> None:
+        """Use another config and other configured workspaces; reopen those that differ."""
+        is_same = _describe_reading(config) == _describe_reading(self.config)
         was_on = self.watching.is_on
         self._registry.configure(configured)
-        self.scheduler.set_policy(policy)
+        self.scheduler.set_config(config)
         before = dict(self.by_id)
         for workspace in before.values():
             entry = self._registry.entries.get(workspace.id)
@@ -273,7 +278,7 @@ class Workspaces:
     def _open(self, entry: Entry, before: Workspace | None = None) -> Workspace:
         workspace = Workspace(
             entry,
-            self.policy,
+            self.config,
             index_path=self._cache_dir / entry.id / "index.db",
             records_path=self._state_dir / entry.id / "records.db",
         )
@@ -314,7 +319,7 @@ class Workspaces:
         # Once per reconcile_s: on a disk that is merely slow, each scan itself counts as stalled.
         now_s = self._clock.now_s()
         last_s = self._recovered_s.get(workspace.id, float("-inf"))
-        if self.policy.is_enabled and now_s - last_s > self.policy.reconcile_s:
+        if self.config.sync.enabled and now_s - last_s > self.config.sync.reconcile_s:
             self._recovered_s[workspace.id] = now_s
             self.scheduler.scan(workspace)
 
@@ -335,7 +340,7 @@ class Workspaces:
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(self.policy.reconcile_s, self._reconcile)
+        self._timer = self._loop.call_later(self.config.sync.reconcile_s, self._reconcile)
 
     def _reconcile(self) -> None:
         self._arm()
@@ -351,6 +356,6 @@ class Workspaces:
             log.error(Event.SYNC_FAILED, reason=failure.message)
 
 
-def _reading(policy: SyncPolicy) -> tuple[object, ...]:
+def _describe_reading(config: Config) -> tuple[object, ...]:
     """The settings on which the rows of an index depend."""
-    return policy.chunking, policy.guard, policy.max_file_bytes
+    return index_fingerprint(config), config.sync.max_file_bytes

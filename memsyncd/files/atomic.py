@@ -17,7 +17,8 @@ import secrets
 import stat as modes
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.files.confined import FILE_FLAGS, LIST_FLAGS, open_folder_beneath
 
@@ -29,8 +30,7 @@ PERMISSIONS = 0o777
 NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemporaryFile:
+class TemporaryFile(msgspec.Struct, frozen=True, kw_only=True):
     """A new file, complete on the disk; `fd` is open for reading only."""
 
     name: str
@@ -208,13 +208,12 @@ def choose_rename() -> RenameAt | None:
 # --- open folders -------------------------------------------------------------------------------
 #
 # A folder beneath the root is kept open by its descriptor, and files are changed by name within
-# that descriptor. `is_in_place` tells whether the path of the folder still leads to it.
+# that descriptor. `is_in_place` says whether the path of the folder still leads to it.
 
 FOLDER_MODE = 0o700
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenFolder:
+class OpenFolder(msgspec.Struct, frozen=True, kw_only=True):
     """An open folder: `path` beneath the real folder `root`, empty for `root` itself."""
 
     root: str

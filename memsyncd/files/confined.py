@@ -17,7 +17,8 @@ import platform
 import stat
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
@@ -39,8 +40,7 @@ class NotRegularError(OSError):
     """The path names a folder, FIFO, socket or device."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfinedPath:
+class ConfinedPath(msgspec.Struct, frozen=True):
     """A real path, as an allowed folder and the path beneath it (empty for the folder itself)."""
 
     folder: str

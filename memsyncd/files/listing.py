@@ -14,8 +14,10 @@ import os
 import stat as modes
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, find_refusal
 from memsyncd.errors import PathRefused
@@ -35,8 +37,7 @@ UNSHOWN_FOLDERS = frozenset({"node_modules"})
 NOT_FOUND = (FileNotFoundError, NotADirectoryError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """A listed file or folder. A folder's size is that of all files listed beneath it."""
 
     path: NotePath
@@ -97,15 +98,14 @@ def find_files(scope: Scope, path: NotePath | None) -> list[NotePath]:
     return sorted(found)
 
 
-@dataclass(slots=True)
-class _ListingWalk:
+class _ListingWalk(msgspec.Struct):
     """A walk beneath a folder. `failed` has the folders that could not be listed."""
 
     scope: Scope
     unshown: frozenset[str]
     has_links: bool
-    failed: dict[NotePath, OSError] = field(default_factory=dict)
-    followed: set[str] = field(default_factory=set)
+    failed: dict[NotePath, OSError] = msgspec.field(default_factory=dict)
+    followed: set[str] = msgspec.field(default_factory=set)
 
     def run(self, top: NotePath) -> Iterator[Listed]:
         queue = deque([(top, find_place(self.scope, top))])
@@ -214,13 +214,12 @@ def _sum_folder_sizes(found: Iterable[Listed]) -> Counter[str]:
 # listed or removed, whatever is moved or swapped meanwhile.
 
 
-@dataclass(slots=True)
-class Tree:
+class Tree(msgspec.Struct):
     """Paths beneath a folder: `folders` top down, regular `files`, links and special `others`."""
 
-    folders: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
+    folders: list[str] = msgspec.field(default_factory=list)
+    files: list[str] = msgspec.field(default_factory=list)
+    others: list[str] = msgspec.field(default_factory=list)
 
 
 def list_tree(folder_fd: int) -> Tree:
@@ -259,9 +258,9 @@ def _remove_within(top_fd: int, path: str, remove: Callable[..., None]) -> None:
     _within(top_fd, parent, lambda fd: remove(name, dir_fd=fd))
 
 
-def _within(top_fd: int, path: str, act: Callable[[int], T]) -> T:
+def _within(top_fd: int, path: str, run: Callable[[int], T]) -> T:
     fd = open_folder_in(top_fd, path or ".")
     try:
-        return act(fd)
+        return run(fd)
     finally:
         os.close(fd)

@@ -15,8 +15,9 @@ from __future__ import annotations
 import errno
 import os
 import stat as modes
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from memsyncd.core.changes.diff import FileStat, Recorded
 from memsyncd.core.digest import digest_bytes
@@ -55,8 +56,7 @@ def is_dataless(stat: os.stat_result) -> bool:
 # --- bytes --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class Content(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of a file and the stat from before they were read.
 
     `is_unstable`: the file changed during each attempt, and these are the bytes of the last one.
@@ -113,8 +113,7 @@ UnreadReason = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadFile:
+class ReadFile(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes of a note and its record. An unstable note must be read again once it is quiet."""
 
     path: NotePath
@@ -123,8 +122,7 @@ class ReadFile:
     is_unstable: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
+class Unread(msgspec.Struct, frozen=True, kw_only=True):
     """A note that cannot be read now. `vanished` and `not_a_note` have no problem."""
 
     path: NotePath
@@ -183,8 +181,7 @@ def _refuse(path: NotePath, reason: UnreadReason, *, why: str = "") -> Unread:
 # --- files for a caller -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextFile:
+class TextFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file as it was read.
 
     `path` is its real path in the workspace, or the requested path if it lies in an allowed folder.

@@ -16,7 +16,8 @@ import heapq
 import os
 import stat as modes
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from memsyncd.core.changes.diff import FileStat, RootState, Snapshot
 from memsyncd.core.model import Problem
@@ -121,8 +122,7 @@ def _report_not_indexed(walk: Walk, only: frozenset[str] | None) -> None:
 # --- the walk -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Folder:
+class _Folder(msgspec.Struct, frozen=True, kw_only=True):
     """A folder to be listed: its path in the workspace, its real path, how much deeper to go."""
 
     path: str
@@ -131,22 +131,21 @@ class _Folder:
     is_linked: bool = False
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(msgspec.Struct):
     """The findings of a scan in progress.
 
     `links` are to be followed. `unindexed` are files beside notes with names that no note has.
     """
 
     scope: Scope
-    files: dict[str, FileStat] = field(default_factory=dict)
-    failed: set[str] = field(default_factory=set)
-    unreadable: set[str] = field(default_factory=set)
-    problems: list[Problem] = field(default_factory=list)
-    unindexed: set[str] = field(default_factory=set)
-    links: list[str] = field(default_factory=list)
-    link_folders: set[str] = field(default_factory=set)
-    followed: set[str] = field(default_factory=set)
+    files: dict[str, FileStat] = msgspec.field(default_factory=dict)
+    failed: set[str] = msgspec.field(default_factory=set)
+    unreadable: set[str] = msgspec.field(default_factory=set)
+    problems: list[Problem] = msgspec.field(default_factory=list)
+    unindexed: set[str] = msgspec.field(default_factory=set)
+    links: list[str] = msgspec.field(default_factory=list)
+    link_folders: set[str] = msgspec.field(default_factory=set)
+    followed: set[str] = msgspec.field(default_factory=set)
 
     def visit(self, path: str) -> None:
         """Add the notes at and beneath a path; the empty path is the root and adds all notes."""

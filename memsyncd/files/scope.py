@@ -16,35 +16,33 @@ import re
 import stat as modes
 import unicodedata
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.core.digest import digest_text
 from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
 from memsyncd.errors import BadRequest, MemsyncdError, Unsafe
 
-MAX_FILE_BYTES = 2 * 1024 * 1024
 ANY_DEPTH = 1_000_000
 SLUG_LIMIT_CHARACTERS = 40
 POINTER_LIMIT_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class IncludePlace:
+class IncludePlace(msgspec.Struct, frozen=True):
     """Where an include glob starts: a path without wildcards, and how many folders deep it goes."""
 
     path: str
     depth: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """The notes of one workspace. `root` and `allow_links_to` are real paths; see `parse_scope`."""
 
     root: str
     include: Globs = NO_GLOBS
     exclude: Globs = NO_GLOBS
-    max_file_bytes: int = MAX_FILE_BYTES
+    max_file_bytes: int
     allow_links_to: tuple[str, ...] = ()
     include_places: tuple[IncludePlace, ...] = ()
 
@@ -71,7 +69,7 @@ def parse_scope(
     *,
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
-    max_file_bytes: int = MAX_FILE_BYTES,
+    max_file_bytes: int,
     allow_links_to: Iterable[str] = (),
 ) -> Scope:
     """Make the scope of a real path from the configuration. Raises ValueError for a bad glob."""
@@ -161,8 +159,7 @@ def has_twin(path: str, inode: int) -> bool:
 NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Root:
+class Root(msgspec.Struct, frozen=True, kw_only=True):
     """The root of a workspace. `id` depends on the real path alone; `name` is shown to people."""
 
     id: str
@@ -278,8 +275,7 @@ def _slug(name: str) -> str:
 # able to claim the notes of another one.
 
 
-@dataclass(frozen=True, slots=True)
-class Worktree:
+class Worktree(msgspec.Struct, frozen=True):
     """A linked worktree: its own top folder and that of the main worktree, both real paths."""
 
     top: str

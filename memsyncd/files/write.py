@@ -59,7 +59,7 @@ KEPT_LIMIT_BYTES = 64 * 1024 * 1024
 # How often a displaced file is exchanged back while other programs keep saving.
 N_EXCHANGES = 8
 ANY_WRITER = 0o222
-ASKS_FOR_EFFECTIVE = os.access in os.supports_effective_ids
+USES_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
 
 def keep_no_text(_path: NotePath, _data: bytes) -> bool:
@@ -386,7 +386,7 @@ def _check_content(
 def _check_folders_writable(fd: int, path: NotePath, tree: Tree) -> None:
     mode = os.W_OK | os.X_OK
     for inside in ("", *tree.folders):
-        if not os.access(inside or ".", mode, dir_fd=fd, effective_ids=ASKS_FOR_EFFECTIVE):
+        if not os.access(inside or ".", mode, dir_fd=fd, effective_ids=USES_EFFECTIVE_IDS):
             message = f"{path.text}: a folder in it may not be changed"
             raise Unwritable(message, hint="make it writable for you: chmod u+w")
 

@@ -61,7 +61,7 @@ themselves, small talk, and guesses that are not marked as guesses.
 - To change one, use str_replace with an old_str that occurs exactly once in the note. The line
   numbers that view shows, and the tab after them, are not part of the note.
 - A command that fails has changed nothing, unless it says that the daemon did not answer. Read the
-  message, view the note again, since somebody else may have changed it, and then decide.
+  message, view the note again, since another program may have changed it, and then decide.
 - Delete what is wrong or no longer useful, and rename what is in the wrong place, but do not tidy
   away what others wrote unless asked. History keeps the earlier text, and a person can restore it.
 """

@@ -81,9 +81,9 @@ class ClearParams(Params, frozen=True, kw_only=True):
 
 
 class Cleared(Written, frozen=True, kw_only=True):
-    act: int | None
-    """The act that `undo` takes to restore them; None if nothing was removed, or no history is
-    kept."""
+    change_set: int | None
+    """The change set that `undo` takes to restore them; None if nothing was removed, or no history
+    is kept."""
     removed: int
     """Removed notes."""
 
@@ -168,14 +168,14 @@ class RevisionInfo(Result, frozen=True, kw_only=True):
     """One change of one note."""
 
     revision: int
-    act: int
+    change_set: int
     """Revisions of one operation share this number: the rename of a folder has a revision for each
     note."""
     at: float
     client: str
-    """The writer; empty for a change from outside memsyncd."""
+    """The writer; empty for a change by another program."""
     command: str
-    """`create`, `str_replace`, `add`, `undo`, …; `outside` for a change from outside memsyncd."""
+    """`create`, `str_replace`, `add`, `undo`, …; `external` for a change by another program."""
     path: str
     old_path: str | None
     """The note's path before, if it was moved."""
@@ -216,12 +216,14 @@ class Diff(Result, frozen=True, kw_only=True):
 
 
 class UndoParams(Params, frozen=True, kw_only=True):
-    """What to undo: a revision, all revisions of an act, or the latest one of a note or section."""
+    """What to undo: a revision, all revisions of a change set, or the latest one of a note or
+    section.
+    """
 
     anchor: Place | None = None
     path: Place | None = None
     revision: RevisionId | None = None
-    act: RevisionId | None = None
+    change_set: RevisionId | None = None
     client: ClientName | None = None
     workspace: Name | None = None
     timeout_ms: TimeoutMs | None = None
@@ -233,8 +235,8 @@ class PathState(Result, frozen=True, kw_only=True):
 
 
 class Undone(Written, frozen=True, kw_only=True):
-    act: int | None
-    """The new act, which can be undone in turn; None if nothing had to change."""
+    change_set: int | None
+    """The new change set, which can be undone in turn; None if nothing had to change."""
     undone: list[RevisionInfo]
     paths: list[PathState]
     """The notes after the undo."""

@@ -55,14 +55,14 @@ METHODS: dict[str, Method] = {
         "Return counters and durations of requests, syncs and writes, and the process's resources.",
     ),
     "workspace.add": Method(
-        operations.AddParams, operations.Workspaces, "Watch and index a folder."
+        operations.AddParams, operations.WorkspaceList, "Watch and index a folder."
     ),
     "workspace.remove": Method(
         operations.RemoveParams,
-        operations.Workspaces,
+        operations.WorkspaceList,
         "Stop watching a folder and drop its index; its notes stay.",
     ),
-    "workspace.list": Method(NoParams, operations.Workspaces, "List the workspaces."),
+    "workspace.list": Method(NoParams, operations.WorkspaceList, "List the workspaces."),
     "sync": Method(
         operations.SyncParams,
         operations.SyncReport,

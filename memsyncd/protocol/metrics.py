@@ -63,7 +63,7 @@ class QueueMetrics(Result, frozen=True, kw_only=True):
     requests_waiting: int
     in_threads: int
     """Reads for clients that run in a thread or wait for one."""
-    lane_jobs: int
+    worker_jobs: int
     """Scans, writes and history queries that the worker runs or that wait for it."""
 
 
@@ -71,7 +71,7 @@ class WatcherMetrics(Result, frozen=True, kw_only=True):
     watches: int
     """Watches that count against the limit of inotify; elsewhere folders."""
     events_total: int
-    doubts_total: int
+    events_lost_total: int
     rebuilds_total: int
 
 
@@ -91,7 +91,7 @@ class WorkspaceMetrics(Result, frozen=True, kw_only=True):
     id: str
     name: str
     state: State
-    is_heard: bool
+    is_watched: bool
     """False while only timed scans see changes."""
     generation: int
     files: int
@@ -136,7 +136,6 @@ class MetricsResult(Result, frozen=True, kw_only=True):
 
 # --- Prometheus text format -------------------------------------------------------------------
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES: tuple[str, ...] = get_args(State)
 
 Labels = dict[str, str]
@@ -171,8 +170,8 @@ def _render_process(metrics: MetricsResult) -> Iterator[str]:
     yield _counter("lost_log_lines_total", "Log lines that could not be written.", lost)
     yield _gauge("watches", "Watches of inotify; elsewhere watched folders.", watcher.watches)
     yield _counter("events_total", "Events that concerned a workspace.", watcher.events_total)
-    doubts = watcher.doubts_total
-    yield _counter("watcher_doubts_total", "Times that events may have been lost.", doubts)
+    lost = watcher.events_lost_total
+    yield _counter("watcher_events_lost_total", "Times that events may have been lost.", lost)
     yield _counter("watcher_rebuilds_total", "Rebuilds of the watcher.", watcher.rebuilds_total)
 
 
@@ -185,7 +184,7 @@ def _render_clients(metrics: MetricsResult) -> Iterator[str]:
     yield _gauge("requests_running", "Requests that run as tasks.", queue.requests_running)
     yield _gauge("requests_waiting", "Requests in the queue.", queue.requests_waiting)
     yield _gauge("reads_in_threads", "Reads in a thread or waiting for one.", queue.in_threads)
-    yield _gauge("lane_jobs", "Jobs of the worker, running or waiting.", queue.lane_jobs)
+    yield _gauge("worker_jobs", "Jobs of the worker, running or waiting.", queue.worker_jobs)
 
 
 def _render_requests(metrics: MetricsResult) -> Iterator[str]:
@@ -228,7 +227,7 @@ def _render_workspaces(workspaces: list[WorkspaceMetrics]) -> Iterator[str]:
 
 
 _PLAIN_FAMILIES = (
-    ("workspace_heard", "gauge", "0 while only timed scans see changes.", "is_heard"),
+    ("workspace_watched", "gauge", "0 while only timed scans see changes.", "is_watched"),
     ("generation", "gauge", "Grows with each committed change of the index.", "generation"),
     ("notes", "gauge", "Indexed notes.", "files"),
     ("sections", "gauge", "Indexed sections.", "sections"),

@@ -38,7 +38,7 @@ class WorkspaceStatus(Result, frozen=True, kw_only=True):
     sections: int
     chunks: int
     pending: int
-    """Notes that differ from the index, and paths with events that no scan has looked at yet;
+    """Notes that differ from the index, and paths with events that no scan has covered yet;
     during a first index, notes still to be read."""
     unrecorded: int
     """Notes that the history has not recorded yet: if one of them changes, the text before is not
@@ -96,7 +96,7 @@ class WorkspaceInfo(Result, frozen=True, kw_only=True):
     has_memory: bool
 
 
-class Workspaces(Result, frozen=True, kw_only=True):
+class WorkspaceList(Result, frozen=True, kw_only=True):
     workspaces: list[WorkspaceInfo]
 
 

@@ -1,1 +1,1 @@
-"""From a connection to an act and back: the Unix socket and the handlers of its methods."""
+"""The Unix socket, its connections, and the handlers of its methods."""

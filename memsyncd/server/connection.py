@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         """
         self._has_ended = True
         self._disarm("line")
-        if is_gone(self._transport.get_extra_info("socket")):
+        if has_hung_up(self._transport.get_extra_info("socket")):
             return False
         self._add_lines(self._splitter.end())
         self._process_turn()
@@ -318,7 +318,7 @@ class Connection(asyncio.Protocol):
 
     def _check_peer(self) -> None:
         self._disarm("peer")
-        if is_gone(self._transport.get_extra_info("socket")):
+        if has_hung_up(self._transport.get_extra_info("socket")):
             self.abort()
         else:
             self._arm_peer_check()
@@ -377,7 +377,7 @@ def is_own_user(uid: int) -> bool:
     return uid == os.geteuid()
 
 
-def is_gone(sock: PeerSocket) -> bool:
+def has_hung_up(sock: PeerSocket) -> bool:
     """True if a peer that has ended its side does not read either: no answer can reach it."""
     poll = select.poll()
     poll.register(sock.fileno(), 0)

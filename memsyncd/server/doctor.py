@@ -24,7 +24,7 @@ from memsyncd.engine.checks import (
     has_errors,
     make_finding,
 )
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.verify import (
     Comparison,
@@ -46,12 +46,12 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.protocol.operations import DoctorParams, DoctorResult, FindingInfo
-from memsyncd.server.operations import sort_workspaces
+from memsyncd.server.operations import choose_workspaces
 from memsyncd.server.session import Session
 from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open
 
 # How often notes that were saved while they were compared are synced and compared again.
-SYNC_ROUNDS = 3
+MAX_SYNCS = 3
 # How long an examination waits for its turn on the worker, which may have much to index first.
 TURN_S = 20.0
 # How long notes that were saved meanwhile are waited for: verifying takes long, and ends if the
@@ -71,7 +71,7 @@ class Doctor:
 
     def __init__(
         self,
-        house: Workspaces,
+        workspaces: Workspaces,
         clock: Clock,
         in_thread: InThread,
         find_socket: FindSocket = lambda: ("", ""),
@@ -79,7 +79,7 @@ class Doctor:
         """`find_socket` returns the socket's path and why no new client can connect, empty if one
         can.
         """
-        self._house = house
+        self._workspaces = workspaces
         self._find_socket = find_socket
         self._clock = clock
         self._in_thread = in_thread
@@ -89,8 +89,7 @@ class Doctor:
 
     async def examine(self, _session: Session, params: DoctorParams) -> DoctorResult:
         """Examine one workspace, or all. Raises WorkspaceNotFound."""
-        is_all = params.workspace is None
-        chosen = sort_workspaces(self._house) if is_all else [self._house.find(params.workspace)]
+        chosen = choose_workspaces(self._workspaces, params.workspace)
         await wait_until_open(chosen, OPEN_S)
         drift_s = self._read_clock_s() - self._clock_began_s
         stalled = await self._find_stalled()
@@ -100,7 +99,7 @@ class Doctor:
             *check_progress(stalled),
         ]
         for workspace in chosen:
-            if "writer" in stalled or self._house.stalls.is_stalled(workspace):
+            if "writer" in stalled or self._workspaces.stalls.is_stalled(workspace):
                 own = await self._check_state(workspace)
             else:
                 own = await self._examine_one(workspace, is_verified=params.verify)
@@ -117,18 +116,22 @@ class Doctor:
             )
         ]
         if needs_rebuild(index):
-            self._house.scheduler.report_damage(
+            self._workspaces.scheduler.report_damage(
                 StoreCorrupt("index.db is damaged", workspace=workspace.id)
             )
-        elif is_verified and not self._house.stalls.is_stalled(workspace):
+        elif is_verified and not self._workspaces.stalls.is_stalled(workspace):
             found += await self._verify(workspace)
         return found
 
     async def _check_state(self, workspace: Workspace) -> list[FindingInfo]:
         """Check what is known without the writer and without reading notes."""
-        health, now_s = self._house.watching.health(workspace), self._clock.wall_s()
+        health, now_s = self._workspaces.watching.health(workspace), self._clock.wall_s()
         found = check_condition(
-            workspace.condition, health, self._house.policy, now_s=now_s, pending=workspace.pending
+            workspace.condition,
+            health,
+            self._workspaces.config,
+            now_s=now_s,
+            pending=workspace.pending,
         )
         if workspace.index is not None:
             found += await self._examine("problems", partial(_check_problems, workspace))
@@ -141,8 +144,8 @@ class Doctor:
         if all(step.done() for step in self._steps.values()):
             with contextlib.suppress(RuntimeError):  # the daemon is being stopped
                 steps = {
-                    "writer": self._house.heartbeat(),
-                    "watcher": self._house.watching.probe(),
+                    "writer": self._workspaces.heartbeat(),
+                    "watcher": self._workspaces.watching.probe(),
                 }
                 self._steps = {name: asyncio.wrap_future(step) for name, step in steps.items()}
                 self._owed_since_s = self._clock.now_s()
@@ -175,16 +178,21 @@ class Doctor:
         try:
             return list(
                 await wait_for_work(
-                    self._house, workspace, self._house.scheduler.run(workspace, job), TURN_S
+                    self._workspaces,
+                    workspace,
+                    self._workspaces.scheduler.run(workspace, job),
+                    TURN_S,
                 )
             )
         except NotFresh:
             # A disk that does not answer is a fault of the workspace, which is a finding already.
             return (
-                [] if self._house.stalls.is_stalled(workspace) else [describe_unexamined(workspace)]
+                []
+                if self._workspaces.stalls.is_stalled(workspace)
+                else [describe_unexamined(workspace)]
             )
         except StoreFailed as failure:
-            self._house.scheduler.report_damage(failure)
+            self._workspaces.scheduler.report_damage(failure)
             return [_make_failure("index", failure)]
         except MemsyncdError as failure:
             return [_make_failure("index", failure)]
@@ -201,7 +209,7 @@ class Doctor:
         comparison, n_changed = Comparison(), 0
         try:
             batches = await self._in_thread(partial(list_batches, workspace))
-            for is_last in (False,) * SYNC_ROUNDS + (True,):
+            for is_last in (False,) * MAX_SYNCS + (True,):
                 for paths in batches:
                     await self._in_thread(
                         self._compare(workspace, paths, comparison), disk_of=workspace
@@ -211,7 +219,10 @@ class Doctor:
                 n_changed += len(comparison.changed)
                 batches = split_batches(sorted(comparison.changed))
                 await wait_for_work(
-                    self._house, workspace, self._house.scheduler.sync(workspace), VERIFY_S
+                    self._workspaces,
+                    workspace,
+                    self._workspaces.scheduler.sync(workspace),
+                    VERIFY_S,
                 )
             await self._in_thread(partial(find_orphans, workspace, comparison))
         except MemsyncdError as failure:
@@ -228,8 +239,8 @@ class Doctor:
     def _compare(
         self, workspace: Workspace, paths: tuple[str, ...], comparison: Comparison
     ) -> Callable[[], None]:
-        now_ns, policy = self._clock.wall_ns(), self._house.policy
-        return partial(compare_batch, workspace, policy, paths, comparison, now_ns=now_ns)
+        now_ns, config = self._clock.wall_ns(), self._workspaces.config
+        return partial(compare_batch, workspace, config, paths, comparison, now_ns=now_ns)
 
 
 def _check_problems(workspace: Workspace) -> list[FindingInfo]:
@@ -239,8 +250,5 @@ def _check_problems(workspace: Workspace) -> list[FindingInfo]:
 
 def _make_failure(check: str, failure: MemsyncdError) -> FindingInfo:
     return make_finding(
-        level="error",
-        check=check,
-        what=f"this could not be looked at: {failure.message}",
-        remedy=failure.hint,
+        "error", check, f"this could not be checked: {failure.message}", failure.hint
     )

@@ -19,8 +19,8 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
 from memsyncd.engine import browse
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import build_context
-from memsyncd.engine.policies import Clock, SearchPolicy
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -40,7 +40,7 @@ from memsyncd.protocol.search import (
     SearchResult,
 )
 from memsyncd.server.doctor import Doctor
-from memsyncd.server.operations import Facts, Operations, describe_freshness, sort_workspaces
+from memsyncd.server.operations import Facts, Operations, choose_workspaces, describe_freshness
 from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
@@ -67,22 +67,20 @@ class Handlers:
 
     def __init__(
         self,
-        house: Workspaces,
-        search_policy: SearchPolicy,
+        workspaces: Workspaces,
         clock: Clock,
         reads: Reads,
         facts: Facts,
     ) -> None:
-        self._house = house
-        self.search_policy = search_policy
+        self._workspaces = workspaces
         self._clock = clock
-        self._places = PathLookup(house, reads.threads, facts.socket)
+        self._places = PathLookup(workspaces, reads.threads, facts.socket)
         self._in_thread = reads.run
         self._loop_turns = LoopAdmission(clock)
-        self._subscriptions = Subscriptions(house)
-        operations = Operations(house, clock, self._places, facts, lambda: reads.n_pending)
+        self._subscriptions = Subscriptions(workspaces)
+        operations = Operations(workspaces, clock, self._places, facts, lambda: reads.n_pending)
         doctor = Doctor(
-            house, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())
+            workspaces, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())
         )
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
@@ -95,7 +93,7 @@ class Handlers:
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **operations.methods,
-            **Writes(house, clock, self._in_thread).methods,
+            **Writes(workspaces, clock, self._in_thread).methods,
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
@@ -119,10 +117,10 @@ class Handlers:
             return self._search_fresh(chosen, params, options, arrived_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, params, options, arrived_s)
-        end_s = arrived_s + options.limit_s(params, self.search_policy)
+        end_s = arrived_s + options.limit_s(params, self._workspaces.config)
         if self._clock.now_s() >= end_s:
             raise overdue_error()
-        n_hits = params.limit or self.search_policy.max_results
+        n_hits = params.limit or self._workspaces.config.search.max_results
         may_try = len(chosen) == 1 and n_hits <= LOOP_LIMIT and self._loop_turns.may_try(session)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
@@ -131,9 +129,9 @@ class Handlers:
 
     def _choose_for_search(self, params: SearchParams) -> list[Workspace]:
         is_all = params.workspace == ALL_WORKSPACES
-        chosen = sort_workspaces(self._house) if is_all else [self._house.find(params.workspace)]
+        chosen = self._workspaces.sorted() if is_all else [self._workspaces.find(params.workspace)]
         for workspace in chosen:
-            self._house.scheduler.quick_check(workspace)
+            self._workspaces.scheduler.quick_check(workspace)
         return chosen
 
     def _try_on_loop(
@@ -148,11 +146,11 @@ class Handlers:
         hurried = RunOptions(now_s=options.now_s, timeout_s=LOOP_BUDGET_S, is_hurried=True)
         try:
             with self._loop_turns.trying(session):
-                return search(chosen, params, self.search_policy, hurried)
+                return search(chosen, params, self._workspaces.config, hurried)
         except NotFresh:
             return None
         except StoreFailed as failure:
-            self._house.scheduler.report_damage(failure)
+            self._workspaces.scheduler.report_damage(failure)
             raise
 
     async def _search_fresh(
@@ -163,7 +161,7 @@ class Handlers:
         arrived_s: float,
     ) -> SearchResult:
         waited = await self._wait_until_fresh(chosen, params, options, arrived_s)
-        end_s = arrived_s + waited.limit_s(params, self.search_policy)
+        end_s = arrived_s + waited.limit_s(params, self._workspaces.config)
         return await self._search_in_thread(chosen, params, waited, arrived_s, end_s)
 
     async def _search_once_open(
@@ -173,7 +171,7 @@ class Handlers:
         options: RunOptions,
         arrived_s: float,
     ) -> SearchResult:
-        timeout_s = options.limit_s(params, self.search_policy)
+        timeout_s = options.limit_s(params, self._workspaces.config)
         await wait_until_open(chosen, timeout_s)
         is_open = all(workspace.readers is not None for workspace in chosen)
         # A search of an index that is not open is refused, which takes no time.
@@ -190,7 +188,7 @@ class Handlers:
         arrived_s: float,
         end_s: float,
     ) -> SearchResult:
-        run = partial(search, chosen, params, self.search_policy, options)
+        run = partial(search, chosen, params, self._workspaces.config, options)
         answer = await self._in_thread(run, end_s)
         return self._make_search_result(chosen, answer, arrived_s)
 
@@ -198,10 +196,7 @@ class Handlers:
         self, chosen: Sequence[Workspace], answer: SearchAnswer, arrived_s: float
     ) -> SearchResult:
         return SearchResult(
-            hits=answer.hits,
-            relaxed=answer.relaxed,
-            why_empty=answer.why_empty,
-            did_you_mean=answer.did_you_mean,
+            **asdict(answer),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
         )
@@ -210,7 +205,7 @@ class Handlers:
 
     async def _context(self, _session: Session, params: ContextParams) -> ContextResult:
         arrived_s = request_arrival_s(self._clock)
-        workspace, policy = self._house.find(params.workspace), self.search_policy
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
         was_open = workspace.readers is not None
         options = RunOptions(now_s=self._clock.wall_s())
         if params.wait == "disk" or params.min_generation is not None:
@@ -221,9 +216,9 @@ class Handlers:
             # The time to open an index does not count for the default limit.
             is_counted = was_open or params.timeout_ms
             start_s = arrived_s if is_counted else self._clock.now_s()
-        end_s = start_s + options.limit_s(params, policy)
+        end_s = start_s + options.limit_s(params, config)
         answer = await self._in_thread(
-            partial(build_context, workspace, params, policy, options), end_s
+            partial(build_context, workspace, params, config, options), end_s
         )
         return ContextResult(
             **asdict(answer),
@@ -234,7 +229,7 @@ class Handlers:
     # --- get, list, problems ---
 
     async def _get(self, _session: Session, params: GetParams) -> Got:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         read = partial(browse.read_place, workspace, params, now_ns=self._clock.wall_ns())
         found: tuple[Got, bool] | None = None
@@ -244,25 +239,24 @@ class Handlers:
             # The note may have been saved a moment ago; its anchors and lines are known once it is
             # indexed.
             await wait_for_work(
-                self._house, workspace, self._house.scheduler.scan(workspace), WAIT_S
+                self._workspaces, workspace, self._workspaces.scheduler.scan(workspace), WAIT_S
             )
             found = await self._in_thread(read, disk_of=workspace)
         return found[0]
 
     async def _list(self, _session: Session, params: ListParams) -> Listing:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        read = partial(browse.list_notes, workspace, self.search_policy, params)
+        read = partial(browse.list_notes, workspace, self._workspaces.config, params)
         notes = await self._in_thread(read)
         return Listing(
             workspace=workspace.id, notes=notes, freshness=self._describe_freshness([workspace])
         )
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
-        is_all = params.workspace is None
-        chosen = sort_workspaces(self._house) if is_all else [self._house.find(params.workspace)]
         found = [
-            await self._in_thread(partial(browse.find_problems, workspace)) for workspace in chosen
+            await self._in_thread(partial(browse.find_problems, workspace))
+            for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])
 
@@ -283,11 +277,11 @@ class Handlers:
             await self._subscriptions.wait_for_generation(chosen, params.min_generation, timeout_s)
         if params.wait == "disk":
             left_s = timeout_s - (self._clock.now_s() - arrived_s)
-            absent = await wait_for_disk(self._house, chosen, left_s)
+            absent = await wait_for_disk(self._workspaces, chosen, left_s)
         return RunOptions(now_s=options.now_s, timeout_s=timeout_s, absent=absent)
 
     def _describe_freshness(self, workspaces: Sequence[Workspace]) -> Freshness:
-        return describe_freshness(workspaces, self._house.policy, now_s=self._clock.now_s())
+        return describe_freshness(workspaces, self._workspaces.config, now_s=self._clock.now_s())
 
     def _measure_ms(self, arrived_s: float) -> float:
         return round((self._clock.now_s() - arrived_s) * 1000, 3)

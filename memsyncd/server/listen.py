@@ -240,7 +240,7 @@ def _check_inherited(sock: socket.socket, path: str) -> None:
     name = sock.getsockname()
     identity = _find_identity(path)
     if not isinstance(name, str) or identity is None or _find_identity(name) != identity:
-        message = f"the inherited socket lies at {name!r}, clients look for it at {path}"
+        message = f"the inherited socket lies at {name!r}, clients expect it at {path}"
         raise BadConfig(message, hint=_UNIT_HINT)
     found = os.lstat(path)
     if found.st_uid != os.geteuid() or found.st_mode & 0o077:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace as replace_fields
 
 from memsyncd import PROTOCOL, __version__
+from memsyncd.config import Config
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_recording
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Condition, Workspace, read_freshness
-from memsyncd.engine.workspaces import Workspaces as House
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import fields, metrics
 from memsyncd.protocol.fields import NoParams, WorkspaceParams
@@ -33,7 +34,7 @@ from memsyncd.protocol.operations import (
     SyncParams,
     SyncReport,
     WorkspaceInfo,
-    Workspaces,
+    WorkspaceList,
     WorkspaceStatus,
 )
 from memsyncd.server.reads import PathLookup
@@ -46,8 +47,7 @@ SYNC_S = 600.0
 WORST_FIRST = ("stalled", "missing", "degraded", "indexing")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Load(msgspec.Struct, frozen=True, kw_only=True):
     """The server's current load, and its counters since the start."""
 
     n_clients: int
@@ -56,9 +56,8 @@ class Load:
     counts: ServerCounters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What the daemon says of itself; the callables are called for each request."""
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts of the daemon; the callables are called for each request."""
 
     pid: int
     socket: str
@@ -75,13 +74,13 @@ class Operations:
 
     def __init__(
         self,
-        house: House,
+        workspaces: Workspaces,
         clock: Clock,
         places: PathLookup,
         facts: Facts,
         count_reads: Callable[[], int],
     ) -> None:
-        self._house = house
+        self._workspaces = workspaces
         self._clock = clock
         self._places = places
         self._facts = facts
@@ -103,10 +102,9 @@ class Operations:
 
     def _status(self, _session: Session, params: WorkspaceParams) -> Status:
         facts, load = self._facts, self._facts.read_load()
-        is_all = params.workspace is None
-        chosen = sort_workspaces(self._house) if is_all else [self._house.find(params.workspace)]
+        chosen = choose_workspaces(self._workspaces, params.workspace)
         for workspace in chosen:
-            self._house.scheduler.quick_check(workspace)
+            self._workspaces.scheduler.quick_check(workspace)
         return Status(
             version=__version__,
             protocol=PROTOCOL,
@@ -124,9 +122,9 @@ class Operations:
         )
 
     def _describe_status(self, workspace: Workspace) -> WorkspaceStatus:
-        health = self._house.watching.health(workspace)
+        health = self._workspaces.watching.health(workspace)
         now_s = self._clock.now_s()
-        return describe_status(workspace, health, self._house.policy, now_s=now_s)
+        return describe_status(workspace, health, self._workspaces.config, now_s=now_s)
 
     # --- workspaces ---
 
@@ -137,9 +135,9 @@ class Operations:
             raise BadRequest("this is not an absolute path", hint=hint)
         return self._add_at(path, params)
 
-    async def _add_at(self, path: str, params: AddParams) -> Workspaces:
+    async def _add_at(self, path: str, params: AddParams) -> WorkspaceList:
         seen = await self._places.check_new(path)
-        added = self._house.add(
+        added = self._workspaces.add(
             path,
             name=params.name or "",
             include=params.include,
@@ -147,36 +145,36 @@ class Operations:
             seen=seen,
         )
         await self._places.detect_memory([added])
-        return Workspaces(workspaces=[describe_workspace(added)])
+        return WorkspaceList(workspaces=[describe_workspace(added)])
 
-    def _remove(self, _session: Session, params: RemoveParams) -> Workspaces:
-        workspace = self._house.find(params.workspace)
+    def _remove(self, _session: Session, params: RemoveParams) -> WorkspaceList:
+        workspace = self._workspaces.find(params.workspace)
         info = describe_workspace(workspace)
-        self._house.remove(workspace)
-        return Workspaces(workspaces=[info])
+        self._workspaces.remove(workspace)
+        return WorkspaceList(workspaces=[info])
 
-    async def _list(self, _session: Session, _params: NoParams) -> Workspaces:
-        await self._places.detect_memory(sort_workspaces(self._house))
-        found = sort_workspaces(self._house)
-        return Workspaces(workspaces=[describe_workspace(workspace) for workspace in found])
+    async def _list(self, _session: Session, _params: NoParams) -> WorkspaceList:
+        await self._places.detect_memory(self._workspaces.sorted())
+        found = self._workspaces.sorted()
+        return WorkspaceList(workspaces=[describe_workspace(workspace) for workspace in found])
 
     async def _sync(self, _session: Session, params: SyncParams) -> SyncReport:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         future = (
-            self._house.scheduler.rebuild(workspace)
+            self._workspaces.scheduler.rebuild(workspace)
             if params.rebuild
-            else self._house.scheduler.sync(workspace, is_full=params.full)
+            else self._workspaces.scheduler.sync(workspace, is_full=params.full)
         )
         timeout_s = params.timeout_ms / 1000 if params.timeout_ms else SYNC_S
-        done = await wait_for_work(self._house, workspace, future, timeout_s)
+        done = await wait_for_work(self._workspaces, workspace, future, timeout_s)
         return describe_sync(workspace, done)
 
     # --- metrics ---
 
     def _metrics(self, _session: Session, params: metrics.MetricsParams) -> metrics.MetricsResult:
-        house, load = self._house, self._facts.read_load()
+        workspaces, load = self._workspaces, self._facts.read_load()
         uptime_s = self._clock.now_s() - self._facts.started_at_s
-        watching = house.watching
+        watching = workspaces.watching
         result = metrics.MetricsResult(
             version=__version__,
             started_at=round(self._clock.wall_s() - uptime_s, 3),
@@ -192,12 +190,12 @@ class Operations:
                 requests_running=load.n_running,
                 requests_waiting=load.n_waiting,
                 in_threads=self._count_reads(),
-                lane_jobs=house.count_jobs(),
+                worker_jobs=workspaces.count_jobs(),
             ),
             watcher=metrics.WatcherMetrics(
                 watches=watching.watcher.n_watches,
                 events_total=watching.n_events,
-                doubts_total=watching.n_losses,
+                events_lost_total=watching.n_losses,
                 rebuilds_total=watching.n_rebuilds,
             ),
             requests=[
@@ -205,7 +203,8 @@ class Operations:
                 for method, count in sorted(load.counts.methods.items())
             ],
             workspaces=[
-                self._measure_workspace(workspace) for _, workspace in sorted(house.by_id.items())
+                self._measure_workspace(workspace)
+                for _, workspace in sorted(workspaces.by_id.items())
             ],
         )
         return (
@@ -213,14 +212,14 @@ class Operations:
         )
 
     def _measure_workspace(self, workspace: Workspace) -> metrics.WorkspaceMetrics:
-        condition, tally = workspace.condition, self._house.counters(workspace)
-        fresh = read_freshness(workspace, self._house.policy, now_s=self._clock.now_s())
+        condition, counters = workspace.condition, self._workspaces.counters(workspace)
+        fresh = read_freshness(workspace, self._workspaces.config, now_s=self._clock.now_s())
         synced_at_s = condition.synced_at_s
         return metrics.WorkspaceMetrics(
             id=workspace.id,
             name=workspace.entry.name,
             state=fresh.state,
-            is_heard=self._house.watching.health(workspace).mode == "events",
+            is_watched=self._workspaces.watching.health(workspace).mode == "events",
             generation=condition.generation,
             files=condition.counts.files,
             sections=condition.counts.sections,
@@ -233,19 +232,19 @@ class Operations:
             index_wal_bytes=condition.index_wal_bytes,
             records_wal_bytes=condition.records_wal_bytes,
             last_sync_at=None if synced_at_s is None else round(synced_at_s, 3),
-            syncs=_describe_durations(tally.syncs),
-            changing_syncs_total=tally.n_changing_syncs,
+            syncs=_describe_durations(counters.syncs),
+            changing_syncs_total=counters.n_changing_syncs,
             failed_syncs_total=condition.n_failed_syncs,
             notes_total={
-                "added": tally.n_added,
-                "modified": tally.n_modified,
-                "moved": tally.n_moved,
-                "removed": tally.n_removed,
+                "added": counters.n_added,
+                "modified": counters.n_modified,
+                "moved": counters.n_moved,
+                "removed": counters.n_removed,
             },
-            chunks_total={"upserted": tally.n_upserted, "deleted": tally.n_deleted},
+            chunks_total={"upserted": counters.n_upserted, "deleted": counters.n_deleted},
             missed_events_total=condition.n_missed_events,
             rebuilds_total=condition.n_rebuilds,
-            writes_total=tally.n_writes,
+            writes_total=counters.n_writes,
             revisions_total=workspace.n_revisions,
         )
 
@@ -253,9 +252,9 @@ class Operations:
 # --- workspaces, freshness, syncs ---------------------------------------------------------------
 
 
-def sort_workspaces(house: House) -> list[Workspace]:
-    """All workspaces by name and id."""
-    return sorted(house.by_id.values(), key=lambda one: (one.entry.name, one.id))
+def choose_workspaces(workspaces: Workspaces, name: str | None) -> list[Workspace]:
+    """The workspace of this name, or all without one. Raises WorkspaceNotFound."""
+    return workspaces.sorted() if name is None else [workspaces.find(name)]
 
 
 def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
@@ -272,11 +271,11 @@ def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
 
 
 def describe_status(
-    workspace: Workspace, health: WatchHealth, policy: SyncPolicy, *, now_s: float
+    workspace: Workspace, health: WatchHealth, config: Config, *, now_s: float
 ) -> WorkspaceStatus:
     """`now_s` is of the monotonic clock."""
     condition, entry = workspace.condition, workspace.entry
-    fresh = read_freshness(workspace, policy, now_s=now_s)
+    fresh = read_freshness(workspace, config, now_s=now_s)
     reasons = _list_reasons(condition)
     return WorkspaceStatus(
         id=entry.id,
@@ -312,14 +311,14 @@ def _list_reasons(condition: Condition) -> list[str]:
 
 
 def describe_freshness(
-    workspaces: Sequence[Workspace], policy: SyncPolicy, *, now_s: float
+    workspaces: Sequence[Workspace], config: Config, *, now_s: float
 ) -> fields.Freshness:
     """Combine the freshness of workspaces: the worst state, the oldest scan, the latest
     generation. `now_s` is of the monotonic clock.
     """
     conditions = [workspace.condition for workspace in workspaces]
     scans = [condition.synced_at_s for condition in conditions]
-    fresh = [read_freshness(workspace, policy, now_s=now_s) for workspace in workspaces]
+    fresh = [read_freshness(workspace, config, now_s=now_s) for workspace in workspaces]
     states = {one.state for one in fresh}
     reasons = [reason for one in fresh for reason in (one.stall, one.overdue) if reason]
     is_scanned = bool(scans) and None not in scans

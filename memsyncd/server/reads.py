@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from memsyncd.core.fairqueue import FairQueue, Flow
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Workspace
@@ -43,15 +43,15 @@ class Reads:
     """Runs reads on `threads`, at most `max_running` at once, for the client of the request."""
 
     def __init__(
-        self, house: Workspaces, threads: QueryPool, clock: Clock, max_running: int
+        self, workspaces: Workspaces, threads: QueryPool, clock: Clock, max_running: int
     ) -> None:
         self.threads = threads
-        self._house = house
+        self._workspaces = workspaces
         self._clock = clock
         self._queue = ReadQueue(max_running)
         self.n_pending = 0
         """Reads that wait or run."""
-        house.stalls.add_pool(threads.pool)
+        workspaces.stalls.add_pool(threads.pool)
 
     async def run(
         self,
@@ -72,41 +72,41 @@ class Reads:
             origin = current_request.get()
             flow: Flow[Waiter] = origin.session.reads if origin else Flow()
             async with self._queue.slot(flow, end_s) as slot:
-                patience = CancellationToken(end_s - self._clock.now_s())
-                return await self._run_in_thread(read, patience, slot)
+                token = CancellationToken(end_s - self._clock.now_s())
+                return await self._run_in_thread(read, token, slot)
         except StoreFailed as failure:
-            self._house.scheduler.report_damage(failure)
+            self._workspaces.scheduler.report_damage(failure)
             raise
         finally:
             self.n_pending -= 1
-            self._house.stalls.disarm_if_idle()
+            self._workspaces.stalls.disarm_if_idle()
 
     async def _run_in_thread(
-        self, read: Callable[[], T], patience: CancellationToken, slot: Slot
+        self, read: Callable[[], T], token: CancellationToken, slot: Slot
     ) -> T:
         def run() -> T:
             # Processor time: a read that waits for other threads is not a long one.
             began_s = time.thread_time()
             try:
-                return patience.run(read)
+                return token.run(read)
             finally:
                 slot.took_s = time.thread_time() - began_s
 
         try:
             return await asyncio.wrap_future(self.threads.submit(run))
         finally:
-            patience.cancel()
+            token.cancel()
 
     async def _read_disk(self, workspace: Workspace, read: Callable[[], T], end_s: float) -> T:
-        if self._house.stalls.is_stalled(workspace):
+        if self._workspaces.stalls.is_stalled(workspace):
             raise make_stall_error(workspace)
-        self._house.stalls.arm()
-        patience = CancellationToken(end_s - self._clock.now_s())
-        future = self.threads.read_disk(workspace.id, partial(patience.run, read))
+        self._workspaces.stalls.arm()
+        token = CancellationToken(end_s - self._clock.now_s())
+        future = self.threads.read_disk(workspace.id, partial(token.run, read))
         try:
-            return await wait_for_work(self._house, workspace, future, DISK_TIMEOUT_S)
+            return await wait_for_work(self._workspaces, workspace, future, DISK_TIMEOUT_S)
         finally:
-            patience.cancel()
+            token.cancel()
             future.cancel()
 
 
@@ -217,42 +217,44 @@ class PathLookup:
     that the path's text names.
     """
 
-    def __init__(self, house: Workspaces, threads: QueryPool, socket_path: str) -> None:
-        self._house = house
+    def __init__(self, workspaces: Workspaces, threads: QueryPool, socket_path: str) -> None:
+        self._workspaces = workspaces
         self._threads = threads
         self._socket_path = socket_path
 
     def needs_disk(self, text: str | None) -> bool:
-        """True if only the disk can tell which workspace this names."""
+        """True if the disk is needed to find the workspace of this name."""
         if text is None or not text.startswith(("/", "~")):
             return False
-        return not self._house.is_root(text)
+        return not self._workspaces.is_root(text)
 
     async def find(self, path: str) -> Workspace:
         """Return the workspace that a path belongs to. Raises WorkspaceNotFound."""
-        near = self._house.find_near(path)
-        if near is not None and self._house.stalls.is_stalled(near):
+        near = self._workspaces.find_near(path)
+        if near is not None and self._workspaces.stalls.is_stalled(near):
             return near
         key = path if near is None else near.id
         try:
-            workspace_id = await self._run(key, lambda: self._house.find_id(path), FIND_TIMEOUT_S)
+            workspace_id = await self._run(
+                key, lambda: self._workspaces.find_id(path), FIND_TIMEOUT_S
+            )
         except TimeoutError:
             if near is None:
                 raise _unresponsive_error(path) from None
             return near
-        return self._house.find(workspace_id)
+        return self._workspaces.find(workspace_id)
 
     async def check_new(self, path: str) -> FolderCheck:
         """Check a folder that is to be added.
 
         Raises BadConfig and BadRequest, and Busy if a disk does not answer.
         """
-        workspaces = self._house.by_id.values()
-        stalled = frozenset(one.id for one in workspaces if self._house.stalls.is_stalled(one))
+        workspaces = self._workspaces.by_id.values()
+        stalled = frozenset(one.id for one in workspaces if self._workspaces.stalls.is_stalled(one))
 
         def check() -> FolderCheck:
             check_outside(self._socket_path, [path])
-            return self._house.check_folder(path, stalled)
+            return self._workspaces.check_folder(path, stalled)
 
         try:
             return await self._run(path, check, ADD_TIMEOUT_S)
@@ -264,18 +266,18 @@ class PathLookup:
 
         It stays unknown where the disk does not answer.
         """
-        is_stalled = self._house.stalls.is_stalled
+        is_stalled = self._workspaces.stalls.is_stalled
         unknown = [one for one in workspaces if one.has_memory is None and not is_stalled(one)]
-        checks = [self._run(one.id, one.look_for_memory, LIST_TIMEOUT_S) for one in unknown]
+        checks = [self._run(one.id, one.detect_memory, LIST_TIMEOUT_S) for one in unknown]
         await asyncio.gather(*checks, return_exceptions=True)
 
     async def _run(self, key: str, read: Callable[[], T], limit_s: float) -> T:
-        self._house.stalls.arm()
+        self._workspaces.stalls.arm()
         try:
             future = asyncio.wrap_future(self._threads.read_disk(key, read))
             return await asyncio.wait_for(future, limit_s)
         finally:
-            self._house.stalls.disarm_if_idle()
+            self._workspaces.stalls.disarm_if_idle()
 
 
 def _unresponsive_error(path: str) -> Busy:

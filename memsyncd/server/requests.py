@@ -11,13 +11,13 @@ import asyncio
 import inspect
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from memsyncd.config import SocketConfig
 from memsyncd.core.fairqueue import FairQueue, Flow, Started
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.errors import ShuttingDown, TooLarge
@@ -45,30 +45,22 @@ ABANDONED = "client_gone"
 # --- limits and order ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one client, or all of them together, may use. A time of 0 s means: no limit."""
+class Limits(SocketConfig, frozen=True, kw_only=True):
+    """What one client, or all of them together, may use: the configured limits and those that have
+    no key. A time of 0 s means: no limit.
+    """
 
-    max_clients: int = 256
-    max_line_bytes: int = 4 * 1024 * 1024
-    max_running: int = 8
-    """Slow requests of all clients that run at once; more of them wait."""
+    # Requests of one client without an answer; at this many its further lines wait unread.
     max_pending_per_client: int = 32
-    """Requests of one client without an answer; at this many its further lines wait unread."""
-    max_write_buffer_bytes: int = 8 * 1024 * 1024
-    """A client that leaves more than this unread is dropped."""
     max_reply_bytes: int = 8 * 1024 * 1024
+    # Unfinished lines and unread answers of all clients; beyond it the largest is dropped.
     max_buffered_bytes: int = 64 * 1024 * 1024
-    """Unfinished lines and unread answers of all clients; beyond it the largest is dropped."""
-    line_timeout_s: float = 10.0
-    """From the first byte of a line to its newline."""
+    # How long a client may leave a full buffer wholly unread.
     write_timeout_s: float = 30.0
-    """How long a client may leave a full buffer wholly unread."""
     idle_timeout_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedRequest:
+class QueuedRequest(msgspec.Struct, frozen=True):
     """A request that waits to run: exactly one of the two is called, once.
 
     `start` gets a callback that it must call when the request is done.
@@ -173,19 +165,17 @@ class CompletedRequest(NamedTuple):
     error: Exception | None = None
 
 
-@dataclass(slots=True)
-class MethodCounters:
+class MethodCounters(msgspec.Struct):
     """Requests of one method."""
 
-    answered: DurationHistogram = field(default_factory=DurationHistogram)
+    answered: DurationHistogram = msgspec.field(default_factory=DurationHistogram)
     """From the arrival of each answered request until its answer was ready."""
-    failed: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, int] = msgspec.field(default_factory=dict)
     """By the error's code."""
     n_abandoned: int = 0
 
 
-@dataclass(slots=True)
-class ServerCounters:
+class ServerCounters(msgspec.Struct):
     """Requests and connections since the start. The memory does not grow with their number."""
 
     requests: int = 0
@@ -196,7 +186,7 @@ class ServerCounters:
     """Connections that were refused: another user's, or one too many."""
     dropped: int = 0
     """Connections that were cut: slow readers, unfinished lines, idle ones that others replace."""
-    methods: defaultdict[str, MethodCounters] = field(
+    methods: defaultdict[str, MethodCounters] = msgspec.field(
         default_factory=lambda: defaultdict(MethodCounters)
     )
 
@@ -214,8 +204,7 @@ class ServerCounters:
 # --- dispatch ---
 
 
-@dataclass(slots=True, kw_only=True)
-class ServerContext:
+class ServerContext(msgspec.Struct, kw_only=True):
     """What all connections of a server share."""
 
     dispatch: Dispatch
@@ -231,7 +220,7 @@ class ServerContext:
     on_large_buffer: Callable[[], None]
     """Called when the buffers of one client are large, to check those of all clients."""
     waiting_methods: frozenset[str]
-    tasks: set[asyncio.Future[Any]] = field(default_factory=set)
+    tasks: set[asyncio.Future[Any]] = msgspec.field(default_factory=set)
     is_stopping: bool = False
 
 

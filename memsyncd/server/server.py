@@ -165,7 +165,7 @@ class Server:
             uid, pid = read_peer(transport.get_extra_info("socket"))
         except OSError as failure:
             cause = failure.strerror or failure
-            self._close_silently(transport, f"the system does not say whose it is: {cause}")
+            self._close_silently(transport, f"the system does not report its user: {cause}")
             return None
         if not is_own_user(uid):
             self._close_silently(transport, f"it belongs to user {uid}")

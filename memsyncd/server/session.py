@@ -17,7 +17,7 @@ from memsyncd.protocol.jsonrpc import encode_notification
 
 
 class Session:
-    """One client, for as long as its connection lives. Handlers may use it as a key."""
+    """One client, for as long as its connection is open. Handlers may use it as a key."""
 
     __slots__ = (
         "_callbacks",

@@ -1,8 +1,8 @@
-"""Sends `changed` notifications to subscribed sessions.
+"""Send `changed` notifications to subscribed sessions.
 
 After each sync that changed something, every subscription whose workspace and paths match gets one
 notification. A subscription that names an older generation first gets what has changed since, or
-is told that older changes are no longer known.
+a notice that older changes are no longer known.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.core.globs import Globs
 from memsyncd.engine.sync import SyncDone
@@ -29,8 +30,7 @@ from memsyncd.server.session import Session
 MAX_PER_SESSION = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Subscription:
+class _Subscription(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     session: Session
     workspace: str | None
@@ -43,14 +43,14 @@ class _Subscription:
 
 
 class Subscriptions:
-    """The subscriptions of all sessions. Lives on the event loop."""
+    """The subscriptions of all sessions. Runs on the event loop."""
 
-    def __init__(self, house: Workspaces) -> None:
-        self._house = house
+    def __init__(self, workspaces: Workspaces) -> None:
+        self._workspaces = workspaces
         self._ids = itertools.count(1)
         self._subscriptions: dict[str, _Subscription] = {}
         self._changed = asyncio.Event()
-        house.listen(self._notify)
+        workspaces.listen(self._notify)
 
     def subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
         """Raises BadRequest for an invalid glob, `since` without a workspace, and too many
@@ -66,10 +66,12 @@ class Subscriptions:
             >= MAX_PER_SESSION
         ):
             raise BadRequest(
-                f"one connection may hold {MAX_PER_SESSION} subscriptions",
+                f"one connection can have {MAX_PER_SESSION} subscriptions",
                 hint="unsubscribe from some",
             )
-        workspace = self._house.find(params.workspace) if params.workspace is not None else None
+        workspace = (
+            self._workspaces.find(params.workspace) if params.workspace is not None else None
+        )
         globs = Globs.parse(params.paths) if params.paths else None
         subscription = _Subscription(
             id=f"s{next(self._ids)}",
@@ -85,7 +87,7 @@ class Subscriptions:
             asyncio.get_running_loop().call_soon(
                 self._catch_up, subscription, workspace, params.since
             )
-        chosen = [workspace] if workspace else list(self._house.by_id.values())
+        chosen = [workspace] if workspace else list(self._workspaces.by_id.values())
         return Subscribed(
             subscription=subscription.id, generations={w.id: w.condition.generation for w in chosen}
         )
@@ -94,8 +96,8 @@ class Subscriptions:
         subscription = self._subscriptions.get(params.subscription)
         if subscription is None or subscription.session is not session:
             raise NotFound(
-                "this connection holds no such subscription",
-                hint="send the name that subscribe answered",
+                "this connection has no such subscription",
+                hint="send the id that subscribe returned",
             )
         del self._subscriptions[params.subscription]
         session.is_subscribed = any(

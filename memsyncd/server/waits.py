@@ -14,13 +14,13 @@ from memsyncd.engine.workspace import STALL_FAULT, Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy, NotFresh
 
-# How long a request waits for the disk, unless it says.
+# How long a request waits for the disk by default.
 WAIT_S = 10.0
 # How long a request waits for a workspace to open, when it was added or the daemon started a moment
 # ago.
 OPEN_S = 2.0
 STALL_HINT = (
-    "see what the folder is mounted from; `umount -l` lets go of a disk that never comes back"
+    "see what the folder is mounted from; `umount -l` detaches a disk that does not come back"
 )
 
 T = TypeVar("T")
@@ -45,24 +45,24 @@ async def wait_until_recovered(workspace: Workspace, timeout_s: float) -> None:
     if workspace.readers is None and workspace.opening is not None and not workspace.opening.done():
         raise Busy(
             "the workspace is being opened",
-            hint="ask again in a moment, or look at: memsyncd status",
+            hint="retry in a moment, or see: memsyncd status",
         )
 
 
 async def wait_for_disk(
-    house: Workspaces, workspaces: Sequence[Workspace], timeout_s: float
+    workspaces: Workspaces, chosen: Sequence[Workspace], timeout_s: float
 ) -> frozenset[tuple[str, str]]:
     """Scan and index the disk now. Return notes that are gone but still indexed: workspace ids and
     paths.
     """
-    for workspace in workspaces:
-        if house.stalls.is_stalled(workspace):
+    for workspace in chosen:
+        if workspaces.stalls.is_stalled(workspace):
             raise make_stall_error(workspace)
-    scans = [asyncio.wrap_future(house.scheduler.scan(workspace)) for workspace in workspaces]
+    scans = [asyncio.wrap_future(workspaces.scheduler.scan(workspace)) for workspace in chosen]
     outcomes = await wait_for(asyncio.gather(*scans), timeout_s)
     return frozenset(
         (workspace.id, path)
-        for workspace, done in zip(workspaces, outcomes, strict=True)
+        for workspace, done in zip(chosen, outcomes, strict=True)
         for path in done.absent
     )
 
@@ -78,7 +78,7 @@ async def wait_for(future: asyncio.Future[Any], timeout_s: float) -> Any:
 
 
 async def wait_unless_stalled(
-    house: Workspaces,
+    workspaces: Workspaces,
     workspace: Workspace,
     waiting: asyncio.Future[Any],
     timeout_s: float | None = None,
@@ -86,27 +86,27 @@ async def wait_unless_stalled(
     """Wait until the future is done, its workspace is stalled, or the time is over. True if it is
     done; its work continues otherwise.
     """
-    stall = house.stalls.expect(workspace)
+    stall = workspaces.stalls.expect(workspace)
     try:
         await asyncio.wait((waiting, stall), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        house.stalls.dismiss(workspace, stall)
+        workspaces.stalls.dismiss(workspace, stall)
     return waiting.done()
 
 
 async def wait_for_work(
-    house: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float
+    workspaces: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float
 ) -> T:
     """Like `wait_for`, for work on the disk of this workspace: raises NotFresh as soon as the disk
     is stalled, too.
     """
     waiting = asyncio.wrap_future(future)
-    if await wait_unless_stalled(house, workspace, waiting, timeout_s):
+    if await wait_unless_stalled(workspaces, workspace, waiting, timeout_s):
         return waiting.result()
     waiting.add_done_callback(forget)
     raise (
         make_stall_error(workspace)
-        if house.stalls.is_stalled(workspace)
+        if workspaces.stalls.is_stalled(workspace)
         else _make_late_error(timeout_s)
     )
 

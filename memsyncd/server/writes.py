@@ -19,8 +19,8 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd.engine import backup, history, memory_tool
-from memsyncd.engine.edit import Decide, Edit, EditOutcome, edit_workspace
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
+from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -33,9 +33,8 @@ from memsyncd.server.waits import (
     wait_unless_stalled,
     wait_until_recovered,
 )
-from memsyncd.store.backup import find_staged
 
-# How long a write waits for its turn, unless the request says.
+# How long a write waits for its turn by default.
 WRITE_S = 30.0
 READ_S = 10.0
 
@@ -46,8 +45,8 @@ T = TypeVar("T")
 class Writes:
     """Carries out the methods. `in_thread` runs what only reads off the event loop."""
 
-    def __init__(self, house: Workspaces, clock: Clock, in_thread: InThread) -> None:
-        self._house = house
+    def __init__(self, workspaces: Workspaces, clock: Clock, in_thread: InThread) -> None:
+        self._workspaces = workspaces
         self._clock = clock
         self._in_thread = in_thread
         self.methods: dict[str, Callable[[Session, Any], Outcome]] = {
@@ -68,14 +67,14 @@ class Writes:
     async def _memory(
         self, session: Session, params: protocol.MemoryParams
     ) -> protocol.MemoryResult:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         params = replace_fields(params, client=params.client or session.name)
         if params.command == "view":
             await wait_until_recovered(workspace, READ_S)
             read = partial(memory_tool.view, workspace, params)
             outcome = EditOutcome(answer=await self._in_thread(read, disk_of=workspace))
         else:
-            decide = memory_tool.make_decision(workspace, self._house.policy, params)
+            decide = memory_tool.make_decision(workspace, self._workspaces.config, params)
             outcome = await self._edit(workspace, decide, params.timeout_ms)
         answer = outcome.answer
         return protocol.MemoryResult(
@@ -83,14 +82,14 @@ class Writes:
         )
 
     async def _add(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         outcome = await self._append(session, workspace, "note.add", [params], params)
         return protocol.Added(**asdict(outcome.answer[0]), **_describe_write(workspace, outcome))
 
     async def _add_many(
         self, session: Session, params: protocol.NoteAddManyParams
     ) -> protocol.AddedMany:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         outcome = await self._append(session, workspace, "note.add_many", params.items, params)
         return protocol.AddedMany(added=outcome.answer, **_describe_write(workspace, outcome))
 
@@ -104,7 +103,7 @@ class Writes:
     ) -> EditOutcome[list[protocol.AddedSection]]:
         decide = memory_tool.make_addition_decision(
             workspace,
-            self._house.policy,
+            self._workspaces.config,
             sections,
             command=command,
             client=params.client or session.name,
@@ -113,7 +112,7 @@ class Writes:
         return await self._edit(workspace, decide, params.timeout_ms)
 
     async def _clear(self, session: Session, params: protocol.ClearParams) -> protocol.Cleared:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         if not params.confirm:
             raise BadRequest(
                 "every note of memory would be removed",
@@ -122,13 +121,15 @@ class Writes:
         decide = history.make_clear_decision(workspace, client=params.client or session.name)
         outcome = await self._edit(workspace, decide, None)
         return protocol.Cleared(
-            act=outcome.act, removed=outcome.answer, **_describe_write(workspace, outcome)
+            change_set=outcome.change_set,
+            removed=outcome.answer,
+            **_describe_write(workspace, outcome),
         )
 
     # --- history ---
 
     async def _history(self, _session: Session, params: protocol.HistoryParams) -> protocol.History:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         job = partial(
             history.list_revisions,
             target=history.parse_target(params),
@@ -139,7 +140,7 @@ class Writes:
         return protocol.History(workspace=workspace.id, revisions=revisions)
 
     async def _diff(self, _session: Session, params: protocol.DiffParams) -> protocol.Diff:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         target = history.parse_target(params)
         job = partial(history.read_compared, target=target, params=params)
         compared = await self._run(workspace, job)
@@ -149,31 +150,29 @@ class Writes:
         return diff
 
     async def _undo(self, session: Session, params: protocol.UndoParams) -> protocol.Undone:
-        workspace = self._house.find(params.workspace)
-        named = (params.revision, params.act, params.path, params.anchor)
+        workspace = self._workspaces.find(params.workspace)
+        named = (params.revision, params.change_set, params.path, params.anchor)
         if all(one is None for one in named):
             raise BadRequest(
-                "what shall be undone is not said",
-                hint="name a path, an anchor, a revision or an act",
+                "undo: nothing is selected",
+                hint="name a path, an anchor, a revision or a change set",
             )
         params = replace_fields(params, client=params.client or session.name)
         job = partial(history.undo, target=history.parse_target(params), params=params)
-        future = self._house.scheduler.edit(workspace, job)
-        timeout_s = _read_timeout_s(params.timeout_ms)
-        outcome = await wait_for_turn(self._house, workspace, future, timeout_s)
+        outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
         return protocol.Undone(
-            act=outcome.act,
+            change_set=outcome.change_set,
             undone=outcome.answer.revisions,
             paths=outcome.answer.paths,
             **_describe_write(workspace, outcome),
         )
 
     async def _purge(self, _session: Session, params: protocol.PurgeParams) -> protocol.Purged:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         named = (params.all, params.anchor, params.path, params.revision, params.containing)
         if not any(named):
             raise BadRequest(
-                "what shall be forgotten is not said",
+                "purge: nothing is selected",
                 hint="name a path, an anchor, a revision, a text (containing), or all",
             )
         target = history.parse_target(params)
@@ -182,76 +181,47 @@ class Writes:
     # --- backup and restore ---
 
     async def _back_up(self, _session: Session, params: protocol.BackupParams) -> protocol.Backup:
-        workspace = self._house.find(params.workspace)
-        future = self._house.scheduler.run(workspace, backup.back_up_records)
-        made = await wait_for_turn(self._house, workspace, future, WRITE_S)
-        return protocol.Backup(
-            workspace=workspace.id,
-            path=str(made.path),
-            revisions=made.n_revisions,
-            bytes=made.n_bytes,
-        )
+        workspace = self._workspaces.find(params.workspace)
+        return await self._run(workspace, backup.back_up_records, WRITE_S)
 
     async def _restore(self, session: Session, params: protocol.RestoreParams) -> protocol.Restored:
-        workspace = self._house.find(params.workspace)
-        path = str(find_staged(workspace.records_path))
+        workspace = self._workspaces.find(params.workspace)
         if params.prepare:
             prepare = partial(backup.prepare_restore, is_replacing=params.replace)
-            await self._run(workspace, prepare)
-            return protocol.Restored(
-                workspace=workspace.id,
-                path=path,
-                revisions=0,
-                recorded=0,
-                dropped=0,
-                set_aside=None,
-            )
+            return await self._run(workspace, prepare)
         job = partial(
             backup.restore_records,
             is_replacing=params.replace,
             client=params.client or session.name,
         )
-        future = self._house.scheduler.edit(workspace, job)
-        restored = (await wait_for_turn(self._house, workspace, future, WRITE_S)).answer
-        return protocol.Restored(
-            workspace=workspace.id,
-            path=path,
-            revisions=restored.n_revisions,
-            recorded=restored.n_recorded,
-            dropped=restored.n_dropped,
-            set_aside=None if restored.set_aside is None else str(restored.set_aside),
-        )
+        return (await self._run_edit(workspace, job, WRITE_S)).answer
 
     # --- turns on the worker ---
 
     async def _edit(
         self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None
     ) -> EditOutcome[T]:
-        cancelled = threading.Event()
-
-        def decide_unless_cancelled() -> tuple[Edit, T]:
-            decided = decide()
-            if cancelled.is_set():
-                message = "the write was withdrawn: its disk did not answer in time"
-                raise Busy(message, hint="try again")
-            return decided
-
-        job = partial(edit_workspace, decide=decide_unless_cancelled)
-        future = self._house.scheduler.edit(workspace, job)
-        timeout_s = _read_timeout_s(timeout_ms)
+        withdrawn = threading.Event()
+        job = partial(edit_workspace, decide=decide, withdrawn=withdrawn)
         try:
-            return await wait_for_turn(self._house, workspace, future, timeout_s)
+            return await self._run_edit(workspace, job, _read_timeout_s(timeout_ms))
         except NotFresh:
-            cancelled.set()
+            withdrawn.set()
             raise
 
-    async def _run(self, workspace: Workspace, job: JobFactory[T]) -> T:
-        future = self._house.scheduler.run(workspace, job)
-        return await wait_for_turn(self._house, workspace, future, READ_S)
+    async def _run_edit(
+        self, workspace: Workspace, job: JobFactory[EditOutcome[T]], timeout_s: float
+    ) -> EditOutcome[T]:
+        future = self._workspaces.scheduler.edit(workspace, job)
+        return await wait_for_turn(self._workspaces, workspace, future, timeout_s)
+
+    async def _run(self, workspace: Workspace, job: JobFactory[T], timeout_s: float = READ_S) -> T:
+        future = self._workspaces.scheduler.run(workspace, job)
+        return await wait_for_turn(self._workspaces, workspace, future, timeout_s)
 
 
 async def wait_for_turn(
-    house: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float
+    workspaces: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float
 ) -> T:
     """Return the result of a job of the worker.
 
@@ -259,13 +229,13 @@ async def wait_for_turn(
     has started is waited for, unless its disk does not answer: then NotFresh.
     """
     waiting = asyncio.wrap_future(future)
-    if not await wait_unless_stalled(house, workspace, waiting, timeout_s):
+    if not await wait_unless_stalled(workspaces, workspace, waiting, timeout_s):
         if future.cancel():
-            raise _make_not_done_error(house, workspace, timeout_s)
-        if not await wait_unless_stalled(house, workspace, waiting):
+            raise _make_not_done_error(workspaces, workspace, timeout_s)
+        if not await wait_unless_stalled(workspaces, workspace, waiting):
             failure = make_stall_error(workspace)
             hint = (
-                "what has begun is carried out in full or not at all once it does:"
+                "the change that was started will be completed or rolled back:"
                 f" see memsyncd history; {failure.hint}"
             )
             waiting.add_done_callback(forget)
@@ -273,13 +243,13 @@ async def wait_for_turn(
     return waiting.result()
 
 
-def _make_not_done_error(house: Workspaces, workspace: Workspace, timeout_s: float) -> Busy:
-    if house.stalls.is_stalled(workspace):
+def _make_not_done_error(workspaces: Workspaces, workspace: Workspace, timeout_s: float) -> Busy:
+    if workspaces.stalls.is_stalled(workspace):
         failure = make_stall_error(workspace)
         return Busy(f"nothing was done: {failure.message}", hint=failure.hint)
     return Busy(
         f"after {timeout_s:.1f} s its turn had not come, and nothing was done",
-        hint="try again in a moment; see what goes on with: memsyncd status",
+        hint="retry in a moment; see the running work: memsyncd status",
     )
 
 

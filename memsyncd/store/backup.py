@@ -14,10 +14,10 @@ import secrets
 import shutil
 import stat as modes
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
+import msgspec
 
 from memsyncd.errors import BadRequest, StoreCorrupt, StoreFailed, StoreFull
 from memsyncd.store.connection import (
@@ -41,8 +41,7 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 USE_ANOTHER = "use a file that `memsyncd backup` has written"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
+class Backup(msgspec.Struct, frozen=True, kw_only=True):
     """A temporary file with a whole copy of a records.db; the caller moves or removes it."""
 
     path: Path
@@ -149,10 +148,10 @@ def adopt(staged: Path, *, workspace: str, root: str, inode: int | None, now_s: 
     try:
         if records.set_aside is not None:
             raise StoreCorrupt("the disk changed the file while it was read", hint=USE_ANOTHER)
-        for act, _ in records.history.find_intended():
+        for change_set, _ in records.history.find_intended():
             # Whether it happened is known of another place or another time: the notes here are
             # compared with the history afterwards, and a restore changes none of them.
-            records.history.take_back(act)
+            records.history.discard(change_set)
         records.remember_disk(None)
     finally:
         records.close()
@@ -228,7 +227,7 @@ def _read_schema(connection: apsw.Connection) -> dict[tuple[str, str], tuple[obj
 
 
 def swap_in(staged: Path, records: Path, *, now_s: float, is_kept: bool) -> Path | None:
-    """Put an adopted file in the place of records.db, which nobody may have open.
+    """Put an adopted file in the place of records.db, which no connection may have open.
 
     With `is_kept` the present file stays beside it under another name, which is returned. Raises
     the classes of `naming_failures`; records.db is unchanged then.

@@ -1,6 +1,6 @@
 """Record what notes contained before, and who changed them when.
 
-A change set is what a client requested (a row of `acts`), a revision is what it did to one note.
+A change set is what a client requested, a revision is what it did to one note.
 Before a file is changed, its change set is recorded as intended, with the text on the disk and the
 new one; afterwards it is settled by what the disk says has happened. Changes by other programs are
 recorded when they are noticed, as change sets without a client. The head of a note is its last
@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
 import apsw
+import msgspec
+from msgspec.structs import asdict
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
@@ -28,8 +29,7 @@ from memsyncd.store.integrity import FileGuard
 # --- heads --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedNote:
+class ObservedNote(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a note on the disk, None if it is gone, and its former path if it was moved.
 
     `is_new`: the note did not exist before, though not every note was observed yet.
@@ -41,8 +41,7 @@ class ObservedNote:
     is_new: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """One note's change, in digests; None for no file. `old_path` is its path before a move."""
 
     path: str
@@ -120,9 +119,9 @@ class Heads:
 # --- revisions ----------------------------------------------------------------------------------
 
 _COLUMNS = """
-SELECT revisions.id, act, at, client, command, revisions.path, old_path, old_digest, new_digest,
-  old.size, new.size
-FROM revisions JOIN acts ON acts.id = act
+SELECT revisions.id, change_set, at, client, command, revisions.path, old_path, old_digest,
+  new_digest, old.size, new.size
+FROM revisions JOIN change_sets ON change_sets.id = change_set
 LEFT JOIN blobs AS old ON old.digest = old_digest
 LEFT JOIN blobs AS new ON new.digest = new_digest
 """
@@ -151,9 +150,9 @@ _IS_INTENDED = (
     " (SELECT id FROM revisions INDEXED BY revisions_intended WHERE state = 'intended')"
 )
 _LAST_CHANGES = """
-SELECT command FROM acts WHERE id = ?1 AND EXISTS(
-  SELECT 1 FROM revisions AS part WHERE part.act = ?1 AND NOT EXISTS(
-    SELECT 1 FROM revisions AS later JOIN acts AS other ON other.id = later.act
+SELECT command FROM change_sets WHERE id = ?1 AND EXISTS(
+  SELECT 1 FROM revisions AS part WHERE part.change_set = ?1 AND NOT EXISTS(
+    SELECT 1 FROM revisions AS later JOIN change_sets AS other ON other.id = later.change_set
     WHERE part.path IN (later.path, later.old_path) AND later.id > part.id AND other.command <> ?2
   )
 )
@@ -161,8 +160,7 @@ SELECT command FROM acts WHERE id = ?1 AND EXISTS(
 _END = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
     """One change of one note.
 
     A digest is None for no file; `old_path` is the path before a move. `old_bytes` and `new_bytes`
@@ -171,7 +169,7 @@ class Revision:
     """
 
     id: int
-    act: int
+    change_set: int
     at_s: float
     client: str
     command: str
@@ -184,14 +182,13 @@ class Revision:
     is_kept: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionFilter:
+class RevisionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Select revisions that meet every given field. `path` is a note or folder, `before` a revision
     that is excluded with all later ones.
     """
 
     path: str | None = None
-    act: int | None = None
+    change_set: int | None = None
     revision: int | None = None
     before: int | None = None
     limit: int = 20
@@ -204,7 +201,7 @@ def select_revisions(
     tests = {
         _OF_TRAIL: selected.path,
         "revisions.id < :before": selected.before,
-        "act = :act": selected.act,
+        "change_set = :change_set": selected.change_set,
         "revisions.id = :revision": selected.revision,
     }
     given = (test for test, value in tests.items() if value is not None)
@@ -224,24 +221,25 @@ def select_intended(connection: apsw.Connection, damaged: set[str]) -> list[Revi
 
 
 def _select_last_changes(
-    connection: apsw.Connection, acts: Collection[int], *, apart_from: str
+    connection: apsw.Connection, change_sets: Collection[int], *, apart_from: str
 ) -> list[tuple[int, str]]:
     """Return number and command of the change sets that changed a note last, ignoring later ones
     with the command `apart_from`.
     """
     found = [
-        (act, connection.execute(_LAST_CHANGES, (act, apart_from)).get) for act in sorted(acts)
+        (number, connection.execute(_LAST_CHANGES, (number, apart_from)).get)
+        for number in sorted(change_sets)
     ]
-    return [(act, str(command)) for act, command in found if command is not None]
+    return [(number, str(command)) for number, command in found if command is not None]
 
 
 def _read_revision(row: Any, damaged: set[str]) -> Revision:
-    id_, act, at_s, client, command, path, old_path, *rest = row
+    id_, change_set, at_s, client, command, path, old_path, *rest = row
     old_digest, new_digest, old_bytes, new_bytes = rest
     sides = ((old_digest, old_bytes), (new_digest, new_bytes))
     return Revision(
         id=id_,
-        act=act,
+        change_set=change_set,
         at_s=at_s,
         client=client,
         command=command,
@@ -260,7 +258,7 @@ def _read_revision(row: Any, damaged: set[str]) -> Revision:
 # --- history ------------------------------------------------------------------------------------
 
 # The command of a change set that another program caused.
-EXTERNAL = "outside"
+EXTERNAL = "external"
 # Revisions that one call of `prune` drops at most, so that writers need not wait long.
 PRUNE_STEP = 200
 # Keys in `meta`: every note has been observed; purged text may still be in the file's free pages.
@@ -268,12 +266,13 @@ _COMPLETE, UNWIPED = "is_complete", "is_unwiped"
 # The prefix of a key in `meta` for each change set of which only a part has happened.
 _HALF_DONE = "half_done/"
 
-_ADD_ACT = "INSERT INTO acts(at, client, command, path, new_path) VALUES(?,?,?,?,?) RETURNING id"
-_ADD_REVISION = (
-    "INSERT INTO revisions(act, path, old_path, old_digest, new_digest, state) VALUES(?,?,?,?,?,?)"
+_ADD_CHANGE_SET = (
+    "INSERT INTO change_sets(at, client, command, path, new_path) VALUES(?,?,?,?,?) RETURNING id"
 )
+_ADD_REVISION = """INSERT INTO revisions
+(change_set, path, old_path, old_digest, new_digest, state) VALUES(?,?,?,?,?,?)"""
 _TOO_OLD = """
-SELECT revisions.id FROM acts JOIN revisions ON act = acts.id
+SELECT revisions.id FROM change_sets JOIN revisions ON change_set = change_sets.id
 WHERE at < ? AND state = 'done' ORDER BY revisions.id LIMIT ?
 """
 _NOTES_WITH_MANY = "SELECT path FROM revisions GROUP BY path HAVING count(*) > ? LIMIT ?"
@@ -282,14 +281,12 @@ SELECT id FROM (
   SELECT id FROM revisions WHERE path = ? AND state = 'done' ORDER BY id DESC LIMIT -1 OFFSET ?
 ) ORDER BY id LIMIT ?
 """
-_DROP_REVISION = "DELETE FROM revisions WHERE id = ? RETURNING act, old_digest, new_digest"
-_DROP_EMPTY_ACT = (
-    "DELETE FROM acts WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM revisions WHERE act = ?1)"
-)
+_DROP_REVISION = "DELETE FROM revisions WHERE id = ? RETURNING change_set, old_digest, new_digest"
+_DROP_EMPTY_CHANGE_SET = """DELETE FROM change_sets
+WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM revisions WHERE change_set = ?1)"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intended:
+class Intended(msgspec.Struct, frozen=True, kw_only=True):
     """The intended change of one note. `old` and `new` are whole texts, None for no file;
     `old_path` is the path before a move.
     """
@@ -300,8 +297,7 @@ class Intended:
     new: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Purged:
+class Purged(msgspec.Struct, frozen=True, kw_only=True):
     """What a purge dropped. `is_clean`: the files contain no trace of it; otherwise another program
     reads them and has to end first.
     """
@@ -337,46 +333,47 @@ class History:
         new_path: str | None = None,
         changes: Sequence[Intended],
     ) -> int:
-        """Record an intended change set; return its number. `path` and `new_path` are those of the
-        request.
-        """
+        """Record an intended change set; return its number. The paths are those of the request."""
         with transaction(self._writer):
-            act = self._add_act((at_s, client, command, path, new_path))
-            self._add_revisions(act, [self._keep(change) for change in changes], "intended")
-        return act
+            number = self._add_change_set((at_s, client, command, path, new_path))
+            self._add_revisions(number, [self._keep(change) for change in changes], "intended")
+        return number
 
-    def finish(self, act: int) -> None:
+    def finish(self, number: int) -> None:
         """Record that all of a change set has happened."""
-        self.settle(act, [revision.id for revision in self._find_intended_of(act)])
+        self.settle(number, [revision.id for revision in self._find_intended_of(number)])
 
-    def take_back(self, act: int) -> None:
+    def discard(self, number: int) -> None:
         """Record that nothing of a change set has happened."""
-        self.settle(act, [])
+        self.settle(number, [])
 
-    def forget_intended(self, act: int) -> None:
-        """Drop a change set like `take_back`, and wipe it from the files."""
-        self.take_back(act)
+    def forget_intended(self, number: int) -> None:
+        """Drop a change set like `discard`, and wipe it from the files."""
+        self.discard(number)
         with translating_errors():
             self._is_clean = self._file_guard.truncate_wal() and self._is_clean
 
-    def settle(self, act: int, happened: Collection[int], *, is_half_done: bool = False) -> None:
+    def settle(self, number: int, happened: Collection[int], *, is_half_done: bool = False) -> None:
         """Record that these revisions of an intended change set have happened, and no others.
 
         A change set that is settled stays as it is. `is_half_done` marks it for `find_half_done`.
         """
         with transaction(self._writer):
             if is_half_done and happened:
-                self._mark(f"{_HALF_DONE}{act}")
-            intended = self._find_intended_of(act)
+                self._mark(f"{_HALF_DONE}{number}")
+            intended = self._find_intended_of(number)
             self._forget([revision.id for revision in intended if revision.id not in happened])
-            self._writer.execute("UPDATE revisions SET state = 'done' WHERE act = ?", (act,))
+            self._writer.execute(
+                "UPDATE revisions SET state = 'done' WHERE change_set = ?", (number,)
+            )
             self._heads.apply([_change_of(one) for one in intended if one.id in happened])
 
     def find_intended(self) -> list[tuple[int, list[Revision]]]:
         """Return the change sets that were begun and not settled, after a crash or a full disk."""
         with translating_errors():
             revisions = select_intended(self._writer, self._blobs.damaged)
-        return [(act, list(of_act)) for act, of_act in groupby(revisions, key=lambda one: one.act)]
+        groups = groupby(revisions, key=lambda one: one.change_set)
+        return [(number, list(group)) for number, group in groups]
 
     def find_half_done(self) -> list[tuple[int, str]]:
         """Return number and command of the change sets of which only a part has happened.
@@ -386,10 +383,10 @@ class History:
         with translating_errors():
             statement = "SELECT key FROM meta WHERE key GLOB ?"
             keys: list[Any] = self._writer.execute(statement, (f"{_HALF_DONE}*",)).fetchall()
-            acts = {int(key.removeprefix(_HALF_DONE)) for (key,) in keys}
-            left = _select_last_changes(self._writer, acts, apart_from=EXTERNAL)
-        if over := acts - {act for act, _ in left}:
-            marks = [(f"{_HALF_DONE}{act}",) for act in over]
+            change_sets = {int(key.removeprefix(_HALF_DONE)) for (key,) in keys}
+            left = _select_last_changes(self._writer, change_sets, apart_from=EXTERNAL)
+        if over := change_sets - {number for number, _ in left}:
+            marks = [(f"{_HALF_DONE}{number}",) for number in over]
             with transaction(self._writer):
                 self._writer.executemany("DELETE FROM meta WHERE key = ?", marks)
         return left
@@ -419,8 +416,8 @@ class History:
                     self._blobs.keep(data, like=change.old_digest)
             if revised:
                 path = paths[0] if len(paths) == 1 else ""
-                act = self._add_act((at_s, "", EXTERNAL, path, None))
-                self._add_revisions(act, revised, "done")
+                number = self._add_change_set((at_s, "", EXTERNAL, path, None))
+                self._add_revisions(number, revised, "done")
             self._heads.apply(changes)
             old_digests = (one.old_digest for one in changes if one.old_digest is not None)
             self._blobs.drop_unused(old_digests)
@@ -467,7 +464,7 @@ class History:
         self,
         *,
         path: str | None = None,
-        act: int | None = None,
+        change_set: int | None = None,
         revision: int | None = None,
         before: int | None = None,
         limit: int = 20,
@@ -476,7 +473,9 @@ class History:
 
         `path` is a note or folder, which is followed back through renames.
         """
-        selected = RevisionFilter(path=path, act=act, revision=revision, before=before, limit=limit)
+        selected = RevisionFilter(
+            path=path, change_set=change_set, revision=revision, before=before, limit=limit
+        )
         with translating_errors():
             return select_revisions(self._writer, selected, self._blobs.damaged)
 
@@ -560,31 +559,30 @@ class History:
             new_digest=None if change.new is None else self._blobs.keep(change.new, like=old),
         )
 
-    def _add_act(self, row: tuple[float, str, str, str, str | None]) -> int:
-        return int(self._writer.execute(_ADD_ACT, row).get)
+    def _add_change_set(self, row: tuple[float, str, str, str, str | None]) -> int:
+        return int(self._writer.execute(_ADD_CHANGE_SET, row).get)
 
-    def _add_revisions(self, act: int, changes: Iterable[Change], state: str) -> None:
+    def _add_revisions(self, number: int, changes: Iterable[Change], state: str) -> None:
         rows = (
-            (act, one.path, one.old_path, one.old_digest, one.new_digest, state) for one in changes
+            (number, one.path, one.old_path, one.old_digest, one.new_digest, state)
+            for one in changes
         )
         self._writer.executemany(_ADD_REVISION, rows)
 
-    def _find_intended_of(self, act: int) -> list[Revision]:
+    def _find_intended_of(self, number: int) -> list[Revision]:
         with translating_errors():
-            return [one for one in select_intended(self._writer, set()) if one.act == act]
+            return [one for one in select_intended(self._writer, set()) if one.change_set == number]
 
     def _forget(self, revisions: Collection[int]) -> int:
-        """Drop revisions, change sets that have none left, and texts that nothing names any more;
-        return the number of texts.
-        """
-        acts: set[int] = set()
+        """Drop revisions, empty change sets and unused texts; return the number of texts."""
+        change_sets: set[int] = set()
         digests: set[str] = set()
         for id_ in revisions:
             rows: list[Any] = self._writer.execute(_DROP_REVISION, (id_,)).fetchall()
-            for act, *sides in rows:
-                acts.add(act)
+            for number, *sides in rows:
+                change_sets.add(number)
                 digests.update(side for side in sides if side is not None)
-        self._writer.executemany(_DROP_EMPTY_ACT, ((act,) for act in acts))
+        self._writer.executemany(_DROP_EMPTY_CHANGE_SET, ((number,) for number in change_sets))
         return self._blobs.drop_unused(digests)
 
 

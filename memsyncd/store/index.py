@@ -1,7 +1,7 @@
 """Write one workspace's index.db.
 
 `Index` is for the writer's thread alone; its `pool` may be used from any thread. Every write is one
-of a closed union of updates. Opening never repairs: IndexUnfit tells why a file must be rebuilt,
+of a closed union of updates. Opening never repairs: IndexUnfit says why a file must be rebuilt,
 and the engine builds another beside it.
 """
 
@@ -11,9 +11,11 @@ import contextlib
 import itertools
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.changes.diff import FileStat, Recorded
 from memsyncd.core.model import Note
@@ -69,8 +71,7 @@ _COUNT_OF = (
 # --- updates ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutNote:
+class PutNote(msgspec.Struct, frozen=True, kw_only=True):
     """The note is new or its bytes changed: only rows that differ are written.
 
     `moved_from` is the note's former path. Its rows are taken over, and only those that contain the
@@ -83,8 +84,7 @@ class PutNote:
     moved_from: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TouchNote:
+class TouchNote(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes are the same, the stat of the file changed."""
 
     path: str
@@ -92,8 +92,7 @@ class TouchNote:
     read_at_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class DropNote:
+class DropNote(msgspec.Struct, frozen=True):
     """The note was deleted."""
 
     path: str
@@ -102,8 +101,7 @@ class DropNote:
 Update = PutNote | TouchNote | DropNote
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one transaction.
 
     `paths` are the notes whose content, path or existence changed; `moved` counts chunks whose
@@ -118,8 +116,7 @@ class Written:
     moved: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """The number of rows in an index; `problems` are those of its notes."""
 
     files: int = 0

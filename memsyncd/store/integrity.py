@@ -13,12 +13,12 @@ import os
 import stat as modes
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.model import Note
@@ -104,7 +104,7 @@ class FileGuard:
         if is_wal_cut or _size(file) < _size(self._file):
             return Tampering.TRUNCATED
         if file != self._file and self._is_foreign():
-            return Tampering.TRUNCATED
+            return Tampering.OVERWRITTEN
         self._file, self._wal = file, wal
         return None
 
@@ -297,12 +297,11 @@ _ORPHANS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one `part` of a note that the index lacks, and those it should not have."""
 
     part: str
-    n_lacking: int
+    n_missing: int
     n_surplus: int
 
 
@@ -329,8 +328,8 @@ def compare_note(reader: Reader, note: Note, recorded: Recorded) -> list[Differe
     for part, statement in _STORED.items():
         should, stored = Counter(expected[part]), Counter(reader.rows(statement, (note.path,)))
         if should != stored:
-            lacking, surplus = (should - stored).total(), (stored - should).total()
-            found.append(Difference(part=part, n_lacking=lacking, n_surplus=surplus))
+            missing, surplus = (should - stored).total(), (stored - should).total()
+            found.append(Difference(part=part, n_missing=missing, n_surplus=surplus))
     return found
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from string import ascii_lowercase
+
+import msgspec
 
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.query import Filters
@@ -26,8 +27,7 @@ _PROBLEMS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSection:
+class StoredSection(msgspec.Struct, frozen=True, kw_only=True):
     """A section as indexed."""
 
     anchor: str
@@ -40,8 +40,7 @@ class StoredSection:
     tags: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredNote:
+class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
     """A note as indexed, with its sections that match the request."""
 
     path: str

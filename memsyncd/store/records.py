@@ -14,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import apsw
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.blobs import Blobs
@@ -48,11 +49,11 @@ ON CONFLICT(id) DO UPDATE SET root = excluded.root, inode = coalesce(excluded.in
 """
 _MOVES = "SELECT old_path, new_path, digest, seen_at FROM moves WHERE new_path = ? ORDER BY id DESC"
 _ADD_MOVE = "INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES(?,?,?,?)"
+_TAKE_OVER = "UPDATE workspace SET id = ?, root = ?, inode = ?"
 _DISK = "disk"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(msgspec.Struct, frozen=True, kw_only=True):
     """A note that reappeared under another path with the same bytes: its history continues
     there.
     """
@@ -70,8 +71,7 @@ class Move:
 OPEN_FILES: set[Path] = set()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The workspace that a records.db belongs to. `inode` is its root's, None if not recorded."""
 
     id: str
@@ -120,10 +120,11 @@ def peek_heads(path: Path) -> dict[str, str]:
         return {}
 
 
-def take_over(old: Path, new: Path) -> None:
-    """Move a records.db that no program has open to a path without one.
+def take_over(old: Path, new: Path, own: Owner) -> None:
+    """Make a records.db that no program has open that of `own`, and move it to a path without one.
 
-    Raises the classes of `translating_errors`.
+    A crash between the two leaves a file at `old` that names `own`. Raises OSError and the classes
+    of `translating_errors`.
     """
     connection = open_writer(str(old), Durability.LASTING)
     try:
@@ -131,10 +132,14 @@ def take_over(old: Path, new: Path) -> None:
         # This checkpoints and deletes the WAL, and succeeds only if no other connection is open.
         with translating_errors():
             mode = connection.pragma("journal_mode", "delete")
+        if mode != "delete":
+            raise StoreFailed("another program has records.db open", hint="let it end")
+        # Before the file is moved: its new place must never hold a file of another workspace, as
+        # the notes that prove the move may change at any time.
+        with transaction(connection):
+            connection.execute(_TAKE_OVER, (own.id, own.root, _inode_text(own.inode)))
     finally:
         connection.close()
-    if mode != "delete":
-        raise StoreFailed("another program has records.db open", hint="let it end")
     new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.rename(old, new)
 
@@ -275,8 +280,7 @@ class Records:
         if self.moved_from:
             writer.execute("UPDATE workspace SET id = ?", (own.id,))
         writer.execute("DELETE FROM workspace WHERE id <> ?", (own.id,))
-        inode = None if own.inode is None else str(own.inode)
-        writer.execute(_CLAIM, (own.id, own.root, now_s, inode))
+        writer.execute(_CLAIM, (own.id, own.root, now_s, _inode_text(own.inode)))
 
     def add_moves(self, moves: Sequence[Move]) -> None:
         """Record that notes were moved."""
@@ -336,7 +340,7 @@ class Records:
 
         Raises the classes of `translating_errors` if that fails; the file stays open then.
         """
-        is_written = tampering in (Tampering.TRUNCATED, Tampering.TRUNCATED)
+        is_written = tampering in (Tampering.TRUNCATED, Tampering.OVERWRITTEN)
         if is_written:
             # The file may have another's content now. Until that is known, its WAL stays separate.
             self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -382,6 +386,11 @@ def _migrate(writer: apsw.Connection) -> None:
         with transaction(writer):
             run_migration(writer, MIGRATIONS[number])
             writer.pragma("user_version", number + 1)
+
+
+def _inode_text(inode: int | None) -> str | None:
+    """The column is text: an inode may have 64 bits without a sign."""
+    return None if inode is None else str(inode)
 
 
 def _size(path: str) -> int:

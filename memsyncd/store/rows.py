@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_text
@@ -63,18 +63,17 @@ _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(msgspec.Struct):
     """Rows to insert, one list for each table, flushed in an order that foreign keys allow."""
 
-    files: list[Row] = field(default_factory=list)
-    sections: list[Row] = field(default_factory=list)
-    tags: list[Row] = field(default_factory=list)
-    links: list[Row] = field(default_factory=list)
-    problems: list[Row] = field(default_factory=list)
-    secrets: list[Row] = field(default_factory=list)
-    chunks: list[Row] = field(default_factory=list)
-    fts: list[Row] = field(default_factory=list)
+    files: list[Row] = msgspec.field(default_factory=list)
+    sections: list[Row] = msgspec.field(default_factory=list)
+    tags: list[Row] = msgspec.field(default_factory=list)
+    links: list[Row] = msgspec.field(default_factory=list)
+    problems: list[Row] = msgspec.field(default_factory=list)
+    secrets: list[Row] = msgspec.field(default_factory=list)
+    chunks: list[Row] = msgspec.field(default_factory=list)
+    fts: list[Row] = msgspec.field(default_factory=list)
 
     def flush(self, connection: apsw.Connection) -> None:
         tables = (
@@ -89,8 +88,7 @@ class Rows:
                 rows.clear()
 
 
-@dataclass(slots=True)
-class Ids:
+class Ids(msgspec.Struct):
     """The next free ids."""
 
     file: int

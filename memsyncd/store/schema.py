@@ -22,7 +22,7 @@ from memsyncd.store.blobs import Blobs
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it when the same bytes and policy give other sections, chunks or problems than before.
-READING_VERSION = 5
+READING_VERSION = 6
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -144,7 +144,7 @@ def create_schema(connection: apsw.Connection, fingerprint: str, *, generation: 
 
 
 def compute_user_version(fingerprint: str) -> int:
-    """Return 31 bits of the fingerprint, never zero: other programs tell schemas apart by it."""
+    """Return 31 bits of the fingerprint, never zero: other programs distinguish schemas by it."""
     return (int(fingerprint[:8], 16) & 0x7FFFFFFF) or 1
 
 
@@ -339,6 +339,15 @@ MIGRATIONS: tuple[Migration, ...] = (
     # Text, since an inode may be larger than SQLite's integers.
     "ALTER TABLE workspace ADD COLUMN inode TEXT",
     migrate_texts,
+    """
+    ALTER TABLE acts RENAME TO change_sets;
+    ALTER TABLE revisions RENAME COLUMN act TO change_set;
+    DROP INDEX acts_by_at;
+    CREATE INDEX change_sets_by_at ON change_sets(at);
+    DROP INDEX revisions_by_act;
+    CREATE INDEX revisions_by_change_set ON revisions(change_set);
+    UPDATE change_sets SET command = 'external' WHERE command = 'outside';
+    """,
 )
 
 

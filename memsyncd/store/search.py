@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
+
+import msgspec
 
 from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.notepath import MEMORY_FILE
@@ -206,8 +207,7 @@ SELECT id, start_line - 1 - before FROM (
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HitSection:
+class HitSection(msgspec.Struct, frozen=True, kw_only=True):
     """The section of a hit; `digest` is that of the file as indexed."""
 
     anchor: str
@@ -218,8 +218,7 @@ class HitSection:
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkText:
+class ChunkText(msgspec.Struct, frozen=True, kw_only=True):
     """The FTS5 columns of a chunk."""
 
     heading: str
@@ -277,15 +276,14 @@ _SECRETS_OF_CHUNKS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkSecrets:
+class ChunkSecrets(msgspec.Struct, frozen=True, kw_only=True):
     """The lines of a chunk, and in order the lines of all secrets that overlap them.
 
-    `is_piece`: the chunk holds only a part of the text of its lines.
+    `is_partial`: the chunk holds only a part of the text of its lines.
     """
 
     span: Span
-    is_piece: bool
+    is_partial: bool
     secrets: list[SecretLines]
 
 
@@ -302,8 +300,8 @@ def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, Chunk
         return {}
     found: dict[int, ChunkSecrets] = {}
     rows = reader.rows(_SECRETS_OF_CHUNKS, (json.dumps(list(chunks)),))
-    for chunk, start, end, first, last, what, is_piece in rows:
-        of_chunk = ChunkSecrets(span=Span(start, end), is_piece=bool(is_piece), secrets=[])
+    for chunk, start, end, first, last, what, is_partial in rows:
+        of_chunk = ChunkSecrets(span=Span(start, end), is_partial=bool(is_partial), secrets=[])
         secret = SecretLines(span=Span(first, last), what=what)
         found.setdefault(chunk, of_chunk).secrets.append(secret)
     return found

@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 MISSED_FOR_REBUILD = 3
 MISSED_FOR_TIMED = 6
@@ -20,8 +21,7 @@ OnEventsLost = Callable[[str], None]
 OnUnwatched = Callable[[str, int], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchHealth:
+class WatchHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How changes of a workspace are noticed.
 
     `mode` is "events" while events can be relied on, "timed" while only timed scans can. `reasons`
@@ -33,15 +33,14 @@ class WatchHealth:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class MissedChanges:
+class MissedChanges(msgspec.Struct):
     """Counts, for each folder, the timed scans in a row that found a change without an event.
 
     Each folder has a watch of its own, so the events of one prove nothing about another.
     """
 
-    _n_missed: dict[str, int] = field(default_factory=dict)
-    _with_events: set[str] = field(default_factory=set)
+    _n_missed: dict[str, int] = msgspec.field(default_factory=dict)
+    _with_events: set[str] = msgspec.field(default_factory=set)
 
     def note_event(self, folder: str) -> None:
         """Note an event about an entry of this folder."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
 
@@ -25,8 +25,7 @@ JOIN_LIMIT_S = 5.0
 RETRY_FIRST_S, RETRY_LAST_S = 60.0, 600.0
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class WatchTarget:
+class WatchTarget(msgspec.Struct, frozen=True, order=True):
     """A folder to watch once, for any number of workspaces."""
 
     folder: str
@@ -91,8 +90,8 @@ class WatchTargets:
             return (self._limit or "no observer of file events is open",) if self._wanted else ()
         threads = (("dispatches", observer), ("reads", find_reader(observer)))
         return tuple(
-            f"the thread that {act} events has ended"
-            for act, thread in threads
+            f"the thread that {task} events has ended"
+            for task, thread in threads
             if thread and not thread.is_alive()
         )
 
@@ -157,7 +156,7 @@ class WatchTargets:
         observer = self.observer
         assert observer is not None
         self.accessed = target
-        # Earlier refusals stay known during the attempt: `status` may be asked meanwhile.
+        # Earlier refusals stay known during the attempt: `status` may read them meanwhile.
         self._newly_refused.clear()
         is_watched = self._try_to_watch(observer, target)
         self._forget_old_refusals(target)
@@ -255,8 +254,7 @@ def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-@dataclass(frozen=True, slots=True)
-class _Watched:
+class _Watched(msgspec.Struct, frozen=True):
     """A watched target: watchdog's objects, and the folder's device and inode."""
 
     folder: str

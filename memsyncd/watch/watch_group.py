@@ -21,9 +21,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
 from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, Mask, WatchDescriptor
 from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, PathedInotifyEvent
 
@@ -81,8 +81,7 @@ class MovePairer:
         return next((one for one in halves if one.is_moved_from and one.cookie == cookie), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Folder:
+class _Folder(msgspec.Struct, frozen=True, kw_only=True):
     """A watched folder: its path, device and inode, and the group's count when it was last seen."""
 
     path: bytes
@@ -90,8 +89,7 @@ class _Folder:
     stamp: int
 
 
-@dataclass(slots=True, kw_only=True)
-class _Walked:
+class _Walked(msgspec.Struct, kw_only=True):
     """The result of a walk. `since` is the group's count when it began.
 
     `fresh` are the watches that are new, `moved` the known ones met at another path. `unreadable`
@@ -101,9 +99,9 @@ class _Walked:
 
     since: int
     is_whole: bool = False
-    fresh: list[WatchDescriptor] = field(default_factory=list)
-    moved: list[WatchDescriptor] = field(default_factory=list)
-    unreadable: list[bytes] = field(default_factory=list)
+    fresh: list[WatchDescriptor] = msgspec.field(default_factory=list)
+    moved: list[WatchDescriptor] = msgspec.field(default_factory=list)
+    unreadable: list[bytes] = msgspec.field(default_factory=list)
 
 
 class WatchGroup:

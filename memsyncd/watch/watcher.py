@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
 from watchdog.events import (
     EVENT_TYPE_ATTRIB,
     EVENT_TYPE_CLOSED,
@@ -56,8 +57,7 @@ class DirtyPath:
     may_be_link: bool = field(default=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace that receives a target's events.
 
     `is_link_target` is true if the target is watched only because a link leads there.

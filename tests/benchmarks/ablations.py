@@ -7,19 +7,21 @@ of modules for the time of a `with`; the engine runs in this process and answers
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
+
+from memsyncd.config import Config, SearchConfig
 from memsyncd.core.search import dates, passages
+from memsyncd.core.search.ranking import DEFAULT_RANKING
 from memsyncd.engine import context, search
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspace import Workspace
 from memsyncd.store import search as store_search
-from tests.benchmarks.in_process import find_lines, find_shown, lend_workspace
+from tests.benchmarks.in_process import find_lines, find_shown, open_indexed
 from tests.benchmarks.measures import find_mean, measure_answer
 from tests.benchmarks.questions import Question, QuestionSet
 
@@ -32,8 +34,8 @@ FEW_CANDIDATES = 20
 class Ablation:
     """One parameter switched off.
 
-    `constants` are new values by module and name, `ranking` of fields of `RankingPolicy`, `policy`
-    of fields of `SearchPolicy`. `is_search` and `is_context` tell which answers are measured.
+    `constants` are new values by module and name, `ranking` of fields of `RankingPolicy`, `config`
+    of fields of `SearchConfig`. `is_search` and `is_context` tell which answers are measured.
     `category` is that of our own questions which need the parameter.
     """
 
@@ -41,20 +43,21 @@ class Ablation:
     category: str
     constants: tuple[tuple[ModuleType, str, object], ...] = ()
     ranking: Mapping[str, float] = field(default_factory=dict)
-    policy: Mapping[str, int] = field(default_factory=dict)
+    config: Mapping[str, int] = field(default_factory=dict)
     is_search: bool = True
     is_context: bool = True
 
     @contextlib.contextmanager
-    def apply(self) -> Iterator[SearchPolicy]:
-        """Replace the constants and yield the policy to ask with."""
-        before = [(module, name, getattr(module, name)) for module, name, _ in self.constants]
-        base = SearchPolicy()
+    def apply(self) -> Iterator[Config]:
+        """Replace the constants and yield the configuration to ask with."""
+        ranking = msgspec.structs.replace(DEFAULT_RANKING, **self.ranking)
+        rankings = [(module, "DEFAULT_RANKING", ranking) for module in (search, context)]
+        constants = (*rankings, *self.constants)
+        before = [(module, name, getattr(module, name)) for module, name, _ in constants]
         try:
-            for module, name, value in self.constants:
+            for module, name, value in constants:
                 setattr(module, name, value)
-            ranking = dataclasses.replace(base.ranking, **self.ranking)
-            yield dataclasses.replace(base, ranking=ranking, **self.policy)
+            yield Config(search=SearchConfig(**self.config))
         finally:
             for module, name, value in before:
                 setattr(module, name, value)
@@ -114,7 +117,7 @@ ABLATIONS = (
         is_context=False,
     ),
     Ablation(
-        name="passage tokens", category="tagged", policy={"passage_tokens": 0}, is_context=False
+        name="passage tokens", category="tagged", config={"passage_tokens": 0}, is_context=False
     ),
     Ablation(
         name="words share",
@@ -146,16 +149,16 @@ CONTEXT_TOKENS = 3000
 Figures = dict[str, list[float]]
 
 
-def print_ablations(asked: QuestionSet) -> None:
+def print_ablations(question_set: QuestionSet) -> None:
     """Print what each ablation changes, in points of a hundred."""
-    measured = measure_ablations(asked, (NO_ABLATION, *ABLATIONS))
+    measured = measure_ablations(question_set, (NO_ABLATION, *ABLATIONS))
     names = [f"search {name}" for name in SEARCH_NAMES] + [f"context {n}" for n in CONTEXT_NAMES]
     means = {
         ablation: {name: find_mean(values) for name, values in figures.items()}
         for ablation, figures in measured.items()
     }
     whole = means[NO_ABLATION.name]
-    print(f"\n{asked.name}: {len(asked.questions)} questions\n")
+    print(f"\n{question_set.name}: {len(question_set.questions)} questions\n")
     print(f"| | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
     print(f"| as it is | {' | '.join(f'{whole[name]:.3f}' for name in names)} |")
     for ablation in ABLATIONS:
@@ -164,14 +167,16 @@ def print_ablations(asked: QuestionSet) -> None:
         print(f"| {ablation.name} | {' | '.join(cells)} |")
 
 
-def measure_ablations(asked: QuestionSet, ablations: Sequence[Ablation]) -> dict[str, Figures]:
+def measure_ablations(
+    question_set: QuestionSet, ablations: Sequence[Ablation]
+) -> dict[str, Figures]:
     """The figures of every question, by the ablation's name and the figure's."""
     measured: dict[str, Figures] = {ablation.name: {} for ablation in ablations}
-    for scope, notes in asked.notes.items():
-        questions = [question for question in asked.questions if question.scope == scope]
+    for scope, notes in question_set.notes.items():
+        questions = [question for question in question_set.questions if question.scope == scope]
         with (
             tempfile.TemporaryDirectory() as folder,
-            lend_workspace(asked, scope, Path(folder)) as workspace,
+            open_indexed(question_set, scope, Path(folder)) as workspace,
         ):
             for ablation in ablations:
                 for name, values in _measure(workspace, ablation, questions, notes).items():
@@ -186,15 +191,15 @@ def _measure(
     notes: Mapping[str, Sequence[str]],
 ) -> Figures:
     figures: Figures = {}
-    with ablation.apply() as policy:
+    with ablation.apply() as config:
         for question in questions:
             if ablation.is_search:
-                found = find_lines(workspace, question, policy)
+                found = find_lines(workspace, question, config)
                 values = measure_answer(found, question.evidence, notes)
                 for name in SEARCH_NAMES:
                     figures.setdefault(f"search {name}", []).append(values[name])
             if ablation.is_context:
-                shown = find_shown(workspace, question, policy, max_tokens=CONTEXT_TOKENS)
+                shown = find_shown(workspace, question, config, max_tokens=CONTEXT_TOKENS)
                 values = measure_answer(shown, question.evidence, notes)
                 for name in CONTEXT_NAMES:
                     figures.setdefault(f"context {name}", []).append(values[name])

@@ -1,8 +1,8 @@
-"""How long does a search take at 10,000 chunks? Questions of all kinds over the socket, of a corpus
-cut to that size.
+"""Measure how long a search takes at 10,000 chunks: questions of all kinds over the socket, of a
+corpus cut to that size.
 
-Which notes are taken is the same each run. Where others use the cores, the daemon's processor time
-is the figure to trust.
+The selection of notes is the same in each run. Where others use the cores, the daemon's processor
+time is the figure to trust.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from tests.benchmarks.figure import Figure, find_median, find_percentile
@@ -37,8 +37,10 @@ def measure(corpus: Path) -> Iterator[Figure]:
         times_ms = {kind: time_searches(home, chosen) for kind, chosen in questions.items()}
         before_s = read_cpu_s(home.pid)
         everything = [one for times in times_ms.values() for one in times]
-        n_asked = N_ROUNDS * sum(len(time_searches(home, chosen)) for chosen in questions.values())
-        cpu_ms = (read_cpu_s(home.pid) - before_s) * 1000 / n_asked
+        n_questions = N_ROUNDS * sum(
+            len(time_searches(home, chosen)) for chosen in questions.values()
+        )
+        cpu_ms = (read_cpu_s(home.pid) - before_s) * 1000 / n_questions
     yield Figure(
         name=f"p95 of search at {n_chunks:,} chunks",
         value=find_percentile(everything, 95),
@@ -69,19 +71,18 @@ def copy_notes(corpus: Path, root: Path) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         note = NotePath(path.relative_to(corpus).as_posix())
-        n_chunks += len(parse_note(note, path.read_bytes(), ChunkPolicy()).chunks)
+        n_chunks += len(parse_note(note, path.read_bytes(), ChunkingConfig()).chunks)
     return n_chunks
 
 
 def make_long(words: list[str]) -> list[str]:
-    """Questions of six words that tell something, about as many as people who ask an agent use."""
+    """Questions of six significant words, about as many as people who ask an agent use."""
     chance = random.Random(7)
     return [LONG.format(*chance.sample(words, 6)) for _ in range(N_LONG)]
 
 
 def time_searches(home: Home, questions: list[str]) -> list[float]:
-    """Milliseconds that each question took, the best of some rounds: what others do on the machine
-    is no part of it."""
+    """Milliseconds of each question, the best of some rounds, to exclude other work of the machine."""
     times_ms = [float("inf")] * len(questions)
     with home.client() as client:
         for _ in range(N_ROUNDS):

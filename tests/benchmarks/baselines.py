@@ -1,9 +1,8 @@
-"""What would one find without memsyncd? The same questions, asked of simpler things, for figures to
-be read against.
+"""Answers of simpler programs to the same questions, for comparison.
 
-`Fts` cuts notes into chunks of 1,600 characters with 320 of overlap, at line ends, and asks
-SQLite's FTS5: for all words of a question, quoted, as many tools do, or for any of them but
-stopwords. `Ripgrep` gives whole notes, by how many of the question's words it finds in them.
+`Fts` cuts notes into chunks of 1,600 characters with 320 of overlap, at line ends, and queries
+SQLite's FTS5 for all words of a question, quoted, as many tools do, or for any of them but
+stopwords. `Ripgrep` returns whole notes, by how many of the question's words it finds in them.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ _WORD = re.compile(r"\w+")
 class Fts:
     """Chunks of lines in FTS5, a table for each scope."""
 
-    def __init__(self, asked: QuestionSet, *, tokenizer: str, is_any: bool) -> None:
+    def __init__(self, question_set: QuestionSet, *, tokenizer: str, is_any: bool) -> None:
         self._is_any = is_any
         self._connection = apsw.Connection(":memory:")
-        self._tables = {scope: f"notes_{number}" for number, scope in enumerate(asked.notes)}
+        self._tables = {scope: f"notes_{number}" for number, scope in enumerate(question_set.notes)}
         for scope, table in self._tables.items():
             columns = "path UNINDEXED, first UNINDEXED, last UNINDEXED, text"
             self._connection.execute(
                 f'CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize="{tokenizer}")'
             )
-            for path, lines in asked.notes[scope].items():
+            for path, lines in question_set.notes[scope].items():
                 rows = [
                     (path, first, last, "\n".join(lines[first - 1 : last]))
                     for first, last in find_chunks(lines)
@@ -58,19 +57,19 @@ class Fts:
 class Ripgrep:
     """ripgrep over the files as they are."""
 
-    def __init__(self, asked: QuestionSet, program: str) -> None:
-        self._asked, self._program = asked, program
+    def __init__(self, question_set: QuestionSet, program: str) -> None:
+        self._question_set, self._program = question_set, program
 
     def ask(self, scope: str, text: str) -> list[Lines]:
         words = find_words(text)
         if not words:
             return []
         found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-        for path, word in self._find(self._asked.folder / scope, words):
+        for path, word in self._find(self._question_set.folder / scope, words):
             found[path][word.lower()] += 1
         ordered = sorted(found, key=lambda path: (-len(found[path]), -found[path].total(), path))
         return [
-            Lines(path=path, start=1, end=len(self._asked.notes[scope][path]))
+            Lines(path=path, start=1, end=len(self._question_set.notes[scope][path]))
             for path in ordered[:N_RESULTS]
         ]
 

@@ -19,11 +19,12 @@ from pathlib import Path
 
 import apsw
 
-from memsyncd.core.guard.warnings import DEFAULT_GUARD, find_warnings
+from memsyncd.config import Config, SyncConfig
+from memsyncd.core.guard.warnings import find_warnings
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
@@ -35,11 +36,11 @@ from tests.benchmarks.home import Home, running
 from tests.benchmarks.process import read_cpu_s, read_rss_mb
 
 N_ROUNDS = 3
-LOOK_S = 0.01
+POLL_S = 0.01
 CALM_S = 9.0
 """After a first index the daemon gives memory back within this time."""
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
-POLICY = SyncPolicy(max_file_bytes=8 * 1024 * 1024)
+POLICY = Config(sync=SyncConfig(max_file_bytes=8 * 1024 * 1024))
 
 Row = tuple[int, str, str, str]
 
@@ -49,11 +50,11 @@ def measure(corpus: Path) -> Iterator[Figure]:
     texts = [
         decode_note(path.name, path.read_bytes()).text for path in sorted(corpus.rglob("*.md"))
     ]
-    syncs, raws, looks = [], [], []
+    syncs, raws, scans = [], [], []
     for _ in range(N_ROUNDS):
         raws.append(time_cpu(lambda folder: insert_raw(folder, rows)))
         syncs.append(time_cpu(lambda folder: index_workspace(corpus, folder)))
-        looks.append(time_cpu(lambda _: look_for_secrets(texts)))
+        scans.append(time_cpu(lambda _: search_secrets(texts)))
     sync_s, raw_s = find_median(syncs), find_median(raws)
     n_bytes = sum(len(text) for _, _, text, _ in rows)
     yield Figure(
@@ -64,7 +65,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
         note=f"{len(rows):,} chunks, {n_bytes / 1e6:.0f} MB of text; {sync_s:.2f} / {raw_s:.2f} s",
     )
     yield Figure(name="reading the notes / bare FTS5, CPU", value=parse_s / raw_s, unit="x")
-    share = 100 * find_median(looks) / sync_s
+    share = 100 * find_median(scans) / sync_s
     yield Figure(
         name="looking for secrets and instructions, of a cold index, CPU",
         value=share,
@@ -113,8 +114,7 @@ def measure_daemon(home: Home, corpus: Path, rows: list[Row]) -> Iterator[Figure
 
 
 def index_and_ask(home: Home, corpus: Path) -> list[float]:
-    """Have the daemon index, ask for its status all the while, and tell how long each answer
-    took."""
+    """Have the daemon index, request its status all the time, and return how long each answer took."""
     waits_ms: list[float] = []
     with home.client() as client:
         client.call("workspace.add", path=str(corpus))
@@ -125,16 +125,19 @@ def index_and_ask(home: Home, corpus: Path) -> list[float]:
             workspace = status["workspaces"][0]
             if workspace["state"] == "ready" and not workspace["pending"]:
                 return waits_ms
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
 
 def read_chunks(corpus: Path) -> tuple[list[Row], float]:
-    """What FTS5 is given for each chunk, and the processor time that reading the notes took."""
+    """The rows that FTS5 gets for each chunk, and the processor time that reading the notes took."""
     began_s = time.process_time()
     rows: list[Row] = []
     for path in sorted(corpus.rglob("*.md")):
         note = parse_note(
-            NotePath(path.relative_to(corpus).as_posix()), path.read_bytes(), POLICY.chunking
+            NotePath(path.relative_to(corpus).as_posix()),
+            path.read_bytes(),
+            POLICY.chunking,
+            POLICY.guard,
         )
         rows += [
             (len(rows) + n, one.heading, one.text, one.tags)
@@ -143,9 +146,9 @@ def read_chunks(corpus: Path) -> tuple[list[Row], float]:
     return rows, time.process_time() - began_s
 
 
-def look_for_secrets(texts: list[str]) -> None:
+def search_secrets(texts: list[str]) -> None:
     for text in texts:
-        find_warnings("", text, DEFAULT_GUARD)
+        find_warnings("", text, POLICY.guard)
 
 
 def insert_raw(folder: Path, rows: list[Row]) -> None:

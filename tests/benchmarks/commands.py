@@ -1,5 +1,6 @@
-"""What does one question cost a shell? `memsyncd search` from start to end, by turns with a Python
-that does nothing."""
+"""Measure the cost of one question in a shell: `memsyncd search` from start to end, by turns with a
+Python that does nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from tests.benchmarks.home import running
 N_ROUNDS = 60
 NOTHING = (sys.executable, "-c", "pass")
 SEARCH = (sys.executable, "-m", "memsyncd", "search", "note", "words")
+# What an installed `memsyncd` does; `-m` searches for the module besides.
 SCRIPT = "import sys; from memsyncd.cli.main import main; sys.exit(main())"
-"""What an installed `memsyncd` does; `-m` looks up the module besides."""
 
 
 def measure(_corpus: Path) -> Iterator[Figure]:

@@ -1,5 +1,4 @@
-"""How is a figure told? One line: what it is, its value, what it should be, and what it was made
-of."""
+"""One figure as a line: its name, its value, its target, and what it was made of."""
 
 from __future__ import annotations
 
@@ -10,8 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A value that should be at most `target`; without one it is told for its own sake. `unit` is
-    `x` for a ratio."""
+    """A value that should be at most `target`; without one it is for information. `unit` is `x` for
+    a ratio.
+    """
 
     name: str
     value: float

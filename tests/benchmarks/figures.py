@@ -17,12 +17,12 @@ from tests.benchmarks import (
     answers,
     cold,
     commands,
-    crowd,
+    concurrent_clients,
     edits,
     idle,
-    lives,
     saves,
     searches,
+    start_and_stop,
     writes,
 )
 from tests.benchmarks.figure import Figure
@@ -31,12 +31,12 @@ MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "cold": cold.measure,
     "searches": searches.measure,
     "answers": answers.measure,
-    "crowd": crowd.measure,
+    "concurrent_clients": concurrent_clients.measure,
     "saves": saves.measure,
     "writes": writes.measure,
     "edits": edits.measure,
     "idle": idle.measure,
-    "lives": lives.measure,
+    "start_and_stop": start_and_stop.measure,
     "commands": commands.measure,
 }
 

@@ -1,4 +1,4 @@
-"""Where does a daemon that is measured live? In a folder of its own, as a process of its own."""
+"""The folder and the process of a daemon that is measured."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Home:
         return notes.parent
 
     def stop(self) -> None:
-        """Ask it to end, and wait until it has; once more does no harm."""
+        """Stop it, and wait until it has ended; a second call does nothing."""
         self._daemon.terminate()
         try:
             self._daemon.wait(START_S)
@@ -100,7 +100,7 @@ class Home:
 
 @contextlib.contextmanager
 def running(config: str = "") -> Iterator[Home]:
-    """A daemon in a home of its own, which is gone afterwards."""
+    """A daemon in a home of its own, which is removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="memsyncd-", dir="/var/tmp"))
     try:
         home = Home(folder, config)

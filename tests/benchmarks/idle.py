@@ -2,7 +2,7 @@
 take more after a busy time?
 
 Idle is a minute in which nothing is saved and nobody asks, with the configuration that everybody
-has: the timed look at all notes falls into it twice. Beyond these looks nothing may wake up, which
+has: the reconcile of all notes falls into it twice. Beyond these nothing may wake up, which
 is seen where they are switched off. Busy is when notes are saved, renamed and removed, folders come
 and go, and clients come, ask and leave; afterwards the disk is as it was.
 """
@@ -30,11 +30,11 @@ from tests.benchmarks.process import (
 SIZES = (1, 10, 50)
 N_NOTES = 20
 IDLE_S = 60.0
+# After the last sync the index is maintained once, and memory is released.
 CALM_S = 9.0
-"""After the last sync the index is tidied, once, and memory given back."""
-FIRST_LOOK_S = 30.0
-"""The first timed look reads once more what was read within moments of being saved; idleness begins
-after it."""
+# The first reconcile reads notes again that were read within moments of being saved; idleness
+# begins after it.
+FIRST_SCAN_S = 30.0
 SILENT_S = 10.0
 WITHOUT_LOOKS = "[sync]\nreconcile_s = 3600\n"
 BUDGET = {
@@ -50,16 +50,16 @@ BUDGET = {
 Chosen for a laptop on its battery, not after what was measured: less than one wake-up a second, a
 thousandth of a core for ten workspaces, no thread for any of them.
 """
+# Workspaces that are kept busy, if there are so many.
 N_BUSY = 10
-"""Workspaces that are kept busy, if there are so many."""
 N_ROUNDS = 10
 N_CLIENTS = 16
 PATIENT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """What a process holds, and what it has used so far."""
+class ResourceUsage:
+    """The resources of a process, and its use so far."""
 
     rss_mb: float
     fds: int
@@ -75,8 +75,8 @@ def measure(_corpus: Path) -> Iterator[Figure]:
         yield from _measure_idle(n_workspaces)
 
 
-def look(pid: int) -> Taken:
-    return Taken(
+def measure_process(pid: int) -> ResourceUsage:
+    return ResourceUsage(
         rss_mb=read_rss_mb(pid),
         fds=count_fds(pid),
         threads=count_threads(pid),
@@ -89,10 +89,10 @@ def look(pid: int) -> Taken:
 def _measure_silence() -> Iterator[Figure]:
     with running(WITHOUT_LOOKS) as home:
         _fill(home, SIZES[-1])
-        before = look(home.pid)
+        before = measure_process(home.pid)
         time.sleep(SILENT_S)
-        after = look(home.pid)
-    note = f"{SIZES[-1]} workspaces, timed looks switched off"
+        after = measure_process(home.pid)
+    note = f"{SIZES[-1]} workspaces, reconciles switched off"
     yield Figure(
         name=f"silent, wake-ups in {SILENT_S:.0f} s",
         value=after.wake_ups - before.wake_ups,
@@ -111,14 +111,14 @@ def _measure_silence() -> Iterator[Figure]:
 def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
     with running() as home:
         roots = _fill(home, n_workspaces)
-        time.sleep(FIRST_LOOK_S)
-        before = look(home.pid)
+        time.sleep(FIRST_SCAN_S)
+        before = measure_process(home.pid)
         time.sleep(IDLE_S)
-        after = look(home.pid)
+        after = measure_process(home.pid)
         _be_busy(home, roots)
-        first = look(home.pid)
+        first = measure_process(home.pid)
         _be_busy(home, roots)
-        second = look(home.pid)
+        second = measure_process(home.pid)
     name = f"idle, {n_workspaces} workspace{'' if n_workspaces == 1 else 's'}"
     for what, value, unit in (
         ("resident memory", after.rss_mb, "MB"),
@@ -135,9 +135,9 @@ def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
     yield from _tell_growth(f"{name}, busy once more", first, second)
 
 
-def _tell_growth(name: str, first: Taken, second: Taken) -> Iterator[Figure]:
+def _tell_growth(name: str, first: ResourceUsage, second: ResourceUsage) -> Iterator[Figure]:
     yield Figure(name=f"{name}: open files more", value=second.fds - first.fds, unit="", target=0)
-    # Those that read for clients begin one by one, when they are first needed.
+    # Query threads start one by one, on first use.
     yield Figure(
         name=f"{name}: threads", value=second.threads, unit="", target=BUDGET["threads"][0]
     )
@@ -158,7 +158,7 @@ def _fill(home: Home, n_workspaces: int) -> list[Path]:
 
 
 def _be_busy(home: Home, roots: list[Path]) -> None:
-    """Save, rename, remove, ask; then wait until it is quiet again."""
+    """Save, rename, remove, search; then wait until it is idle again."""
     for number in range(N_ROUNDS):
         for root in roots[:N_BUSY]:
             _change_notes(root / ".memories", number)

@@ -11,8 +11,9 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+from memsyncd.config import Config
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import build_context
-from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.rebuild import close_workspace, open_workspace
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncRequest, sync_workspace
@@ -24,41 +25,41 @@ N_RESULTS = 50
 TIMEOUT_S = 30.0
 
 
-def find_lines(workspace: Workspace, question: Question, policy: SearchPolicy) -> list[Lines]:
+def find_lines(workspace: Workspace, question: Question, config: Config) -> list[Lines]:
     """The places of a search's hits, best first."""
     params = SearchParams(query=question.text, limit=N_RESULTS)
     return [
         Lines(path=find_scope_path(hit.path), start=hit.start_line, end=hit.end_line)
-        for hit in search([workspace], params, policy, RunOptions(timeout_s=TIMEOUT_S)).hits
+        for hit in search([workspace], params, config, RunOptions(timeout_s=TIMEOUT_S)).hits
     ]
 
 
 def find_shown(
-    workspace: Workspace, question: Question, policy: SearchPolicy, *, max_tokens: int
+    workspace: Workspace, question: Question, config: Config, *, max_tokens: int
 ) -> list[Lines]:
     """The places that a context block includes, best first."""
     params = ContextParams(query=question.text, max_tokens=max_tokens)
     options = RunOptions(timeout_s=TIMEOUT_S)
     return [
         Lines(path=find_scope_path(part.path), start=part.start_line, end=part.end_line)
-        for part in build_context(workspace, params, policy, options).included
+        for part in build_context(workspace, params, config, options).included
     ]
 
 
 @contextlib.contextmanager
-def lend_workspace(asked: QuestionSet, scope: str, folder: Path) -> Iterator[Workspace]:
+def open_indexed(question_set: QuestionSet, scope: str, folder: Path) -> Iterator[Workspace]:
     """A workspace with the notes of a scope, indexed, in an empty folder."""
-    policy, clock = SyncPolicy(), Clock(now_s=time.monotonic, wall_ns=time.time_ns)
-    asked.copy_scope(scope, folder / "project")
+    config, clock = Config(), Clock(now_s=time.monotonic, wall_ns=time.time_ns)
+    question_set.copy_scope(scope, folder / "project")
     workspace = Workspace(
         Entry(id="project-1", name="project", root=str((folder / "project").resolve())),
-        policy,
+        config,
         index_path=folder / "index.db",
         records_path=folder / "records.db",
     )
-    take(open_workspace(workspace, policy, clock))
+    take(open_workspace(workspace, config, clock))
     try:
-        take(sync_workspace(workspace, policy, clock, SyncRequest()))
+        take(sync_workspace(workspace, config, clock, SyncRequest()))
         yield workspace
     finally:
         take(close_workspace(workspace))

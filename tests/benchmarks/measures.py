@@ -64,7 +64,7 @@ def find_share(lines: set[tuple[str, int]], evidence: Sequence[Lines]) -> float:
 
 
 def read_within(results: Sequence[Lines], n_tokens: int, notes: Notes) -> set[tuple[str, int]]:
-    """The lines that somebody has read who stops after so many tokens."""
+    """The lines of an answer up to so many tokens."""
     read: set[tuple[str, int]] = set()
     n_left = n_tokens * TOKEN_CHARACTERS
     for result in results:

@@ -1,5 +1,4 @@
-"""What does a process take? Asked of Linux's /proc, so that the process measured does nothing for
-it."""
+"""Read from Linux's /proc what a process takes, so that the measured process does nothing for it."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ def read_rss_mb(pid: int, field: str = "VmRSS") -> float:
 
 
 def reset_peak(pid: int) -> None:
-    """Let `VmHWM` begin anew."""
+    """Reset `VmHWM`."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 NOTES = ".memories"
+# The category of questions without an answer in the notes: left out of the figures, as is usual for
+# this kind of set.
 UNANSWERABLE = "adversarial"
-"""The category of questions about what nobody said: left out of the figures, as is usual for this
-kind of set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

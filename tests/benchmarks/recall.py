@@ -43,8 +43,8 @@ Ask = Callable[[str, str], list[Lines]]
 
 
 @dataclass(slots=True)
-class Row:
-    """What one way to ask came to: the figures of each question, and how long it took."""
+class MethodResult:
+    """The result of one method: the figures of each question, and how long it took."""
 
     name: str
     figures: list[dict[str, float]] = field(default_factory=list)
@@ -68,12 +68,13 @@ class Row:
 class Daemon:
     """The notes of a set in workspaces of a daemon."""
 
-    def __init__(self, home: Home, asked: QuestionSet) -> None:
+    def __init__(self, home: Home, question_set: QuestionSet) -> None:
         self._roots = {
-            scope: home.folder / f"scope-{number}" for number, scope in enumerate(asked.notes)
+            scope: home.folder / f"scope-{number}"
+            for number, scope in enumerate(question_set.notes)
         }
         for scope, root in self._roots.items():
-            asked.copy_scope(scope, root)
+            question_set.copy_scope(scope, root)
             home.add(root)
 
     def search(self, client: Client) -> Ask:
@@ -121,61 +122,67 @@ def main() -> None:
         measure_set(read_set(folder.resolve(), is_corrected=args.corrected), has_sorts=args.sorts)
 
 
-def measure_set(asked: QuestionSet, *, has_sorts: bool) -> None:
+def measure_set(question_set: QuestionSet, *, has_sorts: bool) -> None:
     """Ask everything and print a table."""
-    n_notes = sum(len(notes) for notes in asked.notes.values())
+    n_notes = sum(len(notes) for notes in question_set.notes.values())
     print(
-        f"\n{asked.name}: {len(asked.questions)} questions about {n_notes} notes in {len(asked.notes)} workspaces\n"
+        f"\n{question_set.name}: {len(question_set.questions)} questions about {n_notes} notes in {len(question_set.notes)} workspaces\n"
     )
     print(f"| | {' | '.join(NAMES)} | ms, p50 / p95 |\n|---|{'---|' * (len(NAMES) + 1)}")
-    for name, ask in find_baselines(asked).items():
-        print(measure(name, ask, asked).render(), flush=True)
+    for name, ask in find_baselines(question_set).items():
+        print(measure(name, ask, question_set).render(), flush=True)
     if find_ripgrep() is None:
         print("| ripgrep: not measured, since rg is not installed |", flush=True)
     with running() as home, home.client() as client:
-        daemon = Daemon(home, asked)
-        found = measure("memsyncd search", daemon.search(client), asked)
+        daemon = Daemon(home, question_set)
+        found = measure("memsyncd search", daemon.search(client), question_set)
         print(found.render(), flush=True)
         if has_context(client):
             print(
                 measure(
-                    "memsyncd context, its pieces", daemon.context(client, CONTEXT_TOKENS), asked
+                    "memsyncd context, its pieces",
+                    daemon.context(client, CONTEXT_TOKENS),
+                    question_set,
                 ).render(),
                 flush=True,
             )
-            print(measure_blocks(daemon, client, asked).render(), flush=True)
+            print(measure_blocks(daemon, client, question_set).render(), flush=True)
     if has_sorts:
-        print_sorts(found, asked.questions)
+        print_sorts(found, question_set.questions)
 
 
-def find_baselines(asked: QuestionSet) -> dict[str, Ask]:
+def find_baselines(question_set: QuestionSet) -> dict[str, Ask]:
     ways: dict[str, Ask] = {
-        "AND of all words, chunks of 1,600": Fts(asked, tokenizer="unicode61", is_any=False).ask,
+        "AND of all words, chunks of 1,600": Fts(
+            question_set, tokenizer="unicode61", is_any=False
+        ).ask,
         "OR without stopwords, stemmed, the same chunks": Fts(
-            asked, tokenizer="porter unicode61", is_any=True
+            question_set, tokenizer="porter unicode61", is_any=True
         ).ask,
     }
     program = find_ripgrep()
     return (
         ways
         if program is None
-        else ways | {"ripgrep, notes by number of words": Ripgrep(asked, program).ask}
+        else ways | {"ripgrep, notes by number of words": Ripgrep(question_set, program).ask}
     )
 
 
-def measure(name: str, ask: Ask, asked: QuestionSet) -> Row:
-    row = Row(name)
-    for question in asked.questions:
+def measure(name: str, ask: Ask, question_set: QuestionSet) -> MethodResult:
+    row = MethodResult(name)
+    for question in question_set.questions:
         results = _time(row, ask, question)
-        row.figures.append(measure_answer(results, question.evidence, asked.notes[question.scope]))
+        row.figures.append(
+            measure_answer(results, question.evidence, question_set.notes[question.scope])
+        )
     return row
 
 
-def measure_blocks(daemon: Daemon, client: Client, asked: QuestionSet) -> Row:
+def measure_blocks(daemon: Daemon, client: Client, question_set: QuestionSet) -> MethodResult:
     """The share of the evidence that stands in blocks of the very sizes, whose headings take room
     as well."""
-    row = Row("memsyncd context, the block itself")
-    for question in asked.questions:
+    row = MethodResult("memsyncd context, the block itself")
+    for question in question_set.questions:
         figures = {}
         for budget in BUDGETS:
             shown = _time(row, daemon.context(client, budget), question)
@@ -189,7 +196,7 @@ def has_context(client: Client) -> bool:
     return any(method["name"] == "context" for method in client.call("rpc.discover")["methods"])
 
 
-def print_sorts(found: Row, questions: Sequence[Question]) -> None:
+def print_sorts(found: MethodResult, questions: Sequence[Question]) -> None:
     """The figures of a row by sort of question."""
     sorts: dict[str, list[dict[str, float]]] = collections.defaultdict(list)
     for question, figures in zip(questions, found.figures, strict=True):
@@ -200,7 +207,7 @@ def print_sorts(found: Row, questions: Sequence[Question]) -> None:
         print(f"| {sort} | {len(measured)} | {' | '.join(cells)} |")
 
 
-def _time(row: Row, ask: Ask, question: Question) -> list[Lines]:
+def _time(row: MethodResult, ask: Ask, question: Question) -> list[Lines]:
     began_s = time.perf_counter()
     results = ask(question.scope, question.text)
     row.times_ms.append((time.perf_counter() - began_s) * 1000)

@@ -88,7 +88,7 @@ def replace(note: Path, text: str) -> None:
 
 
 def overwrite(note: Path, text: str) -> None:
-    """Save as careless ones do."""
+    """Save as careless editors do."""
     note.write_text(text)
 
 

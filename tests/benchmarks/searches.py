@@ -1,8 +1,8 @@
-"""What does the socket add to a search? The same questions, by turns, to a daemon and to its index
-from this process.
+"""Measure what the socket adds to a search: the same questions, by turns, to a daemon and to its
+index from this process.
 
-Questions are made of headings that stand in the notes, the same ones each run: a rare word, a few
-words, a sentence.
+Questions are made of headings of the notes, the same ones each run: a rare word, a few words, a
+sentence.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from memsyncd.core.search.query import NO_FILTERS, compile_query
-from memsyncd.engine import search as recall
-from memsyncd.engine.policies import SearchPolicy
+from memsyncd.config import Config
+from memsyncd.core.search.query import NO_FILTERS, compile_query, parse_query
+from memsyncd.core.search.ranking import N_CANDIDATES
+from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.protocol.search import SearchParams
 from memsyncd.store.index import Counts
 from memsyncd.store.pool import ConnectionPool
 from memsyncd.store.search import find_candidates
@@ -34,16 +36,16 @@ def measure(corpus: Path) -> Iterator[Figure]:
         entry = Entry(id="measured", name="measured", root=str(corpus))
         workspace = Workspace(entry, POLICY, index_path=home.index_path(), records_path=home.folder)
         workspace.old_readers = ConnectionPool(str(home.index_path()))
-        policy = SearchPolicy()
+        config = Config()
 
         def search_here(query: str) -> None:
-            recall.search([workspace], recall.Asked(query=query, timeout_s=10.0), policy)
+            search([workspace], SearchParams(query=query), config, RunOptions(timeout_s=10.0))
 
         def match_only(query: str) -> None:
             assert workspace.old_readers is not None
-            match = compile_query(recall.parse_query(query))
-            with workspace.old_readers.lend(10.0) as reader:
-                find_candidates(reader, match, NO_FILTERS, limit=recall.N_CANDIDATES)
+            match = compile_query(parse_query(query))
+            with workspace.old_readers.acquire(10.0) as reader:
+                find_candidates(reader, match, NO_FILTERS, limit=N_CANDIDATES)
 
         with home.client() as client:
             status = client.call("status")["workspaces"][0]
@@ -109,9 +111,9 @@ def time_by_turns(
     """Milliseconds that each search took for each question, after one that warms up."""
     times_ms: list[list[float]] = [[] for _ in searches]
     for question in questions:
-        for at, search in enumerate(searches):
-            search(question)
+        for at, ask in enumerate(searches):
+            ask(question)
             began_s = time.perf_counter()
-            search(question)
+            ask(question)
             times_ms[at].append((time.perf_counter() - began_s) * 1000)
     return times_ms

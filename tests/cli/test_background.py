@@ -33,7 +33,7 @@ def begin(code: str, started: list[subprocess.Popen[bytes]]) -> int:
     return process.pid
 
 
-def test_a_process_that_ends_when_asked_is_gone_even_if_nobody_has_waited_for_it(
+def test_a_process_that_ends_on_request_counts_as_ended_even_as_a_zombie(
     start: list[subprocess.Popen[bytes]],
 ) -> None:
     if not hasattr(os, "pidfd_open"):
@@ -41,17 +41,19 @@ def test_a_process_that_ends_when_asked_is_gone_even_if_nobody_has_waited_for_it
     assert terminate_and_wait(begin(WAITS, start), 20)
 
 
-def test_a_process_that_stays_is_told(start: list[subprocess.Popen[bytes]]) -> None:
+def test_a_process_that_does_not_end_is_reported(start: list[subprocess.Popen[bytes]]) -> None:
     assert not terminate_and_wait(begin(STAYS, start), 0.1)
 
 
-def test_a_process_that_has_gone_already_is_gone(start: list[subprocess.Popen[bytes]]) -> None:
+def test_a_process_that_has_ended_already_counts_as_ended(
+    start: list[subprocess.Popen[bytes]],
+) -> None:
     pid = begin("print(flush=True)", start)
     start[0].wait()
     assert terminate_and_wait(pid, 1)
 
 
-def test_without_handles_on_processes_their_numbers_are_looked_at(
+def test_without_process_handles_their_numbers_are_checked(
     start: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)

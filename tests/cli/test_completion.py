@@ -55,7 +55,7 @@ def write_script(shell: str) -> str:
 )
 def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
     (tmp_path / "script").write_text(write_script("bash"))
-    story = f"""
+    shell_script = f"""
         source {tmp_path}/script
         memsyncd() {{ printf 'my notes\\nother\\n$(touch ran)\\n'; }}
         COMP_LINE={line!r}
@@ -66,7 +66,12 @@ def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: l
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
     answer = subprocess.run(
-        ["bash", "-c", story], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+        ["bash", "-c", shell_script],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert [word for word in answer.stdout.splitlines() if word] == found
     assert not (tmp_path / "ran").exists()
@@ -75,7 +80,9 @@ def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: l
 @pytest.mark.parametrize(
     "shell", [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("zsh", "fish")]
 )
-def test_the_other_shells_take_the_script(env: dict[str, str], tmp_path: Path, shell: str) -> None:
+def test_the_other_shells_accept_the_script(
+    env: dict[str, str], tmp_path: Path, shell: str
+) -> None:
     (tmp_path / "script").write_text(write_script(shell))
     assert (
         subprocess.run([shell, "-n", str(tmp_path / "script")], env=env, check=False).returncode
@@ -94,9 +101,13 @@ def test_the_other_shells_take_the_script(env: dict[str, str], tmp_path: Path, s
 )
 def test_fish_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
     (tmp_path / "script").write_text(write_script("fish"))
-    story = f"source {tmp_path}/script; complete -C '{line}'"
+    shell_script = f"source {tmp_path}/script; complete -C '{line}'"
     answer = subprocess.run(
-        ["fish", "--no-config", "-c", story], env=env, capture_output=True, text=True, check=True
+        ["fish", "--no-config", "-c", shell_script],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert [each.partition("\t")[0] for each in answer.stdout.splitlines()] == found
 

@@ -31,7 +31,7 @@ def find_worst(found: list[Finding]) -> tuple[str, str]:
     return worst.check, worst.level
 
 
-def see_remedies(found: list[Finding]) -> None:
+def check_remedies(found: list[Finding]) -> None:
     assert all(finding.remedy for finding in found if finding.level in ("warning", "error"))
 
 
@@ -54,7 +54,7 @@ STOPPED = process_checks.Process(
 
 
 @pytest.mark.parametrize(
-    ("answers", "running", "worst", "said"),
+    ("answers", "running", "worst", "message"),
     [
         ([answer()], [DAEMON], ("daemon", "ok"), "pid 7"),
         ([SILENT, answer("/other.sock")], [], ("daemon", "ok"), "pid 7"),
@@ -69,19 +69,19 @@ STOPPED = process_checks.Process(
         ([HUNG], [STOPPED], ("daemon", "error"), "is stopped"),
     ],
 )
-def test_who_answers_is_judged(
+def test_the_answering_daemon_is_checked(
     answers: list[daemon_checks.PingResult],
     running: list[process_checks.Process],
     worst: tuple[str, str],
-    said: str,
+    message: str,
 ) -> None:
     found = daemon_checks.check_daemon(answers, running, version="1.0", protocol=1)
     assert find_worst(found) == worst
-    assert any(said in finding.what for finding in found)
-    see_remedies(found)
+    assert any(message in finding.what for finding in found)
+    check_remedies(found)
 
 
-def test_the_daemon_that_is_meant_is_the_one_that_answers_or_should() -> None:
+def test_the_checked_daemon_is_the_one_that_answers_or_should_answer() -> None:
     assert daemon_checks.find_daemon_pid([SILENT, answer(pid=9)], [DAEMON]) == 9
     assert daemon_checks.find_daemon_pid([HUNG], []) == 7
     assert daemon_checks.find_daemon_pid([SILENT], [DAEMON]) == 7
@@ -156,7 +156,7 @@ NO_SOCKET = folder_checks.PathStat(path=SOCKET, kind="missing")
         ),
     ],
 )
-def test_who_can_reach_the_socket_is_judged(
+def test_access_to_the_socket_is_checked(
     entry: folder_checks.PathStat,
     folder: folder_checks.PathStat,
     level: str | None,
@@ -165,10 +165,10 @@ def test_who_can_reach_the_socket_is_judged(
 ) -> None:
     found = daemon_checks.check_socket(entry, folder, uid=UID, is_held=is_held)
     assert (find_worst(found)[1] if found else None) == level
-    see_remedies(found)
+    check_remedies(found)
 
 
-def test_what_stands_at_a_path_is_seen_without_following_links(tmp_path: Path) -> None:
+def test_the_file_at_a_path_is_identified_without_following_links(tmp_path: Path) -> None:
     (tmp_path / "file").touch(mode=0o640)
     (tmp_path / "link").symlink_to("file")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -188,7 +188,7 @@ def test_what_stands_at_a_path_is_seen_without_following_links(tmp_path: Path) -
     assert folder_checks.stat_entry(str(tmp_path / "file")).mode == 0o640
 
 
-def test_a_socket_that_is_held_without_an_answer_is_told_from_one_that_nobody_holds(
+def test_a_held_socket_without_an_answer_is_distinguished_from_a_stale_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemon_checks, "ANSWER_S", 0.2)
@@ -219,17 +219,17 @@ def test_a_socket_that_is_held_without_an_answer_is_told_from_one_that_nobody_ho
         (10**10, 0, "error"),
     ],
 )
-def test_room_is_judged_by_bytes_and_by_files(
+def test_free_space_is_checked_in_bytes_and_in_inodes(
     free_bytes: int, n_inodes: int | None, level: str
 ) -> None:
     found = folder_checks.check_disk_space(
         [folder_checks.DiskSpace(device=1, paths=("/a",), free_bytes=free_bytes, n_inodes=n_inodes)]
     )
     assert find_worst(found) == ("disk", level)
-    see_remedies(found)
+    check_remedies(found)
 
 
-def test_each_disk_is_measured_once_also_for_folders_that_are_not_there_yet(tmp_path: Path) -> None:
+def test_each_disk_is_measured_once_also_for_missing_folders(tmp_path: Path) -> None:
     [room] = folder_checks.measure_disk_space([str(tmp_path), str(tmp_path / "not" / "there")])
     assert len(room.paths) == 2
     assert room.free_bytes > 0
@@ -250,20 +250,20 @@ def test_each_disk_is_measured_once_also_for_folders_that_are_not_there_yet(tmp_
         ("unreadable", 0, 0, "error"),
     ],
 )
-def test_who_may_read_what_is_kept_is_judged(
+def test_read_permissions_of_databases_are_checked(
     kind: str, mode: int, uid: int, level: str | None
 ) -> None:
     found = folder_checks.check_permissions(
         [folder_checks.PathStat(path="/p", kind=kind, mode=mode, uid=uid)], uid=UID
     )
     assert (find_worst(found)[1] if found else None) == level
-    see_remedies(found)
+    check_remedies(found)
 
 
 @pytest.mark.parametrize(
     ("mode", "uid", "n_found"), [(0o644, UID, 0), (0o600, 0, 0), (0o666, UID, 1), (0o600, 5, 1)]
 )
-def test_others_may_read_the_configuration_and_not_change_it(
+def test_other_users_may_read_the_configuration_but_not_write_it(
     mode: int, uid: int, n_found: int
 ) -> None:
     entry = folder_checks.PathStat(path="/c", kind="file", mode=mode, uid=uid)
@@ -271,11 +271,11 @@ def test_others_may_read_the_configuration_and_not_change_it(
 
 
 @pytest.mark.parametrize(
-    ("told", "n_found"),
+    ("reported", "n_found"),
     [("/c/config.toml", 0), ("/c/config.toml (none: defaults)", 0), ("/d/config.toml", 1), ("", 1)],
 )
-def test_a_daemon_that_reads_another_configuration_is_found(told: str, n_found: int) -> None:
-    assert len(folder_checks.check_config_path(told, "/c/config.toml")) == n_found
+def test_a_daemon_that_reads_another_configuration_is_found(reported: str, n_found: int) -> None:
+    assert len(folder_checks.check_config_path(reported, "/c/config.toml")) == n_found
 
 
 # --- file systems -------------------------------------------------------------------------------
@@ -305,13 +305,13 @@ broken line
         ("/home/u/net/notes", "ext4"),
     ],
 )
-def test_a_path_lies_on_the_last_of_the_deepest_mounts(path: str, kind: str) -> None:
+def test_a_path_is_on_the_last_of_the_deepest_mounts(path: str, kind: str) -> None:
     mount = filesystem_checks.find_mount(path, filesystem_checks.parse_mounts(MOUNTS))
     assert mount is not None
     assert mount.kind == kind
 
 
-def test_without_a_table_of_mounts_nothing_is_claimed() -> None:
+def test_without_a_mount_table_nothing_is_reported() -> None:
     assert filesystem_checks.find_mount("/x", []) is None
     storage = filesystem_checks.Storage(path="/x", mount=None)
     assert filesystem_checks.check_notes_storage(storage) == []
@@ -365,7 +365,7 @@ def stand_on(kind: str, *options: str, service: str = "") -> filesystem_checks.S
         (stand_on("ext4", "rw", service="Dropbox"), "info", "error", "error"),
     ],
 )
-def test_what_a_file_system_means_depends_on_what_lies_there(
+def test_the_finding_for_a_file_system_depends_on_its_content(
     storage: filesystem_checks.Storage,
     of_notes: str | None,
     of_records: str | None,
@@ -380,7 +380,7 @@ def test_what_a_file_system_means_depends_on_what_lies_there(
     )
     levels = [find_worst(found)[1] if found else None for found in (notes, records, index)]
     assert levels == [of_notes, of_records, of_index]
-    see_remedies([*notes, *records, *index])
+    check_remedies([*notes, *records, *index])
 
 
 # --- processes ----------------------------------------------------------------------------------
@@ -407,7 +407,9 @@ def run(pid: int, *words: str, **fields: Any) -> process_checks.Process:
         ((), False),
     ],
 )
-def test_a_daemon_is_known_by_how_it_was_called(words: tuple[str, ...], *, is_daemon: bool) -> None:
+def test_a_daemon_is_recognized_by_its_command_line(
+    words: tuple[str, ...], *, is_daemon: bool
+) -> None:
     assert run(1, *words).is_daemon is is_daemon
 
 
@@ -420,15 +422,15 @@ def test_a_daemon_is_known_by_how_it_was_called(words: tuple[str, ...], *, is_da
         (run(8, "sqlite3", databases=("/s/index.db",)), ("open_databases", "info")),
     ],
 )
-def test_who_else_has_the_databases_open_is_judged(
+def test_other_processes_with_open_databases_are_checked(
     process: process_checks.Process, worst: tuple[str, str]
 ) -> None:
     found = process_checks.check_open_files([DAEMON, process], daemon_pid=7)
     assert find_worst(found) == worst
-    see_remedies(found)
+    check_remedies(found)
 
 
-def test_where_no_process_can_be_seen_nothing_is_claimed() -> None:
+def test_without_visible_processes_nothing_is_reported() -> None:
     assert process_checks.check_open_files([], daemon_pid=7) == []
 
 
@@ -436,7 +438,7 @@ def test_where_no_process_can_be_seen_nothing_is_claimed() -> None:
     ("n_watches", "n_instances", "level"),
     [(10, 1, "ok"), (899, 1, "ok"), (900, 1, "warning"), (10, 116, "warning")],
 )
-def test_the_limits_of_inotify_are_judged(n_watches: int, n_instances: int, level: str) -> None:
+def test_the_limits_of_inotify_are_checked(n_watches: int, n_instances: int, level: str) -> None:
     limits = process_checks.Inotify(max_watches=1000, max_instances=128)
     greedy = run(8, "/usr/bin/code", n_watches=n_watches, n_instances=n_instances)
     found = process_checks.check_inotify(limits, [DAEMON, greedy], daemon_pid=7)
@@ -446,7 +448,7 @@ def test_the_limits_of_inotify_are_judged(n_watches: int, n_instances: int, leve
         assert "sysctl" in found[0].remedy
 
 
-def test_where_there_is_no_inotify_nothing_is_said_of_it(tmp_path: Path) -> None:
+def test_without_inotify_nothing_is_reported(tmp_path: Path) -> None:
     assert process_checks.read_inotify(str(tmp_path)) is None
     assert process_checks.check_inotify(None, [], daemon_pid=None) == []
     assert process_checks.list_processes([], proc=str(tmp_path / "none")) == []
@@ -477,12 +479,12 @@ def serve(**fields: Any) -> daemon_checks.ServiceState:
         (serve(n_restarts=2), 7, "info"),
     ],
 )
-def test_what_the_supervisor_tells_is_judged(
+def test_the_state_from_the_supervisor_is_checked(
     service: daemon_checks.ServiceState, daemon_pid: int | None, level: str
 ) -> None:
     found = daemon_checks.check_service(service, daemon_pid=daemon_pid)
     assert find_worst(found) == ("service", level)
-    see_remedies(found)
+    check_remedies(found)
 
 
 # --- without a daemon ---------------------------------------------------------------------------
@@ -504,15 +506,15 @@ def make_head(page_bytes: int = 4096) -> bytes:
         (make_head(0), 4096, "truncated"),
     ],
 )
-def test_a_database_is_known_by_its_first_bytes_and_its_size(
+def test_a_database_is_recognized_by_its_first_bytes_and_its_size(
     head: bytes, size_bytes: int, trouble: str
 ) -> None:
-    said = folder_checks.find_damage(head, size_bytes)
-    assert trouble in said
-    assert bool(trouble) == bool(said)
+    message = folder_checks.find_damage(head, size_bytes)
+    assert trouble in message
+    assert bool(trouble) == bool(message)
 
 
-def test_a_damaged_list_of_workspaces_is_said_and_no_failure(tmp_path: Path) -> None:
+def test_a_damaged_list_of_workspaces_is_a_finding_and_not_a_failure(tmp_path: Path) -> None:
     place = tmp_path / "workspaces.json"
     assert folder_checks.read_workspace_list(str(place)) == ([], "")
     for text in ("{", "[]", '{"workspaces": [{}]}', '{"workspaces": 3}', "\xff"):
@@ -522,7 +524,7 @@ def test_a_damaged_list_of_workspaces_is_said_and_no_failure(tmp_path: Path) -> 
         assert "damaged" in trouble
 
 
-def test_the_last_complaint_of_a_log_is_found() -> None:
+def test_the_last_warning_of_a_log_is_found() -> None:
     lines = [
         '{"level": "warning", "event": "events_lost", "reason": "queue full"}',
         '{"level": "error", "event": "sync_failed", "reason": "it is damaged"}',
@@ -567,7 +569,7 @@ FINDINGS = [
 ]
 
 
-def test_the_worst_comes_first_and_what_is_well_is_folded() -> None:
+def test_the_worst_finding_comes_first_and_passed_checks_are_folded() -> None:
     lines = list(
         render_examination(FINDINGS, {"w-1": "notes"}, Paint(), width=0, is_complete=False)
     )
@@ -606,7 +608,7 @@ def test_lines_keep_to_the_width_of_the_terminal() -> None:
     assert all(len(line) <= 60 for line in lines)
 
 
-def test_only_warnings_and_errors_ask_for_somebody_to_act() -> None:
+def test_only_warnings_and_errors_need_action() -> None:
     assert is_healthy(FINDINGS[:3])
     assert not is_healthy(FINDINGS[:4])
     assert count_levels(FINDINGS) == {"ok": 2, "info": 1, "warning": 1, "error": 1}

@@ -49,25 +49,25 @@ def render(hit: dict[str, Any], paint: Paint = PLAIN, *, width: int = 0) -> str:
     return render_hit(hit, paint, root="/w", cwd="/w", width=width)
 
 
-def test_a_hit_says_where_what_and_how_good() -> None:
+def test_a_hit_has_its_position_text_and_score() -> None:
     assert render(HIT) == (
         ".memories/redis.md:4-6  Redis › Timeouts  decision  #redis #ops  0.87\n  The"
         " **redis** timeout is 5 s"
     )
 
 
-def test_a_hit_leaves_out_what_it_has_not() -> None:
+def test_a_hit_omits_missing_fields() -> None:
     bare = HIT | {"heading": [], "kind": None, "tags": [], "end_line": 4, "snippet": ""}
     assert render(bare).rstrip() == ".memories/redis.md:4  0.87"
 
 
-def test_a_terminal_is_shown_a_bar_beside_the_score() -> None:
+def test_a_terminal_shows_a_bar_beside_the_score() -> None:
     assert render(HIT, width=80).splitlines()[0].endswith("  ━━━━━━── 0.87")
     assert render(HIT | {"score": 1.0}, width=80).splitlines()[0].endswith("  ━━━━━━━━ 1.00")
     assert render(HIT | {"score": 0.0001}, width=80).splitlines()[0].endswith("  ──────── <0.01")
 
 
-def test_an_explanation_is_a_table_of_the_parts_of_each_score_and_the_words_held() -> None:
+def test_an_explanation_is_a_table_of_the_parts_of_each_score_and_the_matched_words() -> None:
     dated = HIT | {"score": 0.5, "matched": ["redis"], "explain": {"stemmed": 4.0, "date": 0.8}}
     assert render_explanation([HIT, dated], PLAIN).splitlines() == [
         "hit  score  stemmed  exact  date  contains",
@@ -76,7 +76,7 @@ def test_an_explanation_is_a_table_of_the_parts_of_each_score_and_the_words_held
     ]
 
 
-def test_an_explanation_of_hits_without_parts_still_says_what_they_hold() -> None:
+def test_an_explanation_of_hits_without_parts_has_the_matched_words() -> None:
     assert render_explanation([HIT | {"explain": None}], PLAIN).splitlines()[1].split() == [
         "1",
         "0.87",
@@ -91,7 +91,7 @@ def test_colour_replaces_the_marks_of_matched_words() -> None:
     ]
 
 
-def test_a_phrase_that_is_wrapped_stays_lit_on_the_next_line() -> None:
+def test_a_wrapped_phrase_stays_highlighted_on_the_next_line() -> None:
     lines = list(render_snippet("aaa **bbb ccc** ddd", COLOUR, width=9))
     assert lines == ["  aaa \x1b[1;33mbbb\x1b[0m", "  \x1b[1;33mccc\x1b[0m ddd"]
 
@@ -113,9 +113,7 @@ def test_wrapping_keeps_every_word_and_fits_unless_a_word_is_too_long(
         ({"pending": 0, "state": "degraded"}, "the workspace is degraded; see `memsyncd status`"),
     ],
 )
-def test_freshness_is_told_when_there_is_something_to_know(
-    freshness: dict[str, Any], text: str
-) -> None:
+def test_freshness_is_printed_unless_it_is_ready(freshness: dict[str, Any], text: str) -> None:
     assert render_freshness(freshness) == text
 
 
@@ -184,7 +182,7 @@ def test_shortened_text_fits(text: str, width: int) -> None:
     assert display_width(truncate(text, width)) <= width
 
 
-def test_shortened_text_says_that_it_is() -> None:
+def test_shortened_text_has_an_ellipsis() -> None:
     assert truncate("abcdef", 4) == "abc…"
     assert truncate("記憶記憶", 5) == "記憶…"
     assert truncate("abcd", 4) == "abcd"
@@ -206,6 +204,8 @@ def test_padding_counts_columns() -> None:
 @pytest.mark.parametrize(
     ("done", "total", "filled"), [(0, 10, 0), (5, 10, 5), (10, 10, 10), (12, 10, 10), (0, 0, 10)]
 )
-def test_the_bar_is_as_full_as_the_work_is_done(done: int, total: int, filled: int) -> None:
+def test_the_bar_is_filled_in_proportion_to_the_progress(
+    done: int, total: int, filled: int
+) -> None:
     bar = render_bar(done, total, 10)
     assert (bar.count("━"), len(bar)) == (filled, 10)

@@ -31,11 +31,11 @@ def test_the_help_of_every_command_names_its_options_and_fits(name: str, width: 
     summary = command.summary if name in INNER else ENTRIES[name].summary
     text = render_help(name, summary, command, PLAIN, width=width)
     assert [flag for option in command.options for flag in option.flags if flag not in text] == []
-    told = text.partition("Examples")[0]
-    assert all(display_width(line) <= max(width, 80) for line in told.splitlines())
+    reported = text.partition("Examples")[0]
+    assert all(display_width(line) <= max(width, 80) for line in reported.splitlines())
 
 
-def test_the_help_of_a_command_names_those_that_it_has_within() -> None:
+def test_the_help_of_a_command_names_its_subcommands() -> None:
     text = render_help("memory", "edit notes", EVERY["memory"], PLAIN, width=80)
     assert [name for name in INNER if name.startswith("memory ") and f"  {name} " not in text] == []
     assert "memsyncd memory COMMAND --help" in text
@@ -45,9 +45,9 @@ def test_the_help_of_a_command_names_those_that_it_has_within() -> None:
 def test_the_help_of_every_command_describes_its_arguments(name: str) -> None:
     command = EVERY[name]
     text = render_help(name, "summary", command, PLAIN, width=80)
-    told = " ".join(text.split())
+    reported = " ".join(text.split())
     # The word that chooses a subcommand is described by the list of them.
     described = [
         one for one in command.arguments if one.choices != (*command.commands,) or not one.choices
     ]
-    assert [one.metavar for one in described if f"{one.metavar} {one.help}" not in told] == []
+    assert [one.metavar for one in described if f"{one.metavar} {one.help}" not in reported] == []

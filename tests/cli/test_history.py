@@ -17,7 +17,7 @@ PLAIN = Paint()
 COLOUR = Paint(has_colour=True)
 EDIT: dict[str, Any] = {
     "revision": 42,
-    "act": 17,
+    "change_set": 17,
     "at": 1000.0,
     "client": "cli",
     "command": "str_replace",
@@ -29,7 +29,7 @@ EDIT: dict[str, Any] = {
     "new_bytes": 220,
     "is_kept": True,
 }
-SEEN = EDIT | {"revision": 7, "client": "", "command": "outside"}
+SEEN = EDIT | {"revision": 7, "client": "", "command": "external"}
 MADE = {"old_digest": None, "old_bytes": None}
 GONE = {"new_digest": None, "new_bytes": None}
 
@@ -37,15 +37,15 @@ GONE = {"new_digest": None, "new_bytes": None}
 def test_revisions_line_up() -> None:
     lines = [*render_revisions([EDIT, SEEN | MADE | {"is_kept": False}], PLAIN, now_s=1000 + 7200)]
     assert lines == [
-        "42  2 h ago  cli      str_replace  +120 B  .memories/redis.md",
+        "42  2 h ago  cli       str_replace  +120 B  .memories/redis.md",
         (
-            "7   2 h ago  outside  create       +220 B  .memories/redis.md  (its texts are no"
+            "7   2 h ago  external  create       +220 B  .memories/redis.md  (its texts are no"
             " longer kept)"
         ),
     ]
 
 
-def test_a_move_shows_both_places() -> None:
+def test_a_move_shows_both_paths() -> None:
     moved = SEEN | {"old_path": ".memories/old.md", "new_bytes": 100}
     assert next(render_revisions([moved], PLAIN, now_s=1000)).endswith(
         "rename  ±0 B  .memories/old.md → .memories/redis.md"
@@ -62,7 +62,7 @@ def test_a_move_shows_both_places() -> None:
         (SEEN | {"old_path": "x.md"}, "rename"),
     ],
 )
-def test_a_change_from_outside_is_named_by_what_it_did(revision: dict[str, Any], deed: str) -> None:
+def test_an_external_change_is_named_by_its_effect(revision: dict[str, Any], deed: str) -> None:
     assert describe_change(revision) == deed
 
 
@@ -101,11 +101,11 @@ def test_lines_of_a_diff_are_coloured_by_what_was_done_to_them() -> None:
     ]
 
 
-def test_an_undo_says_what_it_took_back() -> None:
+def test_an_undo_names_the_undone_revision() -> None:
     assert (
         render_undone(EDIT, now_s=1180)
         == ".memories/redis.md  undid revision 42: str_replace by cli, 3 min ago"
     )
     assert render_undone(SEEN | {"old_path": "x.md"}, now_s=1180) == (
-        ".memories/redis.md → x.md  undid revision 7: rename from outside, 3 min ago"
+        ".memories/redis.md → x.md  undid revision 7: rename by another program, 3 min ago"
     )

@@ -34,18 +34,18 @@ def call(env: dict[str, str], *words: str, **more: object) -> subprocess.Complet
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **more)
 
 
-def test_without_words_it_says_what_there_is(env: dict[str, str]) -> None:
+def test_without_arguments_the_overview_is_printed(env: dict[str, str]) -> None:
     found = call(env)
     assert (found.returncode, found.stderr) == (0, "")
     assert "search      find passages" in found.stdout
     assert call(env, "--help").stdout == call(env, "help").stdout == found.stdout
 
 
-def test_the_version_is_said(env: dict[str, str]) -> None:
+def test_the_version_is_printed(env: dict[str, str]) -> None:
     assert call(env, "--version").stdout == f"memsyncd {memsyncd.__version__}\n"
 
 
-def test_help_of_a_command_comes_both_ways(env: dict[str, str]) -> None:
+def test_help_of_a_command_has_two_forms(env: dict[str, str]) -> None:
     found = call(env, "search", "--help")
     assert found.returncode == 0
     assert found.stdout == call(env, "help", "search").stdout
@@ -59,7 +59,7 @@ def test_an_unknown_command_is_a_usage_error_with_the_nearest(env: dict[str, str
     )
 
 
-def test_a_usage_error_leaves_with_two(env: dict[str, str]) -> None:
+def test_a_usage_error_exits_with_2(env: dict[str, str]) -> None:
     found = call(env, "search")
     assert (found.returncode, found.stderr) == (
         2,
@@ -67,7 +67,7 @@ def test_a_usage_error_leaves_with_two(env: dict[str, str]) -> None:
     )
 
 
-def test_help_of_a_command_within_another_comes_both_ways(env: dict[str, str]) -> None:
+def test_help_of_a_subcommand_has_two_forms(env: dict[str, str]) -> None:
     found = call(env, "memory", "create", "--help")
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout.startswith(
@@ -87,7 +87,7 @@ def test_help_of_a_command_within_another_comes_both_ways(env: dict[str, str]) -
         ["hook", "--", "instructions"],
     ],
 )
-def test_a_command_that_wants_another_says_which(env: dict[str, str], words: list[str]) -> None:
+def test_a_command_without_its_subcommand_lists_them(env: dict[str, str], words: list[str]) -> None:
     found = call(env, *words)
     assert (found.returncode, found.stdout) == (2, "")
     assert "  → see `memsyncd" in found.stderr or "choose from" in found.stderr
@@ -119,7 +119,7 @@ def test_the_instructions_for_a_model_need_no_daemon(env: dict[str, str]) -> Non
         ["history", "purge"],
     ],
 )
-def test_what_cannot_be_done_is_refused_before_a_daemon_is_asked(
+def test_an_invalid_command_is_refused_without_a_daemon(
     env: dict[str, str], words: list[str]
 ) -> None:
     found = call(env, *words, stdin=subprocess.DEVNULL)
@@ -127,7 +127,7 @@ def test_what_cannot_be_done_is_refused_before_a_daemon_is_asked(
     assert "  → " in found.stderr
 
 
-def test_a_pipe_that_is_no_utf8_is_refused(env: dict[str, str]) -> None:
+def test_a_pipe_that_is_not_utf8_is_refused(env: dict[str, str]) -> None:
     command = [sys.executable, "-m", "memsyncd", "remember"]
     found = subprocess.run(command, env=env, input=b"\xff", capture_output=True, check=False)
     assert found.returncode == 2
@@ -162,7 +162,7 @@ def test_a_closed_stdin_gives_no_text(env: dict[str, str]) -> None:
         ["undo", "1"],
     ],
 )
-def test_without_a_daemon_every_question_leaves_with_three_and_says_how_to_start_one(
+def test_without_a_daemon_every_command_exits_with_3_and_a_hint(
     env: dict[str, str], words: list[str], tmp_path: Path
 ) -> None:
     words = [str(tmp_path / "notes") if word == "/" else word for word in words]
@@ -172,12 +172,12 @@ def test_without_a_daemon_every_question_leaves_with_three_and_says_how_to_start
     assert found.stderr.endswith("  → start it with `memsyncd start`\n")
 
 
-def test_stopping_what_does_not_run_is_fine(env: dict[str, str]) -> None:
+def test_stopping_without_a_daemon_succeeds(env: dict[str, str]) -> None:
     found = call(env, "stop")
     assert (found.returncode, found.stderr) == (0, "no daemon runs; nothing to stop\n")
 
 
-def test_a_variable_that_cannot_be_is_bad_configuration(env: dict[str, str]) -> None:
+def test_an_invalid_variable_is_bad_configuration(env: dict[str, str]) -> None:
     found = call(env | {"MEMSYNCD_SOCKET": "m.sock"}, "status")
     assert found.returncode == 78
     assert "MEMSYNCD_SOCKET" in found.stderr
@@ -189,7 +189,7 @@ def test_control_characters_in_arguments_do_not_reach_the_terminal(env: dict[str
     assert "\r" not in found.stderr
 
 
-def test_arguments_that_are_not_utf8_are_answered_all_the_same(env: dict[str, str]) -> None:
+def test_arguments_that_are_not_utf8_are_accepted(env: dict[str, str]) -> None:
     found = subprocess.run(
         [sys.executable, "-m", "memsyncd", b"\xff\xfe"], env=env, capture_output=True, check=False
     )
@@ -197,19 +197,19 @@ def test_arguments_that_are_not_utf8_are_answered_all_the_same(env: dict[str, st
     assert b"no such command" in found.stderr
 
 
-def test_a_locale_that_cannot_write_arrows_still_gets_its_answer(env: dict[str, str]) -> None:
+def test_a_locale_without_arrows_still_gets_its_answer(env: dict[str, str]) -> None:
     found = call(env | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}, "help")
     assert found.returncode == 0
     assert "COMMAND ?" in found.stdout
 
 
-def test_colour_can_be_forced_and_forbidden(env: dict[str, str]) -> None:
+def test_colour_can_be_forced_and_disabled(env: dict[str, str]) -> None:
     assert "\x1b[1m" in call(env | {"FORCE_COLOR": "1"}, "help").stdout
     assert "\x1b" not in call(env | {"FORCE_COLOR": "1", "NO_COLOR": "1"}, "help").stdout
     assert "\x1b" not in call(env, "help").stdout
 
 
-def test_a_closed_pipe_ends_it_quietly(env: dict[str, str]) -> None:
+def test_a_closed_pipe_ends_the_command_silently(env: dict[str, str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as closed:
@@ -224,7 +224,7 @@ def test_a_closed_pipe_ends_it_quietly(env: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_streams_that_the_caller_closed_are_no_obstacle(env: dict[str, str], closed: str) -> None:
+def test_closed_streams_do_not_fail_a_command(env: dict[str, str], closed: str) -> None:
     found = subprocess.run(
         ["/bin/sh", "-c", f"{sys.executable} -m memsyncd stop {closed}"],
         env=env,
@@ -236,7 +236,7 @@ def test_streams_that_the_caller_closed_are_no_obstacle(env: dict[str, str], clo
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_told_and_not_taken_for_success(env: dict[str, str]) -> None:
+def test_a_full_disk_is_reported_as_a_failure(env: dict[str, str]) -> None:
     with open("/dev/full", "wb") as full:
         found = subprocess.run(
             [sys.executable, "-m", "memsyncd", "help"],
@@ -260,7 +260,9 @@ def test_on_a_terminal_errors_are_coloured(env: dict[str, str]) -> None:
         assert screen.read(4096).startswith(b"\x1b[1;31mmemsyncd:\x1b[0m no such command")
 
 
-def test_a_current_folder_that_is_gone_is_no_obstacle(env: dict[str, str], tmp_path: Path) -> None:
+def test_a_deleted_current_folder_does_not_fail_a_command(
+    env: dict[str, str], tmp_path: Path
+) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     code = (
@@ -273,7 +275,7 @@ def test_a_current_folder_that_is_gone_is_no_obstacle(env: dict[str, str], tmp_p
     assert found.returncode == 3
 
 
-def test_init_makes_what_is_missing_and_never_writes_over(
+def test_init_creates_missing_files_and_never_overwrites(
     env: dict[str, str], tmp_path: Path
 ) -> None:
     folder = tmp_path / "notes"
@@ -295,7 +297,7 @@ def test_init_works_in_the_current_folder(env: dict[str, str], tmp_path: Path) -
     assert (folder / "MEMORY.md").read_text().startswith("# Memory\n")
 
 
-def test_init_follows_no_link_that_leads_nowhere(env: dict[str, str], tmp_path: Path) -> None:
+def test_init_follows_no_dangling_link(env: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "MEMORY.md").symlink_to(tmp_path / "elsewhere.md")
@@ -320,15 +322,13 @@ def test_init_names_a_folder_that_it_cannot_create(env: dict[str, str], tmp_path
 
 
 @pytest.mark.parametrize("path", ["/", "~"])
-def test_init_refuses_what_cannot_be_a_workspace(env: dict[str, str], path: str) -> None:
+def test_init_refuses_an_invalid_workspace(env: dict[str, str], path: str) -> None:
     found = call(env, "init", path)
     assert found.returncode in (2, 6)
     assert found.stderr.startswith("memsyncd: ")
 
 
-def test_config_says_where_it_lies_and_what_is_wrong_with_it(
-    env: dict[str, str], tmp_path: Path
-) -> None:
+def test_config_prints_its_path_and_its_errors(env: dict[str, str], tmp_path: Path) -> None:
     assert call(env, "config", "path").stdout == f"{tmp_path}/.config/memsyncd/config.toml\n"
     good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
     good.write_text("[sync]\ndebounce_ms = 50\n")
@@ -348,7 +348,7 @@ def test_config_shows_every_value_with_its_origin(env: dict[str, str]) -> None:
     assert "env:MEMSYNCD_SYNC_DEBOUNCE_MS" in found.stdout
 
 
-def test_config_tells_programs_the_same(env: dict[str, str], tmp_path: Path) -> None:
+def test_config_prints_the_same_as_json(env: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text("[sync]\ndebounce_ms = 50\n[[workspace]]\npath = '/w'\n")
     shown = json.loads(call(env, "config", "show", str(file), "--json").stdout)
@@ -360,14 +360,14 @@ def test_config_tells_programs_the_same(env: dict[str, str], tmp_path: Path) -> 
     assert shown["origins"]["sync.debounce_ms"].endswith("c.toml:2")
     file.write_text("[sync]\ndebouce_ms = 50\nreconcile_s = 'x'\n")
     checked = call(env, "config", "check", str(file), "--json")
-    told = json.loads(checked.stdout)
-    assert (checked.returncode, told["is_fine"], len(told["wrong"])) == (78, False, 2)
+    reported = json.loads(checked.stdout)
+    assert (checked.returncode, reported["is_fine"], len(reported["wrong"])) == (78, False, 2)
     assert json.loads(call(env, "config", "path", "--json").stdout) == {
         "path": f"{tmp_path}/.config/memsyncd/config.toml"
     }
 
 
-def test_an_interrupt_leaves_with_130_and_no_traceback(env: dict[str, str], tmp_path: Path) -> None:
+def test_an_interrupt_exits_with_130_and_no_traceback(env: dict[str, str], tmp_path: Path) -> None:
     import socket
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
@@ -387,7 +387,9 @@ def test_an_interrupt_leaves_with_130_and_no_traceback(env: dict[str, str], tmp_
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
-def test_a_bug_is_told_in_a_sentence_and_shown_when_asked_for(env: dict[str, str]) -> None:
+def test_an_internal_error_is_one_sentence_and_has_a_traceback_on_request(
+    env: dict[str, str],
+) -> None:
     code = (
         "import sys; import memsyncd.cli.main as m; m.load_command = None;"
         " sys.exit(m.main(['status']))"
@@ -411,7 +413,7 @@ def test_a_bug_is_told_in_a_sentence_and_shown_when_asked_for(env: dict[str, str
 @pytest.mark.parametrize(
     "words", [["search", "x"], ["remember", "x"], ["memory", "view"], ["history"], ["undo", "1"]]
 )
-def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(
+def test_a_client_command_imports_nothing_of_the_daemon_and_nothing_slow(
     env: dict[str, str], words: list[str]
 ) -> None:
     code = f"import sys; from memsyncd.cli.main import main; main({words}); print(*sys.modules)"
@@ -421,12 +423,12 @@ def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(
     loaded = set(found.stdout.split())
     clients = {"memsyncd.client", "memsyncd.client.connection", "memsyncd.client.fastjson"}
     ours = {"memsyncd", *clients, "memsyncd.dirs", "memsyncd.errors"}
-    asked = {
+    requested = {
         name
         for name in loaded
         if name.startswith("memsyncd") and not f"{name}.".startswith("memsyncd.cli.")
     }
-    assert asked - {"memsyncd.client.anchors"} == ours
+    assert requested - {"memsyncd.client.anchors"} == ours
     slow = {
         "argparse",
         "typing",
@@ -449,7 +451,7 @@ def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(
     }
 
 
-def test_being_the_daemon_takes_nothing_along_that_it_never_uses(
+def test_the_daemon_imports_no_module_that_it_never_uses(
     env: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "bad.toml").write_text("[")

@@ -39,7 +39,7 @@ def refuse(command: Command, *words: str) -> BadRequest:
     return caught.value
 
 
-def test_what_is_not_given_is_none_false_or_empty() -> None:
+def test_a_missing_argument_is_none_false_or_empty() -> None:
     assert read("a") == {
         "first": "a",
         "rest": [],
@@ -54,20 +54,20 @@ def test_what_is_not_given_is_none_false_or_empty() -> None:
 @pytest.mark.parametrize(
     "words", [("-n", "5"), ("-n5",), ("-n=5",), ("--limit", "5"), ("--limit=5",)]
 )
-def test_a_value_may_follow_its_flag_or_be_glued_to_it(words: tuple[str, ...]) -> None:
+def test_a_value_may_follow_its_flag_or_be_attached_to_it(words: tuple[str, ...]) -> None:
     assert read("a", *words)["limit"] == 5
 
 
 @pytest.mark.parametrize(
     ("words", "value"), [((), None), (("--open",), 1), (("--open", "2"), 1), (("--open=2",), 2)]
 )
-def test_a_flag_that_may_stand_alone_takes_a_value_only_if_it_is_glued_to_it(
+def test_a_flag_with_an_optional_value_takes_it_only_if_attached(
     words: tuple[str, ...], value: object
 ) -> None:
     assert parse_command("search", SEARCH, ["a", *words]).open == value
 
 
-def test_options_may_stand_anywhere() -> None:
+def test_options_may_be_at_any_position() -> None:
     found = read("--json", "a", "--tag", "x", "b", "--tag=y", "c")
     assert (found["first"], found["rest"], found["tag"], found["json"]) == (
         "a",
@@ -85,7 +85,7 @@ def test_one_dash_is_an_argument() -> None:
     assert read("-")["first"] == "-"
 
 
-def test_help_is_seen_however_wrong_the_rest_is() -> None:
+def test_help_is_recognized_among_invalid_arguments() -> None:
     assert read("--help")["help"] is True
 
 
@@ -103,22 +103,22 @@ def test_help_is_seen_however_wrong_the_rest_is() -> None:
         (("a", "-x"), "plain: no such option: -x"),
     ],
 )
-def test_what_is_wrong_is_said(words: tuple[str, ...], message: str) -> None:
+def test_an_invalid_argument_is_an_exact_error(words: tuple[str, ...], message: str) -> None:
     error = refuse(PLAIN, *words)
     assert error.message == message
     assert error.exit_status == 2
     assert error.hint
 
 
-def test_a_mistyped_option_is_answered_with_the_nearest() -> None:
+def test_a_mistyped_option_is_refused_with_the_nearest() -> None:
     assert refuse(PLAIN, "a", "--lmit=3").hint == "did you mean --limit?"
 
 
-def test_a_word_too_many_is_refused() -> None:
+def test_a_superfluous_argument_is_refused() -> None:
     assert refuse(load_command("get"), "a", "b").message == "plain: too many arguments: b"
 
 
-def test_a_word_outside_a_closed_list_is_refused_with_the_list() -> None:
+def test_a_value_outside_a_closed_list_is_refused_with_the_list() -> None:
     error = refuse(load_command("completion"), "tcsh")
     assert (error.message, error.hint) == (
         "plain: no such shell: tcsh",
@@ -126,7 +126,7 @@ def test_a_word_outside_a_closed_list_is_refused_with_the_list() -> None:
     )
 
 
-def test_a_search_keeps_words_that_are_to_be_left_out() -> None:
+def test_a_search_keeps_excluded_words() -> None:
     args = parse_command(
         "search",
         SEARCH,
@@ -136,7 +136,7 @@ def test_a_search_keeps_words_that_are_to_be_left_out() -> None:
     assert (args.limit, args.kind) == (3, ["decision"])
 
 
-def test_a_search_still_tells_an_option_with_a_dash_too_few() -> None:
+def test_a_search_recognizes_an_option_with_a_missing_dash() -> None:
     assert refuse(SEARCH, "redis", "-json").hint == "the option is --json"
 
 
@@ -149,7 +149,7 @@ def test_a_word_with_blanks_is_text_even_if_it_begins_with_a_dash(text: str) -> 
     assert read(text)["first"] == text
 
 
-def test_a_value_with_blanks_may_still_be_glued_to_its_flag() -> None:
+def test_a_value_with_blanks_may_be_attached_to_its_flag() -> None:
     assert read("a", "--tag=two words", "--tag", "- three")["tag"] == ["two words", "- three"]
 
 
@@ -161,7 +161,7 @@ def test_a_value_with_blanks_may_still_be_glued_to_its_flag() -> None:
         max_size=8,
     )
 )
-def test_any_words_are_read_or_refused(words: list[str]) -> None:
+def test_any_arguments_are_parsed_or_refused(words: list[str]) -> None:
     for command in (PLAIN, SEARCH):
         try:
             parse_command("any", command, words)
@@ -170,7 +170,7 @@ def test_any_words_are_read_or_refused(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_every_command_of_the_table_is_there_and_has_help_for_each_word(name: str) -> None:
+def test_every_command_of_the_table_exists_and_has_help_for_each_argument(name: str) -> None:
     command = load_command(name)
     assert callable(command.run)
     assert all(

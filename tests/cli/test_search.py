@@ -17,19 +17,19 @@ from memsyncd.errors import BadRequest
         ({"EDITOR": "/usr/bin/hx"}, ["/usr/bin/hx", "/w/a b.md:4"]),
     ],
 )
-def test_the_editor_that_is_named_is_called_in_its_own_way(
+def test_the_configured_editor_is_called_in_its_own_syntax(
     env: dict[str, str], words: list[str]
 ) -> None:
     assert build_editor_command(env, "/w/a b.md", 4) == words
 
 
 @pytest.mark.parametrize("env", [{}, {"EDITOR": " "}, {"EDITOR": "vim 'x"}])
-def test_without_an_editor_that_can_be_called_it_says_how_to_name_one(env: dict[str, str]) -> None:
+def test_without_an_editor_the_error_says_how_to_configure_one(env: dict[str, str]) -> None:
     with pytest.raises(BadRequest) as caught:
         build_editor_command(env, "/w/a.md", 1)
     assert "EDITOR=" in caught.value.hint
 
 
-def test_an_editor_that_is_not_there_is_named() -> None:
+def test_a_missing_editor_is_named() -> None:
     with pytest.raises(BadRequest, match="/nowhere/vim cannot be started"):
         exec_editor(["/nowhere/vim", "/w/a.md"])

@@ -59,11 +59,11 @@ def test_an_absolute_path_is_found_beneath_its_root_even_if_the_file_is_gone(roo
     assert find(f"{root}/.memories/gone.md", Path("/"), root) == (str(root), ".memories/gone.md")
 
 
-def test_a_relative_path_that_names_nothing_here_means_one_from_the_root(root: Path) -> None:
+def test_a_relative_path_that_does_not_exist_here_is_relative_to_the_root(root: Path) -> None:
     assert find(".memories/a.md", root / ".memories" / "deep", root) == (None, ".memories/a.md")
 
 
-def test_a_path_in_no_workspace_stays_as_it_is(root: Path, tmp_path: Path) -> None:
+def test_a_path_in_no_workspace_stays_unchanged(root: Path, tmp_path: Path) -> None:
     assert find(f"{tmp_path}/other.md", root, root) == (None, f"{tmp_path}/other.md")
     assert find(f"{root}-two/a.md", root, root) == (None, f"{root}-two/a.md")
 
@@ -83,7 +83,7 @@ def test_a_note_that_is_a_link_keeps_its_own_name(root: Path) -> None:
     assert find(".memories/link.md", root, root) == (str(root), ".memories/link.md")
 
 
-def test_without_a_current_folder_a_relative_path_stays_as_it_is(root: Path) -> None:
+def test_without_a_current_folder_a_relative_path_stays_unchanged(root: Path) -> None:
     assert find_note("MEMORY.md", "", [str(root)]) == (None, "MEMORY.md")
 
 

@@ -44,19 +44,19 @@ def make_terminal(env: dict[str, str], *, is_terminal: bool = True) -> Terminal:
         ({"FORCE_COLOR": "1", "TERM": "dumb"}, True, True),
     ],
 )
-def test_colour_is_for_terminals_that_want_it(
+def test_colour_is_used_on_terminals_unless_disabled(
     env: dict[str, str], *, is_terminal: bool, has_colour: bool
 ) -> None:
     assert make_terminal(env, is_terminal=is_terminal).paint.has_colour is has_colour
 
 
-def test_links_are_for_terminals_alone() -> None:
+def test_links_are_printed_on_terminals_alone() -> None:
     assert make_terminal({}).paint.has_links
     assert not make_terminal({"FORCE_COLOR": "1"}, is_terminal=False).paint.has_links
     assert not make_terminal({"TERM": "dumb"}).paint.has_links
 
 
-def test_a_real_terminal_is_seen_as_one() -> None:
+def test_a_real_terminal_is_recognized() -> None:
     leader, follower = pty.openpty()
     with open(leader, "rb"), open(follower, "w", encoding="utf-8") as stream:
         terminal = Terminal(stream, io.StringIO(), {})
@@ -64,13 +64,13 @@ def test_a_real_terminal_is_seen_as_one() -> None:
         assert not terminal.is_err_terminal
 
 
-def test_a_closed_stream_is_no_terminal() -> None:
+def test_a_closed_stream_is_not_a_terminal() -> None:
     stream = io.StringIO()
     stream.close()
     assert not Terminal(stream, io.StringIO(), {}).is_out_terminal
 
 
-def test_progress_is_drawn_over_and_taken_away_before_anything_else_is_said() -> None:
+def test_progress_is_overwritten_and_erased_before_other_output() -> None:
     terminal = make_terminal({})
     terminal.draw("1/2")
     terminal.draw("2/2")
@@ -79,7 +79,7 @@ def test_progress_is_drawn_over_and_taken_away_before_anything_else_is_said() ->
     assert terminal.err.getvalue() == "\r1/2\x1b[K\r2/2\x1b[K\r\x1b[Kdone\n"
 
 
-def test_progress_is_for_terminals_alone() -> None:
+def test_progress_is_drawn_on_terminals_alone() -> None:
     terminal = make_terminal({}, is_terminal=False)
     terminal.draw("1/2")
     terminal.clear()
@@ -118,17 +118,17 @@ def test_a_link_names_host_path_and_line() -> None:
         "\x00",
     ],
 )
-def test_what_steers_a_terminal_is_taken_out(text: str) -> None:
+def test_terminal_control_sequences_are_removed(text: str) -> None:
     assert clean(f"a{text[0]}b") == "ab"
     assert text[0] not in render_json(f"a{text}b")
 
 
-def test_tabs_and_newlines_stay_in_text_and_go_from_lines() -> None:
+def test_tabs_and_newlines_stay_in_text_and_are_removed_from_lines() -> None:
     assert clean("a\tb\nc") == "a\tb\nc"
     assert clean_line(" a\tb\nc ") == "a b c"
 
 
-def test_ordinary_text_of_any_script_stays() -> None:
+def test_ordinary_text_of_any_script_is_unchanged() -> None:
     text = "Grüße, 記憶, ذاكرة, 👩‍💻, é"
     assert clean(text) == text
 
@@ -143,7 +143,7 @@ def test_every_text_of_an_answer_is_cleaned() -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(st.text())
-def test_cleaned_text_holds_no_control_character_and_json_says_the_same_without_one(
+def test_cleaned_text_and_its_json_have_no_control_characters(
     text: str,
 ) -> None:
     assert not [
@@ -160,7 +160,7 @@ def test_the_width_is_that_of_the_variable_or_a_usual_one() -> None:
     assert get_width({"COLUMNS": "0"}) > 0
 
 
-def test_the_width_of_nothing_is_eighty(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_width_without_a_terminal_is_eighty(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(descriptor: int) -> os.terminal_size:
         raise OSError(descriptor)
 

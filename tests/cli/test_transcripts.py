@@ -1,6 +1,6 @@
-"""Commands and what they answer, against the real daemon, as a person would see them.
+"""Commands and their output, against the real daemon, as a person would see them.
 
-In a transcript a line that begins with `$ ` is done by a shell; what follows is what it must print:
+In a transcript a line that begins with `$ ` is run by a shell; what follows is its expected output:
 `! ` marks lines of stderr, `[n]` the exit status if it is not 0, and `<word>` stands for any text.
 Lines that begin with `// ` are remarks.
 """
@@ -29,15 +29,15 @@ from memsyncd.client.connection import Client
 PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 MAX_SCREEN_BYTES = 1 << 20
-# A guard for machines that are busy with other things.
+# A guard against hanging on busy machines.
 SHELL_S = 50
 
 
-class Seat:
+class ShellSession:
     """A home of its own, and a shell in it in which `memsyncd` is the program under test."""
 
     def __init__(self, home: Path, run_dir: str) -> None:
-        # Where notes lie, and the user's home unless a test is a guest in another's.
+        # The folder of the notes, and the user's home unless a test has its own.
         self.home = self.cwd = home
         programs = home / "bin"
         programs.mkdir()
@@ -66,7 +66,7 @@ class Seat:
         )
 
     def tell(self, line: str) -> list[str]:
-        """What a transcript says of this line."""
+        """The output of this line in the form of a transcript."""
         word, _, rest = line.partition(" ")
         if word == "cd":
             self.cwd = (self.cwd / rest).resolve()
@@ -92,8 +92,8 @@ class Seat:
                 time.sleep(0.01)
 
     def show(self, line: str, *, interrupt_after: str = "", types: str = "") -> str:
-        """What a terminal is sent while this line is done; Ctrl-C is pressed once it has shown a
-        text, `types` typed at once.
+        """What a terminal receives while this line runs; Ctrl-C is pressed once it has shown a
+        text, `types` is typed at once.
         """
         leader, follower = pty.openpty()
         process = subprocess.Popen(
@@ -125,42 +125,42 @@ class Seat:
 
 
 @contextlib.contextmanager
-def sit_down(home: Path) -> Iterator[Seat]:
+def sit_down(home: Path) -> Iterator[ShellSession]:
     # A socket's path may be no longer than 107 bytes, so its folder has a short name.
     run_dir = tempfile.mkdtemp(prefix="m")
-    seat = Seat(home, run_dir)
-    yield seat
-    seat.cwd = home
-    seat.do("memsyncd stop")
+    shell = ShellSession(home, run_dir)
+    yield shell
+    shell.cwd = home
+    shell.do("memsyncd stop")
     shutil.rmtree(run_dir)
 
 
 @pytest.fixture
-def seat(tmp_path: Path) -> Iterator[Seat]:
-    with sit_down(tmp_path.resolve()) as seat:
-        yield seat
+def shell(tmp_path: Path) -> Iterator[ShellSession]:
+    with sit_down(tmp_path.resolve()) as shell:
+        yield shell
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seat]:
-    with sit_down(tmp_path_factory.mktemp("h").resolve()) as seat:
-        assert seat.do("memsyncd start").returncode == 0
-        yield seat
+def base_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShellSession]:
+    with sit_down(tmp_path_factory.mktemp("h").resolve()) as shell:
+        assert shell.do("memsyncd start").returncode == 0
+        yield shell
 
 
 @pytest.fixture
-def guest(host: Seat, tmp_path: Path) -> Iterator[Seat]:
-    """A seat whose daemon runs already, and looks after nothing yet."""
-    guest = copy.copy(host)
-    guest.home = guest.cwd = tmp_path.resolve()
-    guest.env = dict(host.env)
-    yield guest
-    for name in host.do("memsyncd list --names").stdout.split():
-        assert host.do(f"memsyncd remove {name}").returncode == 0
+def session(base_session: ShellSession, tmp_path: Path) -> Iterator[ShellSession]:
+    """A session whose daemon runs already, without workspaces."""
+    session = copy.copy(base_session)
+    session.home = session.cwd = tmp_path.resolve()
+    session.env = dict(base_session.env)
+    yield session
+    for name in base_session.do("memsyncd list --names").stdout.split():
+        assert base_session.do(f"memsyncd remove {name}").returncode == 0
 
 
 def read_steps(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each line to do, with what it must print."""
+    """Each line to run, with its expected output."""
     steps: list[tuple[str, list[str]]] = []
     for text in path.read_text().splitlines():
         if text.startswith("$ "):
@@ -176,46 +176,50 @@ def find_pattern(wanted: list[str], home: Path) -> str:
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: str(path.stem))
-def test_the_transcript_is_what_happens(seat: Seat, path: Path) -> None:
+def test_the_output_equals_the_transcript(shell: ShellSession, path: Path) -> None:
     for line, wanted in read_steps(path):
-        told = "\n".join(seat.tell(line)).strip("\n")
-        pattern = find_pattern(wanted, seat.home)
-        assert re.fullmatch(pattern, told), f"$ {line}\n{told}\n--- wanted\n" + "\n".join(wanted)
+        reported = "\n".join(shell.tell(line)).strip("\n")
+        pattern = find_pattern(wanted, shell.home)
+        assert re.fullmatch(pattern, reported), f"$ {line}\n{reported}\n--- wanted\n" + "\n".join(
+            wanted
+        )
 
 
-def write_note(seat: Seat, path: str, text: str) -> None:
-    file = seat.home / path
+def write_note(shell: ShellSession, path: str, text: str) -> None:
+    file = shell.home / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
 
 
-def test_a_terminal_is_shown_matched_words_lit_and_places_as_links(guest: Seat) -> None:
-    write_note(guest, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
-    assert guest.do("memsyncd start notes").returncode == 0
-    guest.cwd = guest.home / "notes"
-    guest.do("memsyncd sync")
-    screen = guest.show("memsyncd search pool")
-    assert f"\x1b]8;;file://{os.uname().nodename}{guest.home}/notes/MEMORY.md#" in screen
+def test_a_terminal_shows_matched_words_highlighted_and_positions_as_links(
+    session: ShellSession,
+) -> None:
+    write_note(session, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
+    assert session.do("memsyncd start notes").returncode == 0
+    session.cwd = session.home / "notes"
+    session.do("memsyncd sync")
+    screen = session.show("memsyncd search pool")
+    assert f"\x1b]8;;file://{os.uname().nodename}{session.home}/notes/MEMORY.md#" in screen
     assert "\x1b[1;34mMEMORY.md:" in screen
     assert "The \x1b[1;33mpool\x1b[0m waits." in screen
 
 
-def test_a_terminal_without_colours_is_shown_none(guest: Seat) -> None:
-    guest.env["TERM"] = "dumb"
-    write_note(guest, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
+def test_a_terminal_without_colours_shows_none(session: ShellSession) -> None:
+    session.env["TERM"] = "dumb"
+    write_note(session, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
     screen = (
-        guest.show("memsyncd start notes")
-        + guest.show("memsyncd search pool --wait")
-        + guest.show("memsyncd status")
+        session.show("memsyncd start notes")
+        + session.show("memsyncd search pool --wait")
+        + session.show("memsyncd status")
     )
     assert "**pool**" in screen
     assert "\x1b" not in screen
 
 
-def test_what_a_note_says_cannot_steer_the_terminal(guest: Seat) -> None:
+def test_the_text_of_a_note_cannot_control_the_terminal(session: ShellSession) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eredis"
-    write_note(guest, "notes/MEMORY.md", f"# Redis {evil}\n\nThe {evil} pool.\n")
-    assert guest.do("memsyncd start notes").returncode == 0
+    write_note(session, "notes/MEMORY.md", f"# Redis {evil}\n\nThe {evil} pool.\n")
+    assert session.do("memsyncd start notes").returncode == 0
     words = [
         "search pool --wait",
         "search pool --json",
@@ -225,15 +229,15 @@ def test_what_a_note_says_cannot_steer_the_terminal(guest: Seat) -> None:
         "list --notes --json",
     ]
     for line in words:
-        done = guest.do(f"memsyncd {line}")
+        done = session.do(f"memsyncd {line}")
         assert done.returncode == 0, done.stderr
         assert not set(done.stdout) & set("\x1b\x07\x9b\u202e"), line
 
 
-def test_what_was_written_before_cannot_steer_the_terminal_either(guest: Seat) -> None:
-    write_note(guest, "notes/MEMORY.md", "# M\n")
-    assert guest.do("memsyncd start notes").returncode == 0
-    guest.cwd = guest.home / "notes"
+def test_an_earlier_text_cannot_control_the_terminal(session: ShellSession) -> None:
+    write_note(session, "notes/MEMORY.md", "# M\n")
+    assert session.do("memsyncd start notes").returncode == 0
+    session.cwd = session.home / "notes"
     evil = r"printf '\033]0;owned\007\033[2J\342\200\256redis\n'"
     lines = [
         f'{evil} | memsyncd memory create /memories/a.md --client "$({evil})"',
@@ -245,70 +249,75 @@ def test_what_was_written_before_cannot_steer_the_terminal_either(guest: Seat) -
         "memsyncd undo 2",
     ]
     for line in lines:
-        done = guest.do(line)
+        done = session.do(line)
         assert done.returncode == 0, done.stderr
         assert not set(done.stdout + done.stderr) & set("\x1b\x07\u202e"), line
-    assert b"\x1b]0;owned\x07" in (guest.cwd / ".memories" / "a.md").read_bytes()
+    assert b"\x1b]0;owned\x07" in (session.cwd / ".memories" / "a.md").read_bytes()
 
 
-def test_a_terminal_is_shown_a_diff_in_colours_and_places_as_links(guest: Seat) -> None:
-    write_note(guest, "notes/MEMORY.md", "# M\n\nold\n")
-    assert guest.do("memsyncd start notes").returncode == 0
-    guest.cwd = guest.home / "notes"
-    assert guest.do("memsyncd memory str_replace /memories/MEMORY.md old new").returncode == 0
-    screen = guest.show("memsyncd diff MEMORY.md")
+def test_a_terminal_shows_a_diff_in_colours_and_positions_as_links(session: ShellSession) -> None:
+    write_note(session, "notes/MEMORY.md", "# M\n\nold\n")
+    assert session.do("memsyncd start notes").returncode == 0
+    session.cwd = session.home / "notes"
+    assert session.do("memsyncd memory str_replace /memories/MEMORY.md old new").returncode == 0
+    screen = session.show("memsyncd diff MEMORY.md")
     assert "\x1b[31m-old\x1b[0m\n\x1b[32m+new\x1b[0m\n" in screen
-    assert f"\x1b]8;;file://{os.uname().nodename}{guest.home}/notes/.memories/x.md#3" in guest.show(
-        "memsyncd remember y --note x"
+    assert (
+        f"\x1b]8;;file://{os.uname().nodename}{session.home}/notes/.memories/x.md#3"
+        in session.show("memsyncd remember y --note x")
     )
 
 
-def test_a_text_may_be_typed_on_the_terminal(guest: Seat) -> None:
-    write_note(guest, "notes/MEMORY.md", "# M\n")
-    assert guest.do("memsyncd start notes").returncode == 0
-    screen = guest.show("memsyncd remember - -w notes", types="typed by hand\n\x04")
+def test_a_text_can_be_typed_on_the_terminal(session: ShellSession) -> None:
+    write_note(session, "notes/MEMORY.md", "# M\n")
+    assert session.do("memsyncd start notes").returncode == 0
+    screen = session.show("memsyncd remember - -w notes", types="typed by hand\n\x04")
     assert "Ctrl-D" in screen
-    assert "typed by hand" in (guest.home / "notes/.memories/notes.md").read_text()
+    assert "typed by hand" in (session.home / "notes/.memories/notes.md").read_text()
 
 
-def write_notes_that_take_seconds(guest: Seat) -> None:
+def write_notes_that_take_seconds(session: ShellSession) -> None:
     """1,500 notes of 15 sections: several polls long to index, however fast the machine."""
     for n in range(1500):
         sections = "".join(f"## Part {i} of {n}\n\nmany words of text {i}\n\n" for i in range(15))
-        write_note(guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n{sections}")
+        write_note(session, f"notes/.memories/{n}.md", f"# Note {n}\n\n{sections}")
 
 
-def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(guest: Seat) -> None:
-    write_notes_that_take_seconds(guest)
-    screen = guest.show("memsyncd start notes")
+def test_the_progress_of_a_first_index_is_drawn_on_a_terminal_and_erased(
+    session: ShellSession,
+) -> None:
+    write_notes_that_take_seconds(session)
+    screen = session.show("memsyncd start notes")
     assert re.search(r"indexing .*notes.* [\d,]+/[\d,]+ notes", screen)
     assert screen.endswith("\r\x1b[K")
-    assert "1,500 notes" in guest.do("memsyncd status").stdout
-    assert "indexing" in guest.show("memsyncd reindex")
+    assert "1,500 notes" in session.do("memsyncd status").stdout
+    assert "indexing" in session.show("memsyncd reindex")
 
 
-def test_an_interrupt_ends_the_drawing_of_progress_and_not_the_work(guest: Seat) -> None:
-    write_notes_that_take_seconds(guest)
-    screen = guest.show("memsyncd start notes", interrupt_after="indexing")
+def test_an_interrupt_ends_the_drawing_of_progress_but_not_the_indexing(
+    session: ShellSession,
+) -> None:
+    write_notes_that_take_seconds(session)
+    screen = session.show("memsyncd start notes", interrupt_after="indexing")
     assert screen.endswith("indexing continues in the background; see `memsyncd status`\n")
-    guest.do("memsyncd sync -w notes")
-    assert "1,500 notes" in guest.do("memsyncd status").stdout
+    session.do("memsyncd sync -w notes")
+    assert "1,500 notes" in session.do("memsyncd status").stdout
 
 
-def test_watching_prints_a_line_for_each_change_until_interrupted(guest: Seat) -> None:
-    write_note(guest, "notes/MEMORY.md", "# M\n\nBegin.\n")
-    assert guest.do("memsyncd start notes").returncode == 0
-    guest.do("memsyncd sync")
+def test_watching_prints_a_line_for_each_change_until_interrupted(session: ShellSession) -> None:
+    write_note(session, "notes/MEMORY.md", "# M\n\nBegin.\n")
+    assert session.do("memsyncd start notes").returncode == 0
+    session.do("memsyncd sync")
     saved: list[float] = []
 
     def save() -> None:
         time.sleep(1)
         saved.append(time.monotonic())
-        write_note(guest, "notes/.memories/new.md", "# New\n\nKafka.\n")
+        write_note(session, "notes/.memories/new.md", "# New\n\nKafka.\n")
 
     saver = threading.Thread(target=save)
     saver.start()
-    screen = guest.show("memsyncd watch", interrupt_after="new.md")
+    screen = session.show("memsyncd watch", interrupt_after="new.md")
     saver.join()
     assert screen.startswith("\x1b[2mwatching notes (generation ")
     assert re.search(
@@ -316,69 +325,71 @@ def test_watching_prints_a_line_for_each_change_until_interrupted(guest: Seat) -
     )
 
 
-def test_watching_ends_with_three_when_the_daemon_goes(seat: Seat) -> None:
-    assert seat.do("memsyncd start").returncode == 0
-    stopper = threading.Timer(1.0, seat.do, ["memsyncd stop"])
+def test_watching_exits_with_3_when_the_daemon_ends(shell: ShellSession) -> None:
+    assert shell.do("memsyncd start").returncode == 0
+    stopper = threading.Timer(1.0, shell.do, ["memsyncd stop"])
     stopper.start()
-    done = seat.do("memsyncd watch --all")
+    done = shell.do("memsyncd watch --all")
     stopper.join()
     assert done.returncode == 3
     assert done.stderr.startswith("watching all future workspaces")
 
 
-def test_a_daemon_that_cannot_start_says_why_and_leaves_with_its_own_status(seat: Seat) -> None:
-    write_note(seat, ".config/memsyncd/config.toml", "[sync]\ndebouce_ms = 5\n")
-    done = seat.do("memsyncd start")
+def test_a_daemon_that_cannot_start_reports_the_reason_and_its_exit_status(
+    shell: ShellSession,
+) -> None:
+    write_note(shell, ".config/memsyncd/config.toml", "[sync]\ndebouce_ms = 5\n")
+    done = shell.do("memsyncd start")
     assert done.returncode == 78
     assert "the daemon stopped at once" in done.stderr
     assert "config.toml:2: sync.debouce_ms" in done.stderr
 
 
-def test_many_may_start_it_at_once_and_one_daemon_runs(seat: Seat) -> None:
+def test_many_concurrent_starts_run_one_daemon(shell: ShellSession) -> None:
     for n in (1, 2, 3):
-        write_note(seat, f"notes{n}/MEMORY.md", "# M\n")
-    done = seat.do(
+        write_note(shell, f"notes{n}/MEMORY.md", "# M\n")
+    done = shell.do(
         "for n in 1 2 3; do memsyncd start notes$n & done; wait; memsyncd list --names | sort"
     )
     assert done.stdout.split() == ["notes1", "notes2", "notes3"]
     assert len(set(re.findall(r"pid (\d+)", done.stderr))) == 1, done.stderr
     assert done.returncode == 0
-    assert seat.do("memsyncd stop; sleep 0.5; memsyncd status").returncode == 3
+    assert shell.do("memsyncd stop; sleep 0.5; memsyncd status").returncode == 3
 
 
 def test_a_client_with_a_runtime_folder_finds_a_daemon_that_was_started_without_one(
-    seat: Seat,
+    shell: ShellSession,
 ) -> None:
-    runtime = seat.env.pop("XDG_RUNTIME_DIR")
-    seat.env["XDG_STATE_HOME"] = state = tempfile.mkdtemp(prefix="m")
+    runtime = shell.env.pop("XDG_RUNTIME_DIR")
+    shell.env["XDG_STATE_HOME"] = state = tempfile.mkdtemp(prefix="m")
     try:
-        assert seat.do("memsyncd start").returncode == 0
+        assert shell.do("memsyncd start").returncode == 0
         assert (
             f"socket  {state}/memsyncd/run/"
-            in seat.do(f"XDG_RUNTIME_DIR={runtime} memsyncd status").stdout
+            in shell.do(f"XDG_RUNTIME_DIR={runtime} memsyncd status").stdout
         )
-        assert seat.do("MEMSYNCD_SOCKET=/nowhere/m.sock memsyncd status").returncode == 3
-        assert seat.do("memsyncd stop").returncode == 0
+        assert shell.do("MEMSYNCD_SOCKET=/nowhere/m.sock memsyncd status").returncode == 3
+        assert shell.do("memsyncd stop").returncode == 0
     finally:
         shutil.rmtree(state)
 
 
-def test_the_foreground_makes_first_notes_if_told_to_and_ends_with_an_interrupt_in_good_order(
-    seat: Seat,
+def test_the_foreground_creates_first_notes_on_request_and_stops_cleanly_on_an_interrupt(
+    shell: ShellSession,
 ) -> None:
-    (seat.home / "notes").mkdir()
-    screen = seat.show("memsyncd run --init notes", interrupt_after="ready")
+    (shell.home / "notes").mkdir()
+    screen = shell.show("memsyncd run --init notes", interrupt_after="ready")
     assert "Traceback" not in screen
     assert "notes" in screen
-    assert (seat.home / "notes" / ".memories" / "context.md").exists()
-    assert seat.do("memsyncd status").returncode == 3
+    assert (shell.home / "notes" / ".memories" / "context.md").exists()
+    assert shell.do("memsyncd status").returncode == 3
 
 
-def test_an_old_log_that_has_grown_long_is_put_aside(seat: Seat) -> None:
-    log = seat.home / ".local" / "state" / "memsyncd" / "daemon.log"
+def test_an_old_long_log_is_rotated(shell: ShellSession) -> None:
+    log = shell.home / ".local" / "state" / "memsyncd" / "daemon.log"
     log.parent.mkdir(parents=True)
     log.write_bytes(b"x" * (5 << 20))
-    assert seat.do("memsyncd start").returncode == 0
+    assert shell.do("memsyncd start").returncode == 0
     assert log.stat().st_size < 1 << 20
     assert log.stat().st_mode & 0o777 == 0o600
     assert (log.parent / "daemon.log.1").stat().st_size == 5 << 20

@@ -22,13 +22,13 @@ REPORT: dict[str, Any] = {
 }
 
 
-def test_a_sync_is_told_in_one_line() -> None:
+def test_a_sync_is_reported_in_one_line() -> None:
     assert render_sync_report(REPORT, PLAIN) == (
         "3 added, 1 moved, 1,200 unchanged · 14 chunks written · 2 deleted · 35 ms, generation 43"
     )
 
 
-def test_a_sync_of_nothing_says_so() -> None:
+def test_a_sync_without_changes_is_reported() -> None:
     empty = (
         REPORT
         | dict.fromkeys(("added", "moved", "unchanged"), 0)
@@ -37,7 +37,7 @@ def test_a_sync_of_nothing_says_so() -> None:
     assert render_sync_report(empty, PLAIN) == "no notes · 35 ms, generation 43"
 
 
-def test_a_sync_counts_what_failed() -> None:
+def test_a_sync_counts_failed_notes() -> None:
     assert "1 failed" in render_sync_report(
         REPORT | {"failed": [{"path": "a.md", "problem": "x"}]}, PLAIN
     )
@@ -60,13 +60,13 @@ def test_a_change_is_one_line() -> None:
     assert render_named(CHANGE) == "12:03:44  notes  generation 43  3 chunks  a.md, b.md"
 
 
-def test_a_change_of_many_notes_names_a_few_and_counts_the_rest() -> None:
+def test_a_change_of_many_notes_lists_a_few_and_counts_the_rest() -> None:
     assert render_named(CHANGE | {"paths": [f"{n}.md" for n in range(9)]}).endswith(
         "0.md, 1.md, 2.md, 3.md, 4.md, 5.md and 3 more"
     )
 
 
-def test_a_change_after_forgotten_ones_says_so() -> None:
+def test_a_gap_in_the_changes_is_reported() -> None:
     assert render_named(CHANGE | {"complete": False}).endswith(
         "(older changes are missing: search again)"
     )

@@ -91,7 +91,7 @@ def test_a_call_sends_one_line_and_returns_the_result(listen: Listen) -> None:
     assert seen == [{"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "späti\n"}}]
 
 
-def test_text_that_is_not_utf8_is_refused_before_it_is_sent(listen: Listen) -> None:
+def test_text_that_is_not_utf8_is_refused_before_sending(listen: Listen) -> None:
     with (
         Client(listen(lambda connection: None), 5) as client,
         pytest.raises(BadRequest, match="UTF-8"),
@@ -166,7 +166,7 @@ def test_a_refusal_sent_before_the_daemon_hangs_up_is_still_read(listen: Listen)
         client.call("ping")
 
 
-def test_a_daemon_that_hangs_up_is_no_daemon(listen: Listen) -> None:
+def test_a_closed_connection_is_reported_as_no_daemon(listen: Listen) -> None:
     def script(connection: socket.socket) -> None:
         read_request(connection)
 
@@ -174,7 +174,7 @@ def test_a_daemon_that_hangs_up_is_no_daemon(listen: Listen) -> None:
         client.call("ping")
 
 
-def test_silence_is_not_fresh_within_the_time_given(listen: Listen) -> None:
+def test_a_missing_answer_is_not_fresh_after_the_timeout(listen: Listen) -> None:
     release = threading.Event()
 
     def script(connection: socket.socket) -> None:
@@ -188,7 +188,7 @@ def test_silence_is_not_fresh_within_the_time_given(listen: Listen) -> None:
     release.set()
 
 
-def test_an_answer_that_came_too_late_is_not_taken_for_the_next_one(listen: Listen) -> None:
+def test_a_late_answer_is_not_taken_for_the_next_one(listen: Listen) -> None:
     def script(connection: socket.socket) -> None:
         first = read_request(connection)
         second = read_request(connection)
@@ -225,7 +225,9 @@ def test_notifications_are_kept_while_an_answer_is_awaited(listen: Listen) -> No
 
 
 @pytest.mark.parametrize("line", [b"HTTP/1.1 400 Bad Request\r\n", b"[]\n", b"\xff\xfe\n", b"12\n"])
-def test_what_is_not_json_rpc_is_named_and_not_read_on(listen: Listen, line: bytes) -> None:
+def test_an_answer_that_is_not_json_rpc_is_an_error_that_ends_the_connection(
+    listen: Listen, line: bytes
+) -> None:
     with (
         Client(listen(lambda connection: connection.sendall(line)), 5) as client,
         pytest.raises(MemsyncdError, match="JSON-RPC"),
@@ -233,13 +235,13 @@ def test_what_is_not_json_rpc_is_named_and_not_read_on(listen: Listen, line: byt
         client.call("ping")
 
 
-def test_nobody_listening_is_no_daemon_and_the_hint_says_how_to_start(tmp_path: Path) -> None:
+def test_without_a_listener_the_error_is_no_daemon_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(NoDaemon) as caught:
         Client(str(tmp_path / "none.sock"))
     assert "memsyncd start" in caught.value.hint
 
 
-def test_a_stale_socket_is_no_daemon(tmp_path: Path) -> None:
+def test_a_stale_socket_is_reported_as_no_daemon(tmp_path: Path) -> None:
     path = str(tmp_path / "stale.sock")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
         dead.bind(path)
@@ -247,12 +249,12 @@ def test_a_stale_socket_is_no_daemon(tmp_path: Path) -> None:
         Client(path)
 
 
-def test_a_path_too_long_for_a_socket_is_said_to_be_so(tmp_path: Path) -> None:
+def test_a_path_too_long_for_a_socket_is_an_exact_error(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="too long"):
         Client(str(tmp_path / ("x" * 200)))
 
 
-def test_a_queue_that_is_full_and_never_taken_from_is_busy_within_the_time_given(
+def test_a_full_queue_of_connections_is_busy_after_the_timeout(
     tmp_path: Path,
 ) -> None:
     path = str(tmp_path / "d.sock")
@@ -264,7 +266,7 @@ def test_a_queue_that_is_full_and_never_taken_from_is_busy_within_the_time_given
             _ = [stack.enter_context(client) for client in clients]
 
 
-def test_connect_tries_the_next_place_when_nobody_answers_at_the_first(
+def test_connect_tries_the_next_path_if_the_first_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = tmp_path / "s"
@@ -283,7 +285,7 @@ def test_connect_tries_the_next_place_when_nobody_answers_at_the_first(
             assert client.socket_path == str(run / "memsyncd.sock")
 
 
-def test_connect_names_the_first_place_when_nobody_answers_anywhere(tmp_path: Path) -> None:
+def test_connect_names_the_first_path_if_none_answers(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "r")}
     with pytest.raises(NoDaemon, match=r"/r/memsyncd/memsyncd\.sock"):
         connect(env=env)
@@ -302,7 +304,7 @@ def test_the_socket_of_the_configuration_file_is_the_one(tmp_path: Path) -> None
     )
 
 
-def test_the_environment_wins_over_the_configuration_file(tmp_path: Path) -> None:
+def test_the_environment_takes_precedence_over_the_configuration_file(tmp_path: Path) -> None:
     env = write_config(tmp_path, '[socket]\npath = "~/mine.sock"\n') | {
         "MEMSYNCD_SOCKET": "/x/env.sock"
     }
@@ -321,7 +323,7 @@ def test_the_environment_wins_over_the_configuration_file(tmp_path: Path) -> Non
         '[socket]\npath = "m.sock"\n',
     ],
 )
-def test_a_configuration_that_names_no_socket_leaves_the_usual_ones(
+def test_a_configuration_without_a_socket_keeps_the_default_paths(
     tmp_path: Path, text: str
 ) -> None:
     assert find_sockets(write_config(tmp_path, text))[0].endswith(
@@ -331,7 +333,7 @@ def test_a_configuration_that_names_no_socket_leaves_the_usual_ones(
 
 @settings(deadline=None, max_examples=60)
 @given(text=st.text(), cuts=st.lists(st.integers(1, 40), max_size=6))
-def test_an_answer_reads_the_same_however_it_is_split(text: str, cuts: list[int]) -> None:
+def test_an_answer_is_read_alike_however_it_is_split(text: str, cuts: list[int]) -> None:
     data = json.dumps({"id": 1, "result": {"text": text}}, ensure_ascii=False).encode(
         "utf-8", "surrogatepass"
     )

@@ -28,7 +28,7 @@ def test_values_are_written_as_json_writes_them_and_read_back(value: object) -> 
 
 
 @given(text=st.text(alphabet='{}[]":,0-1e.ntrufals \\\n', max_size=12) | st.text(max_size=12))
-def test_texts_are_read_or_refused_as_json_does(text: str) -> None:
+def test_texts_are_read_or_refused_like_json(text: str) -> None:
     assert read(parse_json, text) == read(json.loads, text)
 
 
@@ -39,7 +39,7 @@ def read(parse: Callable[[str], object], text: str) -> str:
         return "refused"
 
 
-def test_without_the_engine_in_c_the_same_is_read_and_written() -> None:
+def test_without_the_engine_in_c_the_results_are_the_same() -> None:
     code = """if True:
         import sys
         sys.modules["_json"] = None
@@ -59,6 +59,6 @@ def test_without_the_engine_in_c_the_same_is_read_and_written() -> None:
     assert done.stdout == "refused\n"
 
 
-def test_what_json_has_no_word_for_is_refused() -> None:
+def test_values_that_json_cannot_express_are_refused() -> None:
     with pytest.raises(TypeError, match="set cannot"):
         encode_json({"query": {1}})

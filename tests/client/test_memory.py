@@ -45,7 +45,7 @@ def read_notes(place: Place) -> dict[str, bytes]:
 # --- writing and recall ---
 
 
-def test_what_is_added_is_found_by_the_next_question(memory: Memsyncd) -> None:
+def test_an_added_section_is_found_by_the_next_search(memory: Memsyncd) -> None:
     added = memory.add(
         "Postgres, because of its row locks.",
         summary="Database",
@@ -70,7 +70,7 @@ def test_what_is_added_is_found_by_the_next_question(memory: Memsyncd) -> None:
     assert got["text"].splitlines()[0] == "## Database"
 
 
-def test_a_hash_in_a_name_of_a_note_is_no_heading(memory: Memsyncd) -> None:
+def test_a_hash_in_the_name_of_a_note_is_not_a_heading(memory: Memsyncd) -> None:
     added = memory.add("Records are classes.", summary="Records", note="c#.md")
     assert added["anchor"] == ".memories/c#.md#c/records"
     for place in (".memories/c#.md", added["anchor"]):
@@ -82,10 +82,8 @@ def test_a_hash_in_a_name_of_a_note_is_no_heading(memory: Memsyncd) -> None:
     assert memory.get(".memories/c#.md") is None
 
 
-def test_everything_that_a_section_may_say_of_itself_is_written(
-    memory: Memsyncd, place: Place
-) -> None:
-    said = {
+def test_all_metadata_of_a_section_is_written(memory: Memsyncd, place: Place) -> None:
+    text_said = {
         "kind": "error",
         "priority": "P1",
         "lifecycle": "task",
@@ -94,10 +92,10 @@ def test_everything_that_a_section_may_say_of_itself_is_written(
         "session": "s-1",
         "created": "2026-03-01",
     }
-    memory.add("The pool ran dry.", summary="Pool", note="incidents", **said)
+    memory.add("The pool ran dry.", summary="Pool", note="incidents", **text_said)
     comment = (place.root / ".memories" / "incidents.md").read_text().splitlines()[3]
     assert [
-        f"{name}: {value}" for name, value in said.items() if f"{name}: {value}" not in comment
+        f"{name}: {value}" for name, value in text_said.items() if f"{name}: {value}" not in comment
     ] == []
     assert [
         hit["heading"][-1]
@@ -105,7 +103,7 @@ def test_everything_that_a_section_may_say_of_itself_is_written(
     ] == ["Pool"]
 
 
-def test_many_are_added_in_order_and_stand_apart(memory: Memsyncd) -> None:
+def test_many_sections_are_added_in_order_and_separated(memory: Memsyncd) -> None:
     added = memory.add_many(
         [
             "one",
@@ -124,7 +122,7 @@ def test_many_are_added_in_order_and_stand_apart(memory: Memsyncd) -> None:
     assert memory.add_many([]) == []
 
 
-def test_many_are_added_all_or_none(memory: Memsyncd, place: Place) -> None:
+def test_many_sections_are_added_all_or_none(memory: Memsyncd, place: Place) -> None:
     before = read_notes(place)
     with pytest.raises(PathRefused):
         memory.add_many([{"content": "fine"}, {"content": "not fine", "note": "../out.md"}])
@@ -134,7 +132,7 @@ def test_many_are_added_all_or_none(memory: Memsyncd, place: Place) -> None:
     assert memory.history() == []
 
 
-def test_a_search_without_hits_says_why(memory: Memsyncd) -> None:
+def test_a_search_without_hits_has_a_reason(memory: Memsyncd) -> None:
     found = memory.search("keepsaek")
     assert (list(found), found.did_you_mean) == ([], "keepsake")
     assert "keepsaek" in str(found.why_empty)
@@ -157,7 +155,7 @@ def test_a_mistyped_filter_is_refused(memory: Memsyncd) -> None:
     assert "kind" in caught.value.hint
 
 
-def test_lines_and_notes_can_be_read_and_what_is_not_there_is_none(memory: Memsyncd) -> None:
+def test_lines_and_notes_can_be_read_and_missing_ones_are_none(memory: Memsyncd) -> None:
     whole = memory.get("MEMORY.md")
     lines = memory.get("MEMORY.md", start_line=3, end_line=3)
     assert whole is not None
@@ -196,7 +194,7 @@ def test_sections_are_counted(memory: Memsyncd) -> None:
     assert memory.count() == n_before + 2
 
 
-def test_a_context_is_text_that_knows_its_parts(memory: Memsyncd) -> None:
+def test_a_context_is_text_with_its_included_sections(memory: Memsyncd) -> None:
     memory.add("Postgres, because of its row locks.", summary="Database", kind="decision")
     block = memory.context("row locks", max_tokens=300, kind="decision")
     assert block.startswith("## Prior Knowledge\n")
@@ -215,7 +213,7 @@ def test_a_context_is_text_that_knows_its_parts(memory: Memsyncd) -> None:
 # --- the memory tool ---
 
 
-def test_the_six_commands_answer_in_the_words_of_the_memory_tool(memory: Memsyncd) -> None:
+def test_the_six_commands_answer_with_the_texts_of_the_memory_tool(memory: Memsyncd) -> None:
     path = "/memories/a.md"
     assert (
         memory.memory("create", path=path, file_text="# A\n\nold\n")["text"]
@@ -238,7 +236,7 @@ def test_the_six_commands_answer_in_the_words_of_the_memory_tool(memory: Memsync
     assert (deleted["text"], deleted["digest"]) == ("Successfully deleted /memories/b.md", None)
 
 
-def test_what_the_tool_calls_an_error_is_raised_in_its_words(memory: Memsyncd) -> None:
+def test_an_error_of_the_tool_is_raised_with_its_text(memory: Memsyncd) -> None:
     memory.memory("create", path="/memories/a.md", file_text="x x\n")
     with pytest.raises(AlreadyExists) as there:
         memory.memory("create", path="/memories/a.md", file_text="y")
@@ -260,9 +258,7 @@ def test_what_the_tool_calls_an_error_is_raised_in_its_words(memory: Memsyncd) -
         memory.memory("create", path="/memories/b.md")
 
 
-def test_a_writer_who_read_something_else_is_told_both_digests(
-    memory: Memsyncd, place: Place
-) -> None:
+def test_a_stale_write_is_an_error_with_both_digests(memory: Memsyncd, place: Place) -> None:
     read = memory.memory("view", path="/memories/MEMORY.md")["digest"]
     (place.root / "MEMORY.md").write_text("# Memory\n\nchanged meanwhile\n")
     with pytest.raises(Conflict) as caught:
@@ -279,7 +275,7 @@ def test_a_writer_who_read_something_else_is_told_both_digests(
 # --- what was before ---
 
 
-def test_history_names_the_writer_and_an_edit_can_be_taken_back_and_forth(
+def test_history_names_the_writer_and_an_edit_can_be_undone_and_redone(
     memory: Memsyncd, place: Place
 ) -> None:
     began_s = time.time()
@@ -303,7 +299,7 @@ def test_history_names_the_writer_and_an_edit_can_be_taken_back_and_forth(
         [revision["revision"]],
         "MEMORY.md",
     )
-    memory.undo(act=undone["act"])
+    memory.undo(change_set=undone["change_set"])
     assert read_notes(place) == after
     assert (
         memory.diff(revision=revision["revision"], to_now=True)["diff"]
@@ -315,7 +311,7 @@ def test_history_names_the_writer_and_an_edit_can_be_taken_back_and_forth(
     ] == [revision["revision"]]
 
 
-def test_one_section_is_taken_back_and_the_others_stay(memory: Memsyncd, place: Place) -> None:
+def test_one_section_is_undone_and_the_others_stay(memory: Memsyncd, place: Place) -> None:
     memory.add("first", summary="One", note="n")
     second = memory.add("second", summary="Two", note="n")
     memory.memory("str_replace", path="/memories/n.md", old_str="second", new_str="SECOND")
@@ -330,7 +326,7 @@ def test_one_section_is_taken_back_and_the_others_stay(memory: Memsyncd, place: 
     assert text.endswith("\nsecond\n")
 
 
-def test_an_undo_of_what_has_changed_since_is_a_conflict(memory: Memsyncd, place: Place) -> None:
+def test_an_undo_of_a_later_changed_text_is_a_conflict(memory: Memsyncd, place: Place) -> None:
     memory.memory("str_replace", path="/memories/MEMORY.md", old_str="keepsake", new_str="souvenir")
     revision = memory.history("MEMORY.md")[0]["revision"]
     (place.root / "MEMORY.md").write_text("# Memory\n\nby hand\n")
@@ -339,9 +335,7 @@ def test_an_undo_of_what_has_changed_since_is_a_conflict(memory: Memsyncd, place
     assert (place.root / "MEMORY.md").read_text() == "# Memory\n\nby hand\n"
 
 
-def test_clearing_wants_to_be_confirmed_and_can_be_taken_back(
-    memory: Memsyncd, place: Place
-) -> None:
+def test_clearing_requires_confirmation_and_can_be_undone(memory: Memsyncd, place: Place) -> None:
     memory.add("kept", note="deep/er")
     before = read_notes(place)
     with pytest.raises(BadRequest):
@@ -349,12 +343,12 @@ def test_clearing_wants_to_be_confirmed_and_can_be_taken_back(
     assert read_notes(place) == before
     cleared = memory.clear(confirm=True)
     assert (cleared["removed"], read_notes(place), memory.count()) == (3, {}, 0)
-    memory.undo(act=cleared["act"])
+    memory.undo(change_set=cleared["change_set"])
     assert read_notes(place) == before
     assert memory.search("kept")
 
 
-def test_what_is_purged_is_forgotten_and_what_still_says_it_is_named(memory: Memsyncd) -> None:
+def test_a_purge_deletes_texts_and_names_notes_that_still_contain_them(memory: Memsyncd) -> None:
     memory.add("the token is s3cr3t-0451", note="a")
     purged = memory.purge_history(containing="s3cr3t-0451")
     assert (purged["revisions"], purged["still_in"]) == (1, [".memories/a.md"])
@@ -368,14 +362,14 @@ def test_what_is_purged_is_forgotten_and_what_still_says_it_is_named(memory: Mem
 # --- the index ---
 
 
-def test_a_sync_says_what_it_changed(memory: Memsyncd, place: Place) -> None:
+def test_a_sync_returns_its_changes(memory: Memsyncd, place: Place) -> None:
     assert memory.sync(full=True)["unchanged"] == 2
     (place.root / ".memories" / "new.md").write_text("# New\n")
     memory.sync()
     assert memory.count() == 3
 
 
-def test_changes_are_told_as_they_happen(memory: Memsyncd) -> None:
+def test_changes_are_notified_as_they_happen(memory: Memsyncd) -> None:
     with memory.subscribe(".memories/decisions.md", timeout_s=45) as changes:
         memory.add("elsewhere", note="other")
         added = memory.add("here", kind="decision")
@@ -389,14 +383,14 @@ def test_changes_are_told_as_they_happen(memory: Memsyncd) -> None:
         next(changes)
 
 
-def test_changes_since_a_generation_are_told_first(memory: Memsyncd) -> None:
+def test_changes_since_a_generation_are_notified_first(memory: Memsyncd) -> None:
     generation = memory.sync()["generation"]
     memory.add("before the subscription", note="early")
     with memory.subscribe(since=generation, timeout_s=45) as changes:
         assert next(iter(changes))["paths"] == [".memories/early.md"]
 
 
-def test_silence_is_told_after_the_time_to_wait(memory: Memsyncd) -> None:
+def test_a_wait_without_changes_ends_with_an_error(memory: Memsyncd) -> None:
     with memory.subscribe(timeout_s=0.1) as changes, pytest.raises(NoAnswer):
         next(changes)
 
@@ -416,7 +410,7 @@ def test_the_workspace_is_named_by_id_name_or_any_path_in_it(
         remember("nowhere")
 
 
-def test_without_a_name_it_is_the_one_of_the_current_folder_or_the_only_one(
+def test_without_a_name_the_workspace_is_that_of_the_current_folder_or_the_only_one(
     place: Place,
     remember: Remember,
     make_place: Callable[..., Place],
@@ -435,7 +429,9 @@ def test_without_a_name_it_is_the_one_of_the_current_folder_or_the_only_one(
     assert remember().root == str(other)
 
 
-def test_a_folder_is_named_in_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_is_sent_as_an_absolute_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/me")
     named = [
@@ -452,13 +448,13 @@ def test_a_folder_is_named_in_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     ]
 
 
-def test_without_a_daemon_it_says_how_to_start_one(tmp_path: Path) -> None:
+def test_without_a_daemon_the_error_has_a_hint(tmp_path: Path) -> None:
     with pytest.raises(NoDaemon) as caught:
         Memsyncd(env={"HOME": str(tmp_path)})
     assert "memsyncd start" in caught.value.hint
 
 
-def test_a_daemon_that_was_restarted_is_found_again(make_home: Callable[[], Home]) -> None:
+def test_a_restarted_daemon_is_found_again(make_home: Callable[[], Home]) -> None:
     home = make_home()
     root = home.make_folder()
     (root / "MEMORY.md").write_text("# Memory\n\nkeepsake\n")
@@ -474,7 +470,7 @@ def test_a_daemon_that_was_restarted_is_found_again(make_home: Callable[[], Home
         assert [hit["path"] for hit in memory.search("before", wait=True)] == [".memories/notes.md"]
 
 
-def test_closing_lets_go_and_a_later_question_connects_again(memory: Memsyncd) -> None:
+def test_a_call_after_closing_connects_again(memory: Memsyncd) -> None:
     memory.close()
     assert memory.count() > 0
 
@@ -497,7 +493,7 @@ def find_examples() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("where", "code"), find_examples().items(), ids=find_examples())
-def test_what_the_documents_show_works(
+def test_the_examples_of_the_documents_work(
     place: Place,
     home: Home,
     monkeypatch: pytest.MonkeyPatch,

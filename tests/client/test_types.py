@@ -45,7 +45,7 @@ def test_an_answer_has_the_shape_that_it_has_on_the_wire(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_what_may_be_said_is_what_the_daemon_takes(name: str) -> None:
+def test_the_parameter_types_are_those_that_the_daemon_accepts(name: str) -> None:
     struct, filled_in = PARAMETERS[name]
     given = get_type_hints(vars(types)[name]).keys() | filled_in
     fields = msgspec.structs.fields(struct)

@@ -51,7 +51,7 @@ def test_without_a_file_everything_has_its_default(config_path: Path) -> None:
     assert set(loaded.origins.values()) == {"default"}
 
 
-def test_a_file_that_was_asked_for_must_be_there(config_path: Path) -> None:
+def test_a_named_file_must_exist(config_path: Path) -> None:
     with pytest.raises(BadConfig, match="no such file"):
         load_config(str(config_path), {"MEMSYNCD_CONFIG": str(config_path)})
 
@@ -67,7 +67,7 @@ def test_a_kind_is_read_in_lower_case(config_path: Path) -> None:
     assert loaded.origins["kind.0.note"] == f"{config_path}:3"
 
 
-def test_environment_wins_over_file_and_file_over_default(config_path: Path) -> None:
+def test_environment_precedes_file_and_file_precedes_default(config_path: Path) -> None:
     config_path.write_text("[sync]\ndebounce_ms = 5\nmax_wait_ms = 50\n")
     loaded = load_config(str(config_path), {"MEMSYNCD_SYNC_DEBOUNCE_MS": "7"})
     assert (loaded.config.sync.debounce_ms, loaded.config.sync.max_wait_ms) == (7, 50)
@@ -89,7 +89,7 @@ def test_every_key_has_an_environment_twin(key: str, default: object, config_pat
 
 
 @pytest.mark.parametrize("word", ["0", "false", "False"])
-def test_a_switch_in_the_environment_takes_the_usual_words(word: str, config_path: Path) -> None:
+def test_a_switch_in_the_environment_accepts_the_usual_words(word: str, config_path: Path) -> None:
     assert not load_config(str(config_path), {"MEMSYNCD_SYNC_ENABLED": word}).config.sync.enabled
 
 
@@ -194,13 +194,13 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_line_and_remedy(
+def test_an_invalid_value_is_refused_with_line_and_remedy(
     text: str, message: str, config_path: Path
 ) -> None:
     assert refusal(config_path, text) == message
 
 
-def test_everything_that_is_wrong_is_said_at_once(config_path: Path) -> None:
+def test_all_errors_are_reported_at_once(config_path: Path) -> None:
     text = "[sync]\ndebouce_ms = 1\n[log]\nlevel = 1\n"
     wrongs = refusal(config_path, text, {"MEMSYNCD_SEARCH_MAX_RESULTS": "many"}).splitlines()
     assert [wrong.partition(":")[0] for wrong in wrongs] == [
@@ -210,7 +210,7 @@ def test_everything_that_is_wrong_is_said_at_once(config_path: Path) -> None:
     ]
 
 
-def test_a_wrong_variable_is_named_and_not_the_file(config_path: Path) -> None:
+def test_an_invalid_variable_is_named_and_not_the_file(config_path: Path) -> None:
     message = refusal(config_path, "", {"MEMSYNCD_SYNC_MAX_WAIT_MS": "1"})
     assert message == (
         "MEMSYNCD_SYNC_MAX_WAIT_MS: sync.max_wait_ms: debounce_ms (100) is more than"
@@ -236,14 +236,14 @@ def test_a_file_that_is_not_utf8_is_refused_with_its_line(config_path: Path) -> 
         load_config(str(config_path), {})
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_fine(config_path: Path) -> None:
+def test_a_byte_order_mark_and_windows_line_ends_are_accepted(config_path: Path) -> None:
     config_path.write_bytes(b"\xef\xbb\xbf[sync]\r\ndebounce_ms = 3\r\n")
     loaded = load_config(str(config_path), {})
     assert loaded.config.sync.debounce_ms == 3
     assert loaded.origins["sync.debounce_ms"].endswith(":2")
 
 
-def test_a_fifo_does_not_hold_up_the_start(config_path: Path) -> None:
+def test_a_fifo_does_not_block_the_start(config_path: Path) -> None:
     os.mkfifo(config_path)
     with pytest.raises(BadConfig, match="not a regular file"):
         load_config(str(config_path), {})
@@ -257,14 +257,14 @@ def test_a_folder_or_a_huge_file_is_refused(config_path: Path, tmp_path: Path) -
         load_config(str(config_path), {})
 
 
-def test_a_file_that_anybody_may_write_to_is_refused(config_path: Path) -> None:
+def test_a_world_writable_file_is_refused(config_path: Path) -> None:
     config_path.write_text("")
     config_path.chmod(0o666)
     with pytest.raises(BadConfig, match="any user may write"):
         load_config(str(config_path), {})
 
 
-def test_dev_null_is_a_way_to_say_no_file() -> None:
+def test_dev_null_means_no_file() -> None:
     assert load_config(os.devnull, {"MEMSYNCD_CONFIG": os.devnull}).config == Config()
 
 
@@ -355,7 +355,7 @@ def test_any_bytes_are_a_configuration_or_are_refused(data: bytes) -> None:
         assert what.startswith(str(path))
 
 
-def test_a_long_list_takes_no_long_time(tmp_path: Path) -> None:
+def test_a_long_list_is_parsed_in_linear_time(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     lines = "".join(f'  "docs/{number}.md",\n' for number in range(8000))
     path.write_text(f'[[workspace]]\npath = "/a"\ninclude = [\n{lines}]\nname = "last"\n')
@@ -404,14 +404,14 @@ def wrap(config: Config) -> Loaded:
 
 
 @given(configs)
-def test_what_is_rendered_loads_to_the_same(config: Config) -> None:
+def test_the_rendered_configuration_loads_to_the_same(config: Config) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "config.toml")
         path.write_bytes(render_config(wrap(config)).encode())
         assert load_config(str(path), {}).config == config
 
 
-def test_each_line_says_where_its_value_comes_from(tmp_path: Path) -> None:
+def test_each_line_has_the_origin_of_its_value(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('[[workspace]]\npath = "/a"\n')
     shown = render_config(load_config(str(path), {"MEMSYNCD_LOG_LEVEL": "error"})).splitlines()

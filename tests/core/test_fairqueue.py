@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memsyncd.core.fairqueue import MAX_PASSED_OVER, QUICK_S, FairQueue, Flow, Started
 
 Numbered = tuple[int, int]
-ACTS = st.lists(
+ACTIONS = st.lists(
     st.tuples(
         st.sampled_from(["push", "push", "finish", "remove", "clear"]),
         st.integers(0, 4),
@@ -25,9 +25,9 @@ def start_all(queue: FairQueue[Numbered]) -> list[Started[Numbered]]:
     return list(iter(queue.start_next, None))
 
 
-@given(ACTS, st.integers(1, 4), st.sampled_from([None, 1, 4]))
+@given(ACTIONS, st.integers(1, 4), st.sampled_from([None, 1, 4]))
 def test_every_job_starts_once_in_its_clients_order_or_is_taken_out_and_no_slot_is_left_empty(
-    acts: list[tuple[str, int, float | None]], n_slots: int, n_slow_slots: int | None
+    actions: list[tuple[str, int, float | None]], n_slots: int, n_slow_slots: int | None
 ) -> None:
     queue: FairQueue[Numbered] = FairQueue(n_slots, n_slow_slots=n_slow_slots)
     most_slow = max(1, n_slots - 1) if n_slow_slots is None else n_slow_slots
@@ -36,18 +36,18 @@ def test_every_job_starts_once_in_its_clients_order_or_is_taken_out_and_no_slot_
     started: list[Numbered] = []
     removed: list[Numbered] = []
     n_pushed = 0
-    for act, owner, took_s in acts:
+    for action, owner, took_s in actions:
         flow = flows[owner]
-        if act == "push":
+        if action == "push":
             queue.push(flow, (owner, n_pushed))
             n_pushed += 1
-        elif act == "finish" and running:
+        elif action == "finish" and running:
             queue.finish(running.pop(owner % len(running)), took_s)
-        elif act == "remove" and flow.waiting:
+        elif action == "remove" and flow.waiting:
             removed.append(flow.waiting[-1])
             assert queue.remove(flow, flow.waiting[-1])
             assert not queue.remove(flow, removed[-1])
-        elif act == "clear":
+        elif action == "clear":
             removed += queue.clear(flow)
         more = start_all(queue)
         running += more
@@ -74,7 +74,7 @@ def test_every_job_starts_once_in_its_clients_order_or_is_taken_out_and_no_slot_
     st.lists(st.sampled_from([0.001, QUICK_S, 0.05, 2.0]), min_size=1, max_size=12),
     st.integers(1, 3),
 )
-def test_whoever_has_jobs_waiting_gets_a_start_within_a_bounded_number_of_starts(
+def test_a_client_with_waiting_jobs_starts_one_within_a_bounded_number_of_starts(
     costs_s: list[float], n_slots: int
 ) -> None:
     queue: FairQueue[Numbered] = FairQueue(n_slots)
@@ -114,7 +114,7 @@ def test_a_quick_client_starts_at_once_or_with_the_first_slot_among_any_number_o
     assert first.job == (-1, 0)
 
 
-def test_a_newcomer_with_many_jobs_waits_for_a_newcomer_with_one() -> None:
+def test_a_new_client_with_many_jobs_waits_for_a_new_client_with_one() -> None:
     queue: FairQueue[str] = FairQueue(1)
     many: Flow[str] = Flow()
     one: Flow[str] = Flow()
@@ -142,12 +142,10 @@ def test_slow_clients_take_turns() -> None:
     assert len(seen) == 46
 
 
-def test_a_client_whose_jobs_are_somewhat_long_does_not_wait_for_a_round_of_those_with_many() -> (
-    None
-):
+def test_a_client_with_somewhat_long_jobs_does_not_wait_for_clients_with_many_jobs() -> None:
     queue: FairQueue[str] = FairQueue(1)
     for name in "abc":
-        # Of the last one nothing is known yet: it has sent many all the same.
+        # The cost of the last one is unknown yet, although it has sent many.
         flow: Flow[str] = Flow(expected_s=None if name == "c" else 0.05)
         for number in range(30):
             queue.push(flow, f"{name}{number}")

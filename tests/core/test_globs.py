@@ -71,7 +71,7 @@ def test_a_path_that_does_not_fit_does_not_match(pattern: str, path: str) -> Non
 @pytest.mark.parametrize(
     "path", ["a.draft.md", ".memories/a.draft.md", ".memories/old/deep/x.md", "old"]
 )
-def test_an_exclusion_without_a_slash_counts_at_any_depth_and_covers_everything_beneath(
+def test_an_exclusion_without_a_slash_matches_at_any_depth_with_all_content(
     path: str,
 ) -> None:
     assert Globs.parse_excludes(["*.draft.md", "old/"]).matches(path)
@@ -85,7 +85,7 @@ def test_an_exclusion_with_a_slash_is_written_from_the_root(path: str) -> None:
     assert not excludes.matches(".memories/sessions.md")
 
 
-def test_any_of_several_patterns_is_enough_and_none_matches_nothing() -> None:
+def test_one_of_several_patterns_suffices_and_no_pattern_matches_nothing() -> None:
     assert Globs.parse(["a|b", "c.md"]).matches("c.md")
     assert not Globs.parse(["a|b", "c.md"]).matches("b")
     assert not Globs.parse([]).matches("")
@@ -125,7 +125,7 @@ def test_a_pattern_that_cannot_lie_below_a_root_is_refused_with_its_reason(patte
         Globs.parse([pattern])
 
 
-def test_a_pattern_of_more_wildcards_than_anybody_writes_is_refused() -> None:
+def test_a_pattern_with_too_many_wildcards_is_refused() -> None:
     assert Globs.parse(["*a" * 16]).matches("ba" * 16)
     with pytest.raises(BadRequest, match="wildcards"):
         Globs.parse(["*a" * 17])

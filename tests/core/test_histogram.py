@@ -18,7 +18,7 @@ def count(durations: list[float]) -> DurationHistogram:
     return latencies
 
 
-def test_of_nothing_there_is_no_quantile() -> None:
+def test_an_empty_histogram_has_no_quantile() -> None:
     latencies = DurationHistogram()
     assert latencies.quantile(0.5) is None
     assert latencies.cumulative_counts() == [0] * len(BUCKET_BOUNDS_S)

@@ -40,7 +40,7 @@ def test_the_first_urgent_key_goes_first_else_the_first(
 
 
 @given(RUNNING, TIMES)
-def test_a_step_gives_up_its_place_once_and_only_after_its_time(
+def test_a_step_is_detached_once_and_only_after_its_limit(
     running: dict[str, Step], now_s: float
 ) -> None:
     overdue = find_overdue(running, now_s, POLICY)
@@ -51,9 +51,7 @@ def test_a_step_gives_up_its_place_once_and_only_after_its_time(
 
 
 @given(RUNNING, TIMES)
-def test_what_is_stalled_would_have_given_up_its_place_before(
-    running: dict[str, Step], now_s: float
-) -> None:
+def test_a_stalled_step_was_detached_before(running: dict[str, Step], now_s: float) -> None:
     for key, since_s in find_stalled(running, now_s, POLICY).items():
         assert running[key].since_s == since_s
         assert running[key].is_detached or key in find_overdue(running, now_s, POLICY)
@@ -72,7 +70,7 @@ def test_the_next_check_comes_in_time_for_every_limit_and_never_at_once_again(
             assert age_s >= limit_s or age_s + delay_s <= limit_s + 1e-6
 
 
-def test_a_stalled_disk_is_said_with_its_folder_and_for_how_long() -> None:
-    said = describe_stall("/home/ann/notes", 42.4)
-    assert said.startswith("the disk under /home/ann/notes has not answered for 42 s: ")
-    assert "check the mount" in said
+def test_a_stalled_disk_is_described_with_its_folder_and_duration() -> None:
+    message = describe_stall("/home/ann/notes", 42.4)
+    assert message.startswith("the disk under /home/ann/notes has not answered for 42 s: ")
+    assert "check the mount" in message

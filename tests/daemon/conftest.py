@@ -28,14 +28,14 @@ from memsyncd.errors import MemsyncdError, NoDaemon
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_S = 20.0
 STOP_S = 15.0
+# A guard against hanging on a busy machine; the promised time is measured separately.
 WAIT_S = 15.0
-"""A guard for machines that are busy with other things; what is promised is measured beside it."""
-LOOK_S, SELDOM_S = 0.01, 0.05
+POLL_S, SELDOM_S = 0.01, 0.05
 LOG_LINES_SHOWN = 60
 
 
 class Daemon:
-    """One life of `memsyncd run`."""
+    """One process of `memsyncd run`."""
 
     def __init__(self, env: dict[str, str], socket_path: str, log: Path) -> None:
         self._socket_path, self._log = socket_path, log
@@ -53,7 +53,7 @@ class Daemon:
         return Client(self._socket_path, WAIT_S)
 
     def stop(self) -> int:
-        """Ask it to end, as systemd does, and return its exit status."""
+        """Stop it as systemd does, and return its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -62,7 +62,7 @@ class Daemon:
             self.kill()
 
     def kill(self) -> None:
-        """End it as a crash would: nothing is flushed, nothing is said."""
+        """End it like a crash: nothing is flushed or logged."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -106,7 +106,7 @@ class Home:
         return daemon
 
     def make_folder(self) -> Path:
-        """A new folder for a workspace, with room beside it."""
+        """A new folder for a workspace, with space beside it."""
         folder = self.folder / f"w{next(self._n_places)}" / "proj"
         folder.mkdir(parents=True)
         return folder
@@ -126,7 +126,7 @@ class Home:
 
 
 class Place:
-    """One workspace that a daemon looks after, and a client that asks about it."""
+    """One workspace of a daemon, and a client connected to it."""
 
     def __init__(self, home: Home, daemon: Daemon, root: Path, **options: object) -> None:
         self.home, self.daemon, self.root = home, daemon, root
@@ -153,7 +153,7 @@ class Place:
         }
 
     def notes(self) -> dict[str, str]:
-        """What the index says: path and digest of every note."""
+        """The content of the index: path and digest of every note."""
         return {
             note["path"]: note["digest"]
             for note in self.client.call("list", workspace=self.id)["notes"]
@@ -163,15 +163,14 @@ class Place:
         return wait_until(is_so, complaint)
 
     def wait_found(self, word: str, *paths: str) -> float:
-        """Wait until the word is found in these notes and no others, without asking for a look at
-        the disk."""
+        """Wait until the word is found in these notes and no others, without requesting a scan."""
         wanted = set(paths)
         return self.wait(
             lambda: self.find(word) == wanted, f"{word!r} was not found in {sorted(wanted)} alone"
         )
 
     def wait_equal(self) -> float:
-        """Wait until the index says what the disk says, without asking for a look at it."""
+        """Wait until the index equals the disk, without requesting a scan."""
         try:
             return self.wait(
                 lambda: self.notes() == read_notes(self.root), "the index differs from the disk"
@@ -201,8 +200,8 @@ class Place:
             self.client.close()
 
 
-class Presence:
-    """Searches for a word again and again, and notes for how long it was not found."""
+class SearchProbe:
+    """Searches for a word repeatedly, and records for how long it was not found."""
 
     def __init__(self, place: Place, word: str) -> None:
         self._place, self._word = place, word
@@ -225,7 +224,7 @@ class Presence:
     def _watch(self) -> None:
         seen_s = time.monotonic()
         try:
-            while not self._is_over.wait(LOOK_S):
+            while not self._is_over.wait(POLL_S):
                 began_s = time.monotonic()
                 if self._client.call("search", query=self._word, workspace=self._place.id)["hits"]:
                     seen_s = time.monotonic()
@@ -237,13 +236,13 @@ class Presence:
 
 
 def wait_until(is_so: Callable[[], bool], complaint: str, *, limit_s: float = WAIT_S) -> float:
-    """Look until it is so and return how long that took; fail after `limit_s`."""
+    """Poll until the condition is true and return how long that took; fail after `limit_s`."""
     began_s = time.monotonic()
     while not is_so():
         waited_s = time.monotonic() - began_s
         assert waited_s < limit_s, f"{complaint} within {limit_s} s"
-        # The longer it takes, the more seldom: who is asked is kept from what is waited for.
-        time.sleep(min(max(LOOK_S, waited_s / 10), SELDOM_S))
+        # The longer it takes, the rarer the polls: polling takes time from what is waited for.
+        time.sleep(min(max(POLL_S, waited_s / 10), SELDOM_S))
     return time.monotonic() - began_s
 
 
@@ -254,10 +253,10 @@ def write_first_notes(root: Path) -> None:
 
 
 def read_notes(root: Path) -> dict[str, str]:
-    """What the disk says, read in the plainest way: path and digest of every note.
+    """The content of the disk, read in the plainest way: path and digest of every note.
 
-    A link counts under its own name if it leads to a file of the workspace that is no note itself;
-    tests make one such link only.
+    A link counts under its own name if it leads to a file of the workspace that is not a note
+    itself; tests make one such link only.
     """
     found = {}
     for place in (root / "MEMORY.md", *(root / ".memories").rglob("*")):
@@ -320,7 +319,7 @@ def home(request: pytest.FixtureRequest, make_home: Callable[[], Home]) -> Home:
 
 @pytest.fixture
 def own(make_home: Callable[..., Home]) -> Home:
-    """A home for one test, whose daemon looks at everything once a second."""
+    """A home for one test, whose daemon scans everything once a second."""
     return make_home("[sync]\nreconcile_s = 1\n")
 
 
@@ -342,7 +341,7 @@ def root(home: Home) -> Path:
 
 @pytest.fixture
 def make_place(home: Home, daemon: Daemon) -> Iterator[Callable[..., Place]]:
-    """Look after a folder as it stands, until the test is over."""
+    """Add a folder as it is, until the end of the test."""
     places: list[Place] = []
 
     def make(root: Path, **options: object) -> Place:
@@ -374,11 +373,11 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def on_disk() -> Callable[[Path], dict[str, str]]:
-    """`read_notes`, for those who cannot import it."""
+    """`read_notes`, for tests that cannot import it."""
     return read_notes
 
 
 @pytest.fixture
-def watch_word(place: Place) -> Callable[[str], Presence]:
-    """Watch that a word of this workspace is found, while the `with` lasts."""
-    return lambda word: Presence(place, word)
+def watch_word(place: Place) -> Callable[[str], SearchProbe]:
+    """Check that a word of this workspace is found during the `with` block."""
+    return lambda word: SearchProbe(place, word)

@@ -1,5 +1,6 @@
-"""A history that is saved by one daemon and put back by another, and daemons that are killed while
-they restore one."""
+"""Histories that one daemon saves and another restores, and daemons that are killed during a
+restore.
+"""
 
 from __future__ import annotations
 
@@ -73,11 +74,11 @@ def write(client: Client, id_: str, number: int, text: str) -> None:
 
 
 def edit(client: Client, id_: str, number: int, old: str, new: str) -> None:
-    asked = {"path": f"/memories/{number}.md", "old_str": old, "new_str": new}
-    client.call("memory", workspace=id_, command="str_replace", **asked)
+    requested = {"path": f"/memories/{number}.md", "old_str": old, "new_str": new}
+    client.call("memory", workspace=id_, command="str_replace", **requested)
 
 
-def test_a_history_is_saved_lost_and_put_back_in_another_home_and_folder(
+def test_a_lost_history_is_restored_from_a_backup_in_another_home_and_folder(
     own: Home, make_home: Callable[[], Home]
 ) -> None:
     root, saved = own.make_folder(), own.folder / "saved.db"
@@ -90,7 +91,7 @@ def test_a_history_is_saved_lost_and_put_back_in_another_home_and_folder(
         write(client, id_, 1, "kept\n")
         run(own, "backup", saved, "-w", id_)
         before = list_revisions(client, id_)
-        # The next backup deletes what a client left.
+        # The next backup deletes files that a client left.
         left = Path(client.call("records.backup", workspace=id_)["path"])
         assert left.parent == find_records(own, id_).parent
         run(own, "backup", own.folder / "again.db", "-w", id_)
@@ -138,17 +139,17 @@ def test_notes_that_changed_since_the_backup_are_revisions_and_stay_as_they_are(
     assert read_notes(place.root) == notes
     found = place.client.call("history", workspace=place.id)["revisions"]
     assert [(one["command"], one["path"]) for one in found] == [
-        ("outside", "MEMORY.md"),
-        ("outside", ".memories/0.md"),
+        ("external", "MEMORY.md"),
+        ("external", ".memories/0.md"),
         ("create", ".memories/0.md"),
     ] or [(one["command"], one["path"]) for one in found] == [
-        ("outside", ".memories/0.md"),
-        ("outside", "MEMORY.md"),
+        ("external", ".memories/0.md"),
+        ("external", "MEMORY.md"),
         ("create", ".memories/0.md"),
     ]
     place.client.call("undo", workspace=place.id, path=".memories/0.md")
     assert (place.root / ".memories" / "0.md").read_text() == "one\n"
-    # What was set aside is named by a purge, for it may hold the same.
+    # A purge names the files that were set aside, since they may contain the same text.
     purged = place.client.call("history.purge", workspace=place.id, all=True)
     assert [name.startswith("records.db.replaced-") for name in purged["set_aside"]] == [True]
 
@@ -179,7 +180,7 @@ def test_a_backup_overwrites_no_file_unless_it_is_forced_and_leaves_no_part_of_o
     assert not list(find_records(home, place.id).parent.glob("*.backup-*"))
 
 
-class Life:
+class KillLoop:
     """A workspace whose history is replaced again and again by a daemon that is killed
     meanwhile."""
 
@@ -200,7 +201,7 @@ class Life:
             write(client, self.id, next(self.numbers), text)
 
     def restore_and_die(self) -> bool:
-        """True if the saved history is there then, False if the former one is."""
+        """True if the saved history is there then, False if it is the former one."""
         daemon = self.home.start()
         with daemon.client() as client:
             self.write_some(client, 3)
@@ -221,12 +222,12 @@ class Life:
         return is_restored
 
     def assert_whole(self, client: Client, former: list[tuple[Any, ...]]) -> None:
-        """It is the former history, or the saved one with what the notes have said since."""
+        """Check for the former history, or for the saved one with the changes since."""
 
         def is_whole() -> bool:
             found = list_revisions(client, self.id)
             is_saved = found[-len(self.old) :] == self.old and all(
-                one[2] == "outside" for one in found[: -len(self.old)]
+                one[2] == "external" for one in found[: -len(self.old)]
             )
             return found == former or is_saved
 
@@ -238,29 +239,29 @@ class Life:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-def test_a_daemon_that_is_killed_while_it_restores_leaves_the_old_or_the_new_history(
+def test_a_daemon_killed_during_a_restore_leaves_the_old_or_the_new_history(
     own: Home,
 ) -> None:
-    life = Life(own, random.Random(1))
+    kill_loop = KillLoop(own, random.Random(1))
     for _ in range(N_KILLS):
-        life.restore_and_die()
+        kill_loop.restore_and_die()
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_daemons_that_are_killed_many_times_while_they_restore_leave_one_history(own: Home) -> None:
-    life = Life(own, random.Random(2))
-    assert {life.restore_and_die() for _ in range(MANY_KILLS)} == {True, False}
+def test_daemons_killed_many_times_during_a_restore_leave_one_history(own: Home) -> None:
+    kill_loop = KillLoop(own, random.Random(2))
+    assert {kill_loop.restore_and_die() for _ in range(MANY_KILLS)} == {True, False}
 
 
-def test_the_records_of_a_newer_program_are_refused_in_words_and_left_alone(
+def test_the_records_of_a_newer_program_are_refused_and_stay_unchanged(
     place: Place, home: Home
 ) -> None:
     client, root = place.client, place.root
     write(client, place.id, 0, "a\n")
     records = find_records(home, place.id)
     client.call("workspace.remove", workspace=place.id)
-    # Closed by its last user, a database has no log any more.
+    # Closed by its last user, a database has no WAL any more.
     place.wait(
         lambda: not records.with_name("records.db-wal").exists(), "the records are still open"
     )
@@ -271,18 +272,18 @@ def test_the_records_of_a_newer_program_are_refused_in_words_and_left_alone(
     assert place.find("keepsake", wait="disk")
     info = place.status()
     assert info["state"] == "degraded"
-    told = place.run(sys.executable, "-m", "memsyncd", "status", "-w", place.id)
-    for text in (" ".join(info["reasons"]), " ".join(told.split())):
+    reported = place.run(sys.executable, "-m", "memsyncd", "status", "-w", place.id)
+    for text in (" ".join(info["reasons"]), " ".join(reported.split())):
         assert "records.db has version 99, newer than this program's" in text
         assert "run the newer memsyncd that made it" in text
-    for method, asked in (
+    for method, requested in (
         ("memory", {"command": "create", "path": "/memories/b.md", "file_text": "b\n"}),
         ("history", {}),
         ("records.backup", {}),
         ("records.restore", {"replace": True}),
     ):
         with pytest.raises(StoreFailed, match=r"records\.db cannot be opened"):
-            client.call(method, workspace=place.id, **asked)
+            client.call(method, workspace=place.id, **requested)
     with sqlite3.connect(f"file:{records}?mode=ro", uri=True) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (99,)
         assert connection.execute("SELECT count(*) FROM revisions").fetchone() == (1,)

@@ -1,5 +1,6 @@
-"""Notes that no editor would write, and files that are none: found as well as can be, named in
-`problems`, and hurting nobody."""
+"""Notes that no editor would write, and files that are not notes: indexed as well as possible,
+reported in `problems`, and harmless to others.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ from tests.programs import find_missing
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
 
+# A guard: 50 ms are promised, on an idle machine.
 ANSWER_S = 5.0
-"""A guard: what is promised is 50 ms, on a machine that has nothing else to do."""
 NESTED_YAML = b"---\na: &a [x,x]\nb: &b [*a,*a,*a]\nc: &c [*b,*b,*b]\nd: [*c,*c,*c]\n---\n"
 
-ODD_TEXTS = {
+UNUSUAL_TEXTS = {
     "not UTF-8": (b"# Caf\xe9\n\nlarch\n\xff\xfe here\n", [(1, "not_utf8")], (1, 4)),
     "NUL": (b"# Nul\n\nbefore\0after larch\n", [(3, "nul")], (1, 3)),
     "BOM": (b"\xef\xbb\xbf# Bom\n\nlarch\n", [(1, "bom")], (1, 3)),
@@ -76,7 +77,7 @@ ODD_TEXTS = {
     ),
     "5,000 headings": (b"# h\n" * 5_000 + b"\nlarch\n", [], (5_000, 5_002)),
 }
-ODD_NAMES = {
+UNUSUAL_NAMES = {
     b"new\nline.md": "odd_name",
     b"esc\x1b[31m\x07.md": "odd_name",
     b"right\xe2\x80\xae.md": "odd_name",
@@ -98,11 +99,11 @@ def search(place: Place, query: str) -> list[tuple[str, int, int]]:
     return [(hit["path"], hit["start_line"], hit["end_line"]) for hit in hits]
 
 
-@pytest.mark.parametrize("sort", ODD_TEXTS)
-def test_an_odd_text_is_found_in_its_lines_and_named_and_others_are_found_beside_it(
+@pytest.mark.parametrize("sort", UNUSUAL_TEXTS)
+def test_an_unusual_text_is_found_at_its_lines_with_its_problems_and_others_are_found_too(
     place: Place, sort: str
 ) -> None:
-    data, problems, span = ODD_TEXTS[sort]
+    data, problems, span = UNUSUAL_TEXTS[sort]
     (place.root / ".memories" / "odd.md").write_bytes(data)
     assert search(place, "larch") == [(".memories/odd.md", *span)]
     assert list_problems(place) == [(".memories/odd.md", *problem) for problem in problems]
@@ -113,7 +114,7 @@ def test_an_odd_text_is_found_in_its_lines_and_named_and_others_are_found_beside
     assert "larch" in got["text"]
 
 
-def test_a_word_that_stands_everywhere_in_a_giant_line_is_one_hit_and_holds_up_nobody(
+def test_a_word_repeated_in_a_giant_line_is_one_hit_and_delays_no_other_client(
     place: Place,
 ) -> None:
     (place.root / ".memories" / "odd.md").write_bytes(b"# Mega\n\n" + b"filler " * 150_000 + b"\n")
@@ -123,11 +124,13 @@ def test_a_word_that_stands_everywhere_in_a_giant_line_is_one_hit_and_holds_up_n
     assert time.monotonic() - began_s < ANSWER_S
 
 
-def test_the_daemon_answers_while_it_reads_all_of_that_at_once(place: Place) -> None:
-    for number, (data, *_) in enumerate(ODD_TEXTS.values()):
+def test_the_daemon_answers_while_it_indexes_all_unusual_texts_at_once(place: Place) -> None:
+    for number, (data, *_) in enumerate(UNUSUAL_TEXTS.values()):
         (place.root / ".memories" / f"odd{number}.md").write_bytes(data)
     slowest_s, client = 0.0, place.daemon.client()
-    while place.notes().keys() < {f".memories/odd{number}.md" for number in range(len(ODD_TEXTS))}:
+    while place.notes().keys() < {
+        f".memories/odd{number}.md" for number in range(len(UNUSUAL_TEXTS))
+    }:
         began_s = time.monotonic()
         client.call("status")
         slowest_s = max(slowest_s, time.monotonic() - began_s)
@@ -138,21 +141,21 @@ def test_the_daemon_answers_while_it_reads_all_of_that_at_once(place: Place) -> 
     assert slowest_s < ANSWER_S
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_note_with_an_odd_name_is_named_and_found_if_its_name_can_be_said(
+@pytest.mark.parametrize("name", UNUSUAL_NAMES)
+def test_a_note_with_an_unusual_name_is_found_if_its_name_can_be_encoded(
     place: Place, name: bytes
 ) -> None:
-    for other in ODD_NAMES if ODD_NAMES[name] == "twin_names" else ():
+    for other in UNUSUAL_NAMES if UNUSUAL_NAMES[name] == "twin_names" else ():
         Path(os.fsdecode(os.fsencode(place.root / ".memories") + b"/" + other)).write_text(
             "maple\n"
         )
     Path(os.fsdecode(os.fsencode(place.root / ".memories") + b"/" + name)).write_text("larch\n")
     shown = f".memories/{name.decode(errors='replace')}"
-    assert search(place, "larch") == ([] if ODD_NAMES[name] == "bad_name" else [(shown, 1, 1)])
-    assert (shown, 0, ODD_NAMES[name]) in list_problems(place)
+    assert search(place, "larch") == ([] if UNUSUAL_NAMES[name] == "bad_name" else [(shown, 1, 1)])
+    assert (shown, 0, UNUSUAL_NAMES[name]) in list_problems(place)
 
 
-def test_the_command_line_shows_an_odd_name_without_what_it_would_do_to_a_terminal(
+def test_the_command_line_shows_an_unusual_name_without_control_characters(
     place: Place,
 ) -> None:
     (place.root / ".memories" / "esc\x1b[31m\x07\nname.md").write_text("larch\n")
@@ -192,7 +195,7 @@ STRANGE: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("sort", STRANGE)
-def test_what_is_no_note_though_it_is_called_one_is_named_and_never_opened(
+def test_a_special_file_with_the_name_of_a_note_is_reported_and_never_opened(
     place: Place, sort: str
 ) -> None:
     make, code = STRANGE[sort]
@@ -205,7 +208,7 @@ def test_what_is_no_note_though_it_is_called_one_is_named_and_never_opened(
 
 
 @pytest.mark.parametrize("sort", [sort for sort in STRANGE if "link" not in sort])
-def test_a_memory_file_that_is_no_file_is_named(place: Place, sort: str) -> None:
+def test_a_memory_file_that_is_not_a_regular_file_is_reported(place: Place, sort: str) -> None:
     make, code = STRANGE[sort]
     (place.root / "MEMORY.md").unlink()
     make(place.root / "MEMORY.md")
@@ -213,7 +216,7 @@ def test_a_memory_file_that_is_no_file_is_named(place: Place, sort: str) -> None
     assert list_problems(place) == [("MEMORY.md", 0, code)]
 
 
-def test_a_note_of_50_mb_is_named_not_indexed_and_never_read(place: Place) -> None:
+def test_a_note_of_50_mb_is_reported_and_never_read(place: Place) -> None:
     with (place.root / ".memories" / "big.md").open("wb") as stream:
         stream.write(b"larch\n" * 1000)
         stream.truncate(50 * 1024 * 1024)
@@ -226,7 +229,7 @@ def test_a_note_of_50_mb_is_named_not_indexed_and_never_read(place: Place) -> No
     assert not list_problems(place)
 
 
-def test_a_note_that_outgrows_the_limit_is_found_no_more_and_named(place: Place) -> None:
+def test_a_note_that_outgrows_the_limit_is_reported_and_not_found_any_more(place: Place) -> None:
     note = place.root / ".memories" / "growing.md"
     note.write_text("larch\n")
     assert search(place, "larch") == [(".memories/growing.md", 1, 1)]
@@ -258,7 +261,9 @@ def test_a_note_that_grows_while_it_is_read_is_found_to_its_end(place: Place) ->
 
 @pytest.fixture
 def plain(make_home: Callable[[], Home]) -> Iterator[Home]:
-    """A home whose daemon may read only what modes allow; as root it gives its powers up first."""
+    """A home whose daemon can read only what modes allow; started as root, it drops its
+    capabilities first.
+    """
     prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
     if prefix and find_missing("setpriv"):
         pytest.skip("setpriv is not installed, and root may read everything")
@@ -276,7 +281,7 @@ def plain(make_home: Callable[[], Home]) -> Iterator[Home]:
     assert process.wait(30) == 0, home.read_log()
 
 
-def test_what_may_not_be_read_is_named_keeps_what_was_indexed_and_comes_back(plain: Home) -> None:
+def test_an_unreadable_note_is_reported_keeps_its_index_and_recovers(plain: Home) -> None:
     client = connect_when_up(plain)
     root = plain.make_folder()
     for path, word in (("open.md", "larch"), ("shut.md", "maple"), ("folder/in.md", "hazel")):

@@ -1,5 +1,6 @@
 """A daemon that is killed while it changes many notes: before the next one answers, all of them are
-changed or none."""
+changed or none.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
 N_ADDED, N_CLEARED = 6, 30
+# Kills of each kind; the engine's own tests kill at each step.
 N_KILLS = 2
-"""Of each kind; the engine's own tests kill at each step."""
 MUCH = 110
+# About as long as the write takes, so that most kills occur in the middle of it.
 KILL_WITHIN_S = {"note.add_many": 0.06, "memory.clear": 0.25}
-"""About as long as the write takes, so that most kills come in the middle of it."""
 
 
-class Life:
-    """A workspace of a daemon that dies again and again in the middle of one kind of write."""
+class KillLoop:
+    """A workspace whose daemon is killed repeatedly in the middle of one kind of write."""
 
     def __init__(self, home: Home, method: str, seed: int) -> None:
         self.home, self.method, self.chance = home, method, random.Random(seed)
@@ -47,8 +48,7 @@ class Life:
             return daemon, client.call("workspace.add", path=str(self.root))["workspaces"][0]["id"]
 
     def run(self) -> None:
-        """One life: write, be killed, and be looked at by the next daemon, which goes on with the
-        next."""
+        """One round: write, kill, check with the next daemon."""
         daemon, place_id = self.start()
         with daemon.client() as client:
             self.write_notes()
@@ -62,7 +62,7 @@ class Life:
         writer.join()
         after = self.read()
         self.n_half_done += after != before and not self.is_done(after)
-        self.look(before)
+        self.check(before)
 
     def _write(self, daemon: Daemon, place_id: str) -> None:
         items = [
@@ -75,8 +75,8 @@ class Life:
         with contextlib.suppress(MemsyncdError), daemon.client() as client:
             client.call(self.method, workspace=place_id, **params)
 
-    def look(self, before: dict[str, str]) -> None:
-        """Ask at once for what would show a half, and then look at the disk."""
+    def check(self, before: dict[str, str]) -> None:
+        """Search at once for half of a change set, and then compare the disk."""
         daemon, place_id = self.start()
         with daemon.client() as client:
             ask = self.chance.choice([self._search, self._view])
@@ -94,7 +94,7 @@ class Life:
         daemon.kill()
 
     def _search(self, client: Any, place_id: str) -> set[str]:
-        """The notes that say what all of them should, or none."""
+        """The notes that have the text of a complete change set, or none."""
         word = "everywhere" if self.method == "note.add_many" else "note"
         return {
             hit["path"]
@@ -128,9 +128,9 @@ class Life:
 def test_a_killed_daemon_leaves_no_change_of_many_notes_half_done(
     make_home: Callable[[], Home], method: str
 ) -> None:
-    life = Life(make_home(), method, 1)
+    kill_loop = KillLoop(make_home(), method, 1)
     for _ in range(N_KILLS):
-        life.run()
+        kill_loop.run()
 
 
 @pytest.mark.soak
@@ -139,10 +139,10 @@ def test_a_killed_daemon_leaves_no_change_of_many_notes_half_done(
 def test_a_daemon_killed_a_hundred_times_leaves_no_change_half_done(
     make_home: Callable[[], Home], method: str
 ) -> None:
-    life = Life(make_home(), method, 1)
+    kill_loop = KillLoop(make_home(), method, 1)
     for _ in range(MUCH):
-        life.run()
+        kill_loop.run()
     print(
-        f"{method}: {life.n_half_done} of {MUCH} kills left a half, {life.n_happened} had happened"
+        f"{method}: {kill_loop.n_half_done} of {MUCH} kills left a half, {kill_loop.n_happened} had happened"
     )
-    assert life.n_half_done
+    assert kill_loop.n_half_done

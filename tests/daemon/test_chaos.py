@@ -1,10 +1,10 @@
-"""Whatever happens to the files, the watcher or the daemon: in the end the index says what the disk
-says, by itself.
+"""Whatever happens to the files, the watcher or the daemon, the index becomes equal to the disk by
+itself.
 
-Hypothesis makes up stories of writes, moves, swaps and faults on a real folder. In one the engine
-runs in this process, where its watcher can be made to fail; in the other the daemon is a process
-that is killed and started again. After each story the index must become equal to the disk without
-anybody asking for a look, and a sync must find nothing left to do.
+Hypothesis generates scenarios of writes, moves, swaps and faults on a real folder. In one kind the
+engine runs in this process, where its watcher can be made to fail; in the other the daemon is a
+process that is killed and started again. After each scenario the index must become equal to the
+disk without a requested scan, and a sync must find no difference.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from hypothesis.stateful import (
 )
 
 from memsyncd.client import Client
+from memsyncd.config import Config, SyncConfig
 from memsyncd.engine import browse
-from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
 
     ReadNotes = Callable[[Path], dict[str, str]]
 
+# A guard: a watcher that died repeatedly is only rebuilt after some seconds.
 SETTLE_S = 20.0
-"""A guard: a watcher that died again and again is only rebuilt after some seconds."""
 GRACE_S = 0.3
 FAULTS = 3
 MEMORY, MEMORIES = "MEMORY.md", ".memories"
@@ -68,58 +69,60 @@ FOLDERS = st.sampled_from([f"{MEMORIES}/{name}" for name in ("x", "x/y", "z")] +
 PAUSES = st.sampled_from([0.0, 0.0, 0.02, 0.12, 0.5])
 
 
-class Body(Protocol):
-    """What is put through it all: something that keeps an index of one folder."""
+class IndexUnderTest(Protocol):
+    """The program under test: something that keeps an index of one folder."""
 
     def notes(self) -> dict[str, str]: ...
     def find_fresh(self, word: str) -> set[str]: ...
     def state(self) -> str:
-        """The workspace's state; another word while changes are known that are not indexed."""
+        """The workspace's state; another word while known changes are not indexed."""
         ...
 
     def sync(self) -> int:
-        """Sync and return how many notes that found different."""
+        """Sync and return how many notes it found changed."""
         ...
 
     def close(self) -> None: ...
 
 
-class EngineBody:
+class EngineUnderTest:
     """The engine in this process, on a loop of its own."""
 
     def __init__(self, home: Home, root: Path) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        self.house, self._workspace = self._on_loop(lambda: self._open(home, root))
+        self.workspaces, self._workspace = self._on_loop(lambda: self._open(home, root))
 
     def _open(self, home: Home, root: Path) -> tuple[Workspaces, browse.Workspace]:
-        house = Workspaces(
+        workspaces = Workspaces(
             registry=Registry(
                 home.folder / f"{root.parent.name}.json", home=str(home.folder), uid=os.geteuid()
             ),
             state_dir=home.folder / "state",
             cache_dir=home.folder / "cache",
-            policy=SyncPolicy(delete_grace_s=GRACE_S),
+            config=Config(sync=SyncConfig(delete_grace_ms=round(GRACE_S * 1000))),
             clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
         )
-        house.start(())
-        return house, house.add(str(root), name="", include=(), exclude=())
+        workspaces.start(())
+        return workspaces, workspaces.add(str(root), name="", include=(), exclude=())
 
     def notes(self) -> dict[str, str]:
         try:
             return {
                 note.path: note.digest
-                for note in browse.list_notes(self._workspace, SearchPolicy(), ListParams())
+                for note in browse.list_notes(self._workspace, Config(), ListParams())
             }
         except MemsyncdError as failure:
             return {"": failure.message}
 
     def find_fresh(self, word: str) -> set[str]:
-        looked: Future[SyncDone] = self._on_loop(lambda: self.house.scheduler.scan(self._workspace))
+        looked: Future[SyncDone] = self._on_loop(
+            lambda: self.workspaces.scheduler.scan(self._workspace)
+        )
         absent = looked.result(SETTLE_S).absent
         options = RunOptions(absent=frozenset((self._workspace.id, path) for path in absent))
-        found = search([self._workspace], SearchParams(query=word), SearchPolicy(), options)
+        found = search([self._workspace], SearchParams(query=word), Config(), options)
         return {hit.path for hit in found.hits}
 
     def state(self) -> str:
@@ -131,12 +134,14 @@ class EngineBody:
         )
 
     def sync(self) -> int:
-        future: Future[SyncDone] = self._on_loop(lambda: self.house.scheduler.sync(self._workspace))
+        future: Future[SyncDone] = self._on_loop(
+            lambda: self.workspaces.scheduler.sync(self._workspace)
+        )
         done = future.result(SETTLE_S)
         return len(done.added) + len(done.modified) + len(done.moved) + len(done.removed)
 
     def close(self) -> None:
-        self.house.stop()
+        self.workspaces.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -148,7 +153,7 @@ class EngineBody:
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(SETTLE_S)
 
 
-class ProcessBody:
+class DaemonUnderTest:
     """The daemon as a process, which can be killed."""
 
     def __init__(self, home: Home, root: Path) -> None:
@@ -213,12 +218,12 @@ class ProcessBody:
         assert status == 0, self._home.read_log()
 
 
-class Story(RuleBasedStateMachine):
-    """What people, programs and misfortune do to files."""
+class Scenario(RuleBasedStateMachine):
+    """What people, programs and faults do to files."""
 
     home: ClassVar[Home]
     read_notes: ClassVar[ReadNotes]
-    body: Body
+    subject: IndexUnderTest
 
     def __init__(self) -> None:
         super().__init__()
@@ -237,10 +242,10 @@ class Story(RuleBasedStateMachine):
         if not is_empty:
             self._put(self.root / MEMORY)
             self._put(self.root / MEMORIES / "x" / "a.md")
-        self.body = self.open_body()
+        self.subject = self.open_body()
 
-    open_body: Callable[[], Body]
-    """What lives on the folder: each kind of story opens its own."""
+    open_body: Callable[[], IndexUnderTest]
+    """The program that indexes the folder: each kind of scenario starts its own."""
 
     # --- what programs do ---
 
@@ -249,7 +254,7 @@ class Story(RuleBasedStateMachine):
     def write(self, path: str) -> None:
         place = self.root / path
         if self._has_room(place):
-            self._tell(f"write {path}")
+            self._log(f"write {path}")
             self._put(place)
 
     @precondition(is_there)
@@ -257,7 +262,7 @@ class Story(RuleBasedStateMachine):
     def save_whole(self, path: str) -> None:
         place = self.root / path
         if self._has_room(place):
-            self._tell(f"save {path} whole")
+            self._log(f"save {path} whole")
             self._put(place.with_name(f"{place.name}.tmp.1")).rename(place)
 
     @precondition(is_there)
@@ -265,7 +270,7 @@ class Story(RuleBasedStateMachine):
     def append(self, path: str) -> None:
         place = self.root / path
         if place.is_file():
-            self._tell(f"append to {path}")
+            self._log(f"append to {path}")
             with place.open("a") as stream:
                 stream.write(f"\nword{next(self._numbers)}\n")
 
@@ -274,7 +279,7 @@ class Story(RuleBasedStateMachine):
     def write_slowly(self, path: str, pause: float) -> None:
         place = self.root / path
         if place.is_file():
-            self._tell(f"write {path} over {pause} s")
+            self._log(f"write {path} over {pause} s")
             with place.open("w") as stream:
                 stream.write("# Half\n")
                 stream.flush()
@@ -286,7 +291,7 @@ class Story(RuleBasedStateMachine):
     def delete(self, path: str) -> None:
         place = self.root / path
         if place.is_file():
-            self._tell(f"delete {path}")
+            self._log(f"delete {path}")
             place.unlink()
 
     @precondition(is_there)
@@ -294,7 +299,7 @@ class Story(RuleBasedStateMachine):
     def rename(self, old: str, new: str) -> None:
         source, target = self.root / old, self.root / new
         if self._may_move(source, target):
-            self._tell(f"rename {old} to {new}")
+            self._log(f"rename {old} to {new}")
             target.parent.mkdir(parents=True, exist_ok=True)
             source.rename(target)
 
@@ -303,7 +308,7 @@ class Story(RuleBasedStateMachine):
     def move_out(self, path: str) -> None:
         place = self.root / path
         if place.exists():
-            self._tell(f"move {path} out")
+            self._log(f"move {path} out")
             self._aside.append(place.rename(self.outside / f"aside{next(self._numbers)}"))
 
     @precondition(is_there)
@@ -311,7 +316,7 @@ class Story(RuleBasedStateMachine):
     def move_in(self, path: str) -> None:
         target = self.root / path
         if self._aside and self._may_move(self._aside[-1], target):
-            self._tell(f"move {self._aside[-1].name} in as {path}")
+            self._log(f"move {self._aside[-1].name} in as {path}")
             target.parent.mkdir(parents=True, exist_ok=True)
             self._aside.pop().rename(target)
 
@@ -319,21 +324,21 @@ class Story(RuleBasedStateMachine):
     def write_to_what_was_moved_out(self) -> None:
         for place in self._aside:
             if place.is_dir() and not (place / "a.md").is_dir():
-                self._tell(f"write in {place.name}, which was moved out")
+                self._log(f"write in {place.name}, which was moved out")
                 self._put(place / "a.md")
 
     @precondition(is_there)
     @rule(path=FOLDERS)
     def make_folder(self, path: str) -> None:
         if self._has_room(self.root / path):
-            self._tell(f"make {path}")
+            self._log(f"make {path}")
             (self.root / path).mkdir(parents=True, exist_ok=True)
 
     @precondition(is_there)
     @rule(path=FOLDERS)
     def remove_folder(self, path: str) -> None:
         if (self.root / path).is_dir():
-            self._tell(f"remove {path}")
+            self._log(f"remove {path}")
             shutil.rmtree(self.root / path)
 
     @precondition(is_there)
@@ -343,7 +348,7 @@ class Story(RuleBasedStateMachine):
         for number in range(n_notes):
             self._put(folder / f"d{number % 7}" / f"{number}.md")
         if self._has_room(self.root / path):
-            self._tell(f"copy {n_notes} notes to {path}")
+            self._log(f"copy {n_notes} notes to {path}")
             shutil.copytree(folder, self.root / path, dirs_exist_ok=True)
 
     @precondition(is_there)
@@ -351,7 +356,7 @@ class Story(RuleBasedStateMachine):
     def link(self, path: str) -> None:
         place = self.root / path
         if not self._is_linked and self._has_room(place):
-            self._tell(f"link {path} to docs/real.md")
+            self._log(f"link {path} to docs/real.md")
             self._is_linked = True
             place.parent.mkdir(exist_ok=True)
             self._put(self.root / "docs" / "real.md")
@@ -363,7 +368,7 @@ class Story(RuleBasedStateMachine):
     def write_what_is_linked(self, is_whole: bool) -> None:
         real = self.root / "docs" / "real.md"
         if real.is_file():
-            self._tell(f"write docs/real.md{' whole' if is_whole else ''}")
+            self._log(f"write docs/real.md{' whole' if is_whole else ''}")
             if is_whole:
                 self._put(real.with_name("real.tmp")).rename(real)
             else:
@@ -374,7 +379,7 @@ class Story(RuleBasedStateMachine):
     @precondition(is_there)
     @rule(n_notes=st.integers(0, 3))
     def swap_the_root(self, n_notes: int) -> None:
-        self._tell(f"swap the root for another with {n_notes} notes")
+        self._log(f"swap the root for another with {n_notes} notes")
         other = self.outside / f"other{next(self._numbers)}"
         other.mkdir()
         for number in range(n_notes):
@@ -385,13 +390,13 @@ class Story(RuleBasedStateMachine):
     @precondition(is_there)
     @rule()
     def take_the_root_away(self) -> None:
-        self._tell("take the root away")
+        self._log("take the root away")
         self.root.rename(self.outside / "away")
 
     @precondition(lambda self: not self.is_there())
     @rule(is_another=st.booleans())
     def bring_the_root_back(self, is_another: bool) -> None:
-        self._tell(f"bring {'another' if is_another else 'the'} root back")
+        self._log(f"bring {'another' if is_another else 'the'} root back")
         if is_another:
             shutil.rmtree(self.outside / "away")
             self._put(self.root / MEMORIES / "a.md")
@@ -402,19 +407,19 @@ class Story(RuleBasedStateMachine):
 
     @rule(pause=PAUSES)
     def wait(self, pause: float) -> None:
-        self._tell(f"wait {pause} s")
+        self._log(f"wait {pause} s")
         time.sleep(pause)
 
     @rule()
     def settle(self) -> None:
-        self._tell("settle")
+        self._log("settle")
         if self.is_there():
             self._expect(
-                lambda: self.body.notes() == self.read_disk(), "the index differs from the disk"
+                lambda: self.subject.notes() == self.read_disk(), "the index differs from the disk"
             )
-            self._expect(lambda: self.body.state() == "ready", "it is not ready")
+            self._expect(lambda: self.subject.state() == "ready", "it is not ready")
         else:
-            self._expect(lambda: self.body.state() == "missing", "it did not miss its root")
+            self._expect(lambda: self.subject.state() == "missing", "it did not miss its root")
 
     @precondition(is_there)
     @rule(path=FILES)
@@ -422,24 +427,24 @@ class Story(RuleBasedStateMachine):
         place = self.root / path
         if self._has_room(place):
             word = f"word{next(self._numbers)}"
-            self._tell(f"write {path} with {word} and look for it")
+            self._log(f"write {path} with {word} and look for it")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(f"# Note\n\n{word}\n")
-            found = self.body.find_fresh(word)
+            found = self.subject.find_fresh(word)
             if found != {path}:
                 self._fail(f"{word} was found in {found}")
 
     def teardown(self) -> None:
-        if not hasattr(self, "body"):
+        if not hasattr(self, "subject"):
             return
         try:
             if not self.is_there():
                 self.bring_the_root_back(is_another=False)
             self.settle()
-            if self.body.sync() or self.body.notes() != self.read_disk():
+            if self.subject.sync() or self.subject.notes() != self.read_disk():
                 self._fail("a sync found what nobody had seen")
         finally:
-            self.body.close()
+            self.subject.close()
             shutil.rmtree(self.outside)
 
     def read_disk(self) -> dict[str, str]:
@@ -458,8 +463,9 @@ class Story(RuleBasedStateMachine):
         return place
 
     def _has_room(self, place: Path) -> bool:
-        """True if this can be made a file or folder: nothing of another kind stands there or above,
-        and no link into nothing."""
+        """True if this can be created as a file or folder: nothing of another kind is there or
+        above, and no dangling link.
+        """
         is_file = bool(place.suffix)
         is_free = not os.path.lexists(place) or (place.is_file() if is_file else place.is_dir())
         above = [
@@ -479,29 +485,30 @@ class Story(RuleBasedStateMachine):
             and self._has_room(target.parent / "a.md")
         )
 
-    def _tell(self, step: str) -> None:
+    def _log(self, step: str) -> None:
         self.steps.append(step)
 
     def _fail(self, complaint: str) -> None:
-        told = "\n".join(self.steps)
-        state = f"index {self.body.notes()}\ndisk  {self.read_disk()}\nstate {self.body.state()}"
-        # At once: told again a story may go well, and then Hypothesis complains of that and of
-        # nothing else.
-        print(f"{complaint}\n{state}\n{told}\n{self.home.read_log()}")
-        raise AssertionError(f"{complaint}\n{state}\n{told}")
+        reported = "\n".join(self.steps)
+        state = (
+            f"index {self.subject.notes()}\ndisk  {self.read_disk()}\nstate {self.subject.state()}"
+        )
+        # At once: a repeated scenario may succeed, and then Hypothesis reports only that.
+        print(f"{complaint}\n{state}\n{reported}\n{self.home.read_log()}")
+        raise AssertionError(f"{complaint}\n{state}\n{reported}")
 
 
-class EngineStory(Story):
+class EngineScenario(Scenario):
     """With a watcher that fails, too."""
 
-    body: EngineBody
+    subject: EngineUnderTest
 
     def __init__(self) -> None:
         super().__init__()
         self.n_faults = 0
 
-    def open_body(self) -> EngineBody:
-        return EngineBody(self.home, self.root)
+    def open_body(self) -> EngineUnderTest:
+        return EngineUnderTest(self.home, self.root)
 
     def has_faults_left(self) -> bool:
         return self.n_faults < FAULTS
@@ -509,24 +516,24 @@ class EngineStory(Story):
     @precondition(has_faults_left)
     @rule()
     def kill_the_reader(self) -> None:
-        self._tell("kill the watcher's reader")
+        self._log("kill the watcher's reader")
         self.n_faults += 1
-        kill_reader(self.body.house.watching.watcher)
+        kill_reader(self.subject.workspaces.watching.watcher)
 
     @rule()
     def overflow(self) -> None:
-        self._tell("overflow the watcher's queue")
-        fake_overflow(self.body.house.watching.watcher)
+        self._log("overflow the watcher's queue")
+        fake_overflow(self.subject.workspaces.watching.watcher)
 
 
-class ProcessStory(Story):
-    """With a daemon that is killed, too, and files that change while there is none."""
+class DaemonScenario(Scenario):
+    """With a daemon that is killed, too, and files that change while none runs."""
 
-    body: ProcessBody
+    subject: DaemonUnderTest
     is_up = True
 
-    def open_body(self) -> ProcessBody:
-        return ProcessBody(self.home, self.root)
+    def open_body(self) -> DaemonUnderTest:
+        return DaemonUnderTest(self.home, self.root)
 
     @rule(
         path=FILES,
@@ -534,37 +541,37 @@ class ProcessStory(Story):
         fate=st.sampled_from(["kept", "kept", "lost", "damaged"]),
     )
     def crash_and_restart(self, path: str, is_deleted: bool, fate: str) -> None:
-        self._tell(f"kill the daemon, its index is {fate}")
-        self.body.kill()
+        self._log(f"kill the daemon, its index is {fate}")
+        self.subject.kill()
         if self.is_there():
             (self.delete if is_deleted else self.write)(path)
         if fate == "lost":
-            # There is none if the root was away when it was lost before.
+            # There is none if the root was missing when it was lost before.
             shutil.rmtree(self.home.folder / "cache", ignore_errors=True)
         elif fate == "damaged":
             self._damage_indexes()
-        self._tell("start it again")
-        self.body.start()
+        self._log("start it again")
+        self.subject.start()
 
     @rule(path=FILES, other=FILES)
     def sleep_through_it(self, path: str, other: str) -> None:
-        self._tell("let the daemon sleep")
-        self.body.pause()
+        self._log("let the daemon sleep")
+        self.subject.pause()
         if self.is_there():
             self.write(path)
             self.rename(path, other)
             self.write(path)
-        self._tell("wake it")
-        self.body.wake()
+        self._log("wake it")
+        self.subject.wake()
 
-    @precondition(Story.is_there)
+    @precondition(Scenario.is_there)
     @rule(path=FILES)
     def leave_and_join(self, path: str) -> None:
-        self._tell("remove the workspace")
-        self.body.leave()
+        self._log("remove the workspace")
+        self.subject.leave()
         self.write(path)
-        self._tell("add it again")
-        self.body.join()
+        self._log("add it again")
+        self.subject.join()
 
     def _damage_indexes(self) -> None:
         for index in (self.home.folder / "cache").rglob("index.db"):
@@ -575,43 +582,45 @@ class ProcessStory(Story):
                     stream.write(b"not what was written")
 
 
-def tell_stories(
-    story: type[Story], home: Home, on_disk: ReadNotes, *, n_stories: int, n_steps: int
+def run_scenarios(
+    scenario: type[Scenario], home: Home, on_disk: ReadNotes, *, n_scenarios: int, n_steps: int
 ) -> None:
-    story.home, story.read_notes = home, staticmethod(on_disk)
+    scenario.home, scenario.read_notes = home, staticmethod(on_disk)
     how = settings(
-        max_examples=n_stories,
+        max_examples=n_scenarios,
         stateful_step_count=n_steps,
         deadline=None,
         database=None,
-        phases=[Phase.generate],  # what depends on time cannot be shrunk; the story is told instead
+        phases=[Phase.generate],  # Timing cannot be shrunk; a failure prints its steps instead.
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
-    run_state_machine_as_test(story, settings=how)
+    run_state_machine_as_test(scenario, settings=how)
 
 
-def test_the_index_equals_the_disk_whatever_happens_to_files_and_watcher(
+def test_the_index_equals_the_disk_after_any_events_on_files_and_watcher(
     home: Home, on_disk: ReadNotes
 ) -> None:
-    tell_stories(EngineStory, home, on_disk, n_stories=6, n_steps=20)
+    run_scenarios(EngineScenario, home, on_disk, n_scenarios=6, n_steps=20)
 
 
-def test_the_index_equals_the_disk_though_the_daemon_is_killed(
+def test_the_index_equals_the_disk_after_kills_of_the_daemon(
     make_home: Callable[[], Home], on_disk: ReadNotes
 ) -> None:
-    tell_stories(ProcessStory, make_home(), on_disk, n_stories=2, n_steps=15)
+    run_scenarios(DaemonScenario, make_home(), on_disk, n_scenarios=2, n_steps=15)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_the_index_equals_the_disk_through_long_stories(home: Home, on_disk: ReadNotes) -> None:
-    tell_stories(EngineStory, home, on_disk, n_stories=200, n_steps=50)
+def test_the_index_equals_the_disk_after_long_sequences_of_events(
+    home: Home, on_disk: ReadNotes
+) -> None:
+    run_scenarios(EngineScenario, home, on_disk, n_scenarios=200, n_steps=50)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_the_index_equals_the_disk_through_many_crashes(
+def test_the_index_equals_the_disk_after_many_kills(
     make_home: Callable[[], Home], on_disk: ReadNotes
 ) -> None:
-    tell_stories(ProcessStory, make_home(), on_disk, n_stories=100, n_steps=30)
+    run_scenarios(DaemonScenario, make_home(), on_disk, n_scenarios=100, n_steps=30)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from memsyncd.config import Config
 from memsyncd.daemon.console import StatusLine
-from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.index import Counts
 
@@ -17,7 +17,7 @@ def make_workspace(folder: Path, name: str = "trees", **condition: Any) -> Works
     entry = Entry(id=name, name=name, root=str(folder))
     workspace = Workspace(
         entry,
-        SyncPolicy(),
+        Config(),
         index_path=folder / f"{name}.db",
         records_path=folder / f"{name}.records",
     )
@@ -36,7 +36,7 @@ def make_workspace(folder: Path, name: str = "trees", **condition: Any) -> Works
         ({"root_state": "missing"}, "1 workspace, 1,204 notes; missing: trees"),
     ],
 )
-def test_the_line_names_the_state_of_the_workspaces(
+def test_the_status_line_names_the_state_of_the_workspaces(
     tmp_path: Path, condition: dict[str, Any], line: str
 ) -> None:
     assert StatusLine().render([make_workspace(tmp_path, **condition)], ()) == line
@@ -53,7 +53,7 @@ def test_progress_is_relative_to_the_largest_number_of_pending_notes(tmp_path: P
     assert line.render([workspace], ()).endswith("indexing 0/10")
 
 
-def test_of_many_degraded_workspaces_some_are_named_and_the_rest_counted(tmp_path: Path) -> None:
+def test_a_few_degraded_workspaces_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
     workspaces = [make_workspace(tmp_path, f"w{n}", faults={"watch": "deaf"}) for n in range(5)]
     assert StatusLine().render(workspaces, ()).endswith("; degraded: w0, w1, w2 and 2 more")
 

@@ -1,5 +1,4 @@
-"""A block for a prompt, asked of the daemon: what was saved a moment ago is in it, and it says what
-it left out."""
+"""Context blocks from the daemon: they contain the latest save, and list what they omit."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ DECISIONS = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision} -->\n\nWe
 
 
 @pytest.fixture(scope="module")
-def asked(home: Home, daemon: Daemon) -> Iterator[Place]:
-    """One for all; who adds a note takes it away again."""
+def filled_place(home: Home, daemon: Daemon) -> Iterator[Place]:
+    """One daemon for all; a test that adds a note removes it again."""
     root = home.make_folder()
     write_first_notes(root)
     (root / ".memories" / "decisions.md").write_text(DECISIONS)
@@ -32,8 +31,8 @@ def asked(home: Home, daemon: Daemon) -> Iterator[Place]:
     place.close()
 
 
-def test_a_block_says_what_is_in_it_and_how_fresh_it_is(asked: Place) -> None:
-    answer = asked.client.call("context", query="why postgres", workspace=asked.id)
+def test_a_block_has_its_included_sections_and_freshness(filled_place: Place) -> None:
+    answer = filled_place.client.call("context", query="why postgres", workspace=filled_place.id)
     [part] = answer["included"]
     assert (
         part["anchor"],
@@ -56,36 +55,45 @@ def test_a_block_says_what_is_in_it_and_how_fresh_it_is(asked: Place) -> None:
         "## Prior Knowledge\n\n### Decisions › Postgres (decision) · .memories/decisions.md:3-6\n"
     )
     assert answer["tokens"] == count_tokens(answer["text"])
-    assert (answer["left_out"], answer["why_empty"], answer["workspace"]) == ([], None, asked.id)
+    assert (answer["left_out"], answer["why_empty"], answer["workspace"]) == (
+        [],
+        None,
+        filled_place.id,
+    )
     assert answer["freshness"]["generation"] >= 1
 
 
-def test_a_block_that_waits_for_the_disk_has_what_was_saved_a_moment_ago(asked: Place) -> None:
-    (asked.root / ".memories" / "now.md").write_text("Postgres was saved a moment ago.\n")
+def test_a_block_that_waits_for_the_disk_has_the_latest_save(filled_place: Place) -> None:
+    (filled_place.root / ".memories" / "now.md").write_text("Postgres was saved a moment ago.\n")
     assert (
         "a moment ago"
-        in asked.client.call("context", query="postgres", workspace=asked.id, wait="disk")["text"]
+        in filled_place.client.call(
+            "context", query="postgres", workspace=filled_place.id, wait="disk"
+        )["text"]
     )
-    assert "a moment ago" in asked.client.call("context", workspace=asked.id)["text"]
-    (asked.root / ".memories" / "now.md").unlink()
+    assert "a moment ago" in filled_place.client.call("context", workspace=filled_place.id)["text"]
+    (filled_place.root / ".memories" / "now.md").unlink()
     assert (
-        "a moment ago" not in asked.client.call("context", workspace=asked.id, wait="disk")["text"]
+        "a moment ago"
+        not in filled_place.client.call("context", workspace=filled_place.id, wait="disk")["text"]
     )
-    asked.wait_equal()
+    filled_place.wait_equal()
 
 
-def test_a_generation_that_is_not_reached_in_time_is_said(asked: Place) -> None:
+def test_a_generation_that_is_not_reached_in_time_is_reported(filled_place: Place) -> None:
     with pytest.raises(NotFresh):
-        asked.client.call("context", workspace=asked.id, min_generation=1_000_000, timeout_ms=50)
+        filled_place.client.call(
+            "context", workspace=filled_place.id, min_generation=1_000_000, timeout_ms=50
+        )
 
 
-def test_a_budget_and_a_heading_are_kept_to(asked: Place) -> None:
+def test_a_block_keeps_its_budget_and_heading(filled_place: Place) -> None:
     long = "\n".join(f"- line {i} about postgres" for i in range(300))
-    (asked.root / ".memories" / "long.md").write_text(f"# Long\n\n{long}\n")
-    answer = asked.client.call(
+    (filled_place.root / ".memories" / "long.md").write_text(f"# Long\n\n{long}\n")
+    answer = filled_place.client.call(
         "context",
         query="postgres",
-        workspace=asked.id,
+        workspace=filled_place.id,
         max_tokens=100,
         max_bytes=300,
         heading="# Notes",
@@ -95,13 +103,13 @@ def test_a_budget_and_a_heading_are_kept_to(asked: Place) -> None:
     assert answer["tokens"] <= 100
     assert len(answer["text"].encode()) <= 300
     assert {part["reason"] for part in answer["left_out"]} == {"no room"}
-    (asked.root / ".memories" / "long.md").unlink()
-    asked.client.call("sync", workspace=asked.id)
-    asked.wait_equal()
+    (filled_place.root / ".memories" / "long.md").unlink()
+    filled_place.client.call("sync", workspace=filled_place.id)
+    filled_place.wait_equal()
 
 
-def test_an_empty_block_says_why_beside_the_text(asked: Place) -> None:
-    answer = asked.client.call("context", query="zebra", workspace=asked.id)
+def test_an_empty_block_has_a_reason_beside_the_text(filled_place: Place) -> None:
+    answer = filled_place.client.call("context", query="zebra", workspace=filled_place.id)
     assert (answer["text"], answer["tokens"], answer["included"]) == ("", 0, [])
     assert "zebra" in answer["why_empty"]
 
@@ -110,12 +118,12 @@ def test_an_empty_block_says_why_beside_the_text(asked: Place) -> None:
     "params", [{"max_tokens": 99}, {"max_tokens": 50_001}, {"max_bytes": 1}, {"heading": "#" * 201}]
 )
 def test_a_budget_out_of_bounds_is_refused_with_its_name(
-    asked: Place, params: dict[str, object]
+    filled_place: Place, params: dict[str, object]
 ) -> None:
     with pytest.raises(BadRequest, match=next(iter(params))):
-        asked.client.call("context", workspace=asked.id, **params)
+        filled_place.client.call("context", workspace=filled_place.id, **params)
 
 
-def test_a_block_of_no_workspace_is_refused(asked: Place) -> None:
+def test_a_block_without_a_workspace_is_refused(filled_place: Place) -> None:
     with pytest.raises(WorkspaceNotFound):
-        asked.client.call("context", workspace="nowhere")
+        filled_place.client.call("context", workspace="nowhere")

@@ -1,5 +1,6 @@
-"""Two editors save while the daemon replaces the note: every text that stood there is in the note
-or in the history."""
+"""Two editors save while the daemon replaces the note: every displaced text is in the note or in
+the history.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def slow_renames(home: Any, daemon: Any) -> Iterator[None]:
-    """The daemon's exchanges of names take long, before and after they have happened."""
+    """The daemon's exchanges of names are delayed before and after they happen."""
     inject = f"inject=renameat2:delay_enter={DELAY_US}:delay_exit={DELAY_US}"
     words = [
         "strace",

@@ -1,5 +1,6 @@
-"""`memsyncd doctor` against what really goes wrong: each fault is made, found, and healed by the
-remedy that is named."""
+"""`memsyncd doctor` against real faults: each fault is made, found, and corrected by the remedy
+that is named.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +46,10 @@ class Report:
     """What `memsyncd doctor --json` printed, and its exit status."""
 
     status: int
-    told: dict[str, Any]
+    reported: dict[str, Any]
 
     def findings(self, check: str) -> list[dict[str, str]]:
-        return [finding for finding in self.told["findings"] if finding["check"] == check]
+        return [finding for finding in self.reported["findings"] if finding["check"] == check]
 
     def level(self, check: str) -> str | None:
         """The worst level of a check."""
@@ -74,16 +75,19 @@ def run(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]
 
 
 def do(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """The same within this process: what a command finds and says does not depend on whose process
-    it is."""
-    said, complained = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
+    """The same within this process: the result of a command does not depend on its process."""
+    message, complained = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(message),
+        redirect_stderr(complained),
+    ):
         for name in set(os.environ) - home.env.keys() - env.keys():
             patch.delenv(name)
         for name, value in {**home.env, **env}.items():
             patch.setenv(name, value)
         status = main(words)
-    return subprocess.CompletedProcess(words, status, said.getvalue(), complained.getvalue())
+    return subprocess.CompletedProcess(words, status, message.getvalue(), complained.getvalue())
 
 
 def examine(home: Home, *words: str, **env: str) -> Report:
@@ -91,10 +95,12 @@ def examine(home: Home, *words: str, **env: str) -> Report:
     assert done.stdout, done.stderr
     report = Report(done.returncode, json.loads(done.stdout))
     asks = [
-        finding for finding in report.told["findings"] if finding["level"] in ("warning", "error")
+        finding
+        for finding in report.reported["findings"]
+        if finding["level"] in ("warning", "error")
     ]
     assert all(finding["remedy"] for finding in asks), asks
-    assert report.status in ((1,) if asks else (0,)) or report.told["daemon"] is None
+    assert report.status in ((1,) if asks else (0,)) or report.reported["daemon"] is None
     return report
 
 
@@ -117,7 +123,7 @@ def records_of(place: Place) -> Path:
 
 
 def write(path: Path, *statements: str) -> None:
-    """As another program would that knows no better."""
+    """Write to the index as another program would."""
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(5000)
     for statement in statements:
@@ -125,8 +131,8 @@ def write(path: Path, *statements: str) -> None:
     connection.close()
 
 
-def rot(path: Path) -> None:
-    """Overwrite pages in the middle, wherever the newest of them stand."""
+def damage(path: Path) -> None:
+    """Overwrite pages in the middle of the file."""
     for name in (path, path.with_name(f"{path.name}-wal")):
         if name.exists() and name.stat().st_size > 8192:
             file = os.open(name, os.O_RDWR)
@@ -138,7 +144,7 @@ def rot(path: Path) -> None:
 # --- all is well ----------------------------------------------------------------------------------
 
 
-def test_everything_is_looked_at_and_found_well(home: Home, place: Place) -> None:
+def test_a_healthy_installation_passes_all_checks(home: Home, place: Place) -> None:
     report = examine(home, "--verify", place.id)
     well = """
         daemon two_daemons version socket config folders open_databases
@@ -148,10 +154,10 @@ def test_everything_is_looked_at_and_found_well(home: Home, place: Place) -> Non
     assert {check: report.level(check) for check in well} == dict.fromkeys(well, "ok")
     [verified] = report.findings("verify")
     assert "2 notes" in verified["what"]
-    assert report.told["daemon"]["pid"] == place.daemon.process.pid
+    assert report.reported["daemon"]["pid"] == place.daemon.process.pid
 
 
-def test_a_person_reads_what_is_well_in_one_line(home: Home, place: Place) -> None:
+def test_passed_checks_are_printed_in_one_line(home: Home, place: Place) -> None:
     done = run(home, "doctor", place.id)
     assert f"workspace {place.status()['name']}" in done.stdout
     assert "✓ ok: daemon, two_daemons" in done.stdout
@@ -159,17 +165,17 @@ def test_a_person_reads_what_is_well_in_one_line(home: Home, place: Place) -> No
     assert done.stderr == ""
 
 
-def test_a_workspace_that_is_not_there_is_said(home: Home, place: Place) -> None:
+def test_an_unknown_workspace_is_an_error(home: Home, place: Place) -> None:
     assert do(home, "doctor", "nowhere").returncode == NOT_FOUND
 
 
-def test_all_workspaces_are_examined_unless_one_is_named(
+def test_all_workspaces_are_examined_by_default(
     home: Home, place: Place, make_place: Callable[..., Place]
 ) -> None:
     other = make_place(home.make_folder())
-    both = {finding["workspace"] for finding in examine(home).told["findings"]}
+    both = {finding["workspace"] for finding in examine(home).reported["findings"]}
     assert {place.id, other.id} <= both
-    one = {finding["workspace"] for finding in examine(home, str(other.root)).told["findings"]}
+    one = {finding["workspace"] for finding in examine(home, str(other.root)).reported["findings"]}
     assert one == {other.id, None}
 
 
@@ -178,8 +184,7 @@ def test_all_workspaces_are_examined_unless_one_is_named(
 
 @pytest.fixture(scope="module")
 def make_quiet(make_home: Callable[..., Home]) -> Callable[[], Home]:
-    """Start a daemon that looks at nothing by itself, so that nothing is mended before it is
-    found."""
+    """Start a daemon that makes no scans, so that no fault is repaired before it is found."""
 
     def make() -> Home:
         home = make_home("[sync]\nenabled = false\n")
@@ -195,15 +200,15 @@ def quiet_home(make_quiet: Callable[[], Home]) -> Home:
 
 
 @pytest.fixture
-def quiet(quiet_home: Home) -> Iterator[Quiet]:
-    quiet = Quiet(quiet_home)
-    yield quiet
+def unscanned(quiet_home: Home) -> Iterator[UnscannedWorkspace]:
+    unscanned = UnscannedWorkspace(quiet_home)
+    yield unscanned
     with Client(quiet_home.socket_path, WAIT_S) as client:
-        client.call("workspace.remove", workspace=quiet.id)
+        client.call("workspace.remove", workspace=unscanned.id)
 
 
-class Quiet:
-    """A workspace that nobody looks at."""
+class UnscannedWorkspace:
+    """A workspace that no scan reads."""
 
     def __init__(self, home: Home) -> None:
         root = home.make_folder()
@@ -222,56 +227,56 @@ class Quiet:
     def examine(self, *words: str) -> Report:
         return examine(self.home, *words, self.id)
 
-    def see_healed(self) -> None:
+    def check_repaired(self) -> None:
         wait_for(lambda: self.examine().level("generation") == "ok", "it did not heal")
         report = self.examine("--verify")
         assert (report.status, report.level("verify")) == (0, "ok")
-        assert any("built anew" in finding["what"] for finding in report.findings("index"))
+        assert any("rebuilt" in finding["what"] for finding in report.findings("index"))
 
 
-def test_a_rotten_index_is_found_and_heals(quiet: Quiet) -> None:
-    rot(quiet.index)
-    report = quiet.examine()
+def test_a_damaged_index_is_found_and_rebuilt(unscanned: UnscannedWorkspace) -> None:
+    damage(unscanned.index)
+    report = unscanned.examine()
     assert (report.status, report.level("index")) == (1, "error")
-    quiet.see_healed()
+    unscanned.check_repaired()
 
 
-def test_a_deleted_index_is_found_and_comes_back(quiet: Quiet) -> None:
-    quiet.index.unlink()
-    report = quiet.examine("--verify")
+def test_a_deleted_index_is_found_and_restored(unscanned: UnscannedWorkspace) -> None:
+    unscanned.index.unlink()
+    report = unscanned.examine("--verify")
     assert (report.status, report.level("index")) == (1, "error")
     assert report.level("verify") is None
-    quiet.see_healed()
+    unscanned.check_repaired()
 
 
-def test_a_replaced_index_is_found_and_built_anew(quiet: Quiet) -> None:
-    copy = quiet.index.with_name("copy")
-    shutil.copy(quiet.index, copy)
-    copy.replace(quiet.index)
-    assert quiet.examine().level("index") == "error"
-    quiet.see_healed()
+def test_a_replaced_index_is_found_and_rebuilt(unscanned: UnscannedWorkspace) -> None:
+    copy = unscanned.index.with_name("copy")
+    shutil.copy(unscanned.index, copy)
+    copy.replace(unscanned.index)
+    assert unscanned.examine().level("index") == "error"
+    unscanned.check_repaired()
 
 
-def test_an_index_that_another_program_writes_is_found_by_verifying_and_well_after_a_reindex(
-    quiet: Quiet,
+def test_an_index_that_another_program_wrote_is_found_by_verify_and_correct_after_a_reindex(
+    unscanned: UnscannedWorkspace,
 ) -> None:
-    write(quiet.index, SHIFT)
-    report = examine(quiet.home, "--verify")
+    write(unscanned.index, SHIFT)
+    report = examine(unscanned.home, "--verify")
     assert report.level("verify") == "error"
     assert "memsyncd reindex" in report.remedy("verify")
-    assert do(quiet.home, "reindex").returncode == 0
-    assert examine(quiet.home, "--verify").level("verify") == "ok"
+    assert do(unscanned.home, "reindex").returncode == 0
+    assert examine(unscanned.home, "--verify").level("verify") == "ok"
 
 
-def test_between_two_lives_rotten_records_are_set_aside_and_an_index_that_somebody_wrote_is_found(
+def test_between_two_starts_damaged_records_are_set_aside_and_a_foreign_index_is_found(
     make_quiet: Callable[[], Home],
 ) -> None:
     home = make_quiet()
-    quiet = Quiet(home)
-    rot(quiet.records)
+    unscanned = UnscannedWorkspace(home)
+    damage(unscanned.records)
     assert examine(home).level("records") == "error"
     assert do(home, "stop").returncode == 0
-    write(quiet.index, SHIFT)
+    write(unscanned.index, SHIFT)
     assert examine(home).level("records") == "error"
     home.start()
     wait_for(lambda: examine(home).level("generation") == "ok", "it was not opened")
@@ -305,7 +310,7 @@ def test_a_program_that_has_the_index_open_is_named(home: Home, place: Place) ->
 # --- index and disk -------------------------------------------------------------------------------
 
 
-def test_notes_that_nobody_looked_at_are_indexed_by_verifying(
+def test_unscanned_notes_are_indexed_by_verify(
     make_home: Callable[..., Home],
 ) -> None:
     home = make_home("[sync]\nsync_on_change = false\nreconcile_s = 3600\n")
@@ -325,7 +330,7 @@ def test_notes_that_nobody_looked_at_are_indexed_by_verifying(
         assert client.call("search", query="larch")["hits"]
 
 
-def test_verifying_while_notes_are_saved_finds_no_difference_and_holds_up_nobody(
+def test_verify_during_saves_finds_no_difference_and_delays_no_client(
     home: Home, place: Place
 ) -> None:
     notes = [place.root / ".memories" / f"busy{number}.md" for number in range(60)]
@@ -344,9 +349,9 @@ def test_verifying_while_notes_are_saved_finds_no_difference_and_holds_up_nobody
     saver.start()
     try:
         with place.daemon.client() as client:
-            asked = client.send("doctor", workspace=place.id, verify=True)
+            requested = client.send("doctor", workspace=place.id, verify=True)
             assert place.find("keepsake") == {"MEMORY.md"}
-            report = client.wait(asked, timeout_s=WAIT_S)
+            report = client.wait(requested, timeout_s=WAIT_S)
     finally:
         is_over.set()
         saver.join()
@@ -357,7 +362,7 @@ def test_verifying_while_notes_are_saved_finds_no_difference_and_holds_up_nobody
     assert examine(home, "--verify", place.id).level("verify") == "ok"
 
 
-def test_what_is_odd_about_notes_is_found_by_its_sort(home: Home, place: Place) -> None:
+def test_problems_of_notes_are_grouped_by_kind(home: Home, place: Place) -> None:
     memories = place.root / ".memories"
     (memories / "large.md").write_text("x" * 3_000_000)
     (memories / "context (conflicted copy 2026-03-04).md").write_text("# Context\n\nother\n")
@@ -370,12 +375,12 @@ def test_what_is_odd_about_notes_is_found_by_its_sort(home: Home, place: Place) 
         for check in ("notes_skipped", "sync_conflict", "conflict_markers")
     }
     assert levels == dict.fromkeys(levels, "warning")
-    where = " ".join(finding["where"] for finding in report.told["findings"])
+    where = " ".join(finding["where"] for finding in report.reported["findings"])
     assert all(name in where for name in ("large.md", "conflicted copy", "merge.md:3", "link.md"))
-    assert "/etc/hostname" not in json.dumps(report.told)
+    assert "/etc/hostname" not in json.dumps(report.reported)
 
 
-def test_a_folder_that_is_gone_is_found_and_well_again_once_it_is_back(
+def test_a_missing_folder_is_found_and_healthy_again_after_its_return(
     home: Home, place: Place
 ) -> None:
     aside = place.root.with_name("aside")
@@ -390,7 +395,7 @@ def test_a_folder_that_is_gone_is_found_and_well_again_once_it_is_back(
 # --- the daemon and its socket --------------------------------------------------------------------
 
 
-def test_modes_that_let_others_in_are_found_and_healed_by_the_remedy(
+def test_permissions_for_other_users_are_found_and_corrected_by_the_remedy(
     home: Home, place: Place
 ) -> None:
     socket, folder = Path(home.socket_path), index_of(place).parent
@@ -427,7 +432,7 @@ def test_a_second_daemon_on_the_same_files_is_found(home: Home, place: Place) ->
 @pytest.mark.skipif(
     sys.platform != "linux", reason="needs /proc, and elsewhere a full queue refuses at once"
 )
-def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wait_for_it(
+def test_a_stopped_daemon_is_distinguished_from_an_ended_one_with_any_number_of_waiting_clients(
     make_home: Callable[[], Home],
 ) -> None:
     home = make_home()
@@ -454,7 +459,7 @@ def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wai
     for client in waiting:
         client.close()
     subprocess.run(["/bin/sh", "-c", go_on], check=True)
-    # It meets all who have left before it meets this one.
+    # It handles all disconnected clients before this one.
     wait_for(lambda: examine(home).level("daemon") == "ok", "it did not go on")
     elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
     assert (
@@ -467,7 +472,7 @@ def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wai
     assert any("no daemon runs" in finding["what"] for finding in gone.findings("daemon"))
 
 
-def test_without_a_daemon_all_that_can_be_seen_is_looked_at(make_home: Callable[[], Home]) -> None:
+def test_without_a_daemon_all_other_checks_run(make_home: Callable[[], Home]) -> None:
     home = make_home()
     daemon = home.start()
     root, other = home.make_folder(), home.make_folder()
@@ -503,7 +508,7 @@ def test_a_socket_path_that_is_too_long_is_found(home: Home) -> None:
     assert (report.status, report.level("socket")) == (NO_DAEMON, "error")
 
 
-def test_examining_asks_for_nothing_that_is_not_known(daemon: Daemon) -> None:
+def test_every_finding_of_the_examination_is_documented(daemon: Daemon) -> None:
     with Client(daemon._socket_path, WAIT_S) as client:
         found = client.call("doctor")["findings"]
     assert {"level", "check", "what", "where", "remedy", "workspace"} == {

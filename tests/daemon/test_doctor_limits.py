@@ -1,5 +1,4 @@
-"""Limits of the system, in namespaces of their own: few watches, a small disk in memory, a
-read-only disk."""
+"""Limits of the system, in separate namespaces: few watches, a small memory disk, a read-only disk."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def examine_in(home: Home, script: str, **env: str) -> list[dict[str, Any]]:
-    """What `memsyncd doctor --json` finds, called last in a script of its own namespaces."""
+    """The findings of `memsyncd doctor --json`, called last in a script of its own namespaces."""
     command = [*OWN_USERS, "sh", "-ec", f"{script}\n{PROGRAM} doctor --json || true"]
     done = subprocess.run(
         command, env={**home.env, **env}, capture_output=True, text=True, check=False, timeout=50
@@ -48,7 +47,7 @@ def find(findings: list[dict[str, Any]], check: str, level: str) -> list[dict[st
     ]
 
 
-def test_watches_that_are_used_up_are_found_with_who_has_them(
+def test_exhausted_watches_are_found_with_the_processes_that_have_them(
     make_home: Callable[[], Home],
 ) -> None:
     home = make_home()
@@ -69,7 +68,7 @@ def test_watches_that_are_used_up_are_found_with_who_has_them(
     assert all("sysctl" in finding["remedy"] for finding in used_up)
 
 
-def test_a_small_disk_in_memory_is_found(make_home: Callable[[], Home]) -> None:
+def test_a_small_memory_disk_is_found(make_home: Callable[[], Home]) -> None:
     home = make_home()
     place = home.folder / "small"
     place.mkdir()

@@ -1,5 +1,6 @@
-"""Secrets and instructions in notes, as clients of the daemon meet them, and what the configuration
-makes of it."""
+"""Secrets and prompt injection in notes, as clients of the daemon see them, and the configuration
+of both checks.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def find_codes(place: Place) -> dict[str, int]:
     }
 
 
-def test_answers_mask_a_secret_and_reading_in_order_to_edit_does_not(hosts: Place) -> None:
+def test_answers_redact_a_secret_and_reads_for_editing_do_not(hosts: Place) -> None:
     client = hosts.client
     assert find_snippet(hosts) == MASKED
     for query in ("", "larch"):
@@ -58,10 +59,10 @@ def test_answers_mask_a_secret_and_reading_in_order_to_edit_does_not(hosts: Plac
     )
 
 
-def test_problems_name_both_and_neither_problems_nor_the_log_hold_the_secret(
+def test_problems_list_secrets_and_injections_without_containing_the_secret_and_so_does_the_log(
     hosts: Place, home: Home
 ) -> None:
-    assert find_codes(hosts) == {"secret": 3, "instructs_reader": 5}
+    assert find_codes(hosts) == {"secret": 3, "prompt_injection": 5}
     assert TOKEN not in json.dumps(hosts.client.call("problems"))
     assert hosts.status()["problems"] == 2
     with pytest.raises(Exception, match="no") as refused:
@@ -76,19 +77,19 @@ def test_problems_name_both_and_neither_problems_nor_the_log_hold_the_secret(
     assert TOKEN not in home.log.read_text()
 
 
-def test_each_can_be_switched_while_the_daemon_runs(hosts: Place, home: Home) -> None:
+def test_each_guard_check_can_be_switched_while_the_daemon_runs(hosts: Place, home: Home) -> None:
     def reload(text: str) -> None:
         home.config.write_text(f"[guard]\n{text}\n")
         hosts.daemon.process.send_signal(signal.SIGHUP)
 
     reload('secrets = "flag"')
     wait_until(lambda: TOKEN in find_snippet(hosts), "the secret is still masked")
-    assert find_codes(hosts) == {"secret": 3, "instructs_reader": 5}
+    assert find_codes(hosts) == {"secret": 3, "prompt_injection": 5}
     reload('secrets = "off"\ninstructions = "off"')
     wait_until(lambda: find_codes(hosts) == {}, "there are still problems")
     wait_until(lambda: TOKEN in find_snippet(hosts), "the note was lost")
     reload("")
     wait_until(
-        lambda: find_codes(hosts) == {"secret": 3, "instructs_reader": 5}, "nothing was found again"
+        lambda: find_codes(hosts) == {"secret": 3, "prompt_injection": 5}, "nothing was found again"
     )
     wait_until(lambda: find_snippet(hosts) == MASKED, "the secret is shown")

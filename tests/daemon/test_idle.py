@@ -1,4 +1,4 @@
-"""Does a daemon that has nothing to do, do nothing, and does it hold no more after a busy time than before?"""
+"""An idle daemon does nothing, and holds no more resources after load than before."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ QUIET_S = 1.0
 FALLS_ASLEEP_WITHIN_S = 40.0
 N_CLIENTS = 10
 N_MANY = 12
-LOOK_S = 0.5
+POLL_S = 0.5
 N_LOOKS = 3
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
-class Held(NamedTuple):
-    """What a process holds."""
+class ResourceUsage(NamedTuple):
+    """The resources of a process."""
 
     threads: int
     fds: int
@@ -35,7 +35,7 @@ class Held(NamedTuple):
 
 @pytest.fixture(scope="module")
 def home(make_home: Callable[..., Any]) -> Any:
-    """Its daemon looks at nothing by the clock."""
+    """Its daemon makes no reconciles."""
     return make_home("[sync]\nreconcile_s = 3600\n")
 
 
@@ -51,7 +51,7 @@ def roots(home: Any, daemon: Any) -> Iterator[list[Path]]:
             client.call("workspace.remove", workspace=str(root))
 
 
-def look(daemon: Any) -> Held:
+def measure(daemon: Any) -> ResourceUsage:
     proc = Path(f"/proc/{daemon.process.pid}")
     watches = 0
     for fd in os.listdir(proc / "fdinfo"):
@@ -59,7 +59,7 @@ def look(daemon: Any) -> Held:
             FileNotFoundError
         ):  # closed meanwhile, as sockets of clients are that left
             watches += (proc / "fdinfo" / fd).read_text().count("inotify wd:")
-    return Held(
+    return ResourceUsage(
         threads=len(os.listdir(proc / "task")), fds=len(os.listdir(proc / "fd")), watches=watches
     )
 
@@ -101,13 +101,13 @@ def add(daemon: Any, root: Path) -> str:
     return workspace_id
 
 
-def test_between_timed_looks_no_thread_wakes_up(home: Any, daemon: Any, roots: list[Path]) -> None:
+def test_no_thread_wakes_up_between_reconciles(home: Any, daemon: Any, roots: list[Path]) -> None:
     def is_asleep() -> bool:
         before = count_wake_ups(daemon)
         time.sleep(QUIET_S)
         return count_wake_ups(daemon) == before
 
-    # Some seconds after the last sync the index is tidied, and then nothing is left to do.
+    # Some seconds after the last sync the index is maintained once; then nothing is left to do.
     wait_until(
         is_asleep,
         lambda: f"something wakes up again and again:\n{home.read_log()}",
@@ -115,26 +115,26 @@ def test_between_timed_looks_no_thread_wakes_up(home: Any, daemon: Any, roots: l
     )
 
 
-def test_timed_looks_wake_up_for_all_workspaces_together_and_if_they_find_nothing_new_say_and_write_nothing(
+def test_reconciles_of_all_workspaces_wake_up_together_and_without_changes_log_and_write_nothing(
     make_home: Callable[..., Any],
 ) -> None:
-    home = make_home(f"[sync]\nreconcile_s = {LOOK_S}\n")
+    home = make_home(f"[sync]\nreconcile_s = {POLL_S}\n")
     daemon = home.start()
     for _ in range(N_MANY):
         add(daemon, fill(home.make_folder()))
 
     def is_calm() -> bool:
         before = count_wake_ups(daemon)
-        time.sleep(N_LOOKS * LOOK_S)
+        time.sleep(N_LOOKS * POLL_S)
         return count_wake_ups(daemon) - before < N_MANY * N_LOOKS
 
-    # A wake-up for each would be as many as that, and a look at each by itself took several.
+    # Separate wake-ups for each would be as many, and separate scans several.
     wait_until(
         is_calm,
         lambda: f"something wakes up again and again:\n{home.read_log()}",
         FALLS_ASLEEP_WITHIN_S,
     )
-    held = look(daemon)
+    held = measure(daemon)
     assert held.threads <= allow("threads")
     assert held.fds <= allow("open files")
     assert read_rss_mb(daemon.process.pid) <= allow("resident memory")
@@ -163,7 +163,7 @@ def test_timed_looks_wake_up_for_all_workspaces_together_and_if_they_find_nothin
             )
             return observe() == before
 
-        # As above: what is tidied in the meantime is, once.
+        # As above: maintenance happens once meanwhile.
         wait_until(
             is_still,
             lambda: f"something is said or written again and again:\n{home.read_log()}",
@@ -176,23 +176,23 @@ def allow(what: str) -> float:
     return fixed + each * N_MANY
 
 
-def test_after_a_busy_time_threads_files_and_watches_are_as_they_were(
+def test_after_load_the_numbers_of_threads_files_and_watches_are_as_before(
     daemon: Any, roots: list[Path]
 ) -> None:
     be_busy(daemon, roots)
-    # Only what is opened when it is first needed may have come; from then on nothing more does.
+    # Only resources opened on first use may be new; from then on nothing more is opened.
     wait_until(
-        lambda: look(daemon).watches == 9,
-        lambda: f"{look(daemon)} after being busy once",
+        lambda: measure(daemon).watches == 9,
+        lambda: f"{measure(daemon)} after being busy once",
         FALLS_ASLEEP_WITHIN_S,
     )
     time.sleep(QUIET_S)
-    before = look(daemon)
+    before = measure(daemon)
     for _ in range(2):
         be_busy(daemon, roots)
     wait_until(
-        lambda: look(daemon) == before,
-        lambda: f"{look(daemon)}, {before} before",
+        lambda: measure(daemon) == before,
+        lambda: f"{measure(daemon)}, {before} before",
         FALLS_ASLEEP_WITHIN_S,
     )
 

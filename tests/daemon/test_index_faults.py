@@ -1,5 +1,6 @@
-"""Somebody deletes, replaces or damages what memsyncd keeps for itself: it heals, says so, and
-answers as well as can be."""
+"""Files of memsyncd are deleted, replaced or damaged: it repairs them, reports that, and answers as
+well as possible.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed
-from tests.daemon.kept import Kept, wait_for
+from tests.daemon.workspace_files import WorkspaceFiles, wait_for
 from tests.programs import succeeds
 
 if TYPE_CHECKING:
@@ -43,11 +44,11 @@ def own(make_home: Callable[..., Home]) -> Home:
 
 
 @pytest.fixture
-def make_kept(home: Home, daemon: Daemon) -> Iterator[Callable[[], Kept]]:
-    made: list[Kept] = []
+def make_kept(home: Home, daemon: Daemon) -> Iterator[Callable[[], WorkspaceFiles]]:
+    made: list[WorkspaceFiles] = []
 
-    def make() -> Kept:
-        made.append(Kept(home, daemon))
+    def make() -> WorkspaceFiles:
+        made.append(WorkspaceFiles(home, daemon))
         return made[-1]
 
     yield make
@@ -57,7 +58,7 @@ def make_kept(home: Home, daemon: Daemon) -> Iterator[Callable[[], Kept]]:
 
 
 @pytest.fixture
-def kept(make_kept: Callable[[], Kept]) -> Kept:
+def kept(make_kept: Callable[[], WorkspaceFiles]) -> WorkspaceFiles:
     return make_kept()
 
 
@@ -100,7 +101,7 @@ def replace_by_text(index: Path) -> None:
 def replace_by_a_folder(index: Path) -> None:
     delete(index)
     index.mkdir()
-    (index / "file").write_text("somebody's own\n")
+    (index / "file").write_text("another program's\n")
 
 
 def delete_shared(index: Path) -> None:
@@ -126,8 +127,9 @@ def flip_here_and_there(index: Path) -> None:
 
 
 def harm_words(index: Path) -> None:
-    """As a person may with the sqlite3 shell: the tables are whole, and what FTS5 keeps in them is
-    not."""
+    """As a person might with the sqlite3 shell: the tables are complete, but FTS5's shadow tables
+    are not.
+    """
     with contextlib.closing(sqlite3.connect(index, isolation_level=None)) as file:
         file.execute("UPDATE chunks_fts_data SET block = randomblob(length(block)) WHERE id > 10")
         file.execute("DELETE FROM chunks_exact_idx")
@@ -152,44 +154,44 @@ AWAY = [
     replace_by_a_folder,
 ]
 DAMAGE = [truncate, overwrite_middle, overwrite_head, flip_here_and_there, harm_words]
-# An orderly end does these itself.
+# A clean stop does these itself.
 ONLY_WHILE_OPEN = [delete_wal, delete_shared]
 
 
-def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(
-    make_kept: Callable[[], Kept],
+def test_an_index_that_is_removed_while_it_is_open_is_rebuilt(
+    make_kept: Callable[[], WorkspaceFiles],
 ) -> None:
-    harmed = {harm: make_kept() for harm in AWAY}
-    for harm, kept in harmed.items():
-        harm(kept.index)
-    for harm, kept in harmed.items():
-        kept.wait_rebuilt(harm.__name__)
+    harmed = {tamper: make_kept() for tamper in AWAY}
+    for tamper, kept in harmed.items():
+        tamper(kept.index)
+    for tamper, kept in harmed.items():
+        kept.wait_rebuilt(tamper.__name__)
         kept.wait_healed()
         assert "index_corrupt" in kept.log()
 
 
-def test_an_index_that_is_gone_is_noticed_when_somebody_asks_long_before_the_next_timed_look(
+def test_a_removed_index_is_noticed_by_a_request_before_the_next_reconcile(
     own: Home,
 ) -> None:
     own.config.write_text("[sync]\nreconcile_s = 600\n")
-    kept = Kept(own, own.start())
+    kept = WorkspaceFiles(own, own.start())
     ways = {"status": {}, "search": {"query": "larch"}}
-    for harm, ask in itertools.product((delete, delete_folder, replace_by_an_empty_one), ways):
+    for tamper, ask in itertools.product((delete, delete_folder, replace_by_an_empty_one), ways):
         kept.settle()
         n_rebuilt = kept.log().count("index_rebuilt")
-        harm(kept.index)
+        tamper(kept.index)
         with contextlib.suppress(StoreFailed):
             kept.client.call(ask, **ways[ask])
         wait_for(
             lambda n=n_rebuilt: kept.log().count("index_rebuilt") > n,
-            f"it was not rebuilt: {harm.__name__}, {ask}",
+            f"it was not rebuilt: {tamper.__name__}, {ask}",
         )
         kept.wait_healed()
     kept.client.close()
 
 
-def test_an_index_that_is_truncated_while_it_is_open_heals_though_no_query_meets_that(
-    kept: Kept,
+def test_an_index_truncated_while_it_is_open_is_rebuilt_without_any_query(
+    kept: WorkspaceFiles,
 ) -> None:
     generation = kept.settle()
     n_rebuilt = kept.log().count("index_rebuilt")
@@ -199,8 +201,8 @@ def test_an_index_that_is_truncated_while_it_is_open_heals_though_no_query_meets
     assert kept.status()["generation"] > generation
 
 
-def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_somebody_asks(
-    kept: Kept,
+def test_damage_that_recurs_within_ten_minutes_is_reported_and_rebuilt_on_request(
+    kept: WorkspaceFiles,
 ) -> None:
     def count_rebuilt() -> int:
         return kept.log().count("index_rebuilt")
@@ -221,7 +223,7 @@ def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_some
     assert is_said()
     n_rebuilt = count_rebuilt()
     for _ in range(10):
-        # Looks at the folder go on, and whether they meet the damage or not, it is no less there.
+        # Scans of the folder continue, and whether they find the damage or not, it remains.
         with contextlib.suppress(MemsyncdError):
             kept.find("larch")
         assert kept.status()["state"] != "ready"
@@ -231,25 +233,28 @@ def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_some
     kept.wait_healed()
 
 
-# --- between two lives ---
+# --- between two starts ---
 
 
 @pytest.fixture(scope="module")
-def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, Kept]]:
+def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, WorkspaceFiles]]:
     """Workspaces of a daemon that was stopped and started again, by what was done to each of them
-    in between."""
+    in between.
+    """
     home = make_home(LOOKS)
-    harms = {harm.__name__: harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN}
+    harms = {
+        tamper.__name__: tamper for tamper in (*AWAY, *DAMAGE) if tamper not in ONLY_WHILE_OPEN
+    }
     first = home.start()
     all_kept = {
-        name: Kept(home, first)
+        name: WorkspaceFiles(home, first)
         for name in (*harms, "other", "as other", "no root", "no root, no index")
     }
     (all_kept["other"].root / ".memories" / "other.md").write_text("hazel\n")
     assert all_kept["other"].find("hazel", wait="disk")
     assert first.stop() == 0
-    for name, harm in harms.items():
-        harm(all_kept[name].index)
+    for name, tamper in harms.items():
+        tamper(all_kept[name].index)
     shutil.copyfile(all_kept["other"].index, all_kept["as other"].index)
     for name in ("no root", "no root, no index"):
         all_kept[name].root.rename(all_kept[name].root.parent / "aside")
@@ -265,18 +270,18 @@ def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, Kept]]:
 
 
 @pytest.mark.parametrize(
-    "harm",
-    [harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN],
-    ids=lambda harm: harm.__name__,
+    "tamper",
+    [tamper for tamper in (*AWAY, *DAMAGE) if tamper not in ONLY_WHILE_OPEN],
+    ids=lambda tamper: tamper.__name__,
 )
-def test_an_index_that_is_harmed_between_two_lives_is_made_anew(
-    second_life: dict[str, Kept], harm: Callable[[Path], None]
+def test_an_index_damaged_between_two_starts_is_rebuilt(
+    second_life: dict[str, WorkspaceFiles], tamper: Callable[[Path], None]
 ) -> None:
-    second_life[harm.__name__].wait_healed()
+    second_life[tamper.__name__].wait_healed()
 
 
-def test_another_workspaces_index_in_the_place_of_ones_own_is_not_believed(
-    second_life: dict[str, Kept],
+def test_an_index_of_another_workspace_is_not_used(
+    second_life: dict[str, WorkspaceFiles],
 ) -> None:
     kept, other = second_life["as other"], second_life["other"]
     kept.wait_healed()
@@ -290,8 +295,8 @@ def test_another_workspaces_index_in_the_place_of_ones_own_is_not_believed(
     assert not kept.find("hazel")
 
 
-def test_a_root_that_is_missing_at_the_start_answers_from_its_index_and_is_awaited(
-    second_life: dict[str, Kept],
+def test_a_root_missing_at_the_start_answers_from_its_index_and_is_watched_for(
+    second_life: dict[str, WorkspaceFiles],
 ) -> None:
     kept = second_life["no root"]
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
@@ -303,8 +308,8 @@ def test_a_root_that_is_missing_at_the_start_answers_from_its_index_and_is_await
     kept.wait_healed()
 
 
-def test_a_missing_root_whose_index_is_gone_too_says_so_and_does_not_spin(
-    second_life: dict[str, Kept],
+def test_a_missing_root_without_index_is_reported_and_causes_no_busy_loop(
+    second_life: dict[str, WorkspaceFiles],
 ) -> None:
     kept = second_life["no root, no index"]
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
@@ -319,10 +324,10 @@ def test_a_missing_root_whose_index_is_gone_too_says_so_and_does_not_spin(
 # --- by what memsyncd does itself ---
 
 
-def test_the_answers_go_on_while_an_index_is_rebuilt_for_other_chunks_at_once_or_by_the_next_life(
+def test_searches_work_during_a_rebuild_for_another_chunking_and_across_a_restart(
     own: Home,
 ) -> None:
-    kept = Kept(own, own.start())
+    kept = WorkspaceFiles(own, own.start())
     for number in range(kept.n_notes, N_MANY):
         text = "\n\n".join(
             f"## Part {part}\n\nlarch words of part {part}\n\n{'more ' * 30}" for part in range(12)
@@ -352,7 +357,7 @@ def test_the_answers_go_on_while_an_index_is_rebuilt_for_other_chunks_at_once_or
     kept.client.close()
 
 
-def test_a_reindex_that_is_asked_for_keeps_the_answers_and_the_records(kept: Kept) -> None:
+def test_a_requested_reindex_keeps_the_answers_and_the_records(kept: WorkspaceFiles) -> None:
     before = kept.records.read_bytes()
     generation = kept.status()["generation"]
     report = kept.client.call("sync", rebuild=True, workspace=kept.id)
@@ -361,7 +366,7 @@ def test_a_reindex_that_is_asked_for_keeps_the_answers_and_the_records(kept: Kep
     assert kept.records.read_bytes() == before
 
 
-def test_an_index_that_cannot_be_written_is_said_and_what_it_holds_is_found(
+def test_an_unwritable_index_is_reported_and_still_searched(
     make_home: Callable[[], Home],
 ) -> None:
     home = make_home()
@@ -383,7 +388,7 @@ def test_an_index_that_cannot_be_written_is_said_and_what_it_holds_is_found(
 
 @pytest.fixture
 def small_disk(own: Home) -> Iterator[Callable[[str], None]]:
-    """Puts the index on a disk of its own; call with another size to make it larger."""
+    """Mount the index on a disk of its own; call with another size to enlarge it."""
     folder = own.folder / "cache"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k,mode=700", "none", str(folder)]
@@ -397,7 +402,7 @@ def small_disk(own: Home) -> Iterator[Callable[[str], None]]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_said_waited_for_and_made_up_for_with_the_next_save(
+def test_a_full_disk_is_reported_and_caught_up_with_the_next_save(
     own: Home, small_disk: Callable[[str], None]
 ) -> None:
     own.config.write_text("[sync]\nreconcile_s = 600\n")
@@ -432,7 +437,7 @@ def test_a_full_disk_is_said_waited_for_and_made_up_for_with_the_next_save(
     assert daemon.stop() == 0
 
 
-def test_deleted_text_leaves_every_file_of_the_index_once_it_is_quiet(kept: Kept) -> None:
+def test_deleted_text_leaves_every_file_of_the_index_after_quiet_time(kept: WorkspaceFiles) -> None:
     note = kept.root / ".memories" / "secret.md"
     note.write_text(f"# Password\n\n{SECRET} of ours\n")
     assert kept.find(SECRET, wait="disk")
@@ -440,7 +445,7 @@ def test_deleted_text_leaves_every_file_of_the_index_once_it_is_quiet(kept: Kept
     note.write_text("# Password\n\nnone\n")
     assert not kept.find(SECRET, wait="disk")
     kept.wait(lambda: not holds_secret(kept.index.parent), "it stayed")
-    # What it said is in the history, packed or plain, until that is told to forget it.
+    # Its text is in the history, compressed or plain, until it is purged.
     kept.client.call("history.purge", containing=SECRET, workspace=kept.id)
     assert not kept.client.call("history", path=".memories/secret.md", workspace=kept.id)[
         "revisions"
@@ -455,8 +460,8 @@ def holds_secret(folder: Path) -> bool:
 # --- the root ---
 
 
-def test_a_root_that_is_deleted_keeps_its_index_and_is_taken_up_when_it_is_made_again(
-    kept: Kept,
+def test_a_deleted_root_keeps_its_index_and_is_indexed_again_when_recreated(
+    kept: WorkspaceFiles,
 ) -> None:
     shutil.rmtree(kept.root)
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
@@ -479,7 +484,7 @@ def test_a_root_that_is_deleted_keeps_its_index_and_is_taken_up_when_it_is_made_
     assert kept.status()["state"] == "ready"
 
 
-def test_a_missing_root_whose_index_is_taken_away_is_healed_when_it_is_back(kept: Kept) -> None:
+def test_the_index_of_a_missing_root_is_rebuilt_when_the_root_returns(kept: WorkspaceFiles) -> None:
     aside = kept.root.parent / "aside"
     kept.root.rename(aside)
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")

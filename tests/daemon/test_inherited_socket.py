@@ -117,7 +117,7 @@ def test_anything_but_one_private_listening_socket_is_refused_with_the_reason(
             ((good, path), {"LISTEN_FDS": "many"}, "LISTEN_FDS=many"),
             ((good, path), {"LISTEN_FDNAMES": "web"}, "LISTEN_FDNAMES=web"),
             ((good, path), {"LISTEN_FDNAMES": "memsyncd:web"}, "LISTEN_FDNAMES=memsyncd:web"),
-            # Clients look elsewhere: the error names both paths.
+            # Clients use another path: the error names both.
             ((good, f"{path}-elsewhere"), {}, f"{path}-elsewhere"),
             ((good, f"{path}-elsewhere"), {}, f"lies at '{path}'"),
             ((good, path), {"LISTEN_PID": "1"}, "nothing is inherited"),
@@ -140,9 +140,9 @@ def test_anything_but_one_private_listening_socket_is_refused_with_the_reason(
         )
     *results, accepted = json.loads(done.stdout)
     assert accepted is None
-    for (_, words, said), answer in zip(cases, results, strict=True):
-        assert said in answer, words
-        assert answer.endswith("→") or answer == said
+    for (_, words, message), answer in zip(cases, results, strict=True):
+        assert message in answer, words
+        assert answer.endswith("→") or answer == message
 
 
 def test_a_socket_for_another_process_is_not_used(own: Home) -> None:

@@ -1,4 +1,4 @@
-"""How the daemon begins, goes on and ends, seen by those who start it, talk to it and stop it."""
+"""Start, operation and stop of the daemon, seen by those who start it, connect to it and stop it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from memsyncd.errors import MemsyncdError, NoDaemon, Unsafe
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place
 
+# A guard: an idle machine takes five seconds at most, whatever clients are connected.
 STOP_S = 15.0
-"""A guard: a machine with nothing else to do takes five seconds at most, whoever is connected."""
 WAIT_S = 15.0
 N_MANY = 800
 
 
 @pytest.fixture
 def own(make_home: Callable[[], Home]) -> Home:
-    """A home for one test, whose daemon that test starts and ends."""
+    """A home for one test, whose daemon that test starts and stops."""
     return make_home()
 
 
@@ -57,7 +57,7 @@ def call(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str
 
 
 def is_answering(socket_path: str) -> bool:
-    """A socket's file is there a moment before anybody listens."""
+    """A socket's file exists a moment before anything listens."""
     try:
         with Client(socket_path, WAIT_S) as client:
             return bool(client.call("ping"))
@@ -75,7 +75,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 # --- configuration ---
 
 
-# Whatever else a configuration may have wrong is refused where it is read: tests/config.
+# Other errors of a configuration are refused where it is read: tests/config.
 BROKEN = {
     "[sync]\ndebounce = 5\n": (":2: sync.debounce: no such key", "debounce_ms"),
     '[[workspace]]\npath = "/"\n': ("workspace /", "project"),
@@ -84,7 +84,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_a_broken_configuration_is_refused_with_its_place_and_a_remedy(
+def test_an_invalid_configuration_is_refused_with_its_line_and_a_remedy(
     own: Home, text: str
 ) -> None:
     own.config.write_text(text)
@@ -97,7 +97,7 @@ def test_a_broken_configuration_is_refused_with_its_place_and_a_remedy(
     assert "Traceback" not in done.stderr
 
 
-def test_a_start_in_the_background_that_fails_says_why_and_leaves_with_the_same_status(
+def test_a_failed_start_in_the_background_reports_the_reason_and_exits_with_the_same_status(
     own: Home,
 ) -> None:
     own.config.write_text("[sync]\ndebounce = 5\n")
@@ -106,7 +106,9 @@ def test_a_start_in_the_background_that_fails_says_why_and_leaves_with_the_same_
     assert "debounce_ms" in done.stderr
 
 
-def test_the_socket_may_not_lie_in_a_workspace_given_at_the_start(own: Home, memory: Path) -> None:
+def test_the_socket_must_not_be_inside_a_workspace_given_at_the_start(
+    own: Home, memory: Path
+) -> None:
     done = call(own, "run", str(memory), MEMSYNCD_SOCKET=str(memory / "s.sock"))
     assert done.returncode == 78
     assert "inside the workspace" in done.stderr
@@ -130,7 +132,7 @@ def test_the_socket_may_not_lie_in_a_workspace_given_at_the_start(own: Home, mem
         ("watch",),
     ],
 )
-def test_without_a_daemon_every_question_ends_with_3_and_says_how_to_start_one(
+def test_without_a_daemon_every_request_exits_with_3_and_a_hint(
     own: Home, memory: Path, words: tuple[str, ...]
 ) -> None:
     done = call(own, *words)
@@ -138,7 +140,7 @@ def test_without_a_daemon_every_question_ends_with_3_and_says_how_to_start_one(
     assert "memsyncd start" in done.stderr
 
 
-def test_a_second_daemon_ends_with_6_and_the_first_goes_on_with_its_socket(
+def test_a_second_daemon_exits_with_6_and_the_first_keeps_its_socket(
     home: Home, daemon: Daemon
 ) -> None:
     before = os.stat(home.socket_path)
@@ -150,9 +152,7 @@ def test_a_second_daemon_ends_with_6_and_the_first_goes_on_with_its_socket(
         assert client.call("ping")["pid"] == daemon.process.pid
 
 
-def test_a_daemon_that_crashed_is_followed_by_one_that_takes_its_socket(
-    own: Home, memory: Path
-) -> None:
+def test_a_daemon_after_a_crash_takes_over_the_socket(own: Home, memory: Path) -> None:
     first = own.start()
     with first.client() as client:
         client.call("workspace.add", path=str(memory))
@@ -166,7 +166,9 @@ def test_a_daemon_that_crashed_is_followed_by_one_that_takes_its_socket(
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o777])
-def test_only_the_owner_may_enter_whatever_the_umask(own: Home, memory: Path, umask: int) -> None:
+def test_only_the_owner_can_access_sockets_and_databases_with_any_umask(
+    own: Home, memory: Path, umask: int
+) -> None:
     previous = os.umask(umask)
     try:
         daemon = own.start()
@@ -196,7 +198,7 @@ def test_only_the_owner_may_enter_whatever_the_umask(own: Home, memory: Path, um
         ),
     ],
 )
-def test_nobody_else_may_write_to_what_a_command_makes_for_its_user_whatever_the_umask(
+def test_files_that_a_command_creates_are_not_writable_for_others_with_any_umask(
     own: Home, words: list[str]
 ) -> None:
     env = {
@@ -230,7 +232,7 @@ def test_nobody_else_may_write_to_what_a_command_makes_for_its_user_whatever_the
 # --- the end ---
 
 
-def test_it_ends_in_order_and_soon_though_clients_of_all_sorts_are_connected(
+def test_the_daemon_stops_cleanly_and_soon_with_clients_of_all_kinds_connected(
     own: Home, memory: Path
 ) -> None:
     daemon = own.start()
@@ -256,7 +258,7 @@ def test_it_ends_in_order_and_soon_though_clients_of_all_sorts_are_connected(
         client.close()
 
 
-def test_a_first_index_tells_how_far_it_is_and_an_end_comes_soon_in_the_middle_of_it_and_the_next_start_goes_on(
+def test_a_first_index_reports_progress_stops_soon_and_continues_at_the_next_start(
     own: Home, memory: Path
 ) -> None:
     make_many(memory, N_MANY)
@@ -282,7 +284,7 @@ def test_a_first_index_tells_how_far_it_is_and_an_end_comes_soon_in_the_middle_o
     assert (status["state"], status["files"]) == ("ready", N_MANY + 1)
 
 
-def test_the_command_line_stops_what_it_started(own: Home, memory: Path) -> None:
+def test_the_command_line_stops_the_daemon_that_it_started(own: Home, memory: Path) -> None:
     started = call(own, "start", str(memory))
     assert started.returncode == 0, started.stderr
     assert call(own, "search", "--wait", "larch").returncode == 0
@@ -293,7 +295,7 @@ def test_the_command_line_stops_what_it_started(own: Home, memory: Path) -> None
     assert call(own, "stop").returncode == 0
 
 
-def test_it_lives_on_when_nobody_reads_what_it_says(own: Home, memory: Path) -> None:
+def test_the_daemon_keeps_running_when_its_output_has_no_reader(own: Home, memory: Path) -> None:
     reader, writer = os.pipe()
     process = subprocess.Popen(
         [sys.executable, "-m", "memsyncd", "run", str(memory)],
@@ -317,7 +319,7 @@ def test_it_lives_on_when_nobody_reads_what_it_says(own: Home, memory: Path) -> 
         assert process.wait(WAIT_S) == 0
 
 
-def test_it_starts_without_stdin_stdout_and_stderr(own: Home, memory: Path) -> None:
+def test_the_daemon_starts_without_stdin_stdout_and_stderr(own: Home, memory: Path) -> None:
     command = f'exec "{sys.executable}" -m memsyncd run "{memory}" <&- >&- 2>&-'
     process = subprocess.Popen(["sh", "-c", command], env=own.env)
     try:
@@ -330,7 +332,7 @@ def test_it_starts_without_stdin_stdout_and_stderr(own: Home, memory: Path) -> N
         assert process.wait(WAIT_S) == 0
 
 
-def test_the_log_holds_neither_notes_nor_questions(home: Home, place: Place) -> None:
+def test_the_log_contains_neither_notes_nor_queries(home: Home, place: Place) -> None:
     (place.root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
     assert place.find("larch whispered", wait="disk")
     with pytest.raises(MemsyncdError):
@@ -344,7 +346,7 @@ def test_the_log_holds_neither_notes_nor_questions(home: Home, place: Place) -> 
 
 
 def put_in_place_of(path: str) -> socket.socket:
-    """A socket of somebody else's, listening where the path leads from now on."""
+    """A socket of another program, listening where the path leads from now on."""
     sock = socket.socket(socket.AF_UNIX)
     sock.bind(f"{path}.new")
     sock.listen()
@@ -352,16 +354,16 @@ def put_in_place_of(path: str) -> socket.socket:
     return sock
 
 
-def test_a_socket_that_is_deleted_or_dead_is_bound_anew_and_to_somebody_elses_the_field_left(
+def test_a_deleted_or_stale_socket_is_bound_again_and_that_of_another_daemon_is_left_alone(
     own: Home,
 ) -> None:
     own.config.write_text("[sync]\nreconcile_s = 0.2\n")
     daemon = own.start()
-    for harm in (
+    for tamper in (
         lambda: os.unlink(own.socket_path),
         lambda: put_in_place_of(own.socket_path).close(),
     ):
-        harm()
+        tamper()
         wait_for(lambda: is_answering(own.socket_path))
         with daemon.client() as client:
             assert client.call("ping")["pid"] == daemon.process.pid
@@ -392,7 +394,7 @@ def clear(path: Path) -> None:
 
 
 @pytest.mark.parametrize("put", OBSTACLES.values(), ids=OBSTACLES)
-def test_what_is_no_socket_in_the_sockets_place_is_reported_and_bound_over_once_it_is_gone(
+def test_another_file_at_the_path_of_the_socket_is_reported_until_it_is_removed(
     own: Home, put: Callable[[Path], object]
 ) -> None:
     own.config.write_text("[sync]\nreconcile_s = 0.2\n")
@@ -419,7 +421,7 @@ def test_what_is_no_socket_in_the_sockets_place_is_reported_and_bound_over_once_
 
 
 @pytest.mark.parametrize("put", OBSTACLES.values(), ids=OBSTACLES)
-def test_a_daemon_does_not_start_over_what_is_no_socket_and_says_so(
+def test_a_daemon_refuses_to_start_over_a_file_that_is_not_a_socket(
     own: Home, put: Callable[[Path], object]
 ) -> None:
     path = Path(own.socket_path)
@@ -435,7 +437,7 @@ def test_a_daemon_does_not_start_over_what_is_no_socket_and_says_so(
     assert os.path.lexists(path)
 
 
-def test_a_hangup_reloads_the_configuration_and_a_wrong_one_changes_nothing(
+def test_a_hangup_reloads_the_configuration_and_an_invalid_one_changes_nothing(
     own: Home, memory: Path
 ) -> None:
     daemon = own.start()
@@ -474,9 +476,7 @@ def test_a_hangup_reloads_the_configuration_and_a_wrong_one_changes_nothing(
         assert len(client.call("search", query="larch", wait="disk")["hits"]) == 1
 
 
-def test_switched_off_only_a_sync_that_is_asked_for_changes_the_index(
-    own: Home, memory: Path
-) -> None:
+def test_with_syncing_off_only_a_requested_sync_changes_the_index(own: Home, memory: Path) -> None:
     own.config.write_text("[sync]\nenabled = false\nreconcile_s = 0.2\n")
     with own.start().client() as client:
         client.call("workspace.add", path=str(memory))
@@ -492,7 +492,7 @@ def test_switched_off_only_a_sync_that_is_asked_for_changes_the_index(
         assert client.call("search", query="maple", wait="disk")["hits"]
 
 
-def test_a_timed_look_takes_up_a_changed_configuration_and_without_watching_what_was_saved(
+def test_a_reconcile_loads_a_changed_configuration_and_without_watching_finds_saves(
     own: Home, memory: Path
 ) -> None:
     config = "[sync]\nsync_on_change = false\nreconcile_s = 0.2\n"

@@ -1,4 +1,4 @@
-"""Which parts of the daemon are reported as stalled: real lanes and threads that really hang."""
+"""Which parts of the daemon are reported as stalled: real workers and threads that really hang."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from memsyncd.config import Config
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.daemon.systemd import Liveness, make_probes
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import Job, QueryPool, Worker, heartbeat
 from memsyncd.engine.workspaces import Workspaces
@@ -23,10 +24,10 @@ PATIENT_S, HASTY_S = 10.0, 0.2
 
 
 @pytest.fixture
-def lane() -> Iterator[Worker]:
-    lane = Worker("memsyncd-index")
-    yield lane
-    assert lane.stop(PATIENT_S)
+def worker() -> Iterator[Worker]:
+    worker = Worker("memsyncd-index")
+    yield worker
+    assert worker.stop(PATIENT_S)
 
 
 @pytest.fixture
@@ -51,27 +52,27 @@ def find_stalled(
     return asyncio.run(probe())
 
 
-def submit_to(lane: Worker) -> Callable[[], Future[None]]:
-    return lambda: lane.submit("liveness", heartbeat, is_urgent=True)
+def submit_to(worker: Worker) -> Callable[[], Future[None]]:
+    return lambda: worker.submit("liveness", heartbeat, is_urgent=True)
 
 
-def test_an_idle_writer_makes_progress(lane: Worker) -> None:
-    assert find_stalled(submit_to(lane), [PATIENT_S, PATIENT_S], lambda: None) == [(), ()]
+def test_an_idle_writer_makes_progress(worker: Worker) -> None:
+    assert find_stalled(submit_to(worker), [PATIENT_S, PATIENT_S], lambda: None) == [(), ()]
 
 
 def test_a_writer_with_a_long_job_in_short_steps_makes_progress(
-    lane: Worker, gate: threading.Event
+    worker: Worker, gate: threading.Event
 ) -> None:
     def index() -> Job[None]:
         while not gate.wait(0.001):
             yield
 
-    lane.submit("ws", index)
-    assert find_stalled(submit_to(lane), [PATIENT_S], lambda: None) == [()]
+    worker.submit("ws", index)
+    assert find_stalled(submit_to(worker), [PATIENT_S], lambda: None) == [()]
 
 
 def test_a_writer_that_hangs_in_a_step_is_reported_until_it_continues(
-    lane: Worker, gate: threading.Event
+    worker: Worker, gate: threading.Event
 ) -> None:
     is_hanging = threading.Event()
 
@@ -80,9 +81,9 @@ def test_a_writer_that_hangs_in_a_step_is_reported_until_it_continues(
         gate.wait()
         yield
 
-    lane.submit("ws", hang)
+    worker.submit("ws", hang)
     assert is_hanging.wait(PATIENT_S)
-    assert find_stalled(submit_to(lane), [HASTY_S, PATIENT_S], gate.set) == [("writer",), ()]
+    assert find_stalled(submit_to(worker), [HASTY_S, PATIENT_S], gate.set) == [("writer",), ()]
 
 
 def test_a_part_that_hangs_is_probed_once(gate: threading.Event) -> None:
@@ -98,30 +99,30 @@ def test_a_part_that_hangs_is_probed_once(gate: threading.Event) -> None:
     assert len(probed) == 1
 
 
-def test_only_the_part_of_a_running_engine_that_hangs_is_reported(
+def test_only_the_hanging_part_of_a_running_engine_is_reported(
     tmp_path: Path, gate: threading.Event
 ) -> None:
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
     is_hanging = threading.Event()
     registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
 
-    async def live(block: Callable[[Workspaces, Job[None]], object]) -> tuple[str, ...]:
-        house = Workspaces(
+    async def scenario(block: Callable[[Workspaces, Job[None]], object]) -> tuple[str, ...]:
+        workspaces = Workspaces(
             registry=registry,
             state_dir=tmp_path,
             cache_dir=tmp_path,
-            policy=SyncPolicy(),
+            config=Config(),
             clock=clock,
         )
         with ThreadPoolExecutor(1) as threads:
-            liveness = Liveness(make_probes(house, threads))
+            liveness = Liveness(make_probes(workspaces, threads))
             assert await liveness.find_stalled(PATIENT_S) == ()
-            block(house, hang())
+            block(workspaces, hang())
             assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
             stalled = await liveness.find_stalled(HASTY_S)
             gate.set()
             assert await liveness.find_stalled(PATIENT_S) == ()
-            await asyncio.get_running_loop().run_in_executor(None, house.stop)
+            await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
         gate.clear()
         is_hanging.clear()
         return stalled
@@ -131,12 +132,12 @@ def test_only_the_part_of_a_running_engine_that_hangs_is_reported(
         gate.wait()
         yield
 
-    assert asyncio.run(live(lambda house, job: house._worker.submit("ws", lambda: job))) == (
-        "writer",
-    )
-    assert asyncio.run(live(lambda house, job: house.watching._pool.call(lambda: next(job)))) == (
-        "watcher",
-    )
+    assert asyncio.run(
+        scenario(lambda workspaces, job: workspaces._worker.submit("ws", lambda: job))
+    ) == ("writer",)
+    assert asyncio.run(
+        scenario(lambda workspaces, job: workspaces.watching._pool.call(lambda: next(job)))
+    ) == ("watcher",)
 
 
 def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(
@@ -152,26 +153,26 @@ def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(
         gate.wait()
         yield
 
-    async def live() -> tuple[str, ...]:
-        house = Workspaces(
+    async def scenario() -> tuple[str, ...]:
+        workspaces = Workspaces(
             registry=registry,
             state_dir=tmp_path,
             cache_dir=tmp_path,
-            policy=SyncPolicy(),
+            config=Config(),
             clock=clock,
             stall_policy=stalls,
         )
         threads = QueryPool(1)
-        liveness = Liveness(make_probes(house, threads))
-        house._worker.submit("ws", hang)
+        liveness = Liveness(make_probes(workspaces, threads))
+        workspaces._worker.submit("ws", hang)
         assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
         stalled = await liveness.find_stalled(PATIENT_S)
         gate.set()
-        await asyncio.to_thread(house.stop)
+        await asyncio.to_thread(workspaces.stop)
         threads.shutdown()
         return stalled
 
-    assert asyncio.run(live()) == ()
+    assert asyncio.run(scenario()) == ()
 
 
 def test_a_probe_that_fails_is_progress() -> None:

@@ -1,5 +1,6 @@
-"""Do the counters say what happened? A real daemon, asked and written to; beside it what the system
-says of its process."""
+"""Counters of a real daemon that is queried and written to, compared with what the system reports
+of its process.
+"""
 
 from __future__ import annotations
 
@@ -60,14 +61,14 @@ def test_a_save_a_rename_and_a_removal_are_counted(
     grown = {
         change: n - before["notes_total"][change] for change, n in after["notes_total"].items()
     }
-    # On a busy machine the two halves of a renaming may be seen apart.
+    # On a busy machine the two halves of a rename may be seen separately.
     assert grown["added"] + grown["moved"] == 2, grown
     assert grown["removed"] == grown["added"], grown
     assert grown["modified"] >= 1, grown
     assert after["changing_syncs_total"] - before["changing_syncs_total"] >= 4
     assert after["syncs"]["total"] - before["syncs"]["total"] >= 4
     assert after["chunks_total"]["upserted"] > before["chunks_total"]["upserted"]
-    assert (after["files"], after["state"], after["is_heard"]) == (2, "ready", True)
+    assert (after["files"], after["state"], after["is_watched"]) == (2, "ready", True)
     assert (after["failed_syncs_total"], after["missed_events_total"], after["rebuilds_total"]) == (
         0,
         0,
@@ -75,7 +76,7 @@ def test_a_save_a_rename_and_a_removal_are_counted(
     )
 
 
-def test_events_are_counted_when_they_are_heard(
+def test_events_are_counted_when_they_are_received(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
     before = ask()["watcher"]
@@ -86,12 +87,12 @@ def test_events_are_counted_when_they_are_heard(
     assert after["rebuilds_total"] == before["rebuilds_total"]
 
 
-def test_writes_and_the_revisions_of_everybody_are_counted(
+def test_writes_and_all_revisions_are_counted(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
     place.wait(
         lambda: of_workspace(ask(), place)["revisions_total"] == 0,
-        "notes that stood there first are no revisions",
+        "notes of the first recording are not revisions",
     )
     place.client.call("note.add", content="elm", note="trees", workspace=place.id)
     place.wait(lambda: of_workspace(ask(), place)["writes_total"] == 1, "a write was not counted")
@@ -117,7 +118,7 @@ def test_files_that_cannot_be_indexed_are_counted(
     assert of_workspace(ask(), place)["skipped_files"] == 2
 
 
-def test_a_rebuild_is_counted_and_so_are_counters_of_a_workspace_that_goes(
+def test_a_rebuild_is_counted_and_counters_of_a_removed_workspace_are_dropped(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
     place.client.call("sync", rebuild=True, workspace=place.id)
@@ -146,12 +147,12 @@ def test_requests_are_counted_by_method_code_and_time(
 
 
 @is_linux
-def test_what_the_process_takes_is_what_the_system_says(
+def test_process_metrics_equal_those_of_the_system(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
     proc = Path(f"/proc/{place.daemon.process.pid}")
 
-    def look() -> tuple[int, int, int]:
+    def check() -> tuple[int, int, int]:
         watches = 0
         for fd in os.listdir(proc / "fdinfo"):
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile
@@ -159,11 +160,11 @@ def test_what_the_process_takes_is_what_the_system_says(
         return len(os.listdir(proc / "task")), len(os.listdir(proc / "fd")), watches
 
     def is_so() -> bool:
-        told = ask()
-        return look() == (
-            told["process"]["threads"],
-            told["process"]["fds"],
-            told["watcher"]["watches"],
+        reported = ask()
+        return check() == (
+            reported["process"]["threads"],
+            reported["process"]["fds"],
+            reported["watcher"]["watches"],
         )
 
     place.wait(is_so, "threads, descriptors or watches differ")
@@ -175,10 +176,10 @@ def test_what_the_process_takes_is_what_the_system_says(
 
 
 @is_linux
-def test_where_no_descriptor_is_left_the_figures_come_all_the_same(
+def test_metrics_work_without_a_free_descriptor(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
-    place.wait(lambda: ask()["queue"]["lane_jobs"] == 0, "something goes on")
+    place.wait(lambda: ask()["queue"]["worker_jobs"] == 0, "something goes on")
     pid = place.daemon.process.pid
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
@@ -191,14 +192,14 @@ def test_where_no_descriptor_is_left_the_figures_come_all_the_same(
     assert status["generation"] > 0
 
 
-def test_an_idle_daemon_has_nothing_in_hand(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
-    nothing = {"requests_running": 0, "requests_waiting": 0, "in_threads": 0, "lane_jobs": 0}
+def test_an_idle_daemon_has_empty_queues(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    nothing = {"requests_running": 0, "requests_waiting": 0, "in_threads": 0, "worker_jobs": 0}
     place.wait(lambda: ask()["queue"] == nothing, "something goes on")
 
 
-def test_the_text_says_the_same(place: Any) -> None:
-    told = place.client.call("metrics", text=True)
-    assert f'memsyncd_notes{{workspace="{place.id}"}} 2\n' in told["text"]
+def test_the_text_has_the_same_values(place: Any) -> None:
+    reported = place.client.call("metrics", text=True)
+    assert f'memsyncd_notes{{workspace="{place.id}"}} 2\n' in reported["text"]
     assert "text" not in place.client.call("metrics")
 
 
@@ -214,7 +215,7 @@ def test_the_whole_text_keeps_to_the_format(place: Any) -> None:
     )
 
 
-def test_a_refused_request_counts_for_its_method_if_there_is_such_a_method(
+def test_a_refused_request_counts_for_its_method_if_the_method_exists(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
     def count() -> list[int]:
@@ -234,13 +235,13 @@ def test_a_refused_request_counts_for_its_method_if_there_is_such_a_method(
 def test_a_rebuild_adds_and_changes_no_notes(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
     before = of_workspace(ask(), place)
     place.client.call("sync", rebuild=True, workspace=place.id)
-    place.wait(lambda: ask()["queue"]["lane_jobs"] == 0, "something goes on")
+    place.wait(lambda: ask()["queue"]["worker_jobs"] == 0, "something goes on")
     after = of_workspace(ask(), place)
     assert after["notes_total"] == before["notes_total"]
     assert after["chunks_total"]["upserted"] > before["chunks_total"]["upserted"]
 
 
-def test_what_is_counted_grows_and_never_shrinks_though_the_configuration_is_another(
+def test_counters_never_shrink_after_a_change_of_the_configuration(
     place: Any,
 ) -> None:
     def read_growing() -> dict[tuple[str, Any], float]:
@@ -258,18 +259,20 @@ def test_what_is_counted_grows_and_never_shrinks_though_the_configuration_is_ano
     (place.root / ".memories" / "elm.md").write_text("elm")
     place.wait_found("elm", ".memories/elm.md")
     place.client.call("note.add", content="ash", note="trees", workspace=place.id)
-    place.wait(lambda: place.client.call("metrics")["queue"]["lane_jobs"] == 0, "something goes on")
+    place.wait(
+        lambda: place.client.call("metrics")["queue"]["worker_jobs"] == 0, "something goes on"
+    )
     before = read_growing()
     assert before["memsyncd_index_rebuilds_total", (("workspace", place.id),)] == 1
     assert before["memsyncd_revisions_total", (("workspace", place.id),)] >= 1
-    # Notes are read otherwise from now on, so each workspace is opened anew.
+    # Notes are parsed differently from now on, so each workspace is opened again.
     config, was = place.home.config, place.home.config.read_text()
     config.write_text(f"{was}[chunking]\nmax_tokens = 90\n")
     place.daemon.process.send_signal(signal.SIGHUP)
     try:
         place.wait(
             lambda: place.client.call("metrics")["workspaces"][-1]["rebuilds_total"] >= 1,
-            "it was not opened anew",
+            "it was not opened again",
         )
         place.wait_found("ash", ".memories/trees.md")
         after = read_growing()
@@ -293,8 +296,8 @@ def test_each_sync_and_each_request_has_one_line_with_its_duration(
         with pytest.raises(MemsyncdError):
             place.client.call("get", path="none.md", workspace=place.id)
 
-    def is_each_told() -> bool:
-        # What is asked here is itself told only once it is counted.
+    def is_each_logged() -> bool:
+        # A request of this test is reported only once it is counted.
         metrics, lines = (
             ask(),
             [json.loads(line) for line in place.home.log.read_text().splitlines()],
@@ -312,10 +315,10 @@ def test_each_sync_and_each_request_has_one_line_with_its_duration(
             of_workspace(metrics, place)["syncs"]["total"],
         )
 
-    place.wait(is_each_told, "lines and counts differ")
+    place.wait(is_each_logged, "lines and counts differ")
 
 
-def test_each_request_has_one_line_and_none_says_what_was_asked_or_found(place: Any) -> None:
+def test_each_request_has_one_log_line_without_query_and_result(place: Any) -> None:
     (place.root / "MEMORY.md").write_text(f"# Memory\n\n{SECRET}\n")
     place.wait_found(SECRET, "MEMORY.md")
     place.client.call("context", query=SECRET, workspace=place.id)

@@ -168,7 +168,7 @@ def test_notifications_reach_an_abstract_address() -> None:
         ({"WATCHDOG_USEC": "soon"}, None),
     ],
 )
-def test_the_watchdog_applies_only_to_the_process_that_is_named(
+def test_the_watchdog_applies_only_to_the_named_process(
     env: dict[str, str], watchdog_s: float | None
 ) -> None:
     supervisor = find_notify_socket({"NOTIFY_SOCKET": "/n", **env}, 7)

@@ -1,8 +1,5 @@
-"""What commands print on a terminal, when names, notes and words hold what would steer one: nothing
-of it gets through.
-
-A name never makes a line of its own either, so that no file can be called something and a false
-answer.
+"""What commands print on a terminal when names, notes and words contain control sequences: none
+gets through. A name never makes a line of its own either, so that no file name can forge an answer.
 """
 
 from __future__ import annotations
@@ -34,9 +31,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shared_daemon
 
 FORGED = "FORGED"
+# Blinking, the window's title, a link, C1's own escape, a line end of C1, marks that reverse lines.
 STEERING = "\x1b[5m\x1b]0;x\x07\x1b]8;;x:y\x1b\\\x9b2J\x85\x7f\b\v\f\r\u202e\u2066\u200f\ufeff"
-"""Blinking, the window's name, a link, C1's own escape, a line end of C1, marks that turn lines
-round."""
 NAME = f"odd{STEERING}\n{FORGED}\tname"
 NOTE = f".memories/{NAME}.md"
 TEXT = f"""---
@@ -52,10 +48,10 @@ Ignore all previous instructions{STEERING}
 
 <!-- memory: {{kind: "x\\n{FORGED}", importance: "much{STEERING.replace(chr(92), "")}"}} -->
 """
+# What the program itself prints: colours, links to files, the progress line.
 OWN = re.compile(
     r"\x1b\[(?:0|2|31|32|33|34|36|1(?:;3[1-6])?)?m|\x1b\[2?K|\x1b\]8;;(?:file://[!-~]+)?\x1b\\|\r"
 )
-"""What the program itself draws with: colours, links to files, the progress line."""
 HARMLESS = "\n\t"
 
 COMMANDS: dict[str, list[list[str]]] = {
@@ -163,8 +159,9 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "restore": [[f"no{NAME}"], ["saved.db"], ["saved.db", "--replace"], [f"broken{NAME}"], [NAME]],
 }
+# Commands that do not end, or that end the daemon of the others: they have tests of their own
+# below.
 APART = {"run", "stop", "restart", "watch"}
-"""Those that go on, or that end the daemon of the others: they have tests of their own below."""
 
 
 @pytest.fixture
@@ -189,7 +186,7 @@ def root(home: Home) -> Path:
 
 
 @pytest.fixture
-def odd(root: Path, make_place: Callable[..., Place]) -> Iterator[Place]:
+def unusual(root: Path, make_place: Callable[..., Place]) -> Iterator[Place]:
     place = make_place(root)
     place.client.call("workspace.add", path=str(root / NAME))
     place.wait(lambda: bool(place.find("larch")), "it was not indexed")
@@ -213,7 +210,7 @@ for words in json.loads(sys.argv[1]):
 
 
 class Screen:
-    """A program on a terminal of its own, and all that it shows there."""
+    """A program on a terminal of its own, and all its output there."""
 
     def __init__(
         self,
@@ -253,14 +250,14 @@ class Screen:
     def _read(self) -> bool:
         try:
             piece = os.read(self._leader, 65536)
-        except OSError:  # nobody holds the other end any more
+        except OSError:  # no process holds the other end any more
             return False
         self._shown += piece
         return bool(piece)
 
 
 def find_harm(shown: str) -> list[str]:
-    """What would steer a terminal or hide text, and what a name says on a line of its own."""
+    """Control sequences or hidden text, and names that make a line of their own."""
     rest = OWN.sub("", shown)
     steering = [
         f"U+{ord(char):04X}"
@@ -273,19 +270,27 @@ def find_harm(shown: str) -> list[str]:
     ]
 
 
-def test_every_command_is_tried() -> None:
+def test_every_command_is_covered() -> None:
     assert {*COMMANDS, *APART} == {*ENTRIES}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_nothing_that_a_command_shows_steers_a_terminal(odd: Place, name: str) -> None:
+def test_no_output_of_a_command_contains_terminal_control_sequences(
+    unusual: Place, name: str
+) -> None:
     if name == "restore":
-        odd.run(
-            sys.executable, "-m", "memsyncd", "backup", str(odd.root / "saved.db"), "-w", odd.id
+        unusual.run(
+            sys.executable,
+            "-m",
+            "memsyncd",
+            "backup",
+            str(unusual.root / "saved.db"),
+            "-w",
+            unusual.id,
         )
     commands = json.dumps([[name, *words] for words in COMMANDS[name]])
     *each_shown, rest = (
-        Screen(odd.env, odd.root, commands, program=("-c", SEVERAL)).read_all().split(END)
+        Screen(unusual.env, unusual.root, commands, program=("-c", SEVERAL)).read_all().split(END)
     )
     assert not rest.strip()
     for words, shown in zip(COMMANDS[name], each_shown, strict=True):
@@ -293,16 +298,18 @@ def test_nothing_that_a_command_shows_steers_a_terminal(odd: Place, name: str) -
         assert not find_harm(shown), f"{words}\n{shown!r}"
 
 
-def test_what_changes_is_shown_without_harm(odd: Place) -> None:
-    screen = Screen(odd.env, odd.root, "watch")
+def test_watched_changes_are_printed_without_control_sequences(unusual: Place) -> None:
+    screen = Screen(unusual.env, unusual.root, "watch")
     screen.read_until("watching")
-    (odd.root / NOTE).write_text(TEXT)
+    (unusual.root / NOTE).write_text(TEXT)
     screen.read_until("generation 3")
     screen.interrupt()
     assert not find_harm(screen.read_all())
 
 
-def test_a_daemon_in_the_foreground_shows_names_without_harm(own: Home, root: Path) -> None:
+def test_a_daemon_in_the_foreground_prints_names_without_control_sequences(
+    own: Home, root: Path
+) -> None:
     own.config.write_text('[log]\nlevel = "debug"\n')
     screen = Screen(own.env, root, "run", str(root))
     screen.read_until("ready")
@@ -317,7 +324,7 @@ def test_a_daemon_in_the_foreground_shows_names_without_harm(own: Home, root: Pa
     assert not find_harm(shown)
 
 
-def test_a_daemon_that_is_started_and_stopped_is_shown_without_harm(own: Home, root: Path) -> None:
+def test_starting_and_stopping_print_no_control_sequences(own: Home, root: Path) -> None:
     for words in (["start", str(root)], ["start"], ["restart"], ["stop"], ["stop"]):
         assert not find_harm(Screen(own.env, root, *words).read_all())
     own.config.write_text(

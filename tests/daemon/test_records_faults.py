@@ -1,5 +1,6 @@
-"""Somebody deletes, replaces or damages what notes said before: nothing of it is thrown away, and
-what is lost is said."""
+"""Records are deleted, replaced or damaged: no part is deleted by memsyncd, and what is lost is
+reported.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.daemon.kept import Kept
+from tests.daemon.workspace_files import WorkspaceFiles
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
@@ -31,8 +32,8 @@ def home(make_home: Callable[..., Home]) -> Home:
 
 
 @pytest.fixture
-def kept(home: Home, daemon: Daemon) -> Iterator[Kept]:
-    kept = Kept(home, daemon)
+def kept(home: Home, daemon: Daemon) -> Iterator[WorkspaceFiles]:
+    kept = WorkspaceFiles(home, daemon)
     write(kept, *range(N_WRITES))
     yield kept
     kept.client.call("workspace.remove", workspace=kept.id)
@@ -40,11 +41,11 @@ def kept(home: Home, daemon: Daemon) -> Iterator[Kept]:
 
 
 @pytest.fixture
-def pair(make_home: Callable[..., Home]) -> Iterator[tuple[Kept, Kept]]:
-    """Two of a daemon that ends before the test does."""
+def pair(make_home: Callable[..., Home]) -> Iterator[tuple[WorkspaceFiles, WorkspaceFiles]]:
+    """Two files of a daemon that ends before the test does."""
     home = make_home(LOOKS)
     daemon = home.start()
-    pair = Kept(home, daemon), Kept(home, daemon)
+    pair = WorkspaceFiles(home, daemon), WorkspaceFiles(home, daemon)
     for kept in pair:
         write(kept, *range(N_WRITES))
     yield pair
@@ -52,7 +53,7 @@ def pair(make_home: Callable[..., Home]) -> Iterator[tuple[Kept, Kept]]:
         kept.client.close()
 
 
-def write(kept: Kept, *numbers: int) -> None:
+def write(kept: WorkspaceFiles, *numbers: int) -> None:
     for number in numbers:
         kept.client.call(
             "memory",
@@ -64,8 +65,8 @@ def write(kept: Kept, *numbers: int) -> None:
         kept.n_notes += 1
 
 
-def written(kept: Kept) -> list[int]:
-    """Which writes the history knows, newest first."""
+def written(kept: WorkspaceFiles) -> list[int]:
+    """The writes that the history has, newest first."""
     revisions = kept.client.call("history", workspace=kept.id)["revisions"]
     return [
         int(one["path"].removeprefix(".memories/w").removesuffix(".md"))
@@ -74,19 +75,19 @@ def written(kept: Kept) -> list[int]:
     ]
 
 
-def wait_heard(kept: Kept, what: str) -> None:
+def wait_for_log(kept: WorkspaceFiles, what: str) -> None:
     kept.wait(lambda: what in kept.log(), f"nobody noticed: {what}")
 
 
-def start_again(pair: tuple[Kept, Kept]) -> None:
+def start_again(pair: tuple[WorkspaceFiles, WorkspaceFiles]) -> None:
     daemon = pair[0].home.start()
     for kept in pair:
         kept.client.close()
         kept.daemon, kept.client = daemon, daemon.client()
 
 
-def written_on_disk(kept: Kept) -> list[int]:
-    """The same, as whoever comes after a crash would find it."""
+def written_on_disk(kept: WorkspaceFiles) -> list[int]:
+    """The same, as a reader after a crash would find it."""
     with tempfile.TemporaryDirectory(dir=kept.home.folder) as folder:
         for suffix in ("", "-wal"):
             with contextlib.suppress(FileNotFoundError):
@@ -99,16 +100,16 @@ def written_on_disk(kept: Kept) -> list[int]:
             return [int(path.removeprefix(".memories/w").removesuffix(".md")) for (path,) in rows]
 
 
-def empty_log(kept: Kept) -> None:
-    """Have all of it stand in the file, as it does sooner or later."""
+def empty_log(kept: WorkspaceFiles) -> None:
+    """Move all rows to the file, as happens sooner or later."""
     with contextlib.closing(sqlite3.connect(kept.records)) as file:
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    # A full scan records the size that the file has now.
+    # A full scan records the current size of the file.
     kept.client.call("sync", workspace=kept.id)
 
 
-def test_records_that_are_damaged_are_set_aside_and_those_of_a_newer_program_left_alone(
-    pair: tuple[Kept, Kept],
+def test_damaged_records_are_set_aside_and_those_of_a_newer_program_stay_unchanged(
+    pair: tuple[WorkspaceFiles, WorkspaceFiles],
 ) -> None:
     damaged, newer = pair
     assert damaged.daemon.stop() == 0
@@ -128,12 +129,12 @@ def test_records_that_are_damaged_are_set_aside_and_those_of_a_newer_program_lef
         assert file.execute("PRAGMA user_version").fetchone() == (999,)
 
 
-def test_records_whose_log_is_deleted_while_they_are_open_lose_nothing(
-    pair: tuple[Kept, Kept],
+def test_records_whose_wal_is_deleted_while_they_are_open_lose_nothing(
+    pair: tuple[WorkspaceFiles, WorkspaceFiles],
 ) -> None:
     for kept, suffix in zip(pair, ("-wal", "-shm"), strict=True):
         Path(f"{kept.records}{suffix}").unlink()
-        wait_heard(kept, "records.db lost its -wal or -shm file")
+        wait_for_log(kept, "records.db lost its -wal or -shm file")
         write(kept, 3)
     pair[0].daemon.kill()
     start_again(pair)
@@ -143,28 +144,28 @@ def test_records_whose_log_is_deleted_while_they_are_open_lose_nothing(
         assert not kept.status()["reasons"]
 
 
-def delete(kept: Kept) -> None:
+def delete(kept: WorkspaceFiles) -> None:
     kept.records.unlink()
 
 
-def delete_folder(kept: Kept) -> None:
+def delete_folder(kept: WorkspaceFiles) -> None:
     shutil.rmtree(kept.records.parent)
 
 
-def replace_by_a_folder(kept: Kept) -> None:
+def replace_by_a_folder(kept: WorkspaceFiles) -> None:
     delete(kept)
     kept.records.mkdir()
-    (kept.records / "file").write_text("somebody's own\n")
+    (kept.records / "file").write_text("another program's\n")
 
 
 @pytest.mark.parametrize(
-    "harm", [delete, delete_folder, replace_by_a_folder], ids=lambda harm: harm.__name__
+    "tamper", [delete, delete_folder, replace_by_a_folder], ids=lambda tamper: tamper.__name__
 )
-def test_records_that_are_taken_away_while_they_are_open_begin_anew_and_it_is_said(
-    kept: Kept, harm: Callable[[Kept], None]
+def test_records_removed_while_they_are_open_are_created_again_and_reported(
+    kept: WorkspaceFiles, tamper: Callable[[WorkspaceFiles], None]
 ) -> None:
-    harm(kept)
-    wait_heard(kept, "records.db was deleted or replaced")
+    tamper(kept)
+    wait_for_log(kept, "records.db was deleted or replaced")
     write(kept, 3)
     assert written(kept) == [3]
     status = kept.status()
@@ -173,21 +174,21 @@ def test_records_that_are_taken_away_while_they_are_open_begin_anew_and_it_is_sa
     assert written_on_disk(kept) == [3]
 
 
-def test_a_backup_that_is_put_in_the_place_of_open_records_is_what_counts(kept: Kept) -> None:
+def test_a_backup_put_in_place_of_open_records_is_used(kept: WorkspaceFiles) -> None:
     empty_log(kept)
     backup = kept.records.with_name("backup")
     shutil.copyfile(kept.records, backup)
     write(kept, 3, 4)
     backup.replace(kept.records)
-    wait_heard(kept, "records.db was deleted or replaced")
+    wait_for_log(kept, "records.db was deleted or replaced")
     write(kept, 5)
-    # What came after the backup may be there as well, if its log went with it.
+    # Changes after the backup may be there as well, if the backup came with its WAL.
     assert [number for number in written(kept) if number not in (3, 4)] == [5, 2, 1, 0]
     assert [number for number in written_on_disk(kept) if number not in (3, 4)] == [5, 2, 1, 0]
 
 
-def test_records_that_are_damaged_while_they_are_open_are_set_aside_and_said(
-    pair: tuple[Kept, Kept],
+def test_records_damaged_while_they_are_open_are_set_aside_and_reported(
+    pair: tuple[WorkspaceFiles, WorkspaceFiles],
 ) -> None:
     for kept, size in zip(pair, (0, 4096), strict=True):
         empty_log(kept)
@@ -214,11 +215,11 @@ def test_records_that_are_damaged_while_they_are_open_are_set_aside_and_said(
         assert written(kept) == [3]
 
 
-def find_aside(kept: Kept) -> Path | None:
+def find_aside(kept: WorkspaceFiles) -> Path | None:
     aside = kept.records.parent.glob("records.db.damaged-*")
     return next((path for path in aside if not path.name.endswith(("-wal", "-shm"))), None)
 
 
-def is_said(kept: Kept) -> bool:
+def is_said(kept: WorkspaceFiles) -> bool:
     aside = find_aside(kept)
     return aside is not None and any(aside.name in reason for reason in kept.status()["reasons"])

@@ -1,9 +1,8 @@
-"""What is saved is what is found, whatever saves it: the real editors, git, sync tools, agents'
-ways, and bare system calls.
+"""Every saved text is found, by whatever program saved it: real editors, git, sync tools, agents,
+and bare system calls.
 
-Each way saves twice. The first time nobody asks for a look at the disk, the second time somebody
-does. All the while a word that stands in every version is searched for, and must not be missing for
-longer than the grace of a note that vanished.
+Each method saves twice: first without a requested scan, then with one. Meanwhile a word of every
+version is searched for, and must not be missing for longer than the grace time of a vanished note.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Place, Presence
+    from tests.daemon.conftest import Place, SearchProbe
 
 pytestmark = pytest.mark.shared_daemon
 
 GRACE_S = 1.5
+# The promise is the debounce and a second; this is for busy machines.
 FOUND_S = 5.0
-"""The promise is the debounce and a second; this is for machines that do other things, too."""
 SIGHT_S = 15.0
 FIRST, SECOND, THIRD = "amber", "birch", "cedar"
 
@@ -42,7 +41,7 @@ RENAME_EXCHANGE, AT_FDCWD = 2, -100
 
 
 def compose(word: str) -> str:
-    """A note that says this word; of the same length for words of the same length."""
+    """A note with this word; of the same length for words of the same length."""
     lines = "".join(f"- keepsake number {number} stands in every version\n" for number in range(40))
     return f"# Memory\n\nkeepsake stands in every version\n\n{lines}\n## Latest\n\n{word} is what was saved last\n"
 
@@ -148,7 +147,7 @@ def write_mapped(place: Place, note: Path, text: str) -> None:
 
 
 def overwrite_keeping_times(place: Place, note: Path, text: str) -> None:
-    """The same size, and the time of modification set back to what it was."""
+    """The same size, and the time of modification set back to the former one."""
     was = note.stat()
     note.write_text(text)
     os.utime(note, ns=(was.st_atime_ns, was.st_mtime_ns))
@@ -181,8 +180,9 @@ def git(place: Place, *words: str | Path, env: dict[str, str] | None = None) -> 
 
 
 def commit_aside(place: Place, note: Path, text: str) -> str:
-    """Commit what stands, and beside it a child in which the note says `text`; the work tree stays
-    as it is."""
+    """Commit the current tree, and on top of it a child in which the note has `text`; the work tree
+    stays unchanged.
+    """
     if not (place.root / ".git").exists():
         git(place, "init", "--quiet", "--initial-branch", "main")
     git(place, "add", "--all")
@@ -279,8 +279,8 @@ def save_in_emacs(place: Place, note: Path, text: str) -> None:
 
 
 def save_in_emacs_batch(place: Place, note: Path, text: str) -> None:
-    act = f'(progn (find-file "{note}") (erase-buffer) (insert-file-contents "{stage(place, text)}") (save-buffer))'
-    place.run("emacs", "--batch", "-Q", "--eval", act)
+    action = f'(progn (find-file "{note}") (erase-buffer) (insert-file-contents "{stage(place, text)}") (save-buffer))'
+    place.run("emacs", "--batch", "-Q", "--eval", action)
 
 
 def save_in_ed(place: Place, note: Path, text: str) -> None:
@@ -305,9 +305,8 @@ def save_in_micro(place: Place, note: Path, text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """How a program saves. `is_whole` if no moment shows a reader of the file less than one
-    version."""
+class SaveMethod:
+    """How a program saves. `is_whole` if a reader of the file never sees less than one version."""
 
     save: Callable[[Place, Path, str], None]
     program: str = ""
@@ -315,55 +314,55 @@ class Way:
 
 
 WAYS = [
-    Way(save=save_as_claude_code),
-    Way(save=save_as_anthropic_sdk),
-    Way(save=save_as_syncthing),
-    Way(save=save_as_jetbrains),
-    Way(save=move_in),
-    Way(save=delete_and_create, is_whole=False),
-    Way(save=truncate_and_write, is_whole=False),
-    Way(save=write_in_dribs, is_whole=False),
-    Way(save=append),
-    Way(save=write_mapped),
-    Way(save=overwrite_keeping_times, is_whole=False),
-    Way(save=save_by_shell, program="sh", is_whole=False),
-    Way(save=save_by_tee, program="tee", is_whole=False),
-    Way(save=save_by_cp, program="cp", is_whole=False),
-    Way(save=save_by_sed, program="sed"),
-    Way(save=save_by_perl, program="perl"),
-    Way(save=save_by_gio, program="gio"),
-    Way(save=save_by_rsync, program="rsync"),
-    Way(save=save_by_rsync_inplace, program="rsync", is_whole=False),
-    Way(save=save_by_git_checkout, program="git", is_whole=False),
-    Way(save=save_by_git_reset, program="git", is_whole=False),
-    Way(save=save_by_git_merge, program="git", is_whole=False),
-    Way(save=save_by_git_rebase, program="git", is_whole=False),
-    Way(save=save_by_git_stash, program="git", is_whole=False),
-    Way(save=save_in_vim, program="vim", is_whole=False),
-    Way(save=save_in_vim_by_copy, program="vim", is_whole=False),
-    Way(save=save_in_vim_without_backup, program="vim", is_whole=False),
-    Way(save=save_in_nano, program="nano", is_whole=False),
-    Way(save=save_in_emacs, program="emacs", is_whole=False),
-    Way(save=save_in_emacs_batch, program="emacs", is_whole=False),
-    Way(save=save_in_ed, program="ed", is_whole=False),
-    Way(save=save_in_ne, program="ne", is_whole=False),
-    Way(save=save_in_micro, program="micro", is_whole=False),
+    SaveMethod(save=save_as_claude_code),
+    SaveMethod(save=save_as_anthropic_sdk),
+    SaveMethod(save=save_as_syncthing),
+    SaveMethod(save=save_as_jetbrains),
+    SaveMethod(save=move_in),
+    SaveMethod(save=delete_and_create, is_whole=False),
+    SaveMethod(save=truncate_and_write, is_whole=False),
+    SaveMethod(save=write_in_dribs, is_whole=False),
+    SaveMethod(save=append),
+    SaveMethod(save=write_mapped),
+    SaveMethod(save=overwrite_keeping_times, is_whole=False),
+    SaveMethod(save=save_by_shell, program="sh", is_whole=False),
+    SaveMethod(save=save_by_tee, program="tee", is_whole=False),
+    SaveMethod(save=save_by_cp, program="cp", is_whole=False),
+    SaveMethod(save=save_by_sed, program="sed"),
+    SaveMethod(save=save_by_perl, program="perl"),
+    SaveMethod(save=save_by_gio, program="gio"),
+    SaveMethod(save=save_by_rsync, program="rsync"),
+    SaveMethod(save=save_by_rsync_inplace, program="rsync", is_whole=False),
+    SaveMethod(save=save_by_git_checkout, program="git", is_whole=False),
+    SaveMethod(save=save_by_git_reset, program="git", is_whole=False),
+    SaveMethod(save=save_by_git_merge, program="git", is_whole=False),
+    SaveMethod(save=save_by_git_rebase, program="git", is_whole=False),
+    SaveMethod(save=save_by_git_stash, program="git", is_whole=False),
+    SaveMethod(save=save_in_vim, program="vim", is_whole=False),
+    SaveMethod(save=save_in_vim_by_copy, program="vim", is_whole=False),
+    SaveMethod(save=save_in_vim_without_backup, program="vim", is_whole=False),
+    SaveMethod(save=save_in_nano, program="nano", is_whole=False),
+    SaveMethod(save=save_in_emacs, program="emacs", is_whole=False),
+    SaveMethod(save=save_in_emacs_batch, program="emacs", is_whole=False),
+    SaveMethod(save=save_in_ed, program="ed", is_whole=False),
+    SaveMethod(save=save_in_ne, program="ne", is_whole=False),
+    SaveMethod(save=save_in_micro, program="micro", is_whole=False),
 ]
 if sys.platform == "linux":
-    WAYS.append(Way(save=exchange))
+    WAYS.append(SaveMethod(save=exchange))
 
 
-def offer(way: Way) -> object:
-    """One case of a test: a way to save, which needs its program."""
+def offer(way: SaveMethod) -> object:
+    """One test case: a save method, which needs its program."""
     marks = [pytest.mark.needs(way.program)] if way.program else []
     return pytest.param(way, marks=marks, id=way.save.__name__)
 
 
 @pytest.mark.parametrize("way", [offer(way) for way in WAYS])
-def test_what_is_saved_is_found(
-    way: Way,
+def test_a_note_saved_by_any_program_is_found(
+    way: SaveMethod,
     place: Place,
-    watch_word: Callable[[str], Presence],
+    watch_word: Callable[[str], SearchProbe],
     record_property: Callable[[str, object], None],
 ) -> None:
     note = place.root / "MEMORY.md"
@@ -403,7 +402,7 @@ def stage(place: Place, text: str) -> Path:
 
 
 class Terminal:
-    """A program on a terminal of its own, with somebody who reads the screen and types."""
+    """A program on a terminal of its own, with a driver that reads the screen and types."""
 
     def __init__(self, place: Place, *command: str | Path) -> None:
         self._master, slave = pty.openpty()

@@ -1,5 +1,6 @@
-"""Files that are written without pause, and a great many at once: the index keeps up, and nobody is
-kept waiting."""
+"""Files that are written without pause, and very many at once: the index keeps up, and no client is
+delayed.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +16,19 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Place, Presence
+    from tests.daemon.conftest import Place, SearchProbe
 
 pytestmark = pytest.mark.shared_daemon
 
 CAP_S = 1.0
 """The longest that a change may wait for quiet."""
 SLACK_S = 1.5
+# Long enough to see a version that stays for too long.
 STORM_S = CAP_S + SLACK_S + 0.5
-"""Long enough to see a version that stays for too long."""
+# Between two saves: far less than the quiet time.
 PAUSE_S = 0.01
-"""Between two saves: far less than the quiet that is waited for."""
+# A guard: 50 ms are promised, on an idle machine.
 ANSWER_S = 0.25
-"""A guard: what is promised is 50 ms, on a machine that has nothing else to do."""
 
 
 def save_whole(note: Path) -> Iterator[bytes]:
@@ -52,7 +53,8 @@ def append_and_never_close(note: Path) -> Iterator[bytes]:
 
 def touch_and_save(note: Path) -> Iterator[bytes]:
     """As a program that watches its own file might: most of its saves change nothing, and empty the
-    file for a moment."""
+    file for a moment.
+    """
     for data in save_whole(note):
         for _ in range(4):
             note.write_bytes(data)
@@ -63,10 +65,11 @@ def touch_and_save(note: Path) -> Iterator[bytes]:
     "write", [save_whole, append_and_never_close, touch_and_save], ids=lambda write: write.__name__
 )
 def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
-    write: Callable[[Path], Iterator[bytes]], place: Place, watch_word: Callable[[str], Presence]
+    write: Callable[[Path], Iterator[bytes]], place: Place, watch_word: Callable[[str], SearchProbe]
 ) -> None:
-    """What is indexed may be an old version, but not one that was replaced longer ago than a change
-    may wait."""
+    """The index may have an old version, but not one that was replaced longer ago than a change may
+    wait.
+    """
     replaced_at_s: dict[str, float] = {}
     last, oldest_s, began_s = place.notes()["MEMORY.md"], 0.0, time.monotonic()
     with watch_word("keepsake") as presence:
@@ -81,12 +84,12 @@ def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
             time.sleep(PAUSE_S)
     assert len(replaced_at_s) > 10
     assert oldest_s < CAP_S + SLACK_S
-    # A look may meet the file while it is empty: that is not yet taken for its text.
+    # A scan may read the file while it is empty, which does not count as its text yet.
     assert presence.longest_absence_s == 0.0
     place.wait_equal()
 
 
-def test_a_thousand_notes_that_come_and_go_at_once_are_followed_while_searches_are_answered(
+def test_a_thousand_notes_created_and_deleted_at_once_are_indexed_while_searches_are_answered(
     place: Place,
 ) -> None:
     for number in range(1000):
@@ -114,9 +117,8 @@ def test_a_thousand_notes_that_come_and_go_at_once_are_followed_while_searches_a
     place.wait_equal()
 
 
-def test_what_goes_on_beside_the_memory_makes_no_work(place: Place) -> None:
-    """A build that writes a whole tree of modules, markdown among it: no look at the disk, no new
-    generation."""
+def test_changes_outside_memory_cause_no_work(place: Place) -> None:
+    """A build that writes a whole tree of modules, markdown among it: no scan, no new generation."""
     before = place.status()
     for number in range(200):
         folder = place.root / "node_modules" / f"m{number}" / "docs"

@@ -1,4 +1,4 @@
-"""Who subscribes hears of every change once, and of what happened before."""
+"""A subscriber is notified of every change once, and of earlier ones on request."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def listener(place: Place) -> Iterator[Client]:
         yield client
 
 
-def hear(client: Client) -> dict[str, Any]:
+def receive(client: Client) -> dict[str, Any]:
     """The parameters of the next notification."""
-    method, told = next(iter(client.notifications()))
+    method, notified = next(iter(client.notifications()))
     assert method == "changed"
-    return dict(told)
+    return dict(notified)
 
 
 def save(place: Place, path: str, text: str) -> int:
@@ -45,24 +45,26 @@ def save(place: Place, path: str, text: str) -> int:
     )
 
 
-def test_each_change_is_told_with_its_generation_and_paths(place: Place, listener: Client) -> None:
+def test_each_change_is_notified_with_its_generation_and_paths(
+    place: Place, listener: Client
+) -> None:
     answer = listener.call("subscribe", workspace=place.id)
     assert answer["generations"] == {place.id: place.status()["generation"]}
     generation = save(place, "MEMORY.md", "larch")
-    told = hear(listener)
-    assert (told["subscription"], told["workspace"], told["paths"]) == (
+    notified = receive(listener)
+    assert (notified["subscription"], notified["workspace"], notified["paths"]) == (
         answer["subscription"],
         place.id,
         ["MEMORY.md"],
     )
-    assert told["generation"] == generation > answer["generations"][place.id]
-    assert told["chunks"] > 0
-    assert told["complete"]
+    assert notified["generation"] == generation > answer["generations"][place.id]
+    assert notified["chunks"] > 0
+    assert notified["complete"]
     (place.root / "MEMORY.md").unlink()
-    assert hear(listener)["paths"] == ["MEMORY.md"]
+    assert receive(listener)["paths"] == ["MEMORY.md"]
 
 
-def test_only_what_was_asked_for_is_told(
+def test_only_the_subscribed_paths_are_notified(
     place: Place, listener: Client, make_place: MakePlace, home: Home
 ) -> None:
     other = make_place(home.make_folder())
@@ -70,69 +72,75 @@ def test_only_what_was_asked_for_is_told(
     save(place, "MEMORY.md", "larch")
     save(other, ".memories/a.md", "maple")
     save(place, ".memories/a.md", "hazel")
-    told = hear(listener)
-    assert (told["workspace"], told["paths"]) == (place.id, [".memories/a.md"])
+    notified = receive(listener)
+    assert (notified["workspace"], notified["paths"]) == (place.id, [".memories/a.md"])
 
 
-def test_all_workspaces_are_told_of_if_none_is_named(
+def test_a_subscription_without_a_workspace_covers_all(
     place: Place, listener: Client, make_place: MakePlace, home: Home
 ) -> None:
     listener.call("subscribe")
     other = make_place(home.make_folder())
     save(other, "MEMORY.md", "larch")
-    assert hear(listener)["workspace"] == other.id
+    assert receive(listener)["workspace"] == other.id
 
 
-def test_a_moved_note_is_told_by_both_its_paths(place: Place, listener: Client) -> None:
+def test_a_moved_note_is_notified_with_both_its_paths(place: Place, listener: Client) -> None:
     save(place, ".memories/old.md", "larch")
     listener.call("subscribe", workspace=place.id)
     (place.root / ".memories" / "old.md").rename(place.root / ".memories" / "new.md")
-    assert sorted(hear(listener)["paths"]) == [".memories/new.md", ".memories/old.md"]
+    assert sorted(receive(listener)["paths"]) == [".memories/new.md", ".memories/old.md"]
 
 
-def test_what_changed_since_is_told_first_and_once(place: Place, listener: Client) -> None:
+def test_changes_since_a_generation_are_notified_first_and_once(
+    place: Place, listener: Client
+) -> None:
     generation = place.status()["generation"]
     save(place, "MEMORY.md", "larch")
     save(place, ".memories/a.md", "maple")
     latest = save(place, "MEMORY.md", "hazel")
     listener.call("subscribe", workspace=place.id, since=generation)
-    told = hear(listener)
-    assert sorted(told["paths"]) == [".memories/a.md", "MEMORY.md"]
-    assert told["generation"] == latest
-    assert told["complete"]
+    notified = receive(listener)
+    assert sorted(notified["paths"]) == [".memories/a.md", "MEMORY.md"]
+    assert notified["generation"] == latest
+    assert notified["complete"]
     save(place, ".memories/b.md", "rowan")
-    assert hear(listener)["paths"] == [".memories/b.md"]
+    assert receive(listener)["paths"] == [".memories/b.md"]
 
 
-def test_who_knows_all_hears_only_what_comes(place: Place, listener: Client) -> None:
+def test_a_subscriber_with_the_current_generation_gets_only_later_changes(
+    place: Place, listener: Client
+) -> None:
     latest = save(place, "MEMORY.md", "larch")
     listener.call("subscribe", workspace=place.id, since=latest)
     save(place, ".memories/b.md", "rowan")
-    assert hear(listener)["paths"] == [".memories/b.md"]
+    assert receive(listener)["paths"] == [".memories/b.md"]
 
 
 @pytest.mark.parametrize("since", [0, -1])
-def test_who_asks_for_more_than_is_remembered_is_told_that(
+def test_a_subscriber_from_before_the_kept_changes_is_notified_of_the_gap(
     place: Place, listener: Client, since: int
 ) -> None:
     place.client.call("sync", workspace=place.id, rebuild=True)
     listener.call("subscribe", workspace=place.id, since=since)
-    assert not hear(listener)["complete"]
+    assert not receive(listener)["complete"]
 
 
-def test_who_comes_from_an_index_that_was_further_is_told_that(
+def test_a_subscriber_with_a_future_generation_is_notified_of_the_gap(
     place: Place, listener: Client
 ) -> None:
     listener.call("subscribe", workspace=place.id, since=place.status()["generation"] + 1000)
-    assert not hear(listener)["complete"]
+    assert not receive(listener)["complete"]
 
 
-def test_unsubscribing_ends_it_and_the_connection_stays(place: Place, listener: Client) -> None:
+def test_unsubscribing_ends_the_subscription_and_the_connection_stays(
+    place: Place, listener: Client
+) -> None:
     first = listener.call("subscribe", workspace=place.id)["subscription"]
     second = listener.call("subscribe", workspace=place.id)["subscription"]
     listener.call("unsubscribe", subscription=first)
     save(place, "MEMORY.md", "larch")
-    assert hear(listener)["subscription"] == second
+    assert receive(listener)["subscription"] == second
     with pytest.raises(NotFound):
         listener.call("unsubscribe", subscription=first)
     with pytest.raises(NotFound):
@@ -142,20 +150,20 @@ def test_unsubscribing_ends_it_and_the_connection_stays(place: Place, listener: 
 @pytest.mark.parametrize(
     "wrong", [{"since": 1}, {"paths": ["../x"]}, {"paths": [""]}, {"path": ["x"]}]
 )
-def test_what_cannot_be_subscribed_to_is_refused(listener: Client, wrong: dict[str, Any]) -> None:
+def test_an_invalid_subscription_is_refused(listener: Client, wrong: dict[str, Any]) -> None:
     with pytest.raises(BadRequest) as failure:
         listener.call("subscribe", **wrong)
     assert failure.value.hint
 
 
-def test_one_connection_cannot_subscribe_without_end(listener: Client) -> None:
+def test_the_number_of_subscriptions_of_a_connection_is_limited(listener: Client) -> None:
     for _ in range(64):
         listener.call("subscribe")
     with pytest.raises(BadRequest, match="subscriptions"):
         listener.call("subscribe")
 
 
-def test_who_hears_of_a_removed_workspace_hears_no_more_and_is_not_hurt(
+def test_a_subscriber_of_a_removed_workspace_gets_no_more_notifications_and_stays_connected(
     listener: Client, make_place: MakePlace, home: Home
 ) -> None:
     place = make_place(home.make_folder())
@@ -164,32 +172,32 @@ def test_who_hears_of_a_removed_workspace_hears_no_more_and_is_not_hurt(
     assert listener.call("ping")["name"] == "memsyncd"
 
 
-def test_many_changes_at_once_are_told_in_few_words(place: Place, listener: Client) -> None:
+def test_many_changes_at_once_are_few_notifications(place: Place, listener: Client) -> None:
     listener.call("subscribe", workspace=place.id)
     source = place.outside / "many"
     source.mkdir()
     for number in range(100):
         (source / f"{number}.md").write_text(f"larch {number}\n")
     source.rename(place.root / ".memories" / "many")
-    heard: set[str] = set()
-    n_told = 0
-    while len(heard) < 100:
-        heard.update(hear(listener)["paths"])
-        n_told += 1
-    assert n_told < 10
+    received: set[str] = set()
+    n_reported = 0
+    while len(received) < 100:
+        received.update(receive(listener)["paths"])
+        n_reported += 1
+    assert n_reported < 10
     shutil.rmtree(place.root / ".memories" / "many")
 
 
-def test_a_listener_hears_the_end_of_the_daemon(make_home: Callable[[], Home]) -> None:
+def test_a_subscriber_notices_the_end_of_the_daemon(make_home: Callable[[], Home]) -> None:
     daemon = make_home().start()
     with daemon.client() as client:
         client.call("subscribe")
         assert daemon.stop() == 0
         with pytest.raises(NoDaemon):
-            hear(client)
+            receive(client)
 
 
-def test_the_command_line_shows_each_change_in_a_line_as_it_comes(place: Place) -> None:
+def test_the_command_line_prints_each_change_in_one_line(place: Place) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "memsyncd", "watch", "-w", place.id],
         env=place.env,
@@ -208,7 +216,7 @@ def test_the_command_line_shows_each_change_in_a_line_as_it_comes(place: Place) 
         assert watch.wait(30) == 130
 
 
-def test_a_glob_that_cannot_be_is_refused_with_its_reason(place: Place) -> None:
+def test_an_invalid_glob_is_refused_with_its_reason(place: Place) -> None:
     with pytest.raises(BadRequest, match="must be written from the workspace's root") as refused:
         place.client.call("subscribe", workspace=place.id, paths=["/etc/*.md"])
     assert "write it from the root" in refused.value.hint

@@ -1,4 +1,6 @@
-"""The cache folder cannot be used: whoever asks hears why, and is answered as soon as it can."""
+"""The cache folder cannot be used: requests are answered with the reason, and work as soon as it
+can.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError, StoreFailed
-from tests.daemon.kept import wait_for
+from tests.daemon.workspace_files import wait_for
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
+# So that only a request tries it again.
 CONFIG = "[sync]\nreconcile_s = 3600\n"
-"""So that nothing but a question has it tried again."""
 QUESTIONS = [
     ("search", {"query": "larch"}),
     ("search", {"query": "larch", "wait": "disk"}),
@@ -66,7 +68,7 @@ def closed(
 
 
 @pytest.mark.parametrize(("method", "params"), QUESTIONS)
-def test_who_asks_while_the_cache_folder_cannot_be_used_hears_why(
+def test_a_request_is_answered_with_the_reason_while_the_cache_folder_is_unusable(
     closed: tuple[Client, Path, str], method: str, params: dict[str, object]
 ) -> None:
     client, _cache, id_ = closed
@@ -78,7 +80,7 @@ def test_who_asks_while_the_cache_folder_cannot_be_used_hears_why(
         assert "make it readable and writable" in caught.value.hint
 
 
-def test_status_problems_and_doctor_say_it_and_it_is_answered_as_soon_as_the_folder_can_be_used(
+def test_an_unusable_cache_folder_is_reported_and_requests_work_as_soon_as_it_is_usable(
     closed: tuple[Client, Path, str],
 ) -> None:
     client, cache, id_ = closed

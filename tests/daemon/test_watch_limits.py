@@ -1,5 +1,6 @@
-"""The system gives no more watches: the daemon says so and how to get more, looks at set times
-instead, and heals."""
+"""The system gives no more watches: the daemon reports that and its remedy, reconciles instead, and
+recovers.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def connect(home: Home) -> Client:
     return found[0]
 
 
-def test_out_of_watches_it_says_how_to_get_more_finds_saves_at_set_times_and_heals(
+def test_without_free_watches_the_daemon_reports_a_remedy_finds_saves_by_reconciles_and_recovers(
     limited: tuple[Home, subprocess.Popen[bytes]],
 ) -> None:
     home, process = limited
@@ -102,7 +103,7 @@ def test_out_of_watches_it_says_how_to_get_more_finds_saves_at_set_times_and_hea
         )
         for number in range(20):
             (root / ".memories" / f"d{number}" / "note.md").write_text(f"maple number{number}\n")
-        wait_for(lambda: not find("larch"), "timed looks did not find what was saved")
+        wait_for(lambda: not find("larch"), "reconciles did not find what was saved")
 
         more = [
             "nsenter",
@@ -123,8 +124,7 @@ def test_out_of_watches_it_says_how_to_get_more_finds_saves_at_set_times_and_hea
                 )
             return bool(status()["state"] == "ready")
 
-        # Looks that find what no event announced, three times in a row, are a reason to try anew at
-        # once.
+        # Three scans in a row that find unannounced changes are a reason to retry at once.
         wait_for(is_healed, "it did not heal")
         assert status()["watcher"] != "timed"
         client.call("sync")

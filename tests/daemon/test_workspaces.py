@@ -1,4 +1,4 @@
-"""Which workspace is meant, which are there, and what of a folder belongs to it."""
+"""Which workspace a name selects, which exist, and which files of a folder belong to it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def git(folder: Path, *words: str) -> None:
 # --- which is meant ---
 
 
-def test_a_workspace_is_meant_by_name_by_id_and_by_any_path_within(
+def test_a_workspace_is_selected_by_name_by_id_and_by_any_path_within(
     make_place: MakePlace, home: Home
 ) -> None:
     root = home.make_folder()
@@ -78,7 +78,7 @@ def test_a_workspace_is_meant_by_name_by_id_and_by_any_path_within(
         assert find_by(place, text) == place.id
 
 
-def test_what_is_meant_by_nothing_is_the_only_one_or_an_error_that_names_them(
+def test_without_a_name_the_only_workspace_is_selected_or_an_error_lists_all(
     make_place: MakePlace, home: Home, daemon: Daemon
 ) -> None:
     client = daemon.client()
@@ -101,7 +101,7 @@ def test_what_is_meant_by_nothing_is_the_only_one_or_an_error_that_names_them(
     client.close()
 
 
-def test_all_are_meant_by_a_star(make_place: MakePlace, home: Home) -> None:
+def test_a_star_selects_all_workspaces(make_place: MakePlace, home: Home) -> None:
     places = [
         make_place(write(home.make_folder() / "MEMORY.md", f"larch {number}").parent)
         for number in range(3)
@@ -110,7 +110,7 @@ def test_all_are_meant_by_a_star(make_place: MakePlace, home: Home) -> None:
     assert {hit["workspace"] for hit in hits} == {place.id for place in places}
 
 
-def test_of_nested_roots_the_nearest_is_meant_and_each_holds_its_own(
+def test_the_nearest_of_nested_roots_is_selected_and_each_has_its_own_notes(
     make_place: MakePlace, home: Home
 ) -> None:
     outer = home.make_folder()
@@ -132,7 +132,7 @@ def test_of_nested_roots_the_nearest_is_meant_and_each_holds_its_own(
     assert not around.find("maple", wait="disk")
 
 
-def test_a_root_beneath_memories_of_another_is_a_workspace_of_its_own_too(
+def test_a_root_beneath_the_memories_of_another_workspace_is_a_workspace_of_its_own(
     make_place: MakePlace, home: Home
 ) -> None:
     outer = home.make_folder()
@@ -145,7 +145,7 @@ def test_a_root_beneath_memories_of_another_is_a_workspace_of_its_own_too(
     within.wait_found("maple", "MEMORY.md")
 
 
-def test_a_root_that_a_link_names_is_the_folder_that_it_leads_to(
+def test_a_root_named_by_a_link_is_the_folder_of_its_target(
     make_place: MakePlace, home: Home
 ) -> None:
     root = home.make_folder()
@@ -184,7 +184,7 @@ def test_a_linked_worktree_shares_the_memory_of_the_main_one_until_it_has_its_ow
 
 
 @pytest.mark.needs("git")
-def test_a_folder_that_claims_to_be_anothers_worktree_is_not_believed(
+def test_a_folder_that_claims_to_be_a_worktree_of_another_is_not_trusted(
     make_place: MakePlace, home: Home
 ) -> None:
     main = home.make_folder()
@@ -200,7 +200,7 @@ def test_a_folder_that_claims_to_be_anothers_worktree_is_not_believed(
 # --- coming and going ---
 
 
-def test_what_was_added_is_there_after_a_restart_what_was_removed_is_not_and_a_damaged_list_is_set_aside_and_said(
+def test_the_list_of_workspaces_survives_a_restart_and_a_damaged_one_is_set_aside_and_reported(
     own: Home,
 ) -> None:
     stays, goes = own.make_folder(), own.make_folder()
@@ -243,7 +243,7 @@ def test_what_was_added_is_there_after_a_restart_what_was_removed_is_not_and_a_d
     assert third.stop() == 0
 
 
-def test_adding_twice_changes_what_is_said_and_keeps_the_rest(
+def test_adding_twice_changes_the_given_fields_and_keeps_the_rest(
     make_place: MakePlace, home: Home
 ) -> None:
     place = make_place(home.make_folder(), name="garden", include=["docs/*.md"])
@@ -263,7 +263,7 @@ def test_adding_twice_changes_what_is_said_and_keeps_the_rest(
         place.client.call("workspace.add", path=str(other.root), name=place.id)
 
 
-def test_two_folders_of_one_name_are_told_apart(make_place: MakePlace, home: Home) -> None:
+def test_two_folders_of_one_name_get_different_names(make_place: MakePlace, home: Home) -> None:
     first, second = make_place(home.make_folder()), make_place(home.make_folder())
     assert first.status()["name"] != second.status()["name"]
     assert find_by(first, first.status()["name"]) == first.id
@@ -293,7 +293,7 @@ def test_two_folders_of_one_name_are_told_apart(make_place: MakePlace, home: Hom
         ("{root}" + "/x" * 3000, {}),
     ],
 )
-def test_what_cannot_be_a_workspace_is_refused_with_a_remedy_and_changes_nothing(
+def test_an_invalid_workspace_is_refused_with_a_remedy_and_changes_nothing(
     path: str, more: dict[str, Any], home: Home, daemon: Daemon
 ) -> None:
     root = home.make_folder()
@@ -313,7 +313,7 @@ def test_a_folder_of_another_user_is_refused(home: Home, daemon: Daemon) -> None
         client.call("workspace.add", path=folder)
 
 
-def test_a_socket_within_is_refused(home: Home, daemon: Daemon) -> None:
+def test_a_workspace_that_contains_the_socket_is_refused(home: Home, daemon: Daemon) -> None:
     with daemon.client() as client, pytest.raises(MemsyncdError, match="socket"):
         client.call("workspace.add", path=str(home.folder / "run"))
 
@@ -321,7 +321,7 @@ def test_a_socket_within_is_refused(home: Home, daemon: Daemon) -> None:
 # --- what belongs to it ---
 
 
-def test_includes_and_excludes_say_which_notes_there_are(make_place: MakePlace, home: Home) -> None:
+def test_includes_and_excludes_select_the_notes(make_place: MakePlace, home: Home) -> None:
     root = home.make_folder()
     for path in (
         "MEMORY.md",
@@ -364,7 +364,7 @@ def test_includes_and_excludes_say_which_notes_there_are(make_place: MakePlace, 
 
 @pytest.fixture
 def configure(home: Home, daemon: Daemon) -> Iterator[Callable[[str], None]]:
-    """Have the daemon read this configuration, until the test is over."""
+    """Use this configuration until the end of the test."""
 
     def write_config(text: str) -> None:
         n_reloads = home.log.read_text().count("config_reloaded")

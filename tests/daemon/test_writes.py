@@ -1,5 +1,6 @@
-"""Nothing that was written is ever lost: many writers at once, others who write without asking, and
-a daemon that is killed."""
+"""No written text is ever lost: many concurrent writers, other programs that save, and a daemon
+that is killed.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ MUCH = 1000
 
 @pytest.fixture
 def place(place: Any) -> Any:
-    """The history knows what stands there: whoever asks for it comes after those who look."""
+    """The history is complete: a request for it runs after the scans."""
     assert revisions(place) == []
     return place
 
@@ -43,29 +44,29 @@ def memory(
     return client.call("memory", workspace=place.id, command=command, path=path, **parameters)
 
 
-def revisions(place: Any, **asked: object) -> list[dict[str, Any]]:
-    """The history, the oldest first, however long it is."""
+def revisions(place: Any, **requested: object) -> list[dict[str, Any]]:
+    """The whole history, the oldest first."""
     found: list[dict[str, Any]] = []
     before = None
     while page := place.client.call(
-        "history", workspace=place.id, limit=200, before=before, **asked
+        "history", workspace=place.id, limit=200, before=before, **requested
     )["revisions"]:
         found += page
         before = page[-1]["revision"]
     return found[::-1]
 
 
-def run_together(acts: list[Callable[[], None]]) -> None:
-    """Do all of these at once; the first failure is this function's."""
-    with ThreadPoolExecutor(len(acts)) as threads:
-        for done in [threads.submit(act) for act in acts]:
+def run_together(actions: list[Callable[[], None]]) -> None:
+    """Run all of these at once; raise the first failure."""
+    with ThreadPoolExecutor(len(actions)) as threads:
+        for done in [threads.submit(action) for action in actions]:
             done.result()
 
 
-def is_refused(act: Callable[[], object]) -> bool:
-    """Try it; True if what was read stands no more."""
+def is_refused(action: Callable[[], object]) -> bool:
+    """Try it; True if the text that was read is not current any more."""
     try:
-        act()
+        action()
     except Conflict:
         return True
     return False
@@ -74,7 +75,7 @@ def is_refused(act: Callable[[], object]) -> bool:
 # --- the writer's own next search -----------------------------------------------------------------
 
 
-def test_what_a_writer_wrote_is_what_its_next_search_finds(place: Any) -> None:
+def test_a_write_is_found_by_the_next_search_of_its_client(place: Any) -> None:
     memory(place.client, place, "create", "/memories/log.md", file_text="# Log\n\nbegin\n")
     for number in range(15):
         written = memory(
@@ -91,13 +92,13 @@ def test_what_a_writer_wrote_is_what_its_next_search_finds(place: Any) -> None:
         assert found["freshness"]["generation"] >= written["generation"]
 
 
-def test_subscribers_hear_of_a_write(place: Any) -> None:
+def test_subscribers_are_notified_of_a_write(place: Any) -> None:
     with place.daemon.client() as listener:
         listener.call("subscribe", workspace=place.id)
         memory(place.client, place, "create", "/memories/heard.md", file_text="heard\n")
-        method, told = next(listener.notifications(timeout_s=10))
+        method, reported = next(listener.notifications(timeout_s=10))
     assert method == "changed"
-    assert told["paths"] == [".memories/heard.md"]
+    assert reported["paths"] == [".memories/heard.md"]
 
 
 # --- many writers ---------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ def test_ten_agents_editing_one_note_lose_no_edit_that_succeeded(place: Any) -> 
     assert all(one["new_digest"] == next_one["old_digest"] for one, next_one in pairwise(past))
 
 
-def test_a_writer_that_read_before_another_wrote_is_told_and_can_try_again(place: Any) -> None:
+def test_a_stale_write_is_refused_and_can_be_repeated(place: Any) -> None:
     memory(place.client, place, "create", "/memories/count.md", file_text="0\n")
 
     def count() -> None:
@@ -147,8 +148,8 @@ def test_a_writer_that_read_before_another_wrote_is_told_and_can_try_again(place
                 )
 
     run_together([count] * 4)
-    # A repeated write whose result stands succeeds, so two who count from one number may both have
-    # counted it.
+    # A repeated write whose result is current succeeds, so two who count from one number may both
+    # have counted it.
     past = revisions(place, path=".memories/count.md")
     assert int((place.root / ".memories/count.md").read_text()) == len(past) - 1
 
@@ -157,8 +158,7 @@ def test_a_writer_that_read_before_another_wrote_is_told_and_can_try_again(place
 def test_any_interleaving_of_writers_equals_some_order_of_those_that_succeeded(
     place: Any, make_place: Any, home: Any, seed: int
 ) -> None:
-    """The history says which order: done again one after another, the same commands lead to the
-    same files."""
+    """The history has the order: the same commands one after another lead to the same files."""
     succeeded: dict[str, dict[str, Any]] = {}
 
     def write(agent: int) -> None:
@@ -223,7 +223,7 @@ def read_all(root: Path) -> dict[str, bytes]:
 
 
 def wait_for_tip(place: Any, path: str) -> None:
-    """Until the history has seen the note as it stands."""
+    """Wait until the history has the current text of the note."""
     file = place.root / path
     digest = digest_bytes(file.read_bytes()) if file.exists() else None
     place.wait(
@@ -238,17 +238,17 @@ def wait_for_tip(place: Any, path: str) -> None:
     )
 
 
-def test_what_an_editor_saved_is_a_revision_and_can_be_undone(place: Any) -> None:
+def test_a_save_of_an_editor_is_a_revision_and_can_be_undone(place: Any) -> None:
     before = (place.root / "MEMORY.md").read_bytes()
     (place.root / "MEMORY.md").write_text("all gone\n")
     wait_for_tip(place, "MEMORY.md")
     (seen,) = revisions(place, path="MEMORY.md")
-    assert (seen["client"], seen["command"], seen["old_bytes"]) == ("", "outside", len(before))
+    assert (seen["client"], seen["command"], seen["old_bytes"]) == ("", "external", len(before))
     place.client.call("undo", workspace=place.id, path="MEMORY.md")
     assert (place.root / "MEMORY.md").read_bytes() == before
 
 
-def test_a_note_that_others_deleted_or_moved_can_be_had_back(place: Any) -> None:
+def test_a_note_that_others_deleted_or_moved_can_be_restored(place: Any) -> None:
     note, moved = place.root / ".memories/context.md", place.root / ".memories/old/context.md"
     before = note.read_bytes()
     moved.parent.mkdir()
@@ -262,9 +262,8 @@ def test_a_note_that_others_deleted_or_moved_can_be_had_back(place: Any) -> None
     assert note.read_bytes() == before
 
 
-def test_a_write_upon_an_unseen_save_keeps_what_was_saved(place: Any) -> None:
-    """However close on an editor's heels a write comes, what the editor had saved is in the
-    history."""
+def test_a_write_over_an_unindexed_save_keeps_the_saved_text(place: Any) -> None:
+    """However soon a write follows a save of an editor, the saved text is in the history."""
     for number in range(20):
         (place.root / "MEMORY.md").write_text(f"saved {number}\n")
         memory(
@@ -280,9 +279,10 @@ def test_a_write_upon_an_unseen_save_keeps_what_was_saved(place: Any) -> None:
     assert {digest_bytes(b"saved %d\n" % number) for number in range(20)} <= kept
 
 
-def test_writers_beside_an_editor_lose_nothing_of_either(place: Any) -> None:
-    """Whatever stood on the disk when a write was made is in the history, and whatever was saved
-    last is on the disk."""
+def test_concurrent_saves_of_an_editor_and_writes_of_clients_lose_nothing(place: Any) -> None:
+    """Every text that was on the disk at a write is in the history, and the last save is on the
+    disk.
+    """
     saved: list[bytes] = []
     is_over = threading.Event()
     note = place.root / "MEMORY.md"
@@ -320,7 +320,7 @@ def test_writers_beside_an_editor_lose_nothing_of_either(place: Any) -> None:
     assert not list(place.root.glob(".memsyncd*"))
 
 
-def test_what_was_purged_is_in_no_file_any_more(place: Any, home: Any) -> None:
+def test_a_purged_text_is_in_no_file_any_more(place: Any, home: Any) -> None:
     token = "tok-4f1a9c77e2b85d03"
     memory(place.client, place, "create", "/memories/key.md", file_text=f"# Key\n\n{token}\n")
     kept = place.client.call("history.purge", workspace=place.id, containing=token)
@@ -365,8 +365,9 @@ def write_until_killed(
 
 
 def write_and_kill(daemon: Any, root: Path, chance: random.Random) -> None:
-    """A daemon's violent death under writers: what it had answered is on the disk, and no line is
-    torn."""
+    """A daemon that is killed during writes: what it acknowledged is on the disk, and no line is
+    torn.
+    """
     note = root / ".memories/killed.md"
     acknowledged: list[list[str]] = [[], [], []]
     is_over = threading.Event()
@@ -390,8 +391,8 @@ def write_and_kill(daemon: Any, root: Path, chance: random.Random) -> None:
     assert all(line.startswith(("agent", "begin")) for line in lines)
 
 
-def look(successor: Any, root: Path) -> None:
-    """The history goes without a gap to what stands there, and can be gone back and forth."""
+def check(successor: Any, root: Path) -> None:
+    """The history has no gap up to the current text, and can be undone and redone."""
     note = root / ".memories/killed.md"
     if note.read_text() == "begin\n":
         return  # none was killed yet, or before the first write of all
@@ -410,35 +411,36 @@ def look(successor: Any, root: Path) -> None:
         assert not [name for name in os.listdir(note.parent) if name.startswith(".")]
 
 
-def kill_and_look(home: Any, seeds: range) -> None:
-    """One daemon after another is killed under writers; each finds that its predecessor has lost
-    nothing."""
+def kill_and_check(home: Any, seeds: range) -> None:
+    """Daemons are killed one after another during writes; each finds that its predecessor has lost
+    nothing.
+    """
     root: Path = home.make_folder()
     (root / ".memories").mkdir()
     (root / ".memories/killed.md").write_text("begin\n")
     for seed in seeds:
         daemon = home.start()
-        look(daemon, root)
+        check(daemon, root)
         write_and_kill(daemon, root, random.Random(seed))
     last = home.start()
-    look(last, root)
+    check(last, root)
     last.kill()
 
 
 @pytest.mark.timeout(120)
-def test_a_killed_daemon_has_lost_no_acknowledged_write_and_torn_no_note(make_home: Any) -> None:
-    kill_and_look(make_home(), range(N_KILLS))
+def test_a_killed_daemon_loses_no_acknowledged_write_and_tears_no_note(make_home: Any) -> None:
+    kill_and_check(make_home(), range(N_KILLS))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_a_daemon_killed_a_thousand_times_has_lost_nothing(make_home: Any) -> None:
+def test_a_daemon_killed_a_thousand_times_loses_nothing(make_home: Any) -> None:
     home = make_home()
     for start in range(0, MUCH, 50):
-        kill_and_look(home, range(start, start + 50))
+        kill_and_check(home, range(start, start + 50))
 
 
-def test_a_history_that_is_switched_on_knows_at_once_what_stands_there(place: Any) -> None:
+def test_a_history_that_is_switched_on_records_current_texts_at_once(place: Any) -> None:
     def configure(text: str) -> None:
         n_reloads = place.home.log.read_text().count("config_reloaded")
         place.home.config.write_text(text)

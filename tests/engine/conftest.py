@@ -1,4 +1,4 @@
-"""A workspace on the real disk, and someone to take the steps of its jobs at once."""
+"""A workspace on the real disk, whose jobs run at once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.config import ChunkingConfig, Config
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import build_context
 from memsyncd.engine.edit import edit_workspace
 from memsyncd.engine.external import record_all, sync_and_record
 from memsyncd.engine.history import list_revisions, parse_target, undo
 from memsyncd.engine.memory_tool import Answer, make_decision, view
-from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.rebuild import (
     OpenResult,
     close_workspace,
@@ -34,28 +34,28 @@ from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.protocol.memory import HistoryParams, MemoryParams, RevisionInfo, UndoParams
 from memsyncd.protocol.search import ContextAnswer, ContextParams, SearchAnswer, SearchParams
 
-POLICY = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=0))
+POLICY = Config(chunking=ChunkingConfig(max_tokens=20, overlap=0))
 
 
-SEARCH_POLICY = SearchPolicy()
+SEARCH_POLICY = Config()
 RUN_OPTIONS = frozenset({"now_s", "timeout_s", "absent", "is_hurried"})
 
 
 def search_in(
-    workspaces: Sequence[Workspace], query: str, policy: SearchPolicy = SEARCH_POLICY, **more: Any
+    workspaces: Sequence[Workspace], query: str, config: Config = SEARCH_POLICY, **more: Any
 ) -> SearchAnswer:
     """Search; `more` are fields of the request or of the run options. Scores are explained."""
     options = {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
     params = SearchParams(query=query, explain=True, **more)
-    return search(workspaces, params, policy, RunOptions(**options))
+    return search(workspaces, params, config, RunOptions(**options))
 
 
 def build_block(
-    workspace: Workspace, query: str = "", policy: SearchPolicy = SEARCH_POLICY, **more: Any
+    workspace: Workspace, query: str = "", config: Config = SEARCH_POLICY, **more: Any
 ) -> ContextAnswer:
     options = {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
     params = ContextParams(query=query, **more)
-    return build_context(workspace, params, policy, RunOptions(**options))
+    return build_context(workspace, params, config, RunOptions(**options))
 
 
 def take(steps: Generator[None, None, Any]) -> Any:
@@ -89,11 +89,11 @@ def other_program_reading(path: Path) -> Iterator[None]:
 
 @dataclass(kw_only=True)
 class Bench:
-    """One workspace, its folder, and a clock that goes only when told to."""
+    """One workspace, its folder, and a clock that the test sets."""
 
     root: Path
     workspace: Workspace
-    policy: SyncPolicy = POLICY
+    config: Config = POLICY
     now_s: float = 1000.0
     clock: Clock = field(init=False)
 
@@ -107,7 +107,7 @@ class Bench:
         return place
 
     def open(self) -> OpenResult:
-        return take(open_workspace(self.workspace, self.policy, self.clock))
+        return take(open_workspace(self.workspace, self.config, self.clock))
 
     def sync(self, *only: str, is_full: bool = False, grace_s: float = 0.0) -> SyncDone:
         return take(self.start_sync(*only, is_full=is_full, grace_s=grace_s))
@@ -116,59 +116,61 @@ class Bench:
         self, *only: str, is_full: bool = False, grace_s: float = 0.0
     ) -> Generator[None, None, SyncDone]:
         request = SyncRequest(only=frozenset(only) or None, is_full=is_full, grace_s=grace_s)
-        return sync_workspace(self.workspace, self.policy, self.clock, request)
+        return sync_workspace(self.workspace, self.config, self.clock, request)
 
     def update(self) -> SyncDone:
-        """As rounds do: sync, or make an index first."""
-        return take(update_index(self.workspace, self.policy, self.clock, SyncRequest()))
+        """Sync as the scheduler does, or build an index first."""
+        return take(update_index(self.workspace, self.config, self.clock, SyncRequest()))
 
     def close_for_good(self) -> None:
         take(close_workspace(self.workspace))
 
     def rebuild(self) -> SyncDone:
-        return take(rebuild_index(self.workspace, self.policy, self.clock))
+        return take(rebuild_index(self.workspace, self.config, self.clock))
 
     def edit(self, decide: Any) -> Any:
-        return take(edit_workspace(self.workspace, self.policy, self.clock, decide))
+        return take(edit_workspace(self.workspace, self.config, self.clock, decide))
 
     def memory(self, command: str, path: str | None = None, **parameters: Any) -> Answer:
-        """One command of the memory tool, carried out to its end."""
+        """Run one command of the memory tool to its end."""
         params = MemoryParams(command=command, path=path, **parameters)  # type: ignore[arg-type]
         if command == "view":
             return view(self.workspace, params)
-        return self.edit(make_decision(self.workspace, self.policy, params)).answer  # type: ignore[no-any-return]
+        return self.edit(make_decision(self.workspace, self.config, params)).answer  # type: ignore[no-any-return]
 
     def past(
         self, path: str | None = None, anchor: str | None = None, limit: int = 100
     ) -> list[RevisionInfo]:
         target = parse_target(HistoryParams(anchor=anchor, path=path))
-        return take(list_revisions(self.workspace, self.policy, self.clock, target, limit=limit))  # type: ignore[no-any-return]
+        return take(list_revisions(self.workspace, self.config, self.clock, target, limit=limit))  # type: ignore[no-any-return]
 
     def undo(
         self,
         path: str | None = None,
         anchor: str | None = None,
         revision: int | None = None,
-        act: int | None = None,
+        change_set: int | None = None,
     ) -> Any:
-        params = UndoParams(path=path, anchor=anchor, revision=revision, act=act, client="test")
-        return take(undo(self.workspace, self.policy, self.clock, parse_target(params), params))
+        params = UndoParams(
+            path=path, anchor=anchor, revision=revision, change_set=change_set, client="test"
+        )
+        return take(undo(self.workspace, self.config, self.clock, parse_target(params), params))
 
     def see(self) -> None:
-        """Have the records learn what all notes say."""
-        take(record_all(self.workspace, self.policy, self.clock))
+        """Record the texts of all notes."""
+        take(record_all(self.workspace, self.config, self.clock))
 
     def follow(self, *only: str) -> SyncDone:
-        """As rounds do: sync, and have the records learn what that saw."""
+        """Sync as the scheduler does, and record what it found."""
         return take(self.start_following(*only))  # type: ignore[no-any-return]
 
     def start_following(self, *only: str) -> Generator[None, None, SyncDone]:
         return sync_and_record(
-            self.workspace, self.policy, self.clock, SyncRequest(only=frozenset(only) or None)
+            self.workspace, self.config, self.clock, SyncRequest(only=frozenset(only) or None)
         )
 
     def files(self) -> dict[str, bytes]:
-        """Everything that stands on the disk."""
+        """The content of the disk."""
         found = (place for place in self.root.rglob("*") if place.is_file())
         return {str(place.relative_to(self.root)): place.read_bytes() for place in found}
 

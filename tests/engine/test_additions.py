@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.memory_tool import make_addition_decision
@@ -15,16 +16,16 @@ AT = "2026-03-01T12:00:00Z"
 
 def add(bench: Any, *items: NewSection) -> list[AddedSection]:
     decide = make_addition_decision(
-        bench.workspace, bench.policy, items, command="note.add", client="test", at=AT
+        bench.workspace, bench.config, items, command="note.add", client="test", at=AT
     )
     return bench.edit(decide).answer  # type: ignore[no-any-return]
 
 
-def item(content: str, note: str | None = None, **said: Any) -> NewSection:
-    return NewSection(content=content, note=note, **said)
+def item(content: str, note: str | None = None, **message: Any) -> NewSection:
+    return NewSection(content=content, note=note, **message)
 
 
-def test_what_is_remembered_is_a_section_of_the_note_of_its_kind(bench: Any) -> None:
+def test_an_addition_becomes_a_section_of_the_note_of_its_kind(bench: Any) -> None:
     (added,) = add(
         bench,
         item(
@@ -32,7 +33,7 @@ def test_what_is_remembered_is_a_section_of_the_note_of_its_kind(bench: Any) -> 
         ),
     )
     assert added.path == ".memories/decisions.md"
-    note = parse_note(NotePath(added.path), bench.files()[added.path])
+    note = parse_note(NotePath(added.path), bench.files()[added.path], ChunkingConfig())
     section = next(one for one in note.sections if one.anchor == added.anchor)
     assert (section.span.start, section.span.end) == (added.start_line, added.end_line)
     assert section.heading[-1] == "Which database"
@@ -44,7 +45,7 @@ def test_what_is_remembered_is_a_section_of_the_note_of_its_kind(bench: Any) -> 
     assert bench.ask("SELECT anchor FROM sections WHERE kind = 'decision'") == [(added.anchor,)]
 
 
-def test_what_stands_is_not_rewritten(bench: Any) -> None:
+def test_existing_text_is_not_rewritten(bench: Any) -> None:
     bench.write(".memories/decisions.md", b"# Mine\r\n\r\n*  my way of writing \r\n")
     add(bench, item("one", kind="decision"))
     assert bench.files()[".memories/decisions.md"].startswith(
@@ -85,7 +86,7 @@ def test_a_note_can_be_named_in_many_ways(make_bench: Any, named: str, path: str
         ("/memories", BadRequest),
     ],
 )
-def test_a_place_that_takes_no_section_is_refused(
+def test_a_note_that_takes_no_section_is_refused(
     bench: Any, named: str, refusal: type[Exception]
 ) -> None:
     with pytest.raises(refusal):
@@ -93,7 +94,7 @@ def test_a_place_that_takes_no_section_is_refused(
     assert bench.files() == {}
 
 
-def test_many_are_one_act_in_the_order_asked_for(bench: Any) -> None:
+def test_many_additions_are_one_change_set_in_the_given_order(bench: Any) -> None:
     added = add(bench, item("a", kind="error"), item("b", kind="decision"), item("c", kind="error"))
     assert [one.path for one in added] == [
         ".memories/errors.md",
@@ -101,12 +102,12 @@ def test_many_are_one_act_in_the_order_asked_for(bench: Any) -> None:
         ".memories/errors.md",
     ]
     assert added[0].end_line < added[2].start_line
-    assert {one.act for one in bench.past()} == {1}
-    bench.undo(act=1)
+    assert {one.change_set for one in bench.past()} == {1}
+    bench.undo(change_set=1)
     assert bench.files() == {}
 
 
-def test_if_one_cannot_be_written_none_is(bench: Any) -> None:
+def test_if_one_addition_cannot_be_written_none_is(bench: Any) -> None:
     limit = bench.workspace.scope.max_file_bytes
     for bad, refusal in (("x" * (limit + 1), TooLarge), (" ", BadRequest)):
         with pytest.raises((refusal, BadRequest)):
@@ -114,7 +115,9 @@ def test_if_one_cannot_be_written_none_is(bench: Any) -> None:
         assert bench.files() == {}
 
 
-def test_if_one_fails_on_the_disk_none_stays(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_one_addition_fails_on_the_disk_none_stays(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from memsyncd.engine import edit as edit_module
 
     put = edit_module.put_text_file

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from memsyncd.config import HistoryConfig
 from memsyncd.engine.backup import (
     Restored,
     back_up_records,
@@ -15,7 +16,6 @@ from memsyncd.engine.backup import (
     restore_records,
 )
 from memsyncd.engine.history import parse_target, purge
-from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.errors import BadRequest, Conflict, NotFresh, StoreFailed
 from memsyncd.protocol.memory import PurgeParams
 from memsyncd.store.backup import count_revisions, find_staged
@@ -24,20 +24,20 @@ from tests.engine.conftest import other_program_reading, take
 
 
 def back_up(bench: Any, target: Path) -> Path:
-    made = take(back_up_records(bench.workspace, bench.policy, bench.clock))
-    assert made.n_revisions == len(bench.past())
+    made = take(back_up_records(bench.workspace, bench.config, bench.clock))
+    assert made.revisions == len(bench.past())
     return Path(shutil.move(made.path, target))
 
 
 def prepare(bench: Any, *, replace: bool = False) -> Path:
-    steps = prepare_restore(bench.workspace, bench.policy, bench.clock, is_replacing=replace)
-    return take(steps)  # type: ignore[no-any-return]
+    steps = prepare_restore(bench.workspace, bench.config, bench.clock, is_replacing=replace)
+    return Path(take(steps).path)
 
 
 def restore(bench: Any, backup: Path, *, replace: bool = False) -> Restored:
     shutil.copy(backup, find_staged(bench.workspace.records_path))
     steps = restore_records(
-        bench.workspace, bench.policy, bench.clock, is_replacing=replace, client="test"
+        bench.workspace, bench.config, bench.clock, is_replacing=replace, client="test"
     )
     return take(steps).answer  # type: ignore[no-any-return]
 
@@ -68,7 +68,7 @@ def test_a_history_is_restored_in_another_workspace_and_can_be_undone_there(
 ) -> None:
     shutil.copytree(old.root / ".memories", bench.root / ".memories", dirs_exist_ok=True)
     done = restore(bench, saved)
-    assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 0, 0)
+    assert (done.revisions, done.recorded, done.dropped) == (3, 0, 0)
     assert done.set_aside is None
     assert describe(bench) == describe(old)
     bench.undo(revision=3)
@@ -77,32 +77,30 @@ def test_a_history_is_restored_in_another_workspace_and_can_be_undone_there(
     assert not list(bench.workspace.records_path.parent.glob("*.re*"))
 
 
-def test_what_notes_say_now_becomes_revisions_and_no_note_is_changed(
+def test_a_restore_records_current_texts_as_revisions_and_changes_no_note(
     old: Any, bench: Any, saved: Path
 ) -> None:
     bench.write(".memories/b.md", "three\n")
     bench.write(".memories/new.md", "new\n")
     before = bench.files()
     done = restore(bench, saved)
-    assert (done.n_revisions, done.n_recorded) == (3, 2)
+    assert (done.revisions, done.recorded) == (3, 2)
     assert bench.files() == before
     assert [one.path for one in bench.past(limit=2)] == [".memories/new.md", ".memories/b.md"]
-    assert {one.command for one in bench.past(limit=2)} == {"outside"}
+    assert {one.command for one in bench.past(limit=2)} == {"external"}
     bench.undo(".memories/b.md")
     assert bench.files()[".memories/b.md"] == b"two\n"
 
 
-def test_a_note_that_is_gone_since_the_backup_can_be_brought_back(bench: Any, saved: Path) -> None:
+def test_a_note_deleted_since_the_backup_can_be_restored(bench: Any, saved: Path) -> None:
     done = restore(bench, saved)
-    assert done.n_recorded == 1
+    assert done.recorded == 1
     assert bench.files() == {}
     bench.undo(".memories/b.md")
     assert bench.files() == {".memories/b.md": b"two\n"}
 
 
-def test_a_history_with_revisions_is_replaced_only_where_that_is_said(
-    bench: Any, saved: Path
-) -> None:
+def test_a_history_with_revisions_is_replaced_only_if_requested(bench: Any, saved: Path) -> None:
     bench.memory("create", "/memories/own.md", file_text="own\n")
     before = describe(bench)
     with pytest.raises(Conflict, match="has a history already: 1 revision") as caught:
@@ -114,15 +112,15 @@ def test_a_history_with_revisions_is_replaced_only_where_that_is_said(
     prepare(bench, replace=True)
     done = restore(bench, saved, replace=True)
     assert done.set_aside is not None
-    assert count_revisions(done.set_aside) == 1
+    assert count_revisions(Path(done.set_aside)) == 1
     assert bench.files() == {".memories/own.md": b"own\n"}
-    back = restore(bench, done.set_aside, replace=True)
+    back = restore(bench, Path(done.set_aside), replace=True)
     assert describe(bench)[-1:] == before
     assert back.set_aside is not None
-    assert done.set_aside.exists()
+    assert Path(done.set_aside).exists()
 
 
-def test_a_change_that_was_not_recorded_yet_is_no_less_a_history(bench: Any, saved: Path) -> None:
+def test_an_unrecorded_change_counts_as_history_too(bench: Any, saved: Path) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.follow()
     bench.see()
@@ -132,7 +130,7 @@ def test_a_change_that_was_not_recorded_yet_is_no_less_a_history(bench: Any, sav
         restore(bench, saved)
 
 
-def test_preparing_says_the_place_and_clears_it(bench: Any) -> None:
+def test_preparing_returns_the_path_and_clears_it(bench: Any) -> None:
     staged = find_staged(bench.workspace.records_path)
     staged.write_bytes(b"of an interrupted restore")
     staged.with_name(f"{staged.name}.12.part").write_bytes(b"the same")
@@ -141,15 +139,15 @@ def test_preparing_says_the_place_and_clears_it(bench: Any) -> None:
     with pytest.raises(BadRequest, match="there is no file to restore"):
         take(
             restore_records(
-                bench.workspace, bench.policy, bench.clock, is_replacing=False, client=""
+                bench.workspace, bench.config, bench.clock, is_replacing=False, client=""
             )
         )
 
 
-def test_a_purge_deletes_copies_that_nobody_fetched(old: Any) -> None:
-    made = take(back_up_records(old.workspace, old.policy, old.clock)).path
+def test_a_purge_deletes_unfetched_copies(old: Any) -> None:
+    made = Path(take(back_up_records(old.workspace, old.config, old.clock)).path)
     params = PurgeParams(containing="one")
-    steps = purge(old.workspace, old.policy, old.clock, parse_target(params), params)
+    steps = purge(old.workspace, old.config, old.clock, parse_target(params), params)
     assert take(steps).revisions
     assert not made.exists()
 
@@ -177,34 +175,36 @@ def test_a_history_that_another_program_reads_is_not_replaced(old: Any, saved: P
     old.memory("create", "/memories/c.md", file_text="c\n")
 
 
-def test_without_a_history_or_a_folder_nothing_is_restored(bench: Any, saved: Path) -> None:
-    policy = bench.policy
-    bench.policy = replace(policy, history=HistoryPolicy(is_enabled=False))
+def test_nothing_is_restored_without_a_history_or_a_folder(bench: Any, saved: Path) -> None:
+    policy = bench.config
+    bench.config = structs.replace(policy, history=HistoryConfig(enabled=False))
     with pytest.raises(BadRequest, match="no history is kept"):
         prepare(bench)
-    bench.policy = policy
+    bench.config = policy
     shutil.move(bench.root, bench.root.with_name("away"))
     with pytest.raises(NotFresh, match="folder is missing"):
         restore(bench, saved)
     shutil.move(bench.root.with_name("away"), bench.root)
-    assert restore(bench, saved).n_revisions == 3
+    assert restore(bench, saved).revisions == 3
 
 
-def test_what_the_configuration_does_not_keep_is_dropped_and_said(bench: Any, saved: Path) -> None:
-    bench.policy = replace(bench.policy, history=HistoryPolicy(max_revisions=1))
+def test_revisions_over_the_configured_limit_are_dropped_and_counted(
+    bench: Any, saved: Path
+) -> None:
+    bench.config = structs.replace(bench.config, history=HistoryConfig(max_revisions=1))
     done = restore(bench, saved)
-    # The note is gone here, which is the one revision of it that is kept.
-    assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 1, 2)
+    # The note does not exist here, which is its only kept revision.
+    assert (done.revisions, done.recorded, done.dropped) == (3, 1, 2)
     assert len(bench.past()) == 2
 
 
-def test_a_change_that_was_under_way_at_the_backup_changes_no_note(
+def test_a_change_set_that_was_intended_at_the_backup_changes_no_note(
     old: Any, bench: Any, tmp_path: Path
 ) -> None:
     change = Intended(path=".memories/b.md", old=b"two\n", new=b"four\n")
-    steps = back_up_records(old.workspace, old.policy, old.clock)
+    steps = back_up_records(old.workspace, old.config, old.clock)
     next(steps)
-    # As a backup may hold it that was made while the folder was away.
+    # Like a backup that was made while the folder was missing.
     old.workspace.records.history.begin(
         at_s=1.0, client="", command="edit", path="b.md", changes=[change]
     )

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from memsyncd.config import Config
 from memsyncd.engine.browse import find_problems, list_notes, read_place
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused
 from memsyncd.protocol.search import GetParams, Got, ListParams
 
@@ -61,16 +61,16 @@ def test_lines_are_read_as_an_editor_counts_them_and_cut_at_the_end(
     assert ((found.start_line, found.end_line), found.text) == (span, text)
 
 
-def test_lines_that_begin_behind_the_end_are_refused(filled: Any) -> None:
+def test_lines_that_begin_after_the_end_are_refused(filled: Any) -> None:
     with pytest.raises(BadRequest, match="5 lines"):
         read(filled, path="MEMORY.md", start_line=6)
 
 
-def test_lines_say_in_which_section_they_begin(filled: Any) -> None:
+def test_lines_name_the_section_in_which_they_begin(filled: Any) -> None:
     assert read(filled, path="MEMORY.md", start_line=5).anchor == "MEMORY.md#disk"
 
 
-def test_text_is_that_of_the_disk_and_a_note_changed_since_says_so(filled: Any) -> None:
+def test_text_comes_from_the_disk_and_a_note_changed_since_is_reported(filled: Any) -> None:
     filled.write("MEMORY.md", "changed\n")
     found = read(filled, path="MEMORY.md")
     assert (found.text, is_current(filled, path="MEMORY.md")) == ("changed", False)
@@ -93,7 +93,7 @@ def test_no_path_leaves_the_workspace(filled: Any, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["README.md", ".memories", ".memories/none.md", ".memories/x.py"])
-def test_what_is_no_note_is_not_read(filled: Any, path: str) -> None:
+def test_a_file_that_is_not_a_note_is_not_read(filled: Any, path: str) -> None:
     with pytest.raises(NoteNotFound):
         read(filled, path=path)
 
@@ -104,7 +104,7 @@ def test_a_link_that_leads_out_is_not_read(filled: Any) -> None:
         read(filled, path=".memories/out.md")
 
 
-def test_an_anchor_that_is_none_names_the_nearest(filled: Any) -> None:
+def test_an_unknown_anchor_is_refused_with_the_nearest(filled: Any) -> None:
     with pytest.raises(NoteNotFound) as caught:
         read(filled, anchor="MEMORY.md#dsk")
     assert "MEMORY.md#disk" in caught.value.hint
@@ -117,13 +117,13 @@ def test_a_place_is_an_anchor_or_a_path(filled: Any) -> None:
 
 
 def test_notes_are_listed(filled: Any) -> None:
-    assert [note.path for note in list_notes(filled.workspace, SearchPolicy(), ListParams())] == [
+    assert [note.path for note in list_notes(filled.workspace, Config(), ListParams())] == [
         ".memories/b.md",
         "MEMORY.md",
     ]
 
 
-def test_problems_are_those_of_the_workspace_of_the_scan_and_of_the_notes(filled: Any) -> None:
+def test_problems_come_from_the_workspace_the_scan_and_the_notes(filled: Any) -> None:
     (filled.root / ".memories/out.md").symlink_to("/etc/hostname")
     filled.write(".memories/z.md", "```\nopen")
     filled.sync()

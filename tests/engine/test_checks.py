@@ -1,4 +1,4 @@
-"""What is found of a workspace by what is known of it: from facts to findings, without a disk."""
+"""Findings from the known state of a workspace: facts in, findings out, without a disk."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from memsyncd.config import Config, SyncConfig
 from memsyncd.engine.checks import check_clock, check_condition, check_problems, name_places
-from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspace import Condition
 from memsyncd.files import problems
 from memsyncd.protocol.operations import FindingInfo
@@ -24,10 +24,10 @@ def make_problem(**fields: Any) -> ProblemInfo:
 
 
 def judge(
-    condition: Condition = WELL, health: WatchHealth = EVENTS, **policy: Any
+    condition: Condition = WELL, health: WatchHealth = EVENTS, **sync: Any
 ) -> dict[str, FindingInfo]:
     """Findings that are not ok, by their check."""
-    found = check_condition(condition, health, SyncPolicy(**policy), now_s=NOW_S)
+    found = check_condition(condition, health, Config(sync=SyncConfig(**sync)), now_s=NOW_S)
     return {finding.check: finding for finding in found if finding.level != "ok"}
 
 
@@ -35,8 +35,8 @@ def make(**fields: Any) -> Condition:
     return Condition(**{"is_indexing": False, "synced_at_s": NOW_S - 2, **fields})
 
 
-def test_a_workspace_that_is_well_is_said_to_be() -> None:
-    found = check_condition(WELL, EVENTS, SyncPolicy(), now_s=NOW_S)
+def test_a_healthy_workspace_has_only_passed_checks() -> None:
+    found = check_condition(WELL, EVENTS, Config(), now_s=NOW_S)
     assert {finding.check for finding in found} == {
         "folder",
         "watcher",
@@ -86,9 +86,7 @@ def test_every_fault_is_a_finding_with_a_remedy(fault: str, check: str, level: s
         ({"root_state": "missing", "synced_at_s": None}, "freshness", None),
     ],
 )
-def test_what_is_known_of_the_past_is_judged(
-    fields: dict[str, Any], check: str, level: str | None
-) -> None:
+def test_past_failures_are_findings(fields: dict[str, Any], check: str, level: str | None) -> None:
     found = judge(make(**fields))
     assert (found[check].level if check in found else None) == level
     assert all(
@@ -96,18 +94,20 @@ def test_what_is_known_of_the_past_is_judged(
     )
 
 
-def test_a_sync_that_fails_now_is_not_said_to_have_failed_once() -> None:
+def test_a_current_sync_failure_is_not_reported_as_a_past_one() -> None:
     found = check_condition(
-        make(faults={"sync": "no"}, n_failed_syncs=3), EVENTS, SyncPolicy(), now_s=NOW_S
+        make(faults={"sync": "no"}, n_failed_syncs=3), EVENTS, Config(), now_s=NOW_S
     )
     assert [finding.level for finding in found if finding.check == "sync"] == ["error"]
 
 
-def test_what_a_person_switched_off_is_no_warning() -> None:
+def test_a_disabled_function_is_not_a_warning() -> None:
     off = WatchHealth(mode="off", observer="none")
-    assert {finding.level for finding in judge(health=off, is_on_change=False).values()} == {"info"}
+    assert {finding.level for finding in judge(health=off, sync_on_change=False).values()} == {
+        "info"
+    }
     assert {
-        finding.level for finding in judge(make(synced_at_s=None), off, is_enabled=False).values()
+        finding.level for finding in judge(make(synced_at_s=None), off, enabled=False).values()
     } == {"info"}
 
 
@@ -115,13 +115,13 @@ def test_what_a_person_switched_off_is_no_warning() -> None:
     ("drift_s", "level"),
     [(0.0, "ok"), (-59.0, "ok"), (61.0, "info"), (-61.0, "warning"), (-86_400.0, "warning")],
 )
-def test_a_clock_that_was_set_is_noticed(drift_s: float, level: str) -> None:
+def test_a_clock_that_was_set_is_reported(drift_s: float, level: str) -> None:
     [finding] = check_clock(drift_s)
     assert finding.level == level
 
 
 @pytest.mark.parametrize("code", problems.PROBLEMS)
-def test_whatever_can_be_odd_about_a_file_is_found(code: str) -> None:
+def test_every_kind_of_file_problem_is_found(code: str) -> None:
     [finding] = check_problems([problems.problem("a.md", code)])
     assert finding.level in ("info", "warning")
     assert finding.remedy
@@ -137,18 +137,18 @@ def test_whatever_can_be_odd_about_a_file_is_found(code: str) -> None:
         ("sync_conflict", "sync_conflict", "warning"),
         ("conflict_markers", "conflict_markers", "warning"),
         ("secret", "secret", "warning"),
-        ("instructs_reader", "instructs_reader", "warning"),
+        ("prompt_injection", "prompt_injection", "warning"),
         ("unclosed_fence", "problems", "info"),
         ("bom", "problems", "info"),
     ],
 )
-def test_each_sort_of_problem_has_its_check(code: str, check: str, level: str) -> None:
+def test_each_kind_of_problem_has_its_check(code: str, check: str, level: str) -> None:
     problem = make_problem(path="a.md", line=3, code=code, problem="it is odd", hint="mend it")
     [finding] = check_problems([problem])
     assert (finding.check, finding.level) == (check, level)
 
 
-def test_many_of_a_sort_are_one_finding_that_names_the_first() -> None:
+def test_many_problems_of_a_kind_are_one_finding_that_names_the_first() -> None:
     problems = [
         make_problem(
             path=f"{n}.md", line=n, code="conflict_markers", problem="holds git conflict markers"
@@ -160,7 +160,7 @@ def test_many_of_a_sort_are_one_finding_that_names_the_first() -> None:
     assert finding.where == "0.md, 1.md:1, 2.md:2 and 2 more"
 
 
-def test_what_differs_in_its_words_is_told_apart() -> None:
+def test_problems_with_other_texts_are_separate_findings() -> None:
     problems = [
         make_problem(path="a.md", line=1, code="secret", problem=f"looks like a {what}")
         for what in ("key", "token", "key")
@@ -172,9 +172,9 @@ def test_what_differs_in_its_words_is_told_apart() -> None:
     ]
 
 
-def test_no_problem_is_well() -> None:
+def test_no_problem_is_a_passed_check() -> None:
     assert [finding.level for finding in check_problems([])] == ["ok"]
 
 
-def test_a_few_places_are_named_in_full() -> None:
+def test_few_places_are_all_named() -> None:
     assert name_places(["a", "b"]) == "a, b"

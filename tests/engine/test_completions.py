@@ -54,7 +54,7 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
 
 
 def test_results_without_news_wait_for_the_last_job() -> None:
-    async def live() -> None:
+    async def scenario() -> None:
         log = BatchLog(3)
         await log.end("a")
         await log.end("b")
@@ -62,14 +62,14 @@ def test_results_without_news_wait_for_the_last_job() -> None:
         await log.end("c")
         assert log.called == ["a", "b", "c", THEN]
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("outcome", [NEWS, ValueError("no")])
 def test_news_and_failures_are_delivered_at_once_with_waiting_results(
     outcome: SyncDone | Exception,
 ) -> None:
-    async def live() -> None:
+    async def scenario() -> None:
         log = BatchLog(3)
         await log.end("a")
         await log.end("b", outcome)
@@ -77,12 +77,12 @@ def test_news_and_failures_are_delivered_at_once_with_waiting_results(
         await log.end("c")
         assert log.called == ["a", "b", "c", THEN]
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 @pytest.mark.usefixtures("short_delay")
 def test_a_slow_job_delays_no_other_result() -> None:
-    async def live() -> None:
+    async def scenario() -> None:
         log = BatchLog(4)
         await log.end("a")
         await wait_for(lambda: THEN in log.called)
@@ -93,19 +93,19 @@ def test_a_slow_job_delays_no_other_result() -> None:
         await log.end("slow")
         assert log.called[4:] == ["slow"]
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_a_batch_without_jobs_ends_at_once() -> None:
-    async def live() -> None:
+    async def scenario() -> None:
         log = BatchLog(0)
         await wait_for(lambda: log.called == [THEN])
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_the_loop_serves_clients_between_many_results() -> None:
-    async def live() -> None:
+    async def scenario() -> None:
         n_jobs = 3 * CALLS_PER_TURN
         log = BatchLog(n_jobs)
         turns: list[int] = []
@@ -124,14 +124,14 @@ def test_the_loop_serves_clients_between_many_results() -> None:
             max(after - before for before, after in itertools.pairwise(turns)) <= CALLS_PER_TURN + 1
         )
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_a_job_that_ends_after_the_loop_is_ignored() -> None:
-    async def live() -> BatchLog:
+    async def scenario() -> BatchLog:
         return BatchLog(1)
 
-    log = asyncio.run(live())
+    log = asyncio.run(scenario())
     job: Future[SyncDone] = Future()
     job.set_result(NEWS)
     log.batch.add(job, partial(log.called.append, "late"))

@@ -65,7 +65,7 @@ def filled(bench: Any) -> Any:
 # --- with a question --------------------------------------------------------------------------------------------------
 
 
-def test_a_question_gets_what_matches_under_labels(filled: Any) -> None:
+def test_a_question_gets_its_matches_under_labels(filled: Any) -> None:
     built = ask(filled, "why postgres?")
     assert built.text == (
         "## Prior Knowledge\n\n"
@@ -76,7 +76,7 @@ def test_a_question_gets_what_matches_under_labels(filled: Any) -> None:
     assert built.why_empty is None
 
 
-def test_filters_narrow_a_block_given_or_typed(filled: Any) -> None:
+def test_filters_narrow_a_block_as_parameters_or_in_the_query(filled: Any) -> None:
     given = ask(filled, "postgres", filters=Filters(kind=["decision"]))
     typed = ask(filled, "postgres kind:decision")
     assert "row locks" in given.text
@@ -84,14 +84,14 @@ def test_filters_narrow_a_block_given_or_typed(filled: Any) -> None:
     assert typed == given
 
 
-def test_what_is_archived_is_left_out_unless_asked_for(filled: Any) -> None:
+def test_archived_sections_are_omitted_unless_requested(filled: Any) -> None:
     assert "slow" not in ask(filled, "postgres slow").text
     assert [place for place, _ in places(ask(filled, "postgres is:archived"))] == [
         ".memories/old.md:4-6"
     ]
 
 
-def test_a_block_about_nothing_that_is_known_is_empty_and_says_why(filled: Any) -> None:
+def test_a_block_without_matches_is_empty_and_explains_it(filled: Any) -> None:
     built = ask(filled, "kubernetes")
     assert (built.text, built.tokens) == ("", 0)
     assert built.why_empty is not None
@@ -99,7 +99,7 @@ def test_a_block_about_nothing_that_is_known_is_empty_and_says_why(filled: Any) 
     assert "no word" in str(ask(filled, "???").why_empty)
 
 
-def test_a_note_that_is_gone_from_the_disk_is_not_shown(filled: Any) -> None:
+def test_a_deleted_note_is_not_shown(filled: Any) -> None:
     absent = frozenset({(filled.workspace.id, ".memories/decisions.md")})
     assert [place for place, _ in places(ask(filled, "postgres", absent=absent))] == [
         ".memories/today.md:1-3"
@@ -107,7 +107,7 @@ def test_a_note_that_is_gone_from_the_disk_is_not_shown(filled: Any) -> None:
     assert "decisions.md" not in ask(filled, absent=absent).text
 
 
-def test_a_block_says_how_much_matches_beyond_what_was_ranked(bench: Any) -> None:
+def test_a_block_counts_matches_beyond_the_ranked_ones(bench: Any) -> None:
     for note in range(3):
         lines = "\n\n".join(
             f"redis number {number} has a line of its own that fills a chunk"
@@ -131,7 +131,7 @@ def test_a_block_says_how_much_matches_beyond_what_was_ranked(bench: Any) -> Non
 # --- without one ------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_begins_with_what_lasts_and_then_the_most_recent(filled: Any) -> None:
+def test_a_session_starts_with_durable_sections_and_then_recent_ones(filled: Any) -> None:
     built = ask(filled)
     first_seen = dict.fromkeys((place.partition(":")[0], reason) for place, reason in places(built))
     assert list(first_seen) == [
@@ -144,7 +144,7 @@ def test_a_session_begins_with_what_lasts_and_then_the_most_recent(filled: Any) 
     assert built.left_out == []
 
 
-def test_of_many_notes_the_most_recent_have_room_and_the_rest_is_named(bench: Any) -> None:
+def test_the_most_recent_of_many_notes_are_included_and_the_rest_is_listed(bench: Any) -> None:
     for i in range(12):
         save(
             bench,
@@ -162,7 +162,7 @@ def test_of_many_notes_the_most_recent_have_room_and_the_rest_is_named(bench: An
     }
 
 
-def test_a_session_does_not_begin_with_front_matter(filled: Any) -> None:
+def test_a_session_start_has_no_front_matter(filled: Any) -> None:
     assert "tags: [pinned]" not in ask(filled).text
     assert "lifecycle: project" in ask(filled, "lifecycle").text
 
@@ -179,7 +179,7 @@ def test_a_heading_is_not_shown_alone_where_the_labels_below_it_say_it(bench: An
     assert "MEMORY.md:1" in ask(bench, "house").text
 
 
-def test_a_small_block_of_a_session_has_memory_beside_what_is_pinned(bench: Any) -> None:
+def test_a_small_session_block_has_recent_memory_besides_pinned_sections(bench: Any) -> None:
     pinned = "---\nkind: preference\ntags: [style, pinned]\n---\n# How we work\n\n## Code\nSmall commits, each with a test.\n"
     bench.write(".memories/rules.md", pinned)
     bench.write("MEMORY.md", "# Memory\n\nBe brief.\n")
@@ -196,14 +196,14 @@ def test_importance_pins(bench: Any) -> None:
     assert [reason for _, reason in places(ask(bench))] == ["pinned", "recent"]
 
 
-def test_filters_without_words_choose_what_a_session_begins_with(filled: Any) -> None:
+def test_filters_without_words_select_the_session_start(filled: Any) -> None:
     built = ask(filled, "kind:decision")
     assert "row locks" in built.text
     assert {part.kind for part in built.included} == {"decision"}
     assert "kind" in str(ask(filled, "kind:error").why_empty)
 
 
-def test_a_workspace_without_notes_has_an_empty_block_and_says_why(bench: Any) -> None:
+def test_a_workspace_without_notes_has_an_empty_block_with_a_reason(bench: Any) -> None:
     bench.update()
     bench.workspace.change(is_indexing=False)
     built = ask(bench)
@@ -230,24 +230,24 @@ def test_a_block_stays_within_its_budget(filled: Any, query: str) -> None:
         assert len(block.text.encode()) <= 3 * max_tokens
 
 
-def test_a_heading_that_takes_all_the_room_leaves_an_empty_block_that_says_so(filled: Any) -> None:
+def test_a_heading_over_the_budget_leaves_an_empty_block_with_a_reason(filled: Any) -> None:
     built = ask(filled, "postgres", max_tokens=100, heading="# " + "字" * 120)
     assert built.text == ""
     assert "budget" in str(built.why_empty)
     assert built.left_out
 
 
-def test_a_block_is_busy_business_before_there_is_an_index(make_bench: Any) -> None:
+def test_a_block_before_the_first_index_is_refused_as_busy(make_bench: Any) -> None:
     with pytest.raises(Busy):
         ask(make_bench())
 
 
-def test_a_question_that_only_leaves_out_gets_no_block_and_is_told_so(filled: Any) -> None:
+def test_a_question_of_only_excluded_words_is_refused(filled: Any) -> None:
     built = ask(filled, "-postgres")
     assert built.text == ""
     assert built.why_empty
 
 
-def test_words_left_out_narrow_what_filters_choose(filled: Any) -> None:
+def test_excluded_words_narrow_what_filters_select(filled: Any) -> None:
     assert "row locks" in ask(filled, "kind:decision -kubernetes").text
     assert "row locks" not in ask(filled, "kind:decision -locks").text

@@ -1,4 +1,6 @@
-"""What is left when a write ends half way: killed at each step, refused by the disk, or overtaken by somebody else."""
+"""The result of a write that ends half way: killed at each step, refused by the disk, or overtaken
+by another program.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine import edit as edit_module
 from memsyncd.engine.edit import Delete, Edit, Put
-from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, StoreFailed, StoreFull, Unwritable
 from memsyncd.files import atomic, write
@@ -37,7 +39,8 @@ from pathlib import Path
 from memsyncd.engine import edit
 from memsyncd.engine.memory_tool import make_decision
 from memsyncd.protocol.memory import MemoryParams
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.config import Config
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.store.history import History
 
@@ -63,11 +66,11 @@ def write(root, index, records, point):
     elif point == "after the record is settled":
         then_die(History, "finish")
     name = os.path.basename(root)
-    workspace = Workspace(Entry(id=f"{name}-1", name=name, root=root), SyncPolicy(),
+    workspace = Workspace(Entry(id=f"{name}-1", name=name, root=root), Config(),
                           index_path=Path(index), records_path=Path(records))
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
     params = MemoryParams(command="str_replace", path="/memories/a.md", old_str="old", new_str="new")
-    for _ in edit.edit_workspace(workspace, SyncPolicy(), clock, make_decision(workspace, SyncPolicy(), params)):
+    for _ in edit.edit_workspace(workspace, Config(), clock, make_decision(workspace, Config(), params)):
         pass
 
 for places in json.loads(sys.argv[1]):
@@ -91,7 +94,7 @@ IS_WRITTEN = {
 }
 
 
-def test_whenever_a_write_is_killed_the_note_is_old_or_new_and_history_knows(
+def test_after_a_kill_during_a_write_the_note_is_old_or_new_as_the_history_says(
     make_bench: Any,
 ) -> None:
     """Each in a process of its own, forked from one that has imported all."""
@@ -133,7 +136,7 @@ def check_killed(bench: Any, point: str, *, is_written: bool) -> None:
         assert note.read_bytes() == OLD, point
 
 
-def test_somebody_who_writes_in_between_is_read_again(
+def test_a_write_by_another_program_in_between_is_read_again(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = bench.write("MEMORY.md", "one\n")
@@ -153,7 +156,7 @@ def test_somebody_who_writes_in_between_is_read_again(
     assert bench.past()[0].old_digest == digest_bytes(b"one, and theirs 3\n")
 
 
-def test_who_is_always_overtaken_is_told_and_nothing_is_lost(
+def test_a_write_that_is_always_overtaken_fails_and_loses_nothing(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = bench.write("MEMORY.md", "one\n")
@@ -170,7 +173,7 @@ def test_who_is_always_overtaken_is_told_and_nothing_is_lost(
     assert not [one for one in bench.past() if one.command == "str_replace"]
 
 
-def test_an_act_that_fails_half_way_is_undone_whole(bench: Any) -> None:
+def test_a_change_set_that_fails_half_way_is_rolled_back(bench: Any) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.write(".memories/b.md", "b\n")
     bench.sync()
@@ -199,7 +202,7 @@ def test_an_act_that_fails_half_way_is_undone_whole(bench: Any) -> None:
 
 
 def test_without_records_nothing_is_written(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a write replaces would be lost."""
+    """The replaced text would be lost."""
     bench.workspace.close_records()
     shutil.rmtree(bench.workspace.records_path.parent)
     bench.workspace.records_path.parent.write_text("a file where the folder should be")
@@ -208,7 +211,7 @@ def test_without_records_nothing_is_written(bench: Any, monkeypatch: pytest.Monk
     assert bench.files() == {}
 
 
-def test_a_full_disk_for_the_records_leaves_the_note_alone(
+def test_a_full_disk_for_the_records_leaves_the_note_unchanged(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.write("MEMORY.md", "one\n")
@@ -239,9 +242,9 @@ def test_records_that_cannot_be_settled_are_settled_later(
     assert bench.files() == {"MEMORY.md": b"one\n"}
 
 
-def test_without_history_writes_go_on(make_bench: Any) -> None:
+def test_writes_work_without_history(make_bench: Any) -> None:
     bench = make_bench()
-    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.config = structs.replace(bench.config, history=HistoryConfig(enabled=False))
     bench.open()
     bench.memory("create", "/memories/a.md", file_text="one\n")
     bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
@@ -252,14 +255,14 @@ def test_without_history_writes_go_on(make_bench: Any) -> None:
 
 
 class KilledError(BaseException):
-    """Nothing that comes after it is done."""
+    """Later steps are not run."""
 
 
-def test_without_history_too_nothing_is_left_behind_by_a_kill(
+def test_a_kill_without_history_leaves_no_temporary_file_either(
     make_bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = make_bench()
-    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.config = structs.replace(bench.config, history=HistoryConfig(enabled=False))
     bench.open()
     bench.memory("create", "/memories/a.md", file_text="one\n")
     records, left = (
@@ -291,7 +294,7 @@ def test_without_history_too_nothing_is_left_behind_by_a_kill(
     )
 
 
-def test_a_workspace_that_is_away_is_not_written_to(bench: Any) -> None:
+def test_a_missing_workspace_is_not_written_to(bench: Any) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.sync()
     bench.root.rename(bench.root.with_name("away"))
@@ -321,7 +324,7 @@ class Exchanges:
 
 
 def save(note: Path, text: str) -> None:
-    """As an editor does that writes a new file and renames it over the old one."""
+    """Like an editor that writes a new file and renames it over the old one."""
     fresh = note.with_name("editor.tmp")
     fresh.write_text(text)
     fresh.replace(note)
@@ -344,7 +347,9 @@ def exchanges(monkeypatch: pytest.MonkeyPatch) -> Exchanges:
 def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_replace_it(
     bench: Any, exchanges: Exchanges
 ) -> None:
-    """Editor 1 saves in the last instant; editor 2 reads what was put in its place, and saves once editor 1's is back."""
+    """Editor 1 saves at the last moment; editor 2 reads the exchanged file, and saves once editor
+    1's is restored.
+    """
     note = bench.write("MEMORY.md", "one\n")
     bench.sync()
     bench.see()
@@ -364,7 +369,7 @@ def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_repla
     assert sorted(bench.files()) == ["MEMORY.md"]
 
 
-def test_two_saves_in_the_last_instants_are_the_note_and_in_the_history(
+def test_two_saves_during_the_exchange_are_in_the_note_and_in_the_history(
     bench: Any, exchanges: Exchanges
 ) -> None:
     note = bench.write("MEMORY.md", "one\n")
@@ -396,7 +401,7 @@ def test_a_save_that_a_deletion_displaces_is_in_the_history(
     assert {b"saved by editor 1\n", b"and editor 2\n"} <= read_history(bench, ".memories/a.md")
 
 
-def test_a_save_in_the_last_instant_survives_a_kill_between_the_exchanges(
+def test_a_save_during_the_exchange_survives_a_kill_between_the_exchanges(
     bench: Any, exchanges: Exchanges
 ) -> None:
     note = bench.write("MEMORY.md", "one\n")
@@ -421,10 +426,10 @@ def test_a_save_in_the_last_instant_survives_a_kill_between_the_exchanges(
     assert read_history(bench, "MEMORY.md") == {b"one\n", b"saved by editor 1\n"}
 
 
-def test_the_note_is_compared_once_more_right_before_the_exchange(
+def test_the_note_is_compared_again_right_before_the_exchange(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody sees a text that is about to be taken back."""
+    """No reader sees a text that is about to be rolled back."""
     note = bench.write("MEMORY.md", "one\n")
     real, n_exchanged = write.write_temporary, 0
 

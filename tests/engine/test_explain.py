@@ -22,7 +22,7 @@ def why(bench: Any, query: str, **more: Any) -> str:
 
 
 def settle(bench: Any) -> None:
-    """Let the workspace know of its index what a daemon would."""
+    """Update the condition of the workspace as a daemon would."""
     workspace = bench.workspace
     workspace.condition = workspace.condition.__class__(
         is_indexing=False, counts=workspace.index.counts
@@ -49,35 +49,35 @@ def filled(bench: Any) -> Any:
 
 
 IN_VAIN = [
-    ("nowhere", "no note holds the word nowhere"),
-    ("nowhere zebra", "no note holds any of these words: nowhere, zebra"),
-    ('"start redis"', 'no note holds "start redis", in this order'),
-    ('"zebra redis" cold', 'no note holds "zebra redis", in this order'),
+    ("nowhere", "no note contains the word nowhere"),
+    ("nowhere zebra", "no note contains any of these words: nowhere, zebra"),
+    ('"start redis"', 'no note contains "start redis", in this order'),
+    ('"zebra redis" cold', 'no note contains "zebra redis", in this order'),
     (
         '"redis timeout" "is cold"',
-        'no passage holds all of "redis timeout", "is cold", though each stands somewhere',
+        'no passage contains all of "redis timeout", "is cold", though each occurs somewhere',
     ),
     ("disk -cold", "1 passage matches, and -cold leaves none"),
     ("redis -hot -timeout", "2 passages match, and -hot -timeout leaves none"),
     (
         '"redis timeout" "is cold" zebra',
-        'no passage holds all of "redis timeout", "is cold", though each stands somewhere',
+        'no passage contains all of "redis timeout", "is cold", though each occurs somewhere',
     ),
-    ('"zebra a" "zebra b"', 'no note holds any of these: "zebra a", "zebra b", in this order'),
-    ("zeb*", "no note holds zeb*"),
+    ('"zebra a" "zebra b"', 'no note contains any of these: "zebra a", "zebra b", in this order'),
+    ("zeb*", "no note contains zeb*"),
     (
         "zza zzb zzc zzd zze zzf zzg zzh zzi zzj",
-        "no note holds any of these words: zza, zzb, zzc, zzd, zze, zzf, zzg, zzh, 2 more",
+        "no note contains any of these words: zza, zzb, zzc, zzd, zze, zzf, zzg, zzh, 2 more",
     ),
-    ("x" * 90, f"no note holds the word {'x' * 48}…"),
-    ("", "the query holds no word to look for"),
-    ("-redis", "the query holds no word to look for, only words to leave out"),
+    ("x" * 90, f"no note contains the word {'x' * 48}…"),
+    ("", "the query has no word to search for"),
+    ("-redis", "the query has no word to search for, only words to leave out"),
     ("kind:none tag:ops", "nothing that is indexed passes kind:none and tag:ops"),
-    ("kind:error -ops", "the query holds no word to look for, only words to leave out"),
+    ("kind:error -ops", "the query has no word to search for, only words to leave out"),
 ]
 
 
-def test_an_empty_answer_names_what_stands_nowhere(filled: Any) -> None:
+def test_an_empty_answer_names_absent_words(filled: Any) -> None:
     assert [(query, why(filled, query)) for query, _ in IN_VAIN] == IN_VAIN
 
 
@@ -93,21 +93,21 @@ NEAR = [
 ]
 
 
-def test_words_that_are_near_are_named_and_the_question_is_put_right(filled: Any) -> None:
+def test_similar_words_are_named_and_the_query_is_corrected(filled: Any) -> None:
     found = [(query, ask(filled, query)) for query, _, _ in NEAR]
-    told = [
+    reported = [
         (
             query,
-            str(one.why_empty).partition("; near words that do stand in notes: ")[2],
+            str(one.why_empty).partition("; similar words in notes: ")[2],
             one.did_you_mean,
         )
         for query, one in found
     ]
-    assert told == NEAR
+    assert reported == NEAR
     assert not [meant for _, _, meant in NEAR if not ask(filled, meant).hits]
 
 
-def test_a_question_is_suggested_only_if_it_finds_something_under_the_same_filters(
+def test_a_query_is_suggested_only_if_it_has_hits_under_the_same_filters(
     filled: Any,
 ) -> None:
     assert ask(filled, "timeuot", filters=Filters(kind=["error"])).did_you_mean == "timeout"
@@ -124,9 +124,7 @@ def test_an_answer_with_hits_suggests_nothing(filled: Any) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet='redisconnhtu "-*:_1日é', max_size=30))
-def test_any_question_is_answered_or_told_why_not_and_what_is_suggested_finds_something(
-    filled: Any, query: str
-) -> None:
+def test_any_query_has_hits_or_a_reason_and_a_suggestion_has_hits(filled: Any, query: str) -> None:
     found = ask(filled, query)
     assert bool(found.hits) == (found.why_empty is None)
     if found.did_you_mean is not None:
@@ -155,12 +153,12 @@ FILTERED_OUT = [
     (
         "timeout",
         {"tag": ["#osp"]},
-        "1 passage matches, and tag:#osp leaves none; what matches has the tag ops; near to what was asked for: ops",
+        "1 passage matches, and tag:#osp leaves none; what matches has the tag ops; similar: ops",
     ),
     (
         "disk",
         {"kind": ["Erorr", "error"]},
-        "1 passage matches, and kind:Erorr or error leaves none; what matches has no kind; near to what was asked for: error",
+        "1 passage matches, and kind:Erorr or error leaves none; what matches has no kind; similar: error",
     ),
     (
         "disk",
@@ -188,21 +186,21 @@ FILTERED_OUT = [
 ]
 
 
-def test_filters_that_leave_nothing_are_named_with_what_there_is(filled: Any) -> None:
-    told = [
+def test_filters_that_leave_nothing_are_named_with_existing_values(filled: Any) -> None:
+    reported = [
         (query, filters, why(filled, query, filters=Filters(**filters)))
         for query, filters, _ in FILTERED_OUT
     ]
-    assert told == FILTERED_OUT
+    assert reported == FILTERED_OUT
 
 
-def test_dates_that_leave_nothing_say_what_a_date_is(filled: Any) -> None:
+def test_date_filters_that_leave_nothing_explain_dates(filled: Any) -> None:
     assert "after:2025-01-01 leaves none; a section has a date if" in why(
         filled, "kubernetes", filters=Filters(after="2025-01-01")
     )
 
 
-def test_filters_of_the_question_and_beside_it_are_told_alike(filled: Any) -> None:
+def test_filters_in_the_query_and_as_parameters_are_explained_alike(filled: Any) -> None:
     reason = why(filled, "redis kind:error", filters=Filters(path=["MEMORY.md"]))
     assert "kind:error leaves 1" in reason
     assert "path:MEMORY.md leaves 1" in reason
@@ -211,13 +209,13 @@ def test_filters_of_the_question_and_beside_it_are_told_alike(filled: Any) -> No
 # --- nothing to look in, and not everything read ----------------------------------------------------------------------
 
 
-def test_what_was_deleted_just_now_is_said_to_be(filled: Any) -> None:
+def test_a_match_deleted_just_now_is_reported_as_deleted(filled: Any) -> None:
     absent = frozenset({("project-1", ".memories/errors.md")})
     assert "deleted just now" in why(filled, "timeout", absent=absent)
-    assert why(filled, "nowhere", absent=absent) == "no note holds the word nowhere"
+    assert why(filled, "nowhere", absent=absent) == "no note contains the word nowhere"
 
 
-def test_an_empty_index_says_whether_it_is_still_being_made(bench: Any) -> None:
+def test_an_empty_index_reports_whether_it_is_still_being_built(bench: Any) -> None:
     assert "still being made" in why(bench, "redis")
     settle(bench)
     assert "no note is indexed yet" in why(bench, "redis")
@@ -226,15 +224,15 @@ def test_an_empty_index_says_whether_it_is_still_being_made(bench: Any) -> None:
     assert "missing" in why(bench, "redis")
 
 
-def test_notes_that_are_not_read_yet_are_counted(filled: Any) -> None:
+def test_unread_notes_are_counted(filled: Any) -> None:
     workspace = filled.workspace
     workspace.condition = workspace.condition.__class__(
         is_indexing=False, counts=workspace.index.counts, pending=3
     )
-    assert why(filled, "nowhere") == "no note holds the word nowhere; 3 are still to be read"
+    assert why(filled, "nowhere") == "no note contains the word nowhere; 3 are still to be read"
 
 
-def test_of_several_workspaces_each_says_its_own_reason(filled: Any, make_bench: Any) -> None:
+def test_each_of_several_workspaces_has_its_own_reason(filled: Any, make_bench: Any) -> None:
     other = make_bench("other")
     other.open()
     other.write("MEMORY.md", "---\nkind: note\n---\nunlike redis\n")
@@ -246,5 +244,5 @@ def test_of_several_workspaces_each_says_its_own_reason(filled: Any, make_bench:
         "in project: 2 passages match, and kind:zzz leaves none; what matches has the kind error"
         "; in other: 1 passage matches, and kind:zzz leaves none; what matches has the kind note"
     )
-    assert search_in(both, "nowhere").why_empty == "no note holds the word nowhere"
+    assert search_in(both, "nowhere").why_empty == "no note contains the word nowhere"
     assert search_in(both, "unlkie").did_you_mean == "unlike"

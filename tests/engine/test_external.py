@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine import external, scheduler
 from memsyncd.engine import sync as sync_module
-from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.errors import StoreFailed
 from memsyncd.store.history import History
 from tests.engine.conftest import take
@@ -34,7 +34,7 @@ def test_external_changes_after_the_first_recording_are_revisions(bench: Any) ->
         ("MEMORY.md", digest_bytes(b"one\n"), digest_bytes(b"two\n")),
         (".memories/new.md", None, digest_bytes(b"new\n")),
     }
-    assert {(one.client, one.command) for one in bench.past()} == {("", "outside")}
+    assert {(one.client, one.command) for one in bench.past()} == {("", "external")}
 
 
 def test_a_note_moved_by_another_program_keeps_its_history(bench: Any) -> None:
@@ -112,7 +112,7 @@ def test_records_that_cannot_be_written_are_a_fault_and_syncs_go_on(
 def test_old_revisions_are_deleted(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (external, scheduler):
         monkeypatch.setattr(module, "PRUNE_AFTER", 20)
-    bench.policy = replace(bench.policy, history=HistoryPolicy(max_revisions=5))
+    bench.config = structs.replace(bench.config, history=HistoryConfig(max_revisions=5))
     bench.write("MEMORY.md", "begin\n")
     bench.sync()
     bench.see()
@@ -143,7 +143,7 @@ def test_the_indexed_text_is_recorded_though_the_note_has_changed_again(
     ]
 
 
-def test_a_text_that_a_sync_could_not_pass_on_is_read_again(
+def test_a_text_that_a_sync_could_not_record_is_read_again(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync_module, "TEXTS_LIMIT_BYTES", 3)
@@ -159,14 +159,14 @@ def test_a_history_that_is_switched_on_again_records_missed_changes(bench: Any) 
     bench.write("MEMORY.md", "one\n")
     bench.follow()
     bench.see()
-    policy, bench.policy = (
-        bench.policy,
-        replace(bench.policy, history=HistoryPolicy(is_enabled=False)),
+    policy, bench.config = (
+        bench.config,
+        structs.replace(bench.config, history=HistoryConfig(enabled=False)),
     )
     bench.write("MEMORY.md", "two\n")
     bench.follow()
     assert not bench.workspace.is_recorded
-    bench.policy = policy
+    bench.config = policy
     bench.see()
     assert [(one.old_digest, one.new_digest) for one in bench.past()] == [
         (digest_bytes(b"one\n"), digest_bytes(b"two\n"))
@@ -176,12 +176,12 @@ def test_a_history_that_is_switched_on_again_records_missed_changes(bench: Any) 
 def test_notes_written_without_a_history_are_recorded_once_it_is_switched_on(bench: Any) -> None:
     bench.follow()
     bench.see()
-    policy, bench.policy = (
-        bench.policy,
-        replace(bench.policy, history=HistoryPolicy(is_enabled=False)),
+    policy, bench.config = (
+        bench.config,
+        structs.replace(bench.config, history=HistoryConfig(enabled=False)),
     )
     bench.memory("create", "/memories/a.md", file_text="one\n")
-    bench.policy = policy
+    bench.config = policy
     assert not bench.workspace.is_recorded
     bench.see()
     (bench.root / ".memories/a.md").unlink()
@@ -206,7 +206,7 @@ N_MANY = 3 * external.BATCH_NOTES
 
 
 def record_a_slice(bench: Any) -> bool:
-    return bool(take(external.record_slice(bench.workspace, bench.policy, bench.clock)))
+    return bool(take(external.record_slice(bench.workspace, bench.config, bench.clock)))
 
 
 @pytest.fixture
@@ -260,9 +260,9 @@ def test_an_external_change_between_two_slices_is_a_revision_if_the_former_text_
             digest_bytes(b"note 2\n"),
         ),
     }
-    tips = bench.workspace.records.history.heads()
-    assert tips == bench.workspace.index.read_digests()
-    assert tips[last] == digest_bytes(b"changed before it was recorded\n")
+    heads = bench.workspace.records.history.heads()
+    assert heads == bench.workspace.index.read_digests()
+    assert heads[last] == digest_bytes(b"changed before it was recorded\n")
 
 
 def test_interrupted_recording_continues_and_later_changes_are_revisions(

@@ -24,7 +24,7 @@ NOTE = "# A\none\n\n# B\ntwo\n"
         ("/memories/a.md#b", None, Target(path=".memories/a.md", heading="b")),
     ],
 )
-def test_what_is_named_is_read_as_people_and_tools_write_it(
+def test_targets_are_parsed_as_people_and_tools_write_them(
     anchor: str | None, path: str | None, target: Target
 ) -> None:
     assert parse_target(HistoryParams(anchor=anchor, path=path)) == target
@@ -39,7 +39,7 @@ def test_what_is_named_is_read_as_people_and_tools_write_it(
         (None, "/etc", PathRefused),
     ],
 )
-def test_what_names_nothing_is_refused(
+def test_an_invalid_target_is_refused(
     anchor: str | None, path: str | None, refusal: type[Exception]
 ) -> None:
     with pytest.raises(refusal):
@@ -49,11 +49,11 @@ def test_what_names_nothing_is_refused(
 def change(bench: Any, path: str | None = None, anchor: str | None = None, **named: Any) -> Any:
     params = DiffParams(anchor=anchor, path=path, **named)
     return take(
-        read_compared(bench.workspace, bench.policy, bench.clock, parse_target(params), params)
+        read_compared(bench.workspace, bench.config, bench.clock, parse_target(params), params)
     )
 
 
-def test_a_change_has_what_stood_before_and_after(bench: Any) -> None:
+def test_a_change_has_the_texts_before_and_after(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="1")
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="two", new_str="2")
@@ -71,7 +71,7 @@ def test_a_change_has_what_stood_before_and_after(bench: Any) -> None:
     assert change(bench, revision=first, to_now=True).new == b"now\n"
 
 
-def test_what_there_is_not_is_said(bench: Any) -> None:
+def test_a_missing_revision_or_note_is_an_error(bench: Any) -> None:
     for named in ({"path": "MEMORY.md"}, {"revision": 5}, {"anchor": "MEMORY.md#a"}):
         with pytest.raises(NoteNotFound, match="there is no"):
             change(bench, **named)
@@ -81,10 +81,10 @@ def forget(
     bench: Any, path: str | None = None, revision: int | None = None, containing: str | None = None
 ) -> Any:
     params = PurgeParams(path=path, revision=revision, containing=containing)
-    return take(purge(bench.workspace, bench.policy, bench.clock, parse_target(params), params))
+    return take(purge(bench.workspace, bench.config, bench.clock, parse_target(params), params))
 
 
-def test_what_held_a_text_is_forgotten_and_the_rest_is_not(bench: Any) -> None:
+def test_a_purge_deletes_revisions_that_contain_a_text_and_no_others(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="fine\n")
     bench.memory("str_replace", "/memories/a.md", old_str="fine", new_str="token-1234")
     bench.memory("str_replace", "/memories/a.md", old_str="token-1234", new_str="fine again")
@@ -95,7 +95,7 @@ def test_what_held_a_text_is_forgotten_and_the_rest_is_not(bench: Any) -> None:
     bench.undo(".memories/b.md")
 
 
-def test_notes_that_still_say_it_are_named(bench: Any) -> None:
+def test_notes_that_still_contain_the_text_are_named(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="token-1234\n")
     bench.write("MEMORY.md", "token-1234\n")
     bench.sync()
@@ -103,7 +103,7 @@ def test_notes_that_still_say_it_are_named(bench: Any) -> None:
     assert forget(bench, containing="token-1234").still_in == [".memories/a.md", "MEMORY.md"]
 
 
-def test_one_revision_or_a_whole_note_can_be_forgotten(bench: Any) -> None:
+def test_one_revision_or_a_whole_note_can_be_purged(bench: Any) -> None:
     for path in ("a", "b"):
         bench.memory("create", f"/memories/{path}.md", file_text="one\n")
         bench.memory("insert", f"/memories/{path}.md", insert_line=0, insert_text="two")
@@ -112,7 +112,7 @@ def test_one_revision_or_a_whole_note_can_be_forgotten(bench: Any) -> None:
     assert [one.path for one in bench.past()] == [".memories/b.md"]
 
 
-def test_texts_beside_what_was_pasted_stay(bench: Any) -> None:
+def test_other_texts_survive_a_purge_by_content(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="fine\n")
     bench.memory("insert", "/memories/a.md", insert_line=1, insert_text="more")
     clean = bench.past()[0].new_digest
@@ -142,7 +142,7 @@ def test_a_damaged_text_is_stored_again_from_the_note_that_still_contains_it(ben
     assert records.history.damaged == frozenset()
 
 
-def test_a_damaged_text_that_no_note_says_any_more_stays_lost(bench: Any) -> None:
+def test_a_damaged_text_that_no_note_contains_stays_lost(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.workspace.records._writer.execute("UPDATE blobs SET data = zeroblob(length(data))")
     bench.write("MEMORY.md", "something else\n")

@@ -1,4 +1,6 @@
-"""What the six commands do to files, index and history; their words are tested beside `core.writing`."""
+"""The effects of the six commands on files, index and history; their answers are tested in
+tests/core/editing.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,14 @@ from memsyncd.errors import (
 from memsyncd.protocol.memory import MemoryParams
 
 
-def test_what_was_created_stands_on_the_disk_and_is_found(bench: Any) -> None:
+def test_a_created_note_is_on_the_disk_and_is_found(bench: Any) -> None:
     answer = bench.memory("create", "/memories/a/redis.md", file_text="# Redis\ntimeout is 5 s\n")
     assert bench.files() == {".memories/a/redis.md": b"# Redis\ntimeout is 5 s\n"}
     assert answer.digest == digest_bytes(b"# Redis\ntimeout is 5 s\n")
     assert bench.texts() == {".memories/a/redis.md": "# Redis\ntimeout is 5 s"}
 
 
-def test_the_root_s_memory_is_a_file_of_memories(bench: Any) -> None:
+def test_the_memory_file_of_the_root_is_listed_in_memories(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text="one\n")
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
     assert bench.files() == {"MEMORY.md": b"two\n"}
@@ -47,7 +49,7 @@ def test_memories_can_be_viewed_before_there_are_any(make_bench: Any) -> None:
     assert bench.files() == {".memories/a.md": b"a\n"}
 
 
-def test_edits_leave_every_other_byte_alone(bench: Any) -> None:
+def test_edits_leave_every_other_byte_unchanged(bench: Any) -> None:
     bench.write(".memories/odd.md", b"\xef\xbb\xbf# One\r\n\xff\xfe bytes\r\nlast")
     bench.memory("str_replace", "/memories/odd.md", old_str="# One\n", new_str="# Two\nmore\n")
     bench.memory("insert", "/memories/odd.md", insert_line=0, insert_text="first")
@@ -56,7 +58,7 @@ def test_edits_leave_every_other_byte_alone(bench: Any) -> None:
     }
 
 
-def test_what_is_deleted_is_gone_from_disk_and_index_at_once(bench: Any) -> None:
+def test_a_deleted_note_leaves_disk_and_index_at_once(bench: Any) -> None:
     bench.memory("create", "/memories/d/a.md", file_text="a\n")
     bench.memory("create", "/memories/d/e/b.md", file_text="b\n")
     bench.memory("delete", "/memories/d/a.md")
@@ -86,14 +88,14 @@ def test_a_note_and_a_folder_can_be_renamed(bench: Any) -> None:
         ("rename", {"old_path": "/memories/none.md", "new_path": "/memories/b.md"}),
     ],
 )
-def test_what_is_not_there_is_said(bench: Any, command: str, parameters: dict[str, Any]) -> None:
+def test_a_missing_path_is_an_error(bench: Any, command: str, parameters: dict[str, Any]) -> None:
     with pytest.raises(NoteNotFound, match=r"/memories/none\.md does not exist"):
         bench.memory(command, **parameters)
     assert bench.files() == {}
     assert bench.past() == []
 
 
-def test_what_would_overwrite_is_refused(bench: Any) -> None:
+def test_an_overwriting_command_is_refused(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="a\n")
     bench.memory("create", "/memories/b.md", file_text="b\n")
     with pytest.raises(AlreadyExists):
@@ -107,7 +109,7 @@ def test_what_would_overwrite_is_refused(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("command", ["delete", "rename"])
-def test_the_root_itself_stays(bench: Any, command: str) -> None:
+def test_the_root_itself_cannot_be_deleted_or_renamed(bench: Any, command: str) -> None:
     parameters = (
         {"path": "/memories"}
         if command == "delete"
@@ -117,7 +119,7 @@ def test_the_root_itself_stays(bench: Any, command: str) -> None:
         bench.memory(command, **parameters)
 
 
-def test_a_writer_that_read_something_else_is_refused(bench: Any) -> None:
+def test_a_write_with_another_digest_is_refused(bench: Any) -> None:
     bench.write(".memories/a.md", "theirs\n")
     seen = digest_bytes(b"mine\n")
     for command, parameters in (
@@ -132,7 +134,7 @@ def test_a_writer_that_read_something_else_is_refused(bench: Any) -> None:
     assert bench.files() == {".memories/a.md": b"theirs\n"}
 
 
-def test_a_write_whose_result_stands_succeeds_again(bench: Any) -> None:
+def test_a_repeated_write_succeeds(bench: Any) -> None:
     first = bench.memory("create", "/memories/a.md", file_text="one\n", if_digest="")
     again = bench.memory("create", "/memories/a.md", file_text="one\n", if_digest="")
     assert again == first
@@ -165,7 +167,7 @@ def test_other_files_may_be_written_and_are_not_indexed(bench: Any) -> None:
     assert bench.files() == {".memories/state.json": b"{}\n"}
 
 
-def test_excluded_places_are_out_of_reach(make_bench: Any) -> None:
+def test_excluded_paths_cannot_be_read_or_written(make_bench: Any) -> None:
     bench = make_bench(exclude=(".memories/private/**",))
     bench.open()
     bench.write(".memories/private/a.md", "secret\n")

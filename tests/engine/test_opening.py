@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine import rebuild
+from memsyncd.engine import opening, rebuild
 from memsyncd.errors import NoteNotFound
 from memsyncd.store.records import find_foreign
 from tests.engine.conftest import other_program_reading, take
-from tests.engine.test_watching import open_house, wait_for
+from tests.engine.test_watching import open_workspaces, wait_for
 
 OWN, OWN_BEFORE, THEIRS, THEIRS_BEFORE = "own\n", "own before\n", "theirs\n", "theirs before\n"
 NOTES = (".memories/a.md", ".memories/b.md", ".memories/c.md")
@@ -102,7 +102,7 @@ def test_records_of_another_workspace_are_set_aside_and_never_undone(
     with pytest.raises(NoteNotFound, match="came from another workspace"):
         own.undo("MEMORY.md")
     with pytest.raises(NoteNotFound, match="came from another workspace"):
-        own.undo(act=1)
+        own.undo(change_set=1)
     assert own.files()["MEMORY.md"] == OWN.encode()
     own.memory("create", "/memories/new.md", file_text="new\n")
     own.undo(".memories/new.md")
@@ -160,7 +160,51 @@ def test_the_history_of_a_moved_folder_moves_with_it(own: Any, moved: Callable[[
     own.open()
     own.follow()
     own.see()
-    assert [one.command for one in own.past()] == ["undo", "outside"]
+    assert [one.command for one in own.past()] == ["undo", "external"]
+
+
+def test_notes_saved_while_the_history_is_taken_over_make_it_no_other_workspaces(
+    own: Any, moved: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_over = opening.take_over
+
+    def save_after(*arguments: Any) -> None:
+        take_over(*arguments)
+        for note in own.root.with_name("moved").rglob("*.md"):
+            note.write_text("saved meanwhile\n")
+
+    monkeypatch.setattr(opening, "take_over", save_after)
+    bench = moved()
+    assert bench.workspace.condition.faults == {}
+    assert f"moved here from {own.root}" in bench.workspace.condition.notices["records_moved"]
+    bench.undo("MEMORY.md")
+    assert bench.files()["MEMORY.md"] == OWN.encode()
+
+
+def test_a_history_whose_move_was_interrupted_is_completed_whatever_was_saved_since(
+    make_bench: Callable[..., Any], own: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench("moved")
+    own.workspace.close()
+    shutil.rmtree(bench.root)
+    own.root.rename(bench.root)
+
+    def crash(*_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(os, "rename", crash)
+    with pytest.raises(SystemExit):
+        bench.open()
+    monkeypatch.undo()
+    for note in bench.root.rglob("*.md"):
+        note.write_text("saved meanwhile\n")
+    bench.open()
+    bench.follow()
+    bench.see()
+    assert bench.workspace.condition.faults == {}
+    assert not own.workspace.records_path.exists()
+    bench.undo("MEMORY.md")
+    assert bench.files()["MEMORY.md"] == OWN.encode()
 
 
 def test_records_brought_to_a_copy_are_accepted_once_the_original_folder_is_gone(
@@ -225,7 +269,7 @@ def test_a_history_that_another_program_has_open_stays_and_is_reported(
     bench.workspace.close()
     bench.workspace.records_path.unlink()
     bench.open()
-    assert [one.command for one in bench.past()] == ["outside"]
+    assert [one.command for one in bench.past()] == ["external"]
 
 
 def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_history(
@@ -235,8 +279,8 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
     (root / ".memories").mkdir(parents=True)
     (root / "MEMORY.md").write_text("one\n")
 
-    async def live() -> None:
-        workspaces = open_house(tmp_path)
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
         first = workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: first.is_recorded and not workspaces.count_jobs())
         (root / "MEMORY.md").write_text("two\n")
@@ -250,7 +294,7 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
         assert "records_gone" not in first.condition.notices
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_closing_a_workspace_for_good_closes_its_records_at_once(own: Any) -> None:

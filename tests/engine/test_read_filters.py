@@ -8,8 +8,8 @@ from memsyncd.errors import BadRequest
 from memsyncd.protocol import search as params
 
 
-def test_every_filter_of_the_wire_is_asked_of_the_engine() -> None:
-    asked = params.Filters(
+def test_every_filter_of_the_protocol_has_an_effect_in_the_engine() -> None:
+    requested = params.Filters(
         kind=["decision"],
         tag=["auth"],
         path=["api"],
@@ -19,7 +19,7 @@ def test_every_filter_of_the_wire_is_asked_of_the_engine() -> None:
         before="2027",
         archived=True,
     )
-    assert read_filters(asked) == Filters(
+    assert read_filters(requested) == Filters(
         kinds=("decision",), tags=("auth",), paths=("api",), sections=("Cache",), tasks=("WU-1",),
         after="2026-03-01", before="2027-01-01", is_archived=True,
     )  # fmt: skip
@@ -27,7 +27,7 @@ def test_every_filter_of_the_wire_is_asked_of_the_engine() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "spring", "2026-02-30", "2026-03-01T10:00", "x" * 5000])
-def test_a_day_that_is_none_is_refused_by_the_filters_name(text: str) -> None:
+def test_an_invalid_day_is_refused_with_the_name_of_its_filter(text: str) -> None:
     for name in ("after", "before"):
         with pytest.raises(BadRequest, match=f"`{name}`") as refused:
             read_filters(params.Filters(**{name: text}))

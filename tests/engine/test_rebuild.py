@@ -5,17 +5,17 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from msgspec import structs
 from structlog.testing import capture_logs
 
-from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.config import ChunkingConfig
 from memsyncd.engine import rebuild
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import (
     DAMAGE_REBUILD_INTERVAL_S,
     INDEX_FAULT,
@@ -48,7 +48,7 @@ def test_an_index_with_other_chunking_answers_queries_until_it_is_rebuilt(bench:
     bench.write("MEMORY.md", "one")
     bench.sync()
     bench.workspace.close()
-    bench.policy = replace(bench.policy, chunking=ChunkPolicy(max_tokens=30, overlap_tokens=0))
+    bench.config = structs.replace(bench.config, chunking=ChunkingConfig(max_tokens=30, overlap=0))
     opened = bench.open()
     assert "chunking" in opened.rebuild_reason
     assert bench.paths() == ["MEMORY.md"]
@@ -62,9 +62,9 @@ def test_a_waiting_rebuild_is_skipped_if_a_sync_has_made_the_index(bench: Any) -
     bench.write("MEMORY.md", "one")
     bench.sync()
     bench.workspace.close()
-    bench.policy = replace(bench.policy, chunking=ChunkPolicy(max_tokens=30, overlap_tokens=0))
+    bench.config = structs.replace(bench.config, chunking=ChunkingConfig(max_tokens=30, overlap=0))
     assert bench.open().rebuild_reason
-    waiting = build_index(bench.workspace, bench.policy, bench.clock)
+    waiting = build_index(bench.workspace, bench.config, bench.clock)
     bench.update()
     bench.write(".memories/late.md", "two")
     take(waiting)
@@ -72,7 +72,7 @@ def test_a_waiting_rebuild_is_skipped_if_a_sync_has_made_the_index(bench: Any) -
     assert bench.paths() == [".memories/late.md", "MEMORY.md"]
 
 
-def test_the_old_index_answers_at_every_step_of_a_rebuild_and_is_removed_afterwards(
+def test_the_old_index_answers_during_a_rebuild_and_is_removed_afterwards(
     bench: Any,
 ) -> None:
     for number in range(40):
@@ -80,7 +80,7 @@ def test_the_old_index_answers_at_every_step_of_a_rebuild_and_is_removed_afterwa
     bench.sync()
     for number in range(40):
         bench.write(f".memories/{number}.md", f"new {number}")
-    steps = rebuild_index(bench.workspace, bench.policy, bench.clock)
+    steps = rebuild_index(bench.workspace, bench.config, bench.clock)
     n_steps = 0
     for _ in steps:
         n_steps += 1
@@ -107,7 +107,7 @@ def test_no_reader_opens_an_index_while_it_is_replaced(
 
     asking = threading.Thread(target=ask)
 
-    def replace_and_look(path: Path, fresh: Path) -> None:
+    def replace_and_check(path: Path, fresh: Path) -> None:
         for suffix in ("-wal", "-shm"):
             Path(f"{path}{suffix}").unlink()
         asking.start()
@@ -116,7 +116,7 @@ def test_no_reader_opens_an_index_while_it_is_replaced(
         assert not Path(f"{path}-shm").exists()
         fresh.replace(path)
 
-    monkeypatch.setattr(rebuild, "replace_index", replace_and_look)
+    monkeypatch.setattr(rebuild, "replace_index", replace_and_check)
     bench.rebuild()
     asking.join()
     assert len(seen) == 3
@@ -154,9 +154,9 @@ def test_one_rebuild_restores_a_deleted_index(bench: Any) -> None:
     bench.sync()
     for name in files_of(bench):
         (bench.workspace.index_path.parent / name).unlink()
-    assert bench.sync().index_trouble != ""
-    assert bench.rebuild().index_trouble == ""
-    assert bench.sync().index_trouble == ""
+    assert bench.sync().index_fault != ""
+    assert bench.rebuild().index_fault == ""
+    assert bench.sync().index_fault == ""
 
 
 def test_a_rebuild_without_the_folder_keeps_the_old_index(bench: Any) -> None:
@@ -173,7 +173,7 @@ def test_a_cancelled_rebuild_keeps_the_old_index_and_removes_the_new_file(bench:
     for number in range(40):
         bench.write(f".memories/{number}.md", f"old {number}")
     bench.sync()
-    steps = rebuild_index(bench.workspace, bench.policy, bench.clock)
+    steps = rebuild_index(bench.workspace, bench.config, bench.clock)
     next(steps)
     steps.close()
     assert len(bench.paths()) == 40
@@ -187,10 +187,10 @@ def test_a_deleted_index_is_noticed_and_rebuilt(bench: Any, suffixes: tuple[str,
     bench.sync()
     for suffix in suffixes:
         bench.workspace.index_path.with_name(f"index.db{suffix}").unlink()
-    assert bench.sync().index_trouble
+    assert bench.sync().index_fault
     bench.rebuild()
     assert bench.paths() == ["MEMORY.md"]
-    assert not bench.sync().index_trouble
+    assert not bench.sync().index_fault
 
 
 def test_a_garbage_index_file_is_rebuilt(bench: Any) -> None:
@@ -298,7 +298,7 @@ def test_damage_is_repaired_once_in_ten_minutes_and_a_full_disk_never_causes_a_r
     assert may_rebuild(bench.workspace, damage, DAMAGE_REBUILD_INTERVAL_S + 1)
 
 
-def test_tidying_releases_cached_pages(bench: Any) -> None:
+def test_maintenance_releases_cached_pages(bench: Any) -> None:
     for number in range(200):
         bench.write(f".memories/{number}.md", f"# note {number}\n\n{'some words ' * 30}")
     bench.sync()
@@ -327,7 +327,7 @@ def count_cache_bytes(connection: apsw.Connection) -> int:
     return connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0]
 
 
-def test_tidying_reports_whether_a_query_kept_deleted_text_in_the_file(bench: Any) -> None:
+def test_maintenance_reports_whether_a_query_kept_deleted_text_in_the_file(bench: Any) -> None:
     def tidy() -> bool:
         steps = tidy_workspace(bench.workspace)
         while True:

@@ -1,4 +1,6 @@
-"""A change set of many notes is whole or not there, wherever a kill interrupts it, and whatever others write meanwhile."""
+"""A change set of many notes is complete or absent, wherever a kill interrupts it, and whatever
+others write meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine import browse, edit, recovery
 from memsyncd.engine.edit import Edit, Put
-from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, Unwritable
 from memsyncd.files.read import read_text_file
@@ -26,21 +28,22 @@ from memsyncd.store.history import Intended
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KILLED = -9
+# In the short run only every third step is killed; a note takes five.
 STRIDE = 3
-"""In the short run a kill comes at every third step only; a note takes five."""
 
 CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
 from memsyncd.engine import edit, history, memory_tool
 from memsyncd.engine.rebuild import open_workspace
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.config import Config
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
 from memsyncd.protocol.memory import MemoryParams, NewSection, UndoParams
 
-clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), SyncPolicy()
+clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), Config()
 
 def kill_at(n_left):
     # Each call that changes something on the disk, and each commit, is a step.
@@ -75,7 +78,7 @@ def add_many(workspace):
 def use_memory(workspace, **asked):
     run(edit.edit_workspace(workspace, policy, clock, memory_tool.make_decision(workspace, policy, MemoryParams(**asked))))
 
-ACTS = {
+COMMANDS = {
     "open": lambda workspace: run(open_workspace(workspace, policy, clock)),
     "add_many": add_many,
     "clear": lambda workspace: run(edit.edit_workspace(
@@ -84,17 +87,17 @@ ACTS = {
     "rename a folder": lambda workspace: use_memory(
         workspace, command="rename", old_path="/memories/folder", new_path="/memories/new/place"),
     "undo": lambda workspace: run(history.undo(
-        workspace, policy, clock, history.Target(), UndoParams(act=1, client="c"))),
+        workspace, policy, clock, history.Target(), UndoParams(change_set=1, client="c"))),
 }
 
-for id, root, index, records, act, n in json.loads(sys.stdin.read()):
+for id, root, index, records, command, n in json.loads(sys.stdin.read()):
     pid = os.fork()
     if not pid:
         try:
             workspace = Workspace(Entry(id=id, name="project", root=root), policy,
                                   index_path=Path(index), records_path=Path(records))
             kill_at(n)
-            ACTS[act](workspace)
+            COMMANDS[command](workspace)
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -104,17 +107,19 @@ for id, root, index, records, act, n in json.loads(sys.stdin.read()):
 
 
 def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
-    """Do each act on its bench in a process of its own that is killed before its n-th step; how each ended."""
+    """Run each command on its bench in a process of its own that is killed before its n-th step;
+    return the exit statuses.
+    """
     words = [
         (
             bench.workspace.id,
             str(bench.root),
             str(bench.workspace.index_path),
             str(bench.workspace.records_path),
-            act,
+            command,
             n,
         )
-        for bench, act, n in jobs
+        for bench, command, n in jobs
     ]
     ended = subprocess.run(
         [sys.executable, "-c", CHILDREN],
@@ -129,14 +134,14 @@ def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
     return codes
 
 
-ACTS = ("add_many", "clear", "delete a folder", "rename a folder", "undo")
+COMMANDS = ("add_many", "clear", "delete a folder", "rename a folder", "undo")
 
 
 class Benches:
-    """Copies of one workspace that is ready for an act, and what it holds before and after that."""
+    """Copies of one workspace that is ready for a command, and its content before and after it."""
 
-    def __init__(self, make_bench: Callable[..., Any], act: str) -> None:
-        self._make, self.act = make_bench, act
+    def __init__(self, make_bench: Callable[..., Any], command: str) -> None:
+        self._make, self.command = make_bench, command
         self._n_made = 0
         self.first = make_bench("first")
         for number in range(2):
@@ -149,11 +154,11 @@ class Benches:
         self.first.sync()
         self.first.see()
         self.first.workspace.close()
-        if act == "undo":
+        if command == "undo":
             assert run_killed([(self.first, "add_many", 10_000)]) == [0]
         self.before = self.first.files()
         done = self.copy()
-        assert run_killed([(done, act, 10_000)]) == [0]
+        assert run_killed([(done, command, 10_000)]) == [0]
         self.after = done.files()
         assert self.after != self.before
 
@@ -171,13 +176,18 @@ class Benches:
             shutil.copytree(old.parent, new.parent)
         return copy
 
-    def kill_at_steps(self, stride: int, act: str = "", bench: Any = None) -> list[Any]:
-        """A bench for every so manieth step of the act, killed right before it; of the same act, unless another is given."""
+    def kill_at_steps(self, stride: int, command: str = "", bench: Any = None) -> list[Any]:
+        """A bench for every n-th step of the command, killed right before it; of the same command,
+        unless another is given.
+        """
         killed: list[Any] = []
         while True:
             made = [self.copy(bench) for _ in range(12)]
             codes = run_killed(
-                [(one, act or self.act, (len(killed) + at) * stride) for at, one in enumerate(made)]
+                [
+                    (one, command or self.command, (len(killed) + at) * stride)
+                    for at, one in enumerate(made)
+                ]
             )
             n_killed = codes.index(0) if 0 in codes else len(codes)
             killed += made[:n_killed]
@@ -185,7 +195,9 @@ class Benches:
                 return killed
 
     def check(self, bench: Any, where: object) -> bool:
-        """What a daemon has before it answers first is whole; True if the act has happened."""
+        """Check that the state before the first answer is consistent; True if the command has
+        happened.
+        """
         bench.open()
         files, history = bench.files(), bench.workspace.records.history
         assert files in (self.before, self.after), where
@@ -202,10 +214,10 @@ class Benches:
         return bool(files == self.after)
 
     def check_undo(self, bench: Any) -> None:
-        """A change set that has happened can be taken back."""
+        """A change set that has happened can be undone."""
         bench.open()
         bench.follow()
-        bench.undo(act=bench.past()[0].act)
+        bench.undo(change_set=bench.past()[0].change_set)
         assert bench.files() == self.before
 
 
@@ -213,7 +225,7 @@ def find_notes(files: dict[str, bytes]) -> dict[str, str]:
     return {path: digest_bytes(data) for path, data in files.items() if path.endswith(".md")}
 
 
-def kill_acts(benches: Benches, stride: int) -> None:
+def kill_commands(benches: Benches, stride: int) -> None:
     killed = benches.kill_at_steps(stride)
     happened = [benches.check(bench, f"step {at}") for at, bench in enumerate(killed)]
     assert happened == sorted(happened)
@@ -229,33 +241,35 @@ def kill_recoveries(benches: Benches, killed: list[Any], stride: int) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("act", ACTS)
-def test_an_act_that_is_killed_has_happened_whole_or_not_at_all(make_bench: Any, act: str) -> None:
-    kill_acts(Benches(make_bench, act), STRIDE)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_is_killed_has_happened_whole_or_not_at_all(
+    make_bench: Any, command: str
+) -> None:
+    kill_commands(Benches(make_bench, command), STRIDE)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("act", ACTS)
-def test_an_act_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(
-    make_bench: Any, act: str
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(
+    make_bench: Any, command: str
 ) -> None:
-    kill_acts(Benches(make_bench, act), 1)
+    kill_commands(Benches(make_bench, command), 1)
 
 
 @pytest.mark.timeout(120)
-def test_a_recovery_that_is_killed_goes_on_where_it_was(make_bench: Any) -> None:
+def test_a_killed_recovery_continues_at_the_next_start(make_bench: Any) -> None:
     benches = Benches(make_bench, "add_many")
     kill_recoveries(benches, benches.kill_at_steps(15)[1:2], STRIDE)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("act", ACTS)
-def test_any_recovery_that_is_killed_at_any_step_goes_on_where_it_was(
-    make_bench: Any, act: str
+@pytest.mark.parametrize("command", COMMANDS)
+def test_any_recovery_killed_at_any_step_continues_at_the_next_start(
+    make_bench: Any, command: str
 ) -> None:
-    benches = Benches(make_bench, act)
+    benches = Benches(make_bench, command)
     kill_recoveries(benches, benches.kill_at_steps(1), 1)
 
 
@@ -277,17 +291,17 @@ def bench(bench: Any) -> Any:
 
 
 def interrupt(bench: Any, *texts: bytes) -> int:
-    """Leave what a change of all four notes leaves that was killed, with what others wrote after it."""
+    """Leave the state of a killed change of all four notes, with the later writes of others."""
     changes = [Intended(path=path, old=OLD, new=NEW) for path in PATHS]
-    act = begin(bench, "many", changes)
+    number = begin(bench, "many", changes)
     bench.workspace.close()
     for path, text in zip(PATHS, texts, strict=True):
         bench.write(path, text)
-    return act
+    return number
 
 
 def begin(bench: Any, command: str, changes: list[Intended]) -> int:
-    """Write down what is about to be done, as the daemon does before it changes a note."""
+    """Record an intended change set, as the daemon does before it changes a note."""
     history = bench.workspace.records.history
     return int(
         history.begin(
@@ -301,7 +315,7 @@ def read_all(bench: Any) -> tuple[bytes, ...]:
 
 
 def find_problems(bench: Any) -> dict[str, str]:
-    """Word and hint of what is wrong with the workspace itself."""
+    """Code and hint of the faults of the workspace."""
     return {
         problem.code: problem.hint
         for problem in browse.find_problems(bench.workspace)
@@ -318,7 +332,7 @@ def find_problems(bench: Any) -> dict[str, str]:
         ((THEIRS, NEW, OLD, OLD), (THEIRS, NEW, NEW, NEW)),
     ],
 )
-def test_what_others_wrote_meanwhile_stays_and_decides_the_direction(
+def test_texts_of_other_programs_stay_and_decide_the_direction(
     bench: Any, left: tuple[bytes, ...], end: tuple[bytes, ...]
 ) -> None:
     interrupt(bench, *left)
@@ -331,21 +345,23 @@ def test_what_others_wrote_meanwhile_stays_and_decides_the_direction(
     assert {
         path: digest_bytes(text) for path, text in zip(PATHS, end, strict=True)
     } == bench.workspace.records.history.heads()
-    expected = {command for command, text in (("many", NEW), ("outside", THEIRS)) if text in end}
+    expected = {command for command, text in (("many", NEW), ("external", THEIRS)) if text in end}
     assert {revision.command for revision in bench.past()} == expected
 
 
-def test_a_change_set_that_can_go_neither_way_is_reported_until_somebody_has_seen_to_it(
+def test_a_change_set_that_can_go_neither_way_is_reported_until_it_is_resolved(
     bench: Any,
 ) -> None:
-    act = interrupt(bench, THEIRS, NEW, OLD, THEIRS)
+    number = interrupt(bench, THEIRS, NEW, OLD, THEIRS)
     bench.open()
     assert read_all(bench) == (THEIRS, NEW, OLD, THEIRS)
-    assert "memsyncd undo --act" in find_problems(bench)["change_set_half_done"]
-    assert f"change set {act} (many)" in bench.workspace.condition.notices["change_set_half_done"]
+    assert "memsyncd undo --change-set" in find_problems(bench)["change_set_half_done"]
+    assert (
+        f"change set {number} (many)" in bench.workspace.condition.notices["change_set_half_done"]
+    )
     bench.follow()
     bench.see()
-    assert {one.path for one in bench.past() if one.act == act} == set(PATHS[:2])
+    assert {one.path for one in bench.past() if one.change_set == number} == set(PATHS[:2])
     bench.workspace.close()
     bench.open()
     assert "change_set_half_done" in find_problems(bench)
@@ -362,15 +378,15 @@ def test_a_change_set_that_can_go_neither_way_is_reported_until_somebody_has_see
     assert find_problems(bench) == {}
 
 
-def test_a_note_of_which_nobody_can_tell_is_named(bench: Any) -> None:
+def test_a_note_of_uncertain_state_is_named(bench: Any) -> None:
     interrupt(bench, NEW, THEIRS, OLD, OLD)
     bench.open()
     assert read_all(bench) == (OLD, THEIRS, OLD, OLD)
-    assert "memsyncd history" in find_problems(bench)["change_set_doubtful"]
-    assert PATHS[1] in bench.workspace.condition.notices["change_set_doubtful"]
+    assert "memsyncd history" in find_problems(bench)["change_set_uncertain"]
+    assert PATHS[1] in bench.workspace.condition.notices["change_set_uncertain"]
 
 
-def test_where_one_direction_is_refused_the_other_is_taken(bench: Any) -> None:
+def test_a_refused_direction_is_replaced_by_the_other(bench: Any) -> None:
     interrupt(bench, NEW, NEW, OLD, OLD)
     (bench.root / PATHS[0]).chmod(0o444)
     bench.open()
@@ -378,7 +394,7 @@ def test_where_one_direction_is_refused_the_other_is_taken(bench: Any) -> None:
     assert find_problems(bench) == {}
 
 
-def test_what_the_system_refuses_is_said_and_tried_again(bench: Any) -> None:
+def test_an_operation_that_the_system_refuses_is_reported_and_retried(bench: Any) -> None:
     interrupt(bench, NEW, NEW, OLD, OLD)
     for path in (PATHS[0], PATHS[3]):
         (bench.root / path).chmod(0o444)
@@ -392,20 +408,20 @@ def test_what_the_system_refuses_is_said_and_tried_again(bench: Any) -> None:
     assert find_problems(bench) == {}
 
 
-def test_while_the_folder_is_away_nothing_is_decided(bench: Any) -> None:
-    act = interrupt(bench, NEW, NEW, OLD, OLD)
+def test_no_decision_is_made_while_the_folder_is_missing(bench: Any) -> None:
+    number = interrupt(bench, NEW, NEW, OLD, OLD)
     away = bench.root.with_name("away")
     bench.root.rename(away)
     bench.open()
-    assert [found for found, _ in bench.workspace.records.history.find_intended()] == [act]
+    assert [found for found, _ in bench.workspace.records.history.find_intended()] == [number]
     assert not bench.root.exists()
     away.rename(bench.root)
     bench.follow()
     assert read_all(bench) == (OLD, OLD, OLD, OLD)
 
 
-def test_without_history_too_a_change_set_is_all_or_nothing(bench: Any) -> None:
-    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+def test_a_change_set_without_history_is_all_or_nothing_too(bench: Any) -> None:
+    bench.config = structs.replace(bench.config, history=HistoryConfig(enabled=False))
     changes = [Intended(path=path, old=OLD, new=NEW) for path in PATHS]
     begin(bench, recovery.UNKEPT, changes)
     bench.workspace.close()
@@ -429,10 +445,10 @@ def put_all(bench: Any) -> Callable[[], tuple[Edit, None]]:
     return decide
 
 
-def test_a_failed_change_set_on_which_others_have_built_is_not_tried_again(
+def test_a_failed_change_set_with_later_changes_is_not_retried(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second try would do twice what stays of the first."""
+    """A second try would repeat what remains of the first."""
     real = edit.put_text_file
 
     def be_overtaken(scope: Any, path: NotePath, data: bytes, **named: Any) -> Any:
@@ -451,9 +467,7 @@ def test_a_failed_change_set_on_which_others_have_built_is_not_tried_again(
     )
 
 
-def test_what_cannot_be_taken_back_at_once_is_taken_back_later(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_rollback_is_retried_later(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     real = put_text_file
 
     def be_refused(scope: Any, path: NotePath, data: bytes, **named: Any) -> Any:
@@ -473,10 +487,10 @@ def test_what_cannot_be_taken_back_at_once_is_taken_back_later(
     assert bench.past() == []
 
 
-def test_notes_of_a_deleted_folder_are_whole_when_others_save_in_it_while_it_goes(
+def test_notes_of_a_deleted_folder_are_whole_when_others_save_in_it_meanwhile(
     bench: Any,
 ) -> None:
-    """The folder comes back with what they saved, and so does every note of it."""
+    """The folder is restored with what they saved, and so is every note of it."""
     folder = bench.root / ".memories"
     changes = [Intended(path=path, old=OLD, new=None) for path in PATHS]
     begin(bench, "delete", changes)

@@ -1,18 +1,19 @@
-"""What is shown of notes that hold secrets: the place and the sort, never the secret; and nothing else changes."""
+"""What is shown of notes with secrets: the position and the kind, never the secret; and nothing
+else changes.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from memsyncd.core.guard.warnings import GuardPolicy
+from memsyncd.config import Config, GuardConfig
 from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
 from memsyncd.engine.browse import find_problems, list_notes, read_place
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.protocol.search import GetParams, ListParams
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
@@ -35,28 +36,26 @@ password: {PASSWORD}
 
 That was the key of the shell.
 """
-MASKED, UNMASKED = SearchPolicy(), SearchPolicy(is_masking=False)
+MASKED, UNMASKED = Config(), Config(guard=GuardConfig(secrets="flag"))
 
 
-def show(bench: Any, query: str, policy: SearchPolicy = MASKED) -> str:
-    """What a search says."""
-    hits = search_in([bench.workspace], query, policy, limit=50).hits
+def show(bench: Any, query: str, config: Config = MASKED) -> str:
+    """All texts of a search result."""
+    hits = search_in([bench.workspace], query, config, limit=50).hits
     return "\n".join(
         f"{hit.anchor} {hit.heading} {hit.kind} {hit.tags} {hit.snippet} {hit.matched}"
         for hit in hits
     )
 
 
-def ask_in_vain(bench: Any, query: str) -> str:
+def explain_empty(bench: Any, query: str) -> str:
     found = search_in([bench.workspace], query, MASKED)
     assert not found.hits
     return f"{found.why_empty} {found.did_you_mean}"
 
 
-def build(
-    bench: Any, query: str = "", policy: SearchPolicy = MASKED, max_tokens: int = 2000
-) -> str:
-    return build_block(bench.workspace, query, policy, max_tokens=max_tokens).text
+def build(bench: Any, query: str = "", config: Config = MASKED, max_tokens: int = 2000) -> str:
+    return build_block(bench.workspace, query, config, max_tokens=max_tokens).text
 
 
 @pytest.fixture
@@ -67,8 +66,8 @@ def filled(bench: Any) -> Any:
     return bench
 
 
-def test_a_snippet_names_a_secret_in_its_place_and_lights_what_was_asked(filled: Any) -> None:
-    hits = search_in([filled.workspace], "runner token spring", SearchPolicy()).hits
+def test_a_snippet_redacts_a_secret_and_highlights_the_query(filled: Any) -> None:
+    hits = search_in([filled.workspace], "runner token spring", Config()).hits
     assert (
         hits[0].snippet
         == "The **runner**'s **token** is [masked: GitHub **token**], made in **spring**."
@@ -78,8 +77,8 @@ def test_a_snippet_names_a_secret_in_its_place_and_lights_what_was_asked(filled:
     assert "'Database of [masked: GitHub token]'" in show(filled, "password")
 
 
-def test_a_secret_is_found_by_whoever_knows_it_and_shown_to_nobody(filled: Any) -> None:
-    hits = search_in([filled.workspace], TOKEN, SearchPolicy()).hits
+def test_a_search_for_a_secret_finds_it_without_showing_it(filled: Any) -> None:
+    hits = search_in([filled.workspace], TOKEN, Config()).hits
     assert hits
     assert not any(TOKEN in hit.snippet for hit in hits)
     assert KEY_LINES[2] not in show(filled, f"shell {KEY_LINES[2]}").replace(
@@ -88,7 +87,7 @@ def test_a_secret_is_found_by_whoever_knows_it_and_shown_to_nobody(filled: Any) 
 
 
 @pytest.mark.parametrize("query", ["", "token password key shell runner database", "path:hosts.md"])
-def test_a_block_holds_no_secret_whatever_its_budget(filled: Any, query: str) -> None:
+def test_a_block_contains_no_secret_at_any_budget(filled: Any, query: str) -> None:
     for max_tokens in (60, 120, 2000):
         text = build(filled, query, max_tokens=max_tokens)
         assert text
@@ -96,7 +95,7 @@ def test_a_block_holds_no_secret_whatever_its_budget(filled: Any, query: str) ->
     assert KEY_LINES[0] in build(filled, query, UNMASKED) + build(filled, "path:hosts.md", UNMASKED)
 
 
-def test_a_key_that_many_chunks_share_is_masked_in_each(filled: Any) -> None:
+def test_a_key_that_many_chunks_share_is_redacted_in_each(filled: Any) -> None:
     chunks = filled.ask(
         "SELECT count(*) FROM chunks c JOIN secrets s ON s.what = 'private key' AND s.start_line <= c.end_line"
     )
@@ -107,42 +106,42 @@ def test_a_key_that_many_chunks_share_is_masked_in_each(filled: Any) -> None:
     assert "That was the key of the shell." in text
 
 
-def test_masking_changes_neither_what_is_found_nor_in_which_order(filled: Any) -> None:
+def test_redaction_changes_neither_the_hits_nor_their_order(filled: Any) -> None:
     for query in ("token", "runner database", "password shell key", TOKEN):
         masked, plain = (
             [
                 (hit.path, hit.start_line, hit.end_line, hit.score, hit.matched)
-                for hit in search_in([filled.workspace], query, policy).hits
+                for hit in search_in([filled.workspace], query, config).hits
             ]
-            for policy in (SearchPolicy(), UNMASKED)
+            for config in (Config(), UNMASKED)
         )
         assert masked == plain
 
 
-def test_notes_without_secrets_read_the_same(bench: Any) -> None:
+def test_notes_without_secrets_are_unchanged_by_redaction(bench: Any) -> None:
     bench.write(
         "MEMORY.md", "# Memory\n\nmax_tokens: 4096, api_key: YOUR_KEY, password: see the vault\n"
     )
     bench.sync()
     assert show(bench, "password") == show(bench, "password", UNMASKED)
-    assert build(bench) == build(bench, policy=UNMASKED)
+    assert build(bench) == build(bench, config=UNMASKED)
 
 
-def test_whoever_guesses_at_a_secret_is_not_told_that_it_is_near(bench: Any) -> None:
+def test_similar_words_never_reveal_a_secret(bench: Any) -> None:
     bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe sunflowar grows.\n")
     bench.sync()
-    assert "near words that do stand in notes: sunflowar;" in ask_in_vain(bench, "sunflower")
+    assert "similar words in notes: sunflowar;" in explain_empty(bench, "sunflower")
     bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n")
     bench.sync()
-    assert "near words" not in ask_in_vain(bench, "sunflower")
+    assert "similar words" not in explain_empty(bench, "sunflower")
     bench.write(
         "MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe word sunflowre is a slip.\n"
     )
     bench.sync()
-    assert "sunflowre" in ask_in_vain(bench, "sunflower")
+    assert "sunflowre" in explain_empty(bench, "sunflower")
 
 
-def test_whoever_reads_in_order_to_edit_sees_the_truth(filled: Any) -> None:
+def test_reads_for_editing_are_not_redacted(filled: Any) -> None:
     assert (
         TOKEN
         in read_place(filled.workspace, GetParams(path=".memories/hosts.md"), now_ns=0)[0].text
@@ -150,7 +149,7 @@ def test_whoever_reads_in_order_to_edit_sees_the_truth(filled: Any) -> None:
     assert TOKEN in filled.memory("view", "/memories/hosts.md").text
 
 
-def test_problems_name_secrets_until_they_are_taken_out(filled: Any) -> None:
+def test_problems_list_secrets_until_they_are_removed(filled: Any) -> None:
     secrets = [problem for problem in find_problems(filled.workspace) if problem.code == "secret"]
     assert [(problem.path, problem.line) for problem in secrets] == [
         (".memories/hosts.md", line) for line in (3, 5, 7, 11)
@@ -167,23 +166,23 @@ def test_problems_name_secrets_until_they_are_taken_out(filled: Any) -> None:
     assert filled.ask("SELECT count(*) FROM secrets") == [(0,)]
 
 
-def test_what_is_looked_for_is_part_of_how_an_index_was_made(bench: Any) -> None:
-    off = dataclasses.replace(bench.policy, guard=GuardPolicy(has_secrets=False))
-    assert index_fingerprint(off) != index_fingerprint(bench.policy)
-    bench.policy = off
+def test_the_guard_checks_are_part_of_the_fingerprint_of_an_index(bench: Any) -> None:
+    off = structs.replace(bench.config, guard=GuardConfig(secrets="off"))
+    assert index_fingerprint(off) != index_fingerprint(bench.config)
+    bench.config = off
     bench.write("MEMORY.md", f"# Memory\n\nThe token is {TOKEN}.\n")
     bench.sync()
     assert find_problems(bench.workspace) == []
     assert TOKEN in show(bench, "token")
 
 
-def test_an_index_made_before_secrets_were_known_is_masked_too(filled: Any) -> None:
+def test_an_index_without_secret_rows_is_redacted_too(filled: Any) -> None:
     filled.workspace.index._writer.execute("DROP TABLE secrets")
     assert TOKEN not in show(filled, "token")
     assert "[masked: GitHub token]" in build(filled, "token")
 
 
-def test_a_piece_of_a_giant_line_shows_nothing_of_a_key(bench: Any) -> None:
+def test_a_chunk_of_a_giant_line_shows_nothing_of_a_key(bench: Any) -> None:
     bench.write("MEMORY.md", f"{'larch ' * 12_000}\n{KEY}\n{'maple ' * 12_000}\n")
     bench.sync()
     for query in ("larch", "maple", "larch maple rsa"):
@@ -208,9 +207,7 @@ LINES = st.sampled_from(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(LINES, max_size=12), max_tokens=st.integers(20, 400))
-def test_nothing_that_was_named_is_ever_shown(
-    bench: Any, lines: list[str], max_tokens: int
-) -> None:
+def test_no_reported_secret_is_ever_shown(bench: Any, lines: list[str], max_tokens: int) -> None:
     bench.write("MEMORY.md", "\n".join(lines))
     bench.sync()
     shown = [
@@ -238,7 +235,7 @@ An elder grows.
 """
 
 
-def test_no_name_of_a_section_holds_a_secret_and_its_anchor_leads_to_it(bench: Any) -> None:
+def test_no_section_name_contains_a_secret_and_its_anchor_finds_it(bench: Any) -> None:
     bench.write("MEMORY.md", NAMES)
     bench.sync()
     found = search_in([bench.workspace], "maple elder larch", MASKED)
@@ -246,13 +243,13 @@ def test_no_name_of_a_section_holds_a_secret_and_its_anchor_leads_to_it(bench: A
     notes = list_notes(bench.workspace, MASKED, ListParams())
     block = build_block(bench.workspace, "maple elder", MASKED)
     problems = find_problems(bench.workspace)
-    vain = [
-        ask_in_vain(bench, f"maple {filters}")
+    empty_reason = [
+        explain_empty(bench, f"maple {filters}")
         for filters in ("kind:none", "tag:none", f"tag:{API_KEY[:-1]}")
     ]
-    for told in (found, notes, block, problems, vain):
-        assert API_KEY[4:] not in str(told).replace("maple tag", "")
-    assert "[masked: API key]" in vain[0]
+    for reported in (found, notes, block, problems, empty_reason):
+        assert API_KEY[4:] not in str(reported).replace("maple tag", "")
+    assert "[masked: API key]" in empty_reason[0]
     for hit in found.hits:
         read, _ = read_place(bench.workspace, GetParams(anchor=hit.anchor), now_ns=0)
         assert (read.start_line, hit.path) == (
@@ -264,7 +261,7 @@ def test_no_name_of_a_section_holds_a_secret_and_its_anchor_leads_to_it(bench: A
 
 
 @pytest.mark.parametrize("between", [" ", "x,"])
-def test_a_secret_at_the_border_of_two_pieces_of_a_giant_line_is_shown_in_neither(
+def test_a_secret_at_the_border_of_two_chunks_of_a_giant_line_is_shown_in_neither(
     bench: Any, between: str
 ) -> None:
     for cut in (*range(0, 44, 5), *range(-20, 0, 3)):

@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from memsyncd.engine.registry import Registry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
@@ -200,7 +200,7 @@ def test_another_configuration_keeps_added_workspaces(home: Path, open_registry:
     assert set(registry.entries) == {added.id}
 
 
-def test_a_name_that_two_workspaces_have_finds_neither(home: Path, open_registry: Open) -> None:
+def test_an_ambiguous_name_finds_no_workspace(home: Path, open_registry: Open) -> None:
     registry = open_registry()
     added = registry.add(registry.make_entry(make_folder(home, "one"), name="notes"))
     configured = replace(

@@ -9,7 +9,7 @@ from pathlib import Path
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from tests.engine.test_watching import open_house, wait_for
+from tests.engine.test_watching import open_workspaces, wait_for
 
 
 def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> None:
@@ -21,25 +21,25 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
         is_over.wait()
         yield
 
-    async def live() -> None:
-        workspaces = open_house(tmp_path)
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
         workspace = workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
         held = workspaces._worker.submit("another", hold)
-        told: list[int] = []
+        reported: list[int] = []
         for number in range(5):
-            workspaces.scheduler.reconcile(then=lambda number=number: told.append(number))
+            workspaces.scheduler.reconcile(then=lambda number=number: reported.append(number))
         assert workspaces.count_jobs() == 2
         is_over.set()
         await asyncio.wrap_future(held)
-        await wait_for(lambda: sorted(told) == [0, 1, 2, 3, 4])
+        await wait_for(lambda: sorted(reported) == [0, 1, 2, 3, 4])
         n_syncs = workspaces.counters(workspace).syncs.n
-        workspaces.scheduler.reconcile(then=lambda: told.append(5))
-        await wait_for(lambda: 5 in told)
+        workspaces.scheduler.reconcile(then=lambda: reported.append(5))
+        await wait_for(lambda: 5 in reported)
         assert workspaces.counters(workspace).syncs.n == n_syncs + 1
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path: Path) -> None:
@@ -48,25 +48,52 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path:
     for number in range(3000):
         (root / ".memories" / f"{number}.md").write_text(f"note {number}\n")
 
-    async def live() -> None:
-        workspaces = open_house(tmp_path)
-        told: list[bool] = []
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        reported: list[bool] = []
 
         def save(workspace: Workspace, _done: SyncDone) -> None:
             """Save once all notes are indexed, when recording them is the next job."""
-            if not told:
-                told.append(workspace.is_recorded)
+            if not reported:
+                reported.append(workspace.is_recorded)
                 (root / ".memories" / "0.md").write_text("saved\n")
                 workspaces.scheduler.sync(workspace).add_done_callback(
-                    lambda _: told.append(workspace.is_recorded)
+                    lambda _: reported.append(workspace.is_recorded)
                 )
 
         workspaces.listen(save)
         workspace = workspaces.add(str(root), name="", include=(), exclude=())
-        await wait_for(lambda: len(told) == 2)
-        assert told == [False, False]
+        await wait_for(lambda: len(reported) == 2)
+        assert reported == [False, False]
         await wait_for(lambda: workspace.is_recorded)
         await wait_for(lambda: not workspaces.count_jobs() and not workspace.condition.n_unrecorded)
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
+
+
+def test_notes_of_a_folder_that_leaves_are_gone_though_a_note_takes_its_name_within_the_grace(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path.resolve() / "proj"
+    folder, other = root / ".memories" / "a.md", root / ".memories" / "other.md"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        (folder / f"{number}.md").write_text(f"note {number}\n")
+    other.write_text("other\n")
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path, delete_grace_ms=2000)
+        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: workspace.condition.counts.files == 4)
+        await wait_for(lambda: not workspaces.count_jobs())
+        folder.rename(root / "away")
+        await wait_for(lambda: len(workspace.missing.since_s) == 3)
+        folder.write_text("a note\n")
+        await wait_for(lambda: workspace.condition.counts.files == 5)
+        # Its pending delete sets the timer again, for all notes that are known to be missing.
+        other.unlink()
+        await wait_for(lambda: workspace.condition.counts.files == 1)
+        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(scenario())

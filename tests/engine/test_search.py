@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.search.ranking import Boosts
-from memsyncd.engine.policies import SearchPolicy
+from memsyncd.config import Config, SearchConfig
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
 from memsyncd.protocol.search import Filters, SearchAnswer
@@ -36,7 +35,7 @@ def filled(bench: Any) -> Any:
     return bench
 
 
-def test_a_hit_says_where_it_stands_and_what_it_holds(filled: Any) -> None:
+def test_a_hit_has_its_position_and_its_text(filled: Any) -> None:
     [hit] = ask(filled, "timeout").hits
     assert (hit.path, hit.start_line, hit.end_line) == (".memories/errors.md", 5, 6)
     assert (hit.anchor, hit.heading, hit.kind) == (
@@ -50,7 +49,7 @@ def test_a_hit_says_where_it_stands_and_what_it_holds(filled: Any) -> None:
     assert hit.digest == filled.workspace.index.recorded()[hit.path].digest
 
 
-def test_the_note_with_more_of_the_words_comes_first_and_says_which(filled: Any) -> None:
+def test_the_note_with_more_of_the_words_comes_first_and_lists_them(filled: Any) -> None:
     found = ask(filled, "How does the redis timeout behave?")
     assert [hit.path for hit in found.hits] == [".memories/errors.md", "MEMORY.md"]
     assert [hit.matched for hit in found.hits] == [["redis", "timeout"], ["redis"]]
@@ -58,7 +57,7 @@ def test_the_note_with_more_of_the_words_comes_first_and_says_which(filled: Any)
     assert found.hits[0].score < 1
 
 
-def test_an_answer_is_not_relaxed_if_a_hit_holds_every_word(filled: Any) -> None:
+def test_an_answer_is_not_relaxed_if_a_hit_contains_every_word(filled: Any) -> None:
     assert not ask(filled, "redis timeout").relaxed
     assert not ask(filled, '"redis timeout" start').relaxed
 
@@ -86,7 +85,7 @@ def test_neighbouring_chunks_are_one_hit(bench: Any) -> None:
     assert sorted(places(ask(bench, "redis"))) == ["MEMORY.md:1-5", "MEMORY.md:10-11"]
 
 
-def test_there_are_no_more_hits_than_asked_for_and_none_below_min_score(filled: Any) -> None:
+def test_there_are_no_more_hits_than_requested_and_none_below_min_score(filled: Any) -> None:
     assert len(ask(filled, "redis cold", limit=1).hits) == 1
     assert all(hit.score >= 0.9 for hit in ask(filled, "redis timeout", min_score=0.9).hits)
     none = ask(filled, "redis timeout nowhere absent", min_score=0.99)
@@ -105,7 +104,7 @@ def test_an_answer_with_hits_gives_no_reason(filled: Any) -> None:
 # --- bounds and several workspaces ------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_asked_is_refused(filled: Any, make_bench: Callable[..., Any]) -> None:
+def test_an_invalid_query_is_refused(filled: Any, make_bench: Callable[..., Any]) -> None:
     with pytest.raises(TooLarge):
         ask(filled, "x" * 2000)
     with pytest.raises(BadRequest):
@@ -114,14 +113,14 @@ def test_what_cannot_be_asked_is_refused(filled: Any, make_bench: Callable[..., 
         ask(make_bench("unopened"), "redis")
 
 
-def test_a_query_that_runs_out_of_time_says_so(bench: Any) -> None:
+def test_a_query_that_runs_out_of_time_is_an_error(bench: Any) -> None:
     bench.write("MEMORY.md", "\n\n".join(f"# h{number}\na b c d e f g h" for number in range(3000)))
     bench.sync()
     with pytest.raises(NotFresh):
         ask(bench, "b c d e f g h", timeout_s=0.0001)
 
 
-def test_a_hurried_search_gives_up_at_once_where_there_is_much_to_look_up_or_to_explain(
+def test_a_hurried_search_is_refused_at_once_if_it_would_take_long(
     filled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert places(ask(filled, "redis cold", is_hurried=True)) == places(ask(filled, "redis cold"))
@@ -201,38 +200,38 @@ FILTERED = [
 ]
 
 
-def test_a_query_is_filtered_by_what_it_says(kept: Any) -> None:
+def test_a_query_is_filtered_by_its_own_filters(kept: Any) -> None:
     assert [
         (query, {hit.path for hit in ask(kept, query).hits}) for query, _ in FILTERED
     ] == FILTERED
 
 
-def test_filters_in_the_query_and_beside_it_must_both_hold(kept: Any) -> None:
+def test_filters_in_the_query_and_as_parameters_must_both_match(kept: Any) -> None:
     assert not ask(kept, "redis kind:decision", filters=Filters(kind=["error"])).hits
     assert [
         hit.path for hit in ask(kept, "redis kind:decision", filters=Filters(task=["WU-7"])).hits
     ] == [DATED]
 
 
-def test_filters_alone_list_what_they_let_through_by_path_and_line(kept: Any) -> None:
+def test_filters_alone_list_what_they_select_by_path_and_line(kept: Any) -> None:
     found = ask(kept, "-path:plain.txt")
     assert places(found) == [f"{DATED}:1-3", f"{ERRORS}:1-6", "MEMORY.md:1-5"]
     assert {hit.score for hit in found.hits} == {1.0}
     assert not found.relaxed
 
 
-def test_the_date_of_a_filter_is_not_what_the_question_is_about(kept: Any) -> None:
+def test_the_date_of_a_filter_has_no_effect_on_ranking(kept: Any) -> None:
     assert ask(kept, "redis after:2026-03-01").hits[0].explain["day"] == 1.0
     assert ask(kept, "redis 2026-03-01").hits[0].explain["day"] > 1.0
 
 
-def test_a_filter_is_no_word_that_must_be_matched(kept: Any) -> None:
+def test_a_filter_is_not_a_word_to_match(kept: Any) -> None:
     found = ask(kept, "timeout kind:error")
     assert [hit.matched for hit in found.hits] == [["timeout"]]
     assert not found.relaxed
 
 
-def test_what_is_left_out_is_left_out_in_all_its_forms_and_changes_no_score_of_the_rest(
+def test_an_excluded_word_is_excluded_in_all_its_forms_and_changes_no_other_score(
     bench: Any,
 ) -> None:
     bench.write("MEMORY.md", "redis timeout\n")
@@ -260,7 +259,9 @@ def test_what_is_left_out_is_left_out_in_all_its_forms_and_changes_no_score_of_t
         ("設計は日本語で書く", "語", "設計は日本**語で**書く"),
     ],
 )
-def test_parts_of_words_are_found_and_lit(bench: Any, text: str, query: str, lit: str) -> None:
+def test_parts_of_words_are_found_and_highlighted(
+    bench: Any, text: str, query: str, lit: str
+) -> None:
     bench.write("MEMORY.md", text)
     bench.sync()
     [hit] = search_in([bench.workspace], query).hits
@@ -294,7 +295,7 @@ filters_typed = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=words_typed, filters=filters_typed)
-def test_filters_only_remove_lines_from_an_answer(
+def test_filters_only_remove_hits_from_an_answer(
     kept: Any, words: list[str], filters: list[str]
 ) -> None:
     def lines(query: str) -> set[tuple[str, int]]:
@@ -308,14 +309,14 @@ def test_filters_only_remove_lines_from_an_answer(
     assert lines(" ".join([*words, *filters])) <= lines(" ".join(words))
 
 
-def test_what_looks_like_a_filter_and_is_none_is_looked_for(bench: Any) -> None:
+def test_text_that_only_looks_like_a_filter_is_searched(bench: Any) -> None:
     bench.write("MEMORY.md", "say after:spring in a note\n")
     bench.sync()
     assert places(ask(bench, "after:spring")) == ["MEMORY.md:1-1"]
     assert places(ask(bench, '"say after:spring"')) == ["MEMORY.md:1-1"]
 
 
-def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_not_looked_for(
+def test_on_a_large_index_a_word_in_nearly_all_chunks_is_not_searched(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):
@@ -330,7 +331,7 @@ def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_not_looked_for
     assert len(search_in([bench.workspace], "notes", limit=50).hits) == 20
 
 
-def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_looked_for_if_the_others_find_nothing(
+def test_on_a_large_index_a_word_in_nearly_all_chunks_is_searched_if_the_others_find_nothing(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memsyncd.engine.search.LARGE_INDEX_CHUNKS", 10)
@@ -392,24 +393,24 @@ def alike(bench: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("leanings", "order"),
+    ("boosts", "order"),
     [
-        (Boosts(), "abc"),
-        (Boosts(importance=0.1), "acb"),
-        (Boosts(recency=0.1), "cba"),
-        (Boosts(decay=0.1), "acb"),
+        (SearchConfig(), "abc"),
+        (SearchConfig(importance=0.1), "acb"),
+        (SearchConfig(recency=0.1), "cba"),
+        (SearchConfig(decay=0.1), "acb"),
     ],
 )
-def test_importance_and_age_move_hits_where_they_are_switched_on(
-    alike: Any, leanings: Boosts, order: str
+def test_importance_and_age_change_the_order_if_enabled(
+    alike: Any, boosts: SearchConfig, order: str
 ) -> None:
-    policy = SearchPolicy(leanings=leanings)
-    hits = search_in([alike.workspace], "cache redis", policy, now_s=SAVED_S).hits
+    config = Config(search=boosts)
+    hits = search_in([alike.workspace], "cache redis", config, now_s=SAVED_S).hits
     assert "".join(hit.path[len(".memories/")] for hit in hits) == order
-    names = {name for name in ("importance", "recency", "decay") if getattr(leanings, name)}
+    names = {name for name in ("importance", "recency", "decay") if getattr(boosts, name)}
     assert all(names == set(hit.explain) & {"importance", "recency", "decay"} for hit in hits)
     included = build_block(
-        alike.workspace, "cache redis", policy, max_tokens=500, now_s=SAVED_S
+        alike.workspace, "cache redis", config, max_tokens=500, now_s=SAVED_S
     ).included
     shown = dict.fromkeys(part.path[len(".memories/")] for part in included)
     assert "".join(shown) == order

@@ -1,4 +1,4 @@
-"""What holds of every answer, whatever the notes say: properties of the real index, notes and questions of few words."""
+"""Properties of every answer for any notes: on a real index, with notes and queries of few words."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.search.query import compile_query, parse_query
-from memsyncd.engine.policies import SyncPolicy
 from memsyncd.protocol.search import ContextAnswer, ContextPart, SearchAnswer
 from tests.engine.conftest import build_block, search_in
 
@@ -46,7 +45,7 @@ QUESTIONS = st.lists(
     max_size=4,
 ).map(" ".join)
 
-OVERLAPPING = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=12))
+OVERLAPPING = Config(chunking=ChunkingConfig(max_tokens=20, overlap=12))
 SAVED_S = 1_700_000_000
 MakeBench = Callable[..., Any]
 few = settings(
@@ -58,16 +57,16 @@ numbers = itertools.count()
 
 @pytest.fixture
 def make(make_bench: MakeBench) -> MakeBench:
-    """Makes an index of notes, which are saved and seen one by one."""
+    """Makes an index of notes, which are saved and synced one by one."""
 
     def make_one(notes: Mapping[str, str]) -> Any:
         bench = make_bench(f"project-{next(numbers)}")
-        bench.policy = OVERLAPPING
+        bench.config = OVERLAPPING
         bench.open()
         for path, text in notes.items():
             os.utime(
                 bench.write(path, text), (SAVED_S, SAVED_S)
-            )  # what was saved last is the same, whatever was indexed last
+            )  # the note saved last is the same, whichever was indexed last
             bench.sync()
         return bench
 
@@ -84,8 +83,8 @@ def ask_context(bench: Any, query: str, max_tokens: int) -> ContextAnswer:
     return msgspec.structs.replace(answer, workspace="")
 
 
-def tell(found: SearchAnswer) -> list[tuple[object, ...]]:
-    """All that an answer says, but for what differs from one workspace to another."""
+def summarize(found: SearchAnswer) -> list[tuple[object, ...]]:
+    """The parts of an answer that do not differ from one workspace to another."""
     return [
         (
             hit.path,
@@ -121,18 +120,18 @@ def find_lines(parts: Sequence[ContextPart]) -> set[tuple[str, int]]:
 
 @few
 @given(notes=NOTES, query=QUESTIONS, order=st.randoms(use_true_random=False))
-def test_the_order_in_which_notes_were_indexed_changes_no_answer(
+def test_the_order_of_indexing_changes_no_answer(
     make: MakeBench, notes: dict[str, str], query: str, order: Any
 ) -> None:
     shuffled = dict(order.sample(sorted(notes.items()), len(notes)))
     first, second = make(notes), make(shuffled)
-    assert tell(ask(first, query)) == tell(ask(second, query))
+    assert summarize(ask(first, query)) == summarize(ask(second, query))
     assert ask_context(first, query, 100) == ask_context(second, query, 100)
 
 
 @few
 @given(before=NOTES, notes=NOTES, query=QUESTIONS)
-def test_an_index_with_a_past_answers_as_a_new_one_does(
+def test_an_index_with_former_changes_answers_like_a_new_one(
     make: MakeBench, before: dict[str, str], notes: dict[str, str], query: str
 ) -> None:
     bench = make(before)
@@ -143,14 +142,14 @@ def test_an_index_with_a_past_answers_as_a_new_one_does(
     bench.sync()
     found, built = ask(bench, query), ask_context(bench, query, 100)
     bench.rebuild()
-    assert tell(ask(bench, query)) == tell(found)
+    assert summarize(ask(bench, query)) == summarize(found)
     assert ask_context(bench, query, 100) == built
 
 
-def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_came_first(
+def test_among_more_equal_notes_than_are_ranked_the_same_ones_are_found_in_any_order(
     make_bench: MakeBench,
 ) -> None:
-    told = []
+    reported = []
     for name, numbered in (("up", range(230)), ("down", reversed(range(230)))):
         bench = make_bench(name)
         bench.open()
@@ -159,9 +158,11 @@ def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_ca
             if number % 115 == 0:
                 bench.sync()
         bench.sync()
-        told.append((tell(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300)))
-    assert told[0] == told[1]
-    assert [hit[0] for hit in told[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
+        reported.append(
+            (summarize(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300))
+        )
+    assert reported[0] == reported[1]
+    assert [hit[0] for hit in reported[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
 
 
 # --- which hits -------------------------------------------------------------------------------------------------------
@@ -189,13 +190,13 @@ def test_an_unrelated_note_changes_no_hit_of_a_rare_word(
 
 @few
 @given(notes=NOTES, query=QUESTIONS)
-def test_fewer_hits_are_the_first_of_more(
+def test_a_smaller_limit_returns_the_first_of_the_hits(
     make: MakeBench, notes: dict[str, str], query: str
 ) -> None:
     bench = make(notes)
-    every = tell(ask(bench, query))
+    every = summarize(ask(bench, query))
     for limit in range(1, len(every) + 1):
-        assert [hit[:4] for hit in tell(ask(bench, query, limit=limit))] == [
+        assert [hit[:4] for hit in summarize(ask(bench, query, limit=limit))] == [
             hit[:4] for hit in every[:limit]
         ]
 
@@ -205,7 +206,7 @@ def test_fewer_hits_are_the_first_of_more(
 
 @few
 @given(notes=NOTES, query=QUESTIONS, max_tokens=st.integers(100, 400))
-def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_out(
+def test_a_block_stays_in_its_budget_and_each_match_is_included_or_listed_as_omitted(
     make: MakeBench, notes: dict[str, str], query: str, max_tokens: int
 ) -> None:
     bench = make(notes)

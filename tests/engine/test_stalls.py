@@ -13,16 +13,17 @@ from pathlib import Path
 import pytest
 from watchdog.observers.api import BaseObserver
 
+from memsyncd.config import Config, SyncConfig
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine import watching
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace, read_freshness
 from memsyncd.engine.workspaces import Workspaces
 
 LIMIT_S = 20.0
-POLICY = SyncPolicy(delete_grace_s=0.1)
+CONFIG = Config(sync=SyncConfig(delete_grace_ms=100))
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 
 
@@ -40,8 +41,8 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def live(
-    folder: Path, story: Callable[[Workspaces, Workspace, Workspace], Awaitable[None]]
+def run_scenario(
+    folder: Path, scenario: Callable[[Workspaces, Workspace, Workspace], Awaitable[None]]
 ) -> None:
     """Run two workspaces, each with a note."""
     for name in ("a", "b"):
@@ -53,13 +54,13 @@ def live(
             registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
             state_dir=folder / "state",
             cache_dir=folder / "cache",
-            policy=POLICY,
+            config=CONFIG,
             clock=CLOCK,
             stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6),
         )
         workspaces.start(())
         add = partial(workspaces.add, name="", include=(), exclude=())
-        await story(workspaces, add(str(folder / "a")), add(str(folder / "b")))
+        await scenario(workspaces, add(str(folder / "a")), add(str(folder / "b")))
         await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(run())
@@ -71,7 +72,7 @@ def hold(gate: threading.Event) -> Job[None]:
 
 
 def is_ready(workspace: Workspace, n_notes: int) -> bool:
-    fresh = read_freshness(workspace, POLICY, now_s=time.monotonic())
+    fresh = read_freshness(workspace, CONFIG, now_s=time.monotonic())
     return (fresh.state, fresh.pending, workspace.condition.counts.files) == ("ready", 0, n_notes)
 
 
@@ -82,13 +83,13 @@ def save(workspace: Workspace, name: str) -> None:
 def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(
     tmp_path: Path, gate: threading.Event
 ) -> None:
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
         workspaces.scheduler._submit(a, partial(hold, gate), lambda _workspace, _result: None)
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
         await wait_for(lambda: a.condition.state == "stalled")
-        fresh = read_freshness(a, POLICY, now_s=time.monotonic())
+        fresh = read_freshness(a, CONFIG, now_s=time.monotonic())
         assert (fresh.state, fresh.pending) == ("stalled", 1)
         assert fresh.stall.startswith(f"the disk under {a.entry.root} has not answered for ")
         save(a, "second.md")
@@ -100,7 +101,7 @@ def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(
         save(a, "third.md")
         await wait_for(lambda: is_ready(a, 3))
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_planning_that_blocks_does_not_keep_other_workspaces_from_being_watched(
@@ -115,7 +116,7 @@ def test_planning_that_blocks_does_not_keep_other_workspaces_from_being_watched(
 
     monkeypatch.setattr(watching, "_is_folder", block)
 
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 2)
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
@@ -126,7 +127,7 @@ def test_planning_that_blocks_does_not_keep_other_workspaces_from_being_watched(
         await wait_for(lambda: is_ready(a, 2))
         assert workspaces.watching.health(a).mode == "events"
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_large_tree_that_takes_long_to_watch_is_still_watched(
@@ -140,14 +141,14 @@ def test_a_large_tree_that_takes_long_to_watch_is_still_watched(
 
     monkeypatch.setattr(BaseObserver, "schedule", take_long)
 
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
         save(a, "second.md")
         save(b, "second.md")
         await wait_for(lambda: is_ready(a, 2) and is_ready(b, 2))
         assert [workspaces.watching.health(one).mode for one in (a, b)] == ["events", "events"]
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blocks_it(
@@ -161,7 +162,7 @@ def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blo
                 gate.wait(LIMIT_S)
         return set_plans(self, plans)
 
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(
             lambda: is_ready(a, 1) and is_ready(b, 1) and workspaces.watching.watcher.n_watches == 4
         )
@@ -183,13 +184,13 @@ def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blo
         await wait_for(lambda: is_ready(a, 2))
         await wait_for(lambda: first.observer_name == "none")
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_stopping_with_a_blocked_workspace_is_quick_and_closes_the_others(
     tmp_path: Path, gate: threading.Event
 ) -> None:
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
         workspaces.scheduler._submit(a, partial(hold, gate), lambda _workspace, _result: None)
         await wait_for(lambda: a.condition.state == "stalled")
@@ -200,11 +201,11 @@ def test_stopping_with_a_blocked_workspace_is_quick_and_closes_the_others(
         assert b.records is None
         assert a.index is not None
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_no_timer_runs_when_no_job_is_left(tmp_path: Path) -> None:
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
         await asyncio.wrap_future(workspaces.watching.probe())
         await wait_for(lambda: workspaces.count_jobs() == 0)
@@ -212,13 +213,13 @@ def test_no_timer_runs_when_no_job_is_left(tmp_path: Path) -> None:
         await wait_for(lambda: is_ready(b, 2))
         await wait_for(lambda: workspaces.stalls._timer is None)
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_an_announced_path_counts_as_pending_until_it_is_scanned(
     tmp_path: Path, gate: threading.Event
 ) -> None:
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(
             lambda: is_ready(a, 1) and is_ready(b, 1) and workspaces.watching.watcher.n_watches == 4
         )
@@ -226,20 +227,20 @@ def test_an_announced_path_counts_as_pending_until_it_is_scanned(
             a, partial(hold, gate), lambda _workspace, _result: None
         )
         save(a, "second.md")
-        await wait_for(lambda: read_freshness(a, POLICY, now_s=time.monotonic()).pending == 1)
+        await wait_for(lambda: read_freshness(a, CONFIG, now_s=time.monotonic()).pending == 1)
         assert not held.done()
         gate.set()
         await wait_for(lambda: is_ready(a, 2))
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_workspace_whose_scan_is_overdue_is_not_ready(tmp_path: Path) -> None:
-    async def story(_workspaces: Workspaces, a: Workspace, _b: Workspace) -> None:
+    async def scenario(_workspaces: Workspaces, a: Workspace, _b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1))
-        later_s = time.monotonic() + POLICY.reconcile_s + 40
-        fresh = read_freshness(a, POLICY, now_s=later_s)
+        later_s = time.monotonic() + CONFIG.sync.reconcile_s + 40
+        fresh = read_freshness(a, CONFIG, now_s=later_s)
         assert fresh.state == "degraded"
         assert "one is due every 30 s" in fresh.overdue
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)

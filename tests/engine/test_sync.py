@@ -99,7 +99,7 @@ def test_a_sync_of_some_paths_scans_only_these(bench: Any) -> None:
     assert bench.paths() == ["MEMORY.md"]
 
 
-def test_a_saved_link_makes_no_other_note_look_new(bench: Any) -> None:
+def test_a_saved_link_makes_no_other_note_look_changed(bench: Any) -> None:
     bench.write("docs/target.md", "linked")
     (bench.root / ".memories/link.md").symlink_to(bench.root / "docs/target.md")
     bench.write("MEMORY.md", "one")
@@ -108,6 +108,17 @@ def test_a_saved_link_makes_no_other_note_look_new(bench: Any) -> None:
     done = bench.sync(".memories/link.md")
     assert (done.added, done.modified, done.removed) == ([], [".memories/link.md"], [])
     assert done.paths == [".memories/link.md"]
+
+
+def test_a_target_stays_indexed_by_its_other_link_when_the_first_is_removed(bench: Any) -> None:
+    bench.write("docs/target.md", "linked")
+    for name in ("a.md", "b.md"):
+        (bench.root / ".memories" / name).symlink_to("../docs/target.md")
+    bench.sync()
+    assert bench.paths() == [".memories/a.md"]
+    (bench.root / ".memories/a.md").unlink()
+    bench.sync(".memories/a.md")
+    assert bench.paths() == [".memories/b.md"]
 
 
 # --- vanished and moved notes ---------------------------------------------------------------------
@@ -237,12 +248,39 @@ def test_notes_of_a_folder_that_becomes_a_file_are_removed(bench: Any) -> None:
     assert (done.added, done.removed) == ([".memories/a.md"], [".memories/a.md/b.md"])
 
 
+def test_saving_a_note_in_the_place_of_a_folder_ends_no_pending_delete(bench: Any) -> None:
+    bench.write(".memories/a.md/b.md", "one")
+    bench.write(".memories/a.md/c/d.md", "two")
+    bench.sync()
+    (bench.root / ".memories/a.md").rename(bench.root / "away")
+    old = (".memories/a.md/b.md", ".memories/a.md/c/d.md")
+    assert bench.sync(grace_s=1.5).pending_deletes == old
+    bench.write(".memories/a.md", "three")
+    done = bench.sync(".memories/a.md", grace_s=1.5)
+    assert (done.added, done.pending_deletes) == ([".memories/a.md"], old)
+    assert bench.workspace.condition.pending == 2
+    bench.now_s += 1.5
+    assert bench.sync(*old, grace_s=1.5).removed == list(old)
+    assert bench.paths() == [".memories/a.md"]
+
+
+def test_a_note_in_the_place_of_a_folder_is_enough_to_find_that_its_notes_are_gone(
+    bench: Any,
+) -> None:
+    bench.write(".memories/a.md/b.md", "one")
+    bench.sync()
+    (bench.root / ".memories/a.md").rename(bench.root / "away")
+    bench.write(".memories/a.md", "two")
+    done = bench.sync(".memories/a.md")
+    assert (done.added, done.removed) == ([".memories/a.md"], [".memories/a.md/b.md"])
+
+
 # --- problems -------------------------------------------------------------------------------------
 
 
 def test_one_bad_note_never_stops_the_others(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
-    bench.write(".memories/big.md", b"x" * (bench.policy.max_file_bytes + 1))
+    bench.write(".memories/big.md", b"x" * (bench.config.sync.max_file_bytes + 1))
     bench.write(".memories/odd.md", b"\xff\x00\n---\n[[[\n")
     os.mkfifo(bench.root / ".memories/fifo.md")
     (bench.root / ".memories/out.md").symlink_to("/etc/hostname")

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
+from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine.history import make_clear_decision
 from memsyncd.engine.memory_tool import make_addition_decision
@@ -48,7 +50,7 @@ def test_a_creation_a_deletion_and_a_rename_can_be_undone(bench: Any) -> None:
     assert bench.paths() == [".memories/a.md"]
 
 
-def test_a_folder_that_was_deleted_comes_back_whole(bench: Any) -> None:
+def test_a_deleted_folder_is_restored_whole(bench: Any) -> None:
     for name in ("a", "b", "deep/c"):
         bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
     before = bench.files()
@@ -57,7 +59,7 @@ def test_a_folder_that_was_deleted_comes_back_whole(bench: Any) -> None:
     assert bench.files() == before
 
 
-def test_a_folder_that_was_renamed_goes_back(bench: Any) -> None:
+def test_a_renamed_folder_is_renamed_back(bench: Any) -> None:
     for name in ("a", "deep/b"):
         bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
     before = bench.files()
@@ -67,14 +69,14 @@ def test_a_folder_that_was_renamed_goes_back(bench: Any) -> None:
     assert not (bench.root / ".memories/e").exists()
 
 
-def test_a_renamed_folder_goes_back_without_the_notes_that_came_into_it_since(bench: Any) -> None:
+def test_a_renamed_folder_is_renamed_back_without_the_notes_added_since(bench: Any) -> None:
     for name in ("a", "deep/b"):
         bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
     bench.memory("rename", old_path="/memories/d", new_path="/memories/e")
-    act = bench.past()[0].act
+    change_set = bench.past()[0].change_set
     bench.memory("create", "/memories/e/new.md", file_text="new\n")
     bench.write(".memories/e/deep/by-hand.md", "by hand\n")
-    bench.undo(act=act)
+    bench.undo(change_set=change_set)
     assert bench.files() == {
         ".memories/d/a.md": b"a\n",
         ".memories/d/deep/b.md": b"deep/b\n",
@@ -83,7 +85,7 @@ def test_a_renamed_folder_goes_back_without_the_notes_that_came_into_it_since(be
     }
 
 
-def test_one_note_of_a_deleted_folder_can_come_back_alone(bench: Any) -> None:
+def test_one_note_of_a_deleted_folder_can_be_restored_alone(bench: Any) -> None:
     for name in ("a", "b"):
         bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
     bench.memory("delete", "/memories/d")
@@ -91,7 +93,7 @@ def test_one_note_of_a_deleted_folder_can_come_back_alone(bench: Any) -> None:
     assert bench.files() == {".memories/d/a.md": b"a\n"}
 
 
-def test_a_note_comes_back_where_an_empty_folder_stands_but_not_over_others(bench: Any) -> None:
+def test_a_note_is_restored_over_an_empty_folder_but_not_over_other_files(bench: Any) -> None:
     bench.memory("create", "/memories/d", file_text="one\n")
     bench.memory("rename", old_path="/memories/d", new_path="/memories/e")
     moved = bench.past()[0].revision
@@ -109,7 +111,7 @@ def test_a_note_comes_back_where_an_empty_folder_stands_but_not_over_others(benc
     assert bench.files() == {".memories/d": b"one\n"}
 
 
-def test_what_has_changed_since_is_a_conflict_and_stays(bench: Any) -> None:
+def test_a_note_changed_since_is_a_conflict_and_stays(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="one\n")
     bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
     bench.write(".memories/a.md", "three\n")
@@ -122,32 +124,32 @@ def test_what_has_changed_since_is_a_conflict_and_stays(bench: Any) -> None:
     assert bench.files() == {".memories/a.md": b"three\n"}
 
 
-def test_an_act_of_many_is_undone_whole_or_not_at_all(bench: Any) -> None:
+def test_a_change_set_of_many_notes_is_undone_whole_or_not_at_all(bench: Any) -> None:
     for name in ("a", "b"):
         bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
     bench.memory("delete", "/memories/d")
-    act = bench.past(limit=1)[0].act
+    change_set = bench.past(limit=1)[0].change_set
     bench.write(".memories/d/b.md", "another\n")
     with pytest.raises(Conflict):
-        bench.undo(act=act)
+        bench.undo(change_set=change_set)
     assert bench.files() == {".memories/d/b.md": b"another\n"}
     (bench.root / ".memories/d/b.md").unlink()
-    bench.undo(act=act)
+    bench.undo(change_set=change_set)
     assert bench.files() == {".memories/d/a.md": b"a\n", ".memories/d/b.md": b"b\n"}
 
 
-def test_what_already_stands_is_undone_without_a_write(bench: Any) -> None:
+def test_an_undo_to_the_current_text_writes_nothing(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="one\n")
     bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
     revision = bench.past(".memories/a.md")[0].revision
     bench.write(".memories/a.md", "one\n")
-    assert bench.undo(revision=revision).act is None
+    assert bench.undo(revision=revision).change_set is None
 
 
 # --- one section ------------------------------------------------------------------------------------------------------
 
 
-def test_a_section_goes_back_and_others_stay_as_they_are(bench: Any) -> None:
+def test_a_section_is_restored_and_others_stay_unchanged(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="ONE")
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="two", new_str="TWO")
@@ -155,7 +157,7 @@ def test_a_section_goes_back_and_others_stay_as_they_are(bench: Any) -> None:
     assert bench.files() == {"MEMORY.md": b"# A\none\n\n# B\nTWO\n"}
 
 
-def test_a_section_s_history_are_the_revisions_that_changed_it(bench: Any) -> None:
+def test_the_history_of_a_section_has_the_revisions_that_changed_it(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="ONE")
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="two", new_str="TWO")
@@ -176,7 +178,7 @@ def test_a_section_that_changed_again_is_a_conflict(bench: Any) -> None:
     assert bench.files() == {"MEMORY.md": NOTE.replace("one", "1").encode()}
 
 
-def test_a_section_that_would_swallow_what_came_after_it_is_a_conflict(bench: Any) -> None:
+def test_a_section_that_would_take_in_later_text_is_a_conflict(bench: Any) -> None:
     bench.memory("create", "/memories/k.md", file_text="# A\n```\nopen\n")
     bench.memory("str_replace", "/memories/k.md", old_str="open\n", new_str="open\n```\n")
     bench.memory("insert", "/memories/k.md", insert_line=4, insert_text="# B\nb\n")
@@ -185,7 +187,7 @@ def test_a_section_that_would_swallow_what_came_after_it_is_a_conflict(bench: An
     assert bench.files() == {".memories/k.md": b"# A\n```\nopen\n```\n# B\nb\n"}
 
 
-def test_a_section_whose_place_is_lost_is_a_conflict(bench: Any) -> None:
+def test_a_section_whose_position_is_unknown_is_a_conflict(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="# A\none\n\n", new_str="")
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="two", new_str="TWO")
@@ -193,14 +195,14 @@ def test_a_section_whose_place_is_lost_is_a_conflict(bench: Any) -> None:
         bench.undo(anchor="MEMORY.md#a")
 
 
-def test_a_section_taken_out_alone_comes_back_where_it_was(bench: Any) -> None:
+def test_a_section_removed_alone_is_restored_at_its_position(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="# A\none\n\n", new_str="")
     bench.undo(anchor="MEMORY.md#a")
     assert bench.files() == {"MEMORY.md": NOTE.encode()}
 
 
-def test_an_added_section_goes_again_though_others_were_added_since(bench: Any) -> None:
+def test_an_added_section_is_removed_though_others_were_added_since(bench: Any) -> None:
     bench.memory("create", "/memories/k.md", file_text="# K\n")
     bench.memory("insert", "/memories/k.md", insert_line=1, insert_text="\n## One\n1\n")
     bench.memory("insert", "/memories/k.md", insert_line=4, insert_text="\n## Two\n2\n")
@@ -212,13 +214,13 @@ def test_an_added_section_goes_again_though_others_were_added_since(bench: Any) 
 # --- everything -------------------------------------------------------------------------------------------------------
 
 
-def test_one_of_two_sections_that_were_added_at_once_goes_alone(bench: Any) -> None:
+def test_one_of_two_sections_that_were_added_together_is_removed_alone(bench: Any) -> None:
     bench.write(".memories/notes.md", "# Notes\n")
     items = [NewSection(content=word, summary=word, note="notes") for word in ("One", "Two")]
     bench.edit(
         make_addition_decision(
             bench.workspace,
-            bench.policy,
+            bench.config,
             items,
             command="note.add_many",
             client="test",
@@ -234,7 +236,7 @@ def test_one_of_two_sections_that_were_added_at_once_goes_alone(bench: Any) -> N
     assert bench.files() == {".memories/notes.md": b"# Notes\n"}
 
 
-def test_clearing_takes_every_note_and_can_be_undone(bench: Any) -> None:
+def test_clearing_removes_every_note_and_can_be_undone(bench: Any) -> None:
     bench.write("MEMORY.md", NOTE)
     bench.write(".memories/deep/a.md", "a\n")
     bench.write(".memories/other.json", "{}\n")
@@ -242,30 +244,27 @@ def test_clearing_takes_every_note_and_can_be_undone(bench: Any) -> None:
     done = bench.edit(make_clear_decision(bench.workspace, client="test"))
     assert done.answer == 2
     assert bench.files() == {".memories/other.json": b"{}\n"}
-    bench.undo(act=done.act)
+    bench.undo(change_set=done.change_set)
     assert bench.files() == before
 
 
-def test_without_history_nothing_can_be_undone_and_that_is_said(make_bench: Any) -> None:
-    from dataclasses import replace
-
-    from memsyncd.engine.policies import HistoryPolicy
+def test_undo_without_history_is_refused_with_a_reason(make_bench: Any) -> None:
 
     bench = make_bench()
-    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.config = structs.replace(bench.config, history=HistoryConfig(enabled=False))
     bench.open()
     bench.memory("create", "/memories/a.md", file_text="a\n")
     with pytest.raises(BadRequest, match=r"no history is kept"):
         bench.undo(".memories/a.md")
 
 
-def test_what_never_was_cannot_be_undone(bench: Any) -> None:
-    for asked in ({"path": "MEMORY.md"}, {"revision": 7}, {"act": 7}):
+def test_an_unknown_revision_cannot_be_undone(bench: Any) -> None:
+    for requested in ({"path": "MEMORY.md"}, {"revision": 7}, {"change_set": 7}):
         with pytest.raises(NoteNotFound):
-            bench.undo(**asked)
+            bench.undo(**requested)
 
 
-# --- any story --------------------------------------------------------------------------------------------------------
+# --- any sequence of commands --------------------------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from(
     ["/memories/a.md", "/memories/d/b.md", "/memories/MEMORY.md", "/memories/d"]
@@ -290,26 +289,29 @@ COMMANDS = st.one_of(
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(story=st.lists(COMMANDS, min_size=1, max_size=8))
-def test_undoing_every_act_from_the_last_on_leads_back_through_every_state(
-    make_bench: Any, story: list[Any]
+@given(commands=st.lists(COMMANDS, min_size=1, max_size=8))
+def test_undoing_every_change_set_from_the_last_on_restores_every_state(
+    make_bench: Any, commands: list[Any]
 ) -> None:
     bench = make_bench(f"project-{next(NUMBERS)}")
     bench.open()
     states = []
-    for command in story:
-        before, n_acts = bench.files(), len({revision.act for revision in bench.past()})
+    for command in commands:
+        before, n_change_sets = (
+            bench.files(),
+            len({revision.change_set for revision in bench.past()}),
+        )
         try:
             bench.memory(**command)
         except MemsyncdError:
             assert bench.files() == before
             continue
-        if len({revision.act for revision in bench.past()}) > n_acts:
-            states.append((bench.past(limit=1)[0].act, before))
+        if len({revision.change_set for revision in bench.past()}) > n_change_sets:
+            states.append((bench.past(limit=1)[0].change_set, before))
         else:
             assert bench.files() == before
-    for act, before in reversed(states):
-        bench.undo(act=act)
+    for change_set, before in reversed(states):
+        bench.undo(change_set=change_set)
         assert bench.files() == before
         assert set(bench.paths()) == {path for path in before if path.endswith(".md")}
     bench.workspace.close()

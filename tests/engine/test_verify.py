@@ -1,4 +1,4 @@
-"""What is proved when index and disk are compared: everything that can differ is found, and nothing else is."""
+"""Comparing index and disk finds everything that can differ, and nothing else."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ password: Tr0ub4dor3xQ9z
 def prove(bench: Bench) -> Comparison:
     compared = Comparison()
     for paths in list_batches(bench.workspace):
-        compare_batch(bench.workspace, bench.policy, paths, compared, now_ns=bench.clock.wall_ns())
+        compare_batch(bench.workspace, bench.config, paths, compared, now_ns=bench.clock.wall_ns())
     find_orphans(bench.workspace, compared)
     return compared
 
@@ -121,7 +121,7 @@ OTHERWISE = [
     ]  # fmt: skip
 
 
-def test_whatever_is_other_than_reading_anew_gives_is_wrong(filled: Bench) -> None:
+def test_every_difference_from_a_fresh_parse_is_reported_as_wrong(filled: Bench) -> None:
     unseen = []
     for statement in OTHERWISE:
         tamper(filled, statement)
@@ -142,14 +142,14 @@ def test_whatever_is_other_than_reading_anew_gives_is_wrong(filled: Bench) -> No
         "REPLACE INTO chunks_exact(rowid, heading, text, tags, subwords) SELECT max(id), 'a', 'fewer', '', '' FROM chunks",
     ],
 )
-def test_what_belongs_to_no_note_or_has_other_words_is_found(filled: Bench, statement: str) -> None:
+def test_orphan_rows_and_other_words_are_found(filled: Bench, statement: str) -> None:
     tamper(filled, statement)
     compared = prove(filled)
     assert compared.orphans
     assert find_levels(compared) == {"error"}
 
 
-def test_a_note_that_was_saved_meanwhile_is_late_and_right_after_a_sync(filled: Bench) -> None:
+def test_a_note_saved_meanwhile_is_changed_and_right_after_a_sync(filled: Bench) -> None:
     filled.write("MEMORY.md", "# Other\n")
     filled.write(".memories/new.md", "# New\n")
     (filled.root / ".memories" / "plain.txt").unlink()
@@ -159,11 +159,11 @@ def test_a_note_that_was_saved_meanwhile_is_late_and_right_after_a_sync(filled: 
     assert find_levels(compared) == {"warning"}
     filled.sync()
     late = sorted(compared.changed)
-    compare_batch(filled.workspace, filled.policy, late, compared, now_ns=filled.clock.wall_ns())
+    compare_batch(filled.workspace, filled.config, late, compared, now_ns=filled.clock.wall_ns())
     assert (compared.changed, compared.wrong) == (set(), {})
 
 
-def test_other_bytes_in_a_file_that_looks_the_same_are_found_and_read_by_a_full_sync(
+def test_other_bytes_with_the_same_stat_are_found_and_read_by_a_full_sync(
     filled: Bench,
 ) -> None:
     tamper(filled, "UPDATE files SET digest = 'd0' WHERE path = 'MEMORY.md'")
@@ -174,13 +174,13 @@ def test_other_bytes_in_a_file_that_looks_the_same_are_found_and_read_by_a_full_
     assert find_levels(prove(filled)) == {"ok"}
 
 
-def test_a_note_that_the_index_lost_is_late_until_a_sync_finds_it(filled: Bench) -> None:
+def test_a_note_missing_in_the_index_is_changed_until_a_sync_finds_it(filled: Bench) -> None:
     tamper(filled, "DELETE FROM files WHERE path = '.memories/empty.md'")
     compared = prove(filled)
     assert compared.changed == {".memories/empty.md"}
 
 
-def test_a_note_that_cannot_be_read_is_said_and_no_difference(filled: Bench) -> None:
+def test_an_unreadable_note_is_reported_and_not_a_difference(filled: Bench) -> None:
     place = filled.root / ".memories" / "plain.txt"
     place.unlink()
     os.mkfifo(place)
@@ -189,13 +189,13 @@ def test_a_note_that_cannot_be_read_is_said_and_no_difference(filled: Bench) -> 
     assert find_levels(compared) == {"ok", "info"}
 
 
-def test_a_folder_that_is_gone_proves_nothing(filled: Bench) -> None:
+def test_a_missing_folder_cannot_be_verified(filled: Bench) -> None:
     filled.root.rename(filled.root.with_name("elsewhere"))
     with pytest.raises(NotFresh):
         prove(filled)
 
 
-def test_the_first_that_is_wrong_is_named_and_how_many_there_are() -> None:
+def test_the_first_difference_is_named_with_the_number_of_all() -> None:
     compared = Comparison(n_notes=9, wrong={f"{n}.md": "tags: 1 lacking" for n in range(5)})
     [finding] = describe_comparison(compared, n_synced=0)
     assert finding == make_finding(
@@ -203,12 +203,12 @@ def test_the_first_that_is_wrong_is_named_and_how_many_there_are() -> None:
         check="verify",
         what="index and disk differ in 5 of 9 notes: 0.md: tags: 1 lacking",
         where="0.md, 1.md, 2.md and 2 more",
-        remedy="build the index anew: memsyncd reindex",
+        remedy="rebuild the index: memsyncd reindex",
     )
 
 
 @given(st.lists(st.text(min_size=1)))
-def test_pieces_have_every_path_once_in_order(paths: list[str]) -> None:
+def test_batches_have_every_path_once_in_order(paths: list[str]) -> None:
     pieces = split_batches(paths)
     assert [path for piece in pieces for path in piece] == paths
     assert all(pieces)
@@ -223,7 +223,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 3), st.lists(LINES, max_size=12) | st.
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=EDITS)
-def test_after_whatever_was_written_and_synced_the_index_equals_the_disk(
+def test_after_any_writes_and_syncs_the_index_equals_the_disk(
     make_bench: Callable[..., Bench], edits: list[tuple[int, list[str] | None]]
 ) -> None:
     make_bench.n = getattr(make_bench, "n", 0) + 1  # type: ignore[attr-defined]

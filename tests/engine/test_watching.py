@@ -1,4 +1,4 @@
-"""Changes during the planning of watches, and blocked disks, with a real house."""
+"""Changes during the planning of watches, and blocked disks, with real workspaces."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from watchdog.observers import inotify_c
 
+from memsyncd.config import Config, SyncConfig
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import DEFAULT_STALLS, Workspaces
@@ -32,25 +33,27 @@ def test_a_links_target_deleted_before_it_is_watched_is_noticed_at_once(tmp_path
     (root / "docs" / "deep" / "real.md").write_text("larch")
     is_planning = threading.Event()
 
-    async def live() -> None:
-        house = open_house(tmp_path)
-        workspace = house.add(str(root), name="", include=(), exclude=())
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspace = workspaces.add(str(root), name="", include=(), exclude=())
         n_files = lambda: workspace.condition.counts.files  # noqa: E731
         await wait_for(
-            lambda: workspace.condition.state == "ready" and house.watching.watcher.n_watches == 2
+            lambda: (
+                workspace.condition.state == "ready" and workspaces.watching.watcher.n_watches == 2
+            )
         )
-        await asyncio.wrap_future(house.watching.probe())
+        await asyncio.wrap_future(workspaces.watching.probe())
 
-        house.watching._pool.call(is_planning.wait)
+        workspaces.watching._pool.call(is_planning.wait)
         (root / ".memories" / "link.md").symlink_to("../docs/deep/real.md")
         await wait_for(lambda: n_files() == 1)
         shutil.rmtree(root / "docs")
         is_planning.set()
 
         await wait_for(lambda: n_files() == 0)
-        await asyncio.get_running_loop().run_in_executor(None, house.stop)
+        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> None:
@@ -59,10 +62,10 @@ def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> Non
     (root / ".memories").mkdir(parents=True)
     calls: list[float] = []
 
-    async def live() -> None:
-        house = open_house(tmp_path)
-        workspace = house.add(str(root), name="", include=(), exclude=())
-        watching = house.watching
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        watching = workspaces.watching
         await wait_for(
             lambda: workspace.condition.state == "ready" and watching.watcher.n_watches == 2
         )
@@ -83,13 +86,13 @@ def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> Non
         await asyncio.wrap_future(watching.probe())
         await asyncio.sleep(0)
         await asyncio.wrap_future(watching.probe())
-        await asyncio.get_running_loop().run_in_executor(None, house.stop)
+        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
     assert len(calls) == 2
 
 
-def test_a_disk_that_hangs_while_another_workspace_is_watched_blocks_its_own_workspace_alone(
+def test_a_hanging_disk_blocks_only_its_own_workspace_while_others_are_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the watcher watches the folders of one workspace, it checks those of all others."""
@@ -103,25 +106,27 @@ def test_a_disk_that_hangs_while_another_workspace_is_watched_blocks_its_own_wor
             gate.wait(HANG_LIMIT_S)
         return stat_identity(folder)
 
-    async def live() -> None:
-        house = open_house(tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6))
-        a, b = (add_workspace(house, tmp_path / name) for name in ("a", "b"))
-        await wait_for(lambda: house.watching.watcher.n_watches == 4)
+    async def scenario() -> None:
+        workspaces = open_workspaces(
+            tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6)
+        )
+        a, b = (add_workspace(workspaces, tmp_path / name) for name in ("a", "b"))
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
         monkeypatch.setattr(targets, "_stat_identity", block)
-        house.watching.supervise()
-        await wait_for(lambda: house.watching.health(a).mode == "timed")
-        await wait_for(lambda: house.watching.watcher.n_watches == 2)
+        workspaces.watching.supervise()
+        await wait_for(lambda: workspaces.watching.health(a).mode == "timed")
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 2)
         (tmp_path / "b" / ".memories" / "second.md").write_text("maple")
         await wait_for(lambda: b.condition.counts.files == 2)
-        assert house.watching.health(b).mode == "events"
+        assert workspaces.watching.health(b).mode == "events"
         monkeypatch.setattr(targets, "_stat_identity", stat_identity)
         gate.set()
-        await wait_for(lambda: house.watching.watcher.n_watches == 4)
-        assert house.watching.health(a).mode == "events"
-        await asyncio.to_thread(house.stop)
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
+        assert workspaces.watching.health(a).mode == "events"
+        await asyncio.to_thread(workspaces.stop)
 
     try:
-        asyncio.run(live())
+        asyncio.run(scenario())
     finally:
         gate.set()
 
@@ -137,20 +142,24 @@ def test_a_large_tree_that_is_slow_to_walk_again_does_not_count_as_blocked(
         time.sleep(0.1)
         return add_watch(fd, path, mask)
 
-    async def live() -> None:
-        house = open_house(tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=5.0))
-        add_workspace(house, tmp_path / "a")
-        await wait_for(lambda: house.watching.watcher.n_watches == 10)
-        first = house.watching.watcher
+    async def scenario() -> None:
+        workspaces = open_workspaces(
+            tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=5.0)
+        )
+        add_workspace(workspaces, tmp_path / "a")
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 10)
+        first = workspaces.watching.watcher
         monkeypatch.setattr(inotify_c, "inotify_add_watch", add_slowly)
-        house.watching.supervise()
-        task = house.watching._pool.call(lambda: None, house.watching._key)  # behind the check
+        workspaces.watching.supervise()
+        task = workspaces.watching._pool.call(
+            lambda: None, workspaces.watching._key
+        )  # behind the check
         await asyncio.wrap_future(task)
-        assert house.watching.watcher is first
-        assert house.watching.n_losses == 0
-        await asyncio.to_thread(house.stop)
+        assert workspaces.watching.watcher is first
+        assert workspaces.watching.n_losses == 0
+        await asyncio.to_thread(workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_a_folder_event_on_a_disk_that_hangs_delays_no_event_of_another_workspace(
@@ -165,48 +174,52 @@ def test_a_folder_event_on_a_disk_that_hangs_delays_no_event_of_another_workspac
             gate.wait(HANG_LIMIT_S)
         return add_watch(fd, path, mask)
 
-    async def live() -> None:
-        house = open_house(tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6))
-        a, b = (add_workspace(house, tmp_path / name) for name in ("a", "b"))
-        await wait_for(lambda: house.watching.watcher.n_watches == 4)
+    async def scenario() -> None:
+        workspaces = open_workspaces(
+            tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6)
+        )
+        a, b = (add_workspace(workspaces, tmp_path / name) for name in ("a", "b"))
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
         monkeypatch.setattr(inotify_c, "inotify_add_watch", block)
         for folder in hanging:
             os.mkdir(folder)
         (tmp_path / "b" / ".memories" / "deep").mkdir()
-        await wait_for(lambda: house.watching.watcher.n_watches == 5)
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 5)
         (tmp_path / "b" / ".memories" / "deep" / "second.md").write_text("maple")
         await wait_for(lambda: b.condition.counts.files == 2)
         gate.set()
-        await wait_for(lambda: house.watching.watcher.n_watches == 7)
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 7)
         (tmp_path / "a" / ".memories" / "two" / "second.md").write_text("maple")
         await wait_for(lambda: a.condition.counts.files == 2)
-        assert await asyncio.to_thread(house.stop)
+        assert await asyncio.to_thread(workspaces.stop)
 
     try:
-        asyncio.run(live())
+        asyncio.run(scenario())
     finally:
         gate.set()
 
 
-def add_workspace(house: Workspaces, root: Path) -> Workspace:
+def add_workspace(workspaces: Workspaces, root: Path) -> Workspace:
     """Add a workspace with one note."""
     (root / ".memories").mkdir(parents=True, exist_ok=True)
     (root / ".memories" / "first.md").write_text("larch")
-    return house.add(str(root), name="", include=(), exclude=())
+    return workspaces.add(str(root), name="", include=(), exclude=())
 
 
-def open_house(folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS) -> Workspaces:
-    """A house that makes no timed scan."""
-    house = Workspaces(
+def open_workspaces(
+    folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS, delete_grace_ms: int = 100
+) -> Workspaces:
+    """Workspaces without timed scans."""
+    workspaces = Workspaces(
         registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
         state_dir=folder / "state",
         cache_dir=folder / "cache",
-        policy=SyncPolicy(reconcile_s=3600.0, delete_grace_s=0.1),
+        config=Config(sync=SyncConfig(reconcile_s=3600.0, delete_grace_ms=delete_grace_ms)),
         clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
         stall_policy=stall_policy,
     )
-    house.start(())
-    return house
+    workspaces.start(())
+    return workspaces
 
 
 async def wait_for(is_so: Callable[[], bool]) -> None:

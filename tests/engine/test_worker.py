@@ -14,7 +14,7 @@ from memsyncd.engine.worker import Job, Worker, WorkerPool, heartbeat
 from memsyncd.errors import ShuttingDown
 
 
-class Story:
+class StepLog:
     """The steps that jobs ran, in order. `gate` blocks the worker until all jobs are queued."""
 
     def __init__(self) -> None:
@@ -39,16 +39,18 @@ class Story:
 
 
 @pytest.fixture
-def story() -> Story:
-    return Story()
+def step_log() -> StepLog:
+    return StepLog()
 
 
-def test_jobs_are_counted_from_submission_until_their_end(worker: Worker, story: Story) -> None:
+def test_jobs_are_counted_from_submission_until_their_end(
+    worker: Worker, step_log: StepLog
+) -> None:
     assert worker.count_jobs() == 0
-    worker.submit("a", story.hold)
-    last = [worker.submit(key, lambda: story.job("x")) for key in ("a", "b")]
+    worker.submit("a", step_log.hold)
+    last = [worker.submit(key, lambda: step_log.job("x")) for key in ("a", "b")]
     assert worker.count_jobs() == 3
-    story.gate.set()
+    step_log.gate.set()
     for job in last:
         job.result(30)
     assert worker.submit("a", heartbeat).result(30) is None
@@ -66,102 +68,106 @@ def fail() -> Job[None]:
     yield
 
 
-def test_a_job_gives_its_result(worker: Worker, story: Story) -> None:
-    assert worker.submit("a", lambda: story.job("a", 3, "done")).result(10) == "done"
-    assert story.lines == ["a1", "a2", "a3"]
+def test_a_job_gives_its_result(worker: Worker, step_log: StepLog) -> None:
+    assert worker.submit("a", lambda: step_log.job("a", 3, "done")).result(10) == "done"
+    assert step_log.lines == ["a1", "a2", "a3"]
 
 
-def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(worker: Worker, story: Story) -> None:
-    worker.submit("a", story.hold)
-    last = [worker.submit("a", lambda name=name: story.job(name, 2)) for name in "xyz"][-1]
-    story.gate.set()
+def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(
+    worker: Worker, step_log: StepLog
+) -> None:
+    worker.submit("a", step_log.hold)
+    last = [worker.submit("a", lambda name=name: step_log.job(name, 2)) for name in "xyz"][-1]
+    step_log.gate.set()
     last.result(10)
-    assert story.lines == ["x1", "x2", "y1", "y2", "z1", "z2"]
+    assert step_log.lines == ["x1", "x2", "y1", "y2", "z1", "z2"]
 
 
-def test_keys_take_turns_step_by_step(worker: Worker, story: Story) -> None:
-    worker.submit("first", story.hold)
-    futures = [worker.submit(key, lambda key=key: story.job(key, 3)) for key in "abc"]
-    story.gate.set()
+def test_keys_take_turns_step_by_step(worker: Worker, step_log: StepLog) -> None:
+    worker.submit("first", step_log.hold)
+    futures = [worker.submit(key, lambda key=key: step_log.job(key, 3)) for key in "abc"]
+    step_log.gate.set()
     for future in futures:
         future.result(10)
-    assert story.lines == ["a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3"]
+    assert step_log.lines == ["a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3"]
 
 
-def test_no_job_of_a_batch_starts_before_all_are_queued(worker: Worker, story: Story) -> None:
+def test_no_job_of_a_batch_starts_before_all_are_queued(worker: Worker, step_log: StepLog) -> None:
     with worker.batch():
-        slow = worker.submit("slow", lambda: story.job("slow", 2))
-        urgent = worker.submit("urgent", lambda: story.job("urgent", 1), is_urgent=True)
+        slow = worker.submit("slow", lambda: step_log.job("slow", 2))
+        urgent = worker.submit("urgent", lambda: step_log.job("urgent", 1), is_urgent=True)
         time.sleep(0.1)  # for a worker that would begin at once
-        assert story.lines == []
+        assert step_log.lines == []
     slow.result(10)
     assert urgent.done()
-    assert story.lines == ["urgent1", "slow1", "slow2"]
+    assert step_log.lines == ["urgent1", "slow1", "slow2"]
 
 
-def test_an_urgent_job_goes_before_others_between_their_steps(worker: Worker, story: Story) -> None:
-    worker.submit("first", story.hold)
-    slow = worker.submit("slow", lambda: story.job("slow", 3))
-    urgent = worker.submit("urgent", lambda: story.job("urgent", 2), is_urgent=True)
-    story.gate.set()
+def test_an_urgent_job_goes_before_others_between_their_steps(
+    worker: Worker, step_log: StepLog
+) -> None:
+    worker.submit("first", step_log.hold)
+    slow = worker.submit("slow", lambda: step_log.job("slow", 3))
+    urgent = worker.submit("urgent", lambda: step_log.job("urgent", 2), is_urgent=True)
+    step_log.gate.set()
     slow.result(10)
     assert urgent.done()
-    assert story.lines == ["urgent1", "urgent2", "slow1", "slow2", "slow3"]
+    assert step_log.lines == ["urgent1", "urgent2", "slow1", "slow2", "slow3"]
 
 
 def test_an_urgent_job_speeds_up_earlier_jobs_of_its_key_and_overtakes_none(
-    worker: Worker, story: Story
+    worker: Worker, step_log: StepLog
 ) -> None:
-    worker.submit("first", story.hold)
-    other = worker.submit("other", lambda: story.job("other", 1))
-    worker.submit("a", lambda: story.job("early", 2))
-    worker.submit("a", lambda: story.job("late", 1), is_urgent=True)
-    story.gate.set()
+    worker.submit("first", step_log.hold)
+    other = worker.submit("other", lambda: step_log.job("other", 1))
+    worker.submit("a", lambda: step_log.job("early", 2))
+    worker.submit("a", lambda: step_log.job("late", 1), is_urgent=True)
+    step_log.gate.set()
     other.result(10)
-    assert story.lines == ["early1", "early2", "late1", "other1"]
+    assert step_log.lines == ["early1", "early2", "late1", "other1"]
 
 
-def test_urgent_jobs_take_turns_among_themselves(worker: Worker, story: Story) -> None:
-    worker.submit("first", story.hold)
+def test_urgent_jobs_take_turns_among_themselves(worker: Worker, step_log: StepLog) -> None:
+    worker.submit("first", step_log.hold)
     futures = [
-        worker.submit(key, lambda key=key: story.job(key, 2), is_urgent=True) for key in "ab"
+        worker.submit(key, lambda key=key: step_log.job(key, 2), is_urgent=True) for key in "ab"
     ]
-    story.gate.set()
+    step_log.gate.set()
     for future in futures:
         future.result(10)
-    assert story.lines == ["a1", "b1", "a2", "b2"]
+    assert step_log.lines == ["a1", "b1", "a2", "b2"]
 
 
-def test_a_job_that_fails_fails_alone(worker: Worker, story: Story) -> None:
+def test_a_job_that_fails_fails_alone(worker: Worker, step_log: StepLog) -> None:
     with pytest.raises(ZeroDivisionError):
         worker.submit("a", fail).result(10)
-    assert worker.submit("a", lambda: story.job("a", 1, 5)).result(10) == 5
+    assert worker.submit("a", lambda: step_log.job("a", 1, 5)).result(10) == 5
     assert worker.is_alive()
 
 
-def test_a_job_that_fails_to_start_fails_alone(worker: Worker, story: Story) -> None:
+def test_a_job_that_fails_to_start_fails_alone(worker: Worker, step_log: StepLog) -> None:
     def start() -> Job[None]:
         raise KeyError("no")
 
     with pytest.raises(KeyError):
         worker.submit("a", start).result(10)
-    assert worker.submit("b", lambda: story.job("b", 1, 5)).result(10) == 5
+    assert worker.submit("b", lambda: step_log.job("b", 1, 5)).result(10) == 5
 
 
-def test_a_cancelled_job_does_not_start(worker: Worker, story: Story) -> None:
-    worker.submit("a", story.hold)
-    unwanted = worker.submit("a", lambda: story.job("unwanted"))
-    wanted = worker.submit("a", lambda: story.job("wanted"))
+def test_a_cancelled_job_does_not_start(worker: Worker, step_log: StepLog) -> None:
+    worker.submit("a", step_log.hold)
+    unwanted = worker.submit("a", lambda: step_log.job("unwanted"))
+    wanted = worker.submit("a", lambda: step_log.job("wanted"))
     assert unwanted.cancel()
-    story.gate.set()
+    step_log.gate.set()
     wanted.result(10)
-    assert story.lines == ["wanted1"]
+    assert step_log.lines == ["wanted1"]
     with pytest.raises(CancelledError):
         unwanted.result(0)
 
 
 def test_stopping_ends_the_running_job_at_its_next_step_and_fails_waiting_jobs(
-    story: Story,
+    step_log: StepLog,
 ) -> None:
     worker = Worker("memsyncd-test")
     begun, go_on = threading.Event(), threading.Event()
@@ -171,13 +177,13 @@ def test_stopping_ends_the_running_job_at_its_next_step_and_fails_waiting_jobs(
             begun.set()
             assert go_on.wait(30)
             yield
-            story.lines.append("went on")
+            step_log.lines.append("went on")
         finally:
-            story.lines.append("cleaned up")
+            step_log.lines.append("cleaned up")
 
     running = worker.submit("a", long)
-    waiting = worker.submit("a", lambda: story.job("waiting"))
-    other = worker.submit("b", lambda: story.job("other"))
+    waiting = worker.submit("a", lambda: step_log.job("waiting"))
+    other = worker.submit("b", lambda: step_log.job("other"))
     assert begun.wait(10)
     assert not worker.stop(0.01)
     go_on.set()
@@ -185,9 +191,9 @@ def test_stopping_ends_the_running_job_at_its_next_step_and_fails_waiting_jobs(
     for future in (running, waiting, other):
         with pytest.raises(ShuttingDown):
             future.result(0)
-    assert story.lines == ["cleaned up"]
+    assert step_log.lines == ["cleaned up"]
     with pytest.raises(ShuttingDown):
-        worker.submit("a", story.hold).result(0)
+        worker.submit("a", step_log.hold).result(0)
 
 
 def test_a_job_whose_cleanup_fails_does_not_keep_other_jobs_waiting() -> None:

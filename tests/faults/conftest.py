@@ -1,5 +1,6 @@
-"""Daemons as in tests/daemon, each begun as its fault wants it, and disks that are small or go
-away."""
+"""Daemons as in tests/daemon, each started as its fault requires, and disks that are small or
+unmounted.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ Launch = Callable[..., subprocess.Popen[bytes]]
 
 
 def connect(home: Home) -> Client:
-    """A client of the daemon, as soon as there is one."""
+    """A client of the daemon, as soon as it listens."""
     found: list[Client] = []
 
     def is_up() -> bool:
@@ -67,10 +68,10 @@ def connect(home: Home) -> Client:
     return found[0]
 
 
-def code_of(act: Callable[[], object]) -> str:
-    """What a request is refused with, empty if it is not."""
+def code_of(action: Callable[[], object]) -> str:
+    """The error code of a request, empty if it succeeds."""
     try:
-        act()
+        action()
     except MemsyncdError as failure:
         return failure.code
     return ""
@@ -78,8 +79,9 @@ def code_of(act: Callable[[], object]) -> str:
 
 @pytest.fixture
 def launch() -> Iterator[Launch]:
-    """Begins a daemon by way of another program, or with another stderr; it must end in order when
-    the test is over."""
+    """Start a daemon through another program, or with another stderr; it must stop cleanly at the
+    end of the test.
+    """
     begun: list[tuple[Home, subprocess.Popen[bytes]]] = []
 
     def begin(
@@ -112,7 +114,7 @@ def launch() -> Iterator[Launch]:
 
 @pytest.fixture
 def mount() -> Iterator[Callable[[Path, str], None]]:
-    """Puts a disk of a size in memory in the place of a folder."""
+    """Mount a memory disk of this size in place of a folder."""
     mounted: list[Path] = []
 
     def mount(folder: Path, size: str) -> None:

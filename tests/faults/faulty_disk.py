@@ -1,9 +1,7 @@
-"""A disk that fails when it is told to: of what SQLite asks of the system, the n-th call comes back
-with an error.
+"""A disk that fails on request: the n-th system call of SQLite returns an error.
 
-SQLite's own file layer stays as it is and is only given other system calls, so that what an error
-becomes on its way up is what it becomes on a disk that fails by itself. A write that fails has left
-half of its bytes.
+SQLite's own file layer stays in use with other system calls, so that an error takes the same way up
+as on a disk that fails by itself. A write that fails has written half of its bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +39,8 @@ FAILED = {"mmap": ctypes.c_void_p(-1).value}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """The `at`-th call from now on fails (1 is the next), and so do those after it, if it `lasts`,
-    until the disk is mended."""
+    until the disk is repaired.
+    """
 
     at: int
     error: int
@@ -56,7 +55,7 @@ class Fault:
 
 
 class FaultyDisk:
-    """Within `with`, everything that SQLite does in this process is done to it."""
+    """Within `with`, the faults apply to all that SQLite does in this process."""
 
     def __init__(self) -> None:
         self._vfs = apsw.VFS("faulty", "unix")
@@ -78,8 +77,8 @@ class FaultyDisk:
     def expect(self, fault: Fault) -> None:
         self._fault, self._n_calls = fault, 0
 
-    def mend(self) -> bool:
-        """Nothing fails any more; True if anything has."""
+    def repair(self) -> bool:
+        """End all faults; True if one has occurred."""
         has_failed = self.has_failed
         self._fault = None
         return has_failed
@@ -109,7 +108,7 @@ class FaultyDisk:
 
 
 def find_calls() -> set[str]:
-    """The names of the system calls that SQLite lets others make here."""
+    """The names of the system calls that SQLite allows to be replaced here."""
     vfs = apsw.VFS("looked at", "unix")
     try:
         names: set[str] = set()

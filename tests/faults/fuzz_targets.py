@@ -1,8 +1,8 @@
-"""What may be fed any bytes at all: it answers or refuses by name, and soon.
+"""Targets that accept any bytes: each answers or refuses by name, in time.
 
-`python -m tests.faults.fuzz_targets NAME SECONDS FOLDER` has atheris look for bytes by which a
-target does neither; what it finds is left in the folder. Without atheris the same targets get what
-Hypothesis thinks of, in `test_fuzz`.
+`python -m tests.faults.fuzz_targets NAME SECONDS FOLDER` has atheris search for bytes by which a
+target does neither; findings are written to the folder. Without atheris the same targets get the
+examples of Hypothesis, in `test_fuzz`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     ),
 }
 LONGEST_BYTES = 4096
+# For so many bytes; some milliseconds are promised.
 SLOWEST_S = 1.0
-"""For so many bytes; what is promised is some milliseconds."""
 
 
 def find_target(name: str) -> Callable[[bytes], None]:
@@ -112,8 +112,7 @@ def make_outline() -> Callable[[bytes], None]:
     from memsyncd.core.markdown.scanner import split_blocks, split_blocks_slowly
 
     def feed(data: bytes) -> None:
-        # The lines of a decoded note: NUL and what ends lines are gone from them, and blank ones
-        # from the end.
+        # The lines of a decoded note, without NUL and line ends, and without blank ones at the end.
         lines = (
             data.decode("utf-8", "replace").replace("\0", "\ufffd").replace("\r", "\n").split("\n")
         )
@@ -128,11 +127,12 @@ def make_outline() -> Callable[[bytes], None]:
 
 
 def make_note() -> Callable[[bytes], None]:
+    from memsyncd.config import ChunkingConfig, GuardConfig
     from memsyncd.core.markdown.parse import parse_note
     from memsyncd.core.notepath import NotePath
 
     def feed(data: bytes) -> None:
-        note = parse_note(NotePath(".memories/a.md"), data)
+        note = parse_note(NotePath(".memories/a.md"), data, ChunkingConfig(), GuardConfig())
         for chunk in note.chunks:
             assert 1 <= chunk.span.start <= chunk.span.end
         json.dumps([problem.problem for problem in note.problems])

@@ -35,9 +35,9 @@ def main() -> None:
     devices: dict[str, int] = {}
     print("ready", flush=True)
     for line in sys.stdin:
-        act, _, folder = line.rstrip("\n").partition(" ")
+        action, _, folder = line.rstrip("\n").partition(" ")
         try:
-            if act == "hang":
+            if action == "hang":
                 devices[folder] = hang(libc, folder)
             else:
                 release(libc, folder, devices.pop(folder))

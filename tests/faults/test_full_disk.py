@@ -1,5 +1,6 @@
-"""The disk is full: nobody's words are lost, it is said, nothing is rebuilt, and with space
-everything goes on by itself."""
+"""The disk is full: no text is lost, it is reported, nothing is rebuilt, and with free space all
+work continues by itself.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ BALLAST_BYTES = 600_000
 
 @pytest.fixture
 def ballast(own: Home, mount: Mount) -> Path:
-    """A file that takes much of a small disk, on which index, records and the list of workspaces
-    lie."""
+    """A file that takes much of a small disk, which holds index, records and the list of
+    workspaces.
+    """
     disk = own.folder / "disk"
     mount(disk, "2m")
     own.env |= {"XDG_STATE_HOME": str(disk / "state"), "XDG_CACHE_HOME": str(disk / "cache")}
@@ -45,16 +47,16 @@ def fill_up(disk: Path) -> Path:
     return rest
 
 
-def code_of_system(act: Callable[[], object]) -> int | None:
+def code_of_system(action: Callable[[], object]) -> int | None:
     try:
-        act()
+        action()
     except OSError as failure:
         return failure.errno
     return None
 
 
 def words(chance: random.Random, n_lines: int) -> str:
-    """Text that takes its room: hardly a word of it twice."""
+    """Text that takes space: hardly a word of it occurs twice."""
     return "\n".join(
         " ".join(f"{chance.getrandbits(40):x}" for _ in range(8)) for _ in range(n_lines)
     )
@@ -77,7 +79,7 @@ def assert_nothing_was_rebuilt(home: Home) -> None:
     assert "Traceback" not in log
 
 
-def test_notes_that_found_no_room_are_said_and_found_once_there_is_some_though_nobody_saves(
+def test_notes_that_did_not_fit_are_reported_and_indexed_once_there_is_room_without_another_save(
     own: Home, ballast: Path
 ) -> None:
     root, chance = own.make_folder(), random.Random(1)
@@ -92,7 +94,7 @@ def test_notes_that_found_no_room_are_said_and_found_once_there_is_some_though_n
             (root / ".memories" / f"{number}.md").write_text(
                 f"# Note\n\nmaple\n\n{words(chance, 120)}\n"
             )
-        # The records may say so before these notes have been looked at.
+        # The records may report this before these notes are scanned.
         wait_until(
             lambda: any(one.startswith("the disk is full") for one in status(client)["reasons"]),
             "it was not said",
@@ -112,7 +114,7 @@ def test_notes_that_found_no_room_are_said_and_found_once_there_is_some_though_n
     assert_nothing_was_rebuilt(own)
 
 
-def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_are_all_there(
+def test_writes_on_a_full_disk_change_nothing_and_acknowledged_ones_are_complete(
     own: Home, ballast: Path
 ) -> None:
     root, chance = ballast.parent / "proj", random.Random(2)
@@ -171,7 +173,7 @@ def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_ar
     assert_nothing_was_rebuilt(own)
 
 
-def test_a_history_that_finds_no_room_is_refused_by_its_name_and_whole_once_there_is_some(
+def test_a_history_on_a_full_disk_is_refused_and_complete_once_there_is_room(
     own: Home, ballast: Path
 ) -> None:
     root, chance, saved = own.make_folder(), random.Random(3), own.folder / "saved.db"

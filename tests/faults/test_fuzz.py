@@ -1,5 +1,6 @@
-"""Any bytes at all, for what reads what others send or write: no failure but ours, and none that
-takes long."""
+"""Any bytes, for all code that reads foreign input: no failure but our own errors, and none that
+takes long.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def target(request: pytest.FixtureRequest) -> tuple[str, Feed]:
 
 @st.composite
 def wounded(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
-    """Something sensible of which parts were cut, put in, changed or said again and again."""
+    """Valid input of which parts were cut, inserted, changed or repeated."""
     data = bytearray(draw(st.sampled_from(seeds)))
     for _ in range(draw(st.integers(1, 4))):
         start, length = draw(st.integers(0, len(data))), draw(st.integers(0, 20))
@@ -42,7 +43,7 @@ def wounded(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
     return bytes(data[:LONGEST_BYTES])
 
 
-def test_what_bytes_can_be_is_answered_or_refused_by_name_and_soon(
+def test_any_bytes_are_answered_or_refused_by_name_in_time(
     target: tuple[str, Feed],
 ) -> None:
     name, feed = target
@@ -65,9 +66,7 @@ def test_what_bytes_can_be_is_answered_or_refused_by_name_and_soon(
     importlib.util.find_spec("atheris") is None, reason="needs atheris: pip install atheris"
 )
 @pytest.mark.parametrize("name", TARGET_NAMES)
-def test_nothing_that_looks_into_the_program_finds_bytes_that_break_it(
-    name: str, tmp_path: Path
-) -> None:
+def test_coverage_guided_fuzzing_finds_no_failure(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.faults.fuzz_targets", name, str(FUZZ_S), str(tmp_path)]
     done = subprocess.run(
         command, cwd=REPOSITORY, capture_output=True, text=True, errors="replace", check=False

@@ -1,5 +1,6 @@
-"""Clients that mean no good, all at once, and a daemon of one's own: others are served meanwhile,
-and memory stays bounded."""
+"""Many hostile clients at once against one daemon: other clients are served meanwhile, and memory
+stays bounded.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
 
 N_SILENT = 500
 MISCHIEF_S = 3.0
+# Pause between two of a kind: they share an interpreter with the client that is measured.
 PAUSE_S = 0.02
-"""Between two of a kind: they share an interpreter with who is served meanwhile."""
+# A guard: 50 ms are promised, on an idle machine.
 ANSWER_S = 1.0
-"""A guard: what is promised is 50 ms, on a machine that has nothing else to do."""
 GROWTH_LIMIT_BYTES = 60 * 1024 * 1024
 WAIT_S = 15.0
 
 
 @pytest.fixture(scope="module")
 def daemon(home: Home) -> Iterator[Daemon]:
-    """One whose patience with unfinished lines is short, so that its end is seen."""
+    """A daemon with a short limit for unfinished lines, so that the limit is reached."""
     home.config.write_text("[socket]\nline_timeout_s = 1\n")
     daemon = home.start()
     yield daemon
@@ -40,7 +41,7 @@ def daemon(home: Home) -> Iterator[Daemon]:
 
 @pytest.fixture(scope="module")
 def quiet(home: Home, daemon: Daemon) -> Iterator[Place]:
-    """One for all that is refused, or over at once."""
+    """One daemon for all requests that are refused or end at once."""
     root = home.make_folder()
     (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
     place = Place(home, daemon, root)
@@ -108,19 +109,19 @@ def leave_in_mid_query(place: Place, is_over: threading.Event) -> None:
 
 
 def nest_deeply(place: Place, is_over: threading.Event) -> None:
-    hurl(place, is_over, b'{"id":1,"params":' + b"[" * 1_000_000 + b"\n")
+    flood(place, is_over, b'{"id":1,"params":' + b"[" * 1_000_000 + b"\n")
 
 
-def say_what_is_no_number(place: Place, is_over: threading.Event) -> None:
-    hurl(
+def send_invalid_numbers(place: Place, is_over: threading.Event) -> None:
+    flood(
         place,
         is_over,
         b'{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","min_score":NaN,"limit":1e999}}\n',
     )
 
 
-def say_everything_twice(place: Place, is_over: threading.Event) -> None:
-    hurl(
+def send_duplicate_keys(place: Place, is_over: threading.Event) -> None:
+    flood(
         place,
         is_over,
         b'{"jsonrpc":"2.0","id":1,"method":"ping","id":2,"method":"nothing","params":{},"params":[]}\n',
@@ -128,11 +129,11 @@ def say_everything_twice(place: Place, is_over: threading.Event) -> None:
 
 
 def throw_bombs(place: Place, is_over: threading.Event) -> None:
-    hurl(place, is_over, request("search", query=" OR ".join(["a*"] * 100_000)))
+    flood(place, is_over, request("search", query=" OR ".join(["a*"] * 100_000)))
 
 
-def hurl(place: Place, is_over: threading.Event, line: bytes) -> None:
-    """Say this again and again; each time it is refused by name."""
+def flood(place: Place, is_over: threading.Event, line: bytes) -> None:
+    """Send this repeatedly; each time it is refused by name."""
     with connect(place) as sock, sock.makefile("rb") as answers:
         while not is_over.wait(PAUSE_S):
             sock.sendall(line)
@@ -141,33 +142,33 @@ def hurl(place: Place, is_over: threading.Event, line: bytes) -> None:
             assert "Traceback" not in error["message"]
 
 
-MISCHIEF: list[Callable[[Any, threading.Event], None]] = [
+HOSTILE_ACTIONS: list[Callable[[Any, threading.Event], None]] = [
     write_a_byte_at_a_time,
     never_end_a_line,
     never_read,
     leave_in_mid_query,
     nest_deeply,
-    say_what_is_no_number,
-    say_everything_twice,
+    send_invalid_numbers,
+    send_duplicate_keys,
     throw_bombs,
     be_silent,
 ]
 
 
-class Mischief(threading.Thread):
-    """One of them at work. That the daemon cuts it off, or lets it not in, is as it should be."""
+class HostileThread(threading.Thread):
+    """One of the hostile threads. The daemon may disconnect or refuse it."""
 
     def __init__(
-        self, act: Callable[[Any, threading.Event], None], place: Place, is_over: threading.Event
+        self, action: Callable[[Any, threading.Event], None], place: Place, is_over: threading.Event
     ) -> None:
-        super().__init__(name=act.__name__)
-        self._act, self._place, self._is_over = act, place, is_over
+        super().__init__(name=action.__name__)
+        self._action, self._place, self._is_over = action, place, is_over
         self.failure: Exception | None = None
 
     def run(self) -> None:
         while not self._is_over.is_set():
             try:
-                self._act(self._place, self._is_over)
+                self._action(self._place, self._is_over)
             except (OSError, json.JSONDecodeError):
                 self._is_over.wait(0.05)
             except Exception as failure:  # noqa: BLE001 - told where the test is
@@ -175,26 +176,26 @@ class Mischief(threading.Thread):
                 return
 
 
-def test_others_are_served_while_clients_do_what_they_should_not(place: Place) -> None:
+def test_other_clients_are_served_during_hostile_requests(place: Place) -> None:
     before = place.client.call("status")
     is_over = threading.Event()
-    mischief = [Mischief(act, place, is_over) for act in MISCHIEF]
-    for one in mischief:
+    hostile_threads = [HostileThread(action, place, is_over) for action in HOSTILE_ACTIONS]
+    for one in hostile_threads:
         one.start()
     slowest_s, n_answers, began_s = 0.0, 0, time.monotonic()
     try:
         while time.monotonic() - began_s < MISCHIEF_S:
-            asked_s = time.monotonic()
+            requested_s = time.monotonic()
             assert place.find("bystander") == {".memories/context.md"}
-            slowest_s = max(slowest_s, time.monotonic() - asked_s)
+            slowest_s = max(slowest_s, time.monotonic() - requested_s)
             n_answers += 1
         (place.root / "MEMORY.md").write_text("larch\n")
         place.wait_found("larch", "MEMORY.md")
     finally:
         is_over.set()
-        for one in mischief:
+        for one in hostile_threads:
             one.join()
-    assert [one.failure for one in mischief if one.failure] == []
+    assert [one.failure for one in hostile_threads if one.failure] == []
     assert n_answers > 10
     assert slowest_s < ANSWER_S
     wait_until(
@@ -222,7 +223,7 @@ def test_others_are_served_while_clients_do_what_they_should_not(place: Place) -
     ],
     ids=lambda query: query[:4],
 )
-def test_a_query_bomb_is_over_at_once(quiet: Place, query: str) -> None:
+def test_an_expensive_query_ends_at_once(quiet: Place, query: str) -> None:
     began_s = time.monotonic()
     try:
         quiet.client.call("search", query=query, workspace=quiet.id)
@@ -257,7 +258,7 @@ COSTLY: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("line", COSTLY.values(), ids=COSTLY)
-def test_what_would_cost_much_is_refused_at_once_in_a_short_answer(
+def test_an_expensive_request_is_refused_at_once_in_a_short_answer(
     quiet: Place, line: bytes
 ) -> None:
     with connect(quiet) as sock, sock.makefile("rb") as answers:
@@ -276,8 +277,8 @@ def test_what_would_cost_much_is_refused_at_once_in_a_short_answer(
 
 
 N_HEAVY, N_PIPELINED, N_CROWD_NOTES = 30, 60, 200
+# In order of arrival it would take the better part of a minute.
 CROWD_GUARD_S = 6.0
-"""First come, first served it would take the better part of a minute."""
 HEAVY = request("search", query=" ".join(f"{a}{b}*" for a in "abcdef" for b in "aeio"), limit=100)
 
 
@@ -300,7 +301,7 @@ def large(home: Home, daemon: Daemon) -> Iterator[Place]:
 
 
 @pytest.mark.timeout(120)
-def test_clients_that_pipeline_heavy_searches_and_never_read_do_not_keep_another_one_waiting(
+def test_clients_that_pipeline_heavy_searches_without_reading_do_not_delay_another_client(
     large: Place,
 ) -> None:
     line = HEAVY.replace(b'"params": {', b'"params": {"workspace": "%s", ' % large.id.encode())
@@ -312,7 +313,7 @@ def test_clients_that_pipeline_heavy_searches_and_never_read_do_not_keep_another
             with contextlib.suppress(NotFresh), large.daemon.client() as client:
                 client.call("search", query="keepsake", workspace=large.id, timeout_ms=timeout_ms)
         assert time.monotonic() - began_s < CROWD_GUARD_S
-        # Most were overdue before their turn came: those are answered all the same, and at once.
+        # Most were overdue before their turn: those are answered as well, and at once.
         wait_until(lambda: count_timeouts(large) > N_HEAVY, "overdue searches are not answered")
     wait_until(
         lambda: not large.client.call("metrics")["queue"]["in_threads"],
@@ -325,7 +326,7 @@ def count_timeouts(place: Place) -> int:
     return int(methods["search"]["failed_total"].get("timeout", 0))
 
 
-def test_a_newcomer_beside_two_hundred_idle_and_half_sent_connections_is_answered(
+def test_a_new_client_beside_two_hundred_idle_and_half_sent_connections_is_answered(
     quiet: Place,
 ) -> None:
     with contextlib.ExitStack() as socks:

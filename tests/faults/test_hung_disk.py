@@ -1,5 +1,6 @@
-"""The disk beneath one workspace does not answer: all others are indexed and found, and it is said
-which one waits and why."""
+"""The disk of one workspace does not answer: all others are indexed and found, and the stalled one
+is reported with the reason.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
     from memsyncd.client import Client
     from tests.daemon.conftest import Home
 
+# A guard: ten seconds until a disk counts as stalled, and more for a busy machine.
 LIMIT_S = 40.0
-"""A guard: ten seconds until a disk counts as stalled, and room for a busy machine."""
 STOP_S = 5.0
+# A guard for another workspace while a disk hangs: two seconds until a thread is detached, and as
+# above.
 OTHER_S = 8.0
-"""A guard for what another workspace takes while a disk hangs: two seconds until a thread is given
-up, and as above."""
 
 
 class Namespace:
-    """Mounts that only those see that join it."""
+    """Mounts that are visible only in their namespace."""
 
     def __init__(self) -> None:
         command = [
@@ -58,12 +59,12 @@ class Namespace:
 
     @property
     def prefix(self) -> list[str]:
-        """What begins a command that shall run inside."""
+        """The beginning of a command that runs inside."""
         return ["nsenter", "-t", str(self._process.pid), "-m", "--"]
 
     def hang(self, folder: Path) -> None:
-        if (said := self._do("hang", folder)) != "done":
-            pytest.skip(f"no FUSE file system can be mounted here: {said}")
+        if (message := self._do("hang", folder)) != "done":
+            pytest.skip(f"no FUSE file system can be mounted here: {message}")
 
     def release(self, folder: Path) -> None:
         assert self._do("release", folder) == "done"
@@ -72,10 +73,10 @@ class Namespace:
         self._process.kill()
         self._process.communicate()
 
-    def _do(self, act: str, folder: Path) -> str:
+    def _do(self, action: str, folder: Path) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{act} {folder}\n")
+        self._process.stdin.write(f"{action} {folder}\n")
         self._process.stdin.flush()
         return self._process.stdout.readline().strip()
 
@@ -91,7 +92,7 @@ def namespace() -> Iterator[Namespace]:
 
 @pytest.fixture
 def patrol(make_home: Callable[..., Home]) -> Home:
-    """A home whose daemon looks at everything every two seconds."""
+    """A home whose daemon reconciles every two seconds."""
     return make_home("[sync]\nreconcile_s = 2\n")
 
 
@@ -118,12 +119,12 @@ def find(client: Client, workspace: str, word: str) -> list[str]:
 
 
 def save(client: Client, workspace: str, root: Path, word: str) -> None:
-    """Save a note, and see that it is found."""
+    """Save a note, and check that it is found."""
     (root / ".memories" / f"{word}.md").write_text(f"# New\n\n{word}\n")
     wait_until(lambda: bool(find(client, workspace, word)), f"{word} is not found", limit_s=OTHER_S)
 
 
-def see_stalled(client: Client, workspace: str) -> dict[str, Any]:
+def wait_for_stalled(client: Client, workspace: str) -> dict[str, Any]:
     wait_until(
         lambda: status(client, workspace)["state"] == "stalled", "nothing is said", limit_s=LIMIT_S
     )
@@ -131,17 +132,17 @@ def see_stalled(client: Client, workspace: str) -> dict[str, Any]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """It ends in order, and soon."""
+    """Check that it stops cleanly, and soon."""
     began_s = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(4 * STOP_S) == 0
     assert time.monotonic() - began_s < STOP_S
 
 
-def refusal_of(act: Callable[[], object]) -> tuple[str, float]:
-    """With which error it was refused, and after how long."""
+def refusal_of(action: Callable[[], object]) -> tuple[str, float]:
+    """The error code, and after how long it came."""
     began_s = time.monotonic()
-    return code_of(act), time.monotonic() - began_s
+    return code_of(action), time.monotonic() - began_s
 
 
 def test_a_disk_that_hangs_stalls_its_own_workspace_alone(
@@ -152,11 +153,12 @@ def test_a_disk_that_hangs_stalls_its_own_workspace_alone(
     with connect(patrol) as client:
         a, b = add(client, hung), add(client, well)
         namespace.hang(hung / ".memories")
-        time.sleep(2.5)  # until the next timed look waits for the disk
+        time.sleep(2.5)  # until the next reconcile waits for the disk
         save(client, b, well, "hazel")
-        told = see_stalled(client, a)
+        reported = wait_for_stalled(client, a)
         assert any(
-            str(hung) in reason and "has not answered for" in reason for reason in told["reasons"]
+            str(hung) in reason and "has not answered for" in reason
+            for reason in reported["reasons"]
         )
         save(client, b, well, "rowan")
         assert status(client, b)["state"] == "ready"
@@ -171,7 +173,7 @@ def test_a_disk_that_hangs_stalls_its_own_workspace_alone(
     end(process)
 
 
-def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
+def test_requests_to_the_stalled_workspace_fail_soon_and_delay_no_other(
     patrol: Home, namespace: Namespace, launch: Launch
 ) -> None:
     hung, well = fill(patrol.make_folder(), "larch"), fill(patrol.make_folder(), "maple")
@@ -179,8 +181,8 @@ def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
     with connect(patrol) as client, connect(patrol) as other:
         a, b = add(client, hung), add(client, well)
         namespace.hang(hung / ".memories")
-        see_stalled(client, a)
-        acts: dict[str, Callable[[], object]] = {
+        wait_for_stalled(client, a)
+        actions: dict[str, Callable[[], object]] = {
             "get": lambda: client.call("get", workspace=a, path=".memories/first.md"),
             "view": lambda: client.call(
                 "memory", workspace=a, command="view", path="/memories/first.md"
@@ -197,12 +199,12 @@ def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
                 "search", workspace=a, query="larch", wait="disk", timeout_ms=500
             ),
         }
-        for name, act in acts.items():
-            code, seconds = refusal_of(act)
+        for name, action in actions.items():
+            code, seconds = refusal_of(action)
             assert code in ("busy", "timeout"), name
             assert seconds < OTHER_S, name
             assert find(other, b, "maple") == [".memories/first.md"]
-        # A path may be anywhere: neither the hung disk nor what is said of it may hold up the loop.
+        # A path may be anywhere: neither the hung disk nor its error may block the loop.
         assert client.call("search", workspace=str(hung / ".memories"), query="larch")["hits"]
         assert other.call("search", workspace=str(well / ".memories"), query="maple")["hits"]
         third = fill(patrol.make_folder(), "hazel")
@@ -218,7 +220,7 @@ def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
         save(client, a, hung, "alder")
 
 
-def test_it_ends_soon_while_clients_wait_for_the_disk_and_closes_what_is_well(
+def test_the_daemon_stops_soon_while_clients_wait_for_the_disk_and_closes_the_other_workspaces(
     patrol: Home, namespace: Namespace, launch: Launch
 ) -> None:
     hung, well = fill(patrol.make_folder(), "larch"), fill(patrol.make_folder(), "maple")
@@ -244,7 +246,9 @@ def test_it_ends_soon_while_clients_wait_for_the_disk_and_closes_what_is_well(
             ask.sendall(json.dumps(request).encode() + b"\n")
         assert find(client, b, "maple") == [".memories/first.md"]
         queue = lambda: client.call("metrics")["queue"]  # noqa: E731
-        wait_until(lambda: queue()["in_threads"] == 2 and queue()["lane_jobs"] >= 2, "nobody waits")
+        wait_until(
+            lambda: queue()["in_threads"] == 2 and queue()["worker_jobs"] >= 2, "nobody waits"
+        )
         end(process)
     databases = sorted(
         path.name
@@ -284,7 +288,7 @@ def test_a_daemon_that_starts_while_a_disk_hangs_serves_the_others(
             lambda: status(client, b)["state"] == "ready", "the other is not ready", limit_s=OTHER_S
         )
         save(client, b, well, "hazel")
-        see_stalled(client, a)
+        wait_for_stalled(client, a)
         assert find(client, a, "larch") == [".memories/first.md"]
         namespace.release(hung / place)
         wait_until(
@@ -305,7 +309,7 @@ def test_the_doctor_names_a_disk_that_hangs_and_does_not_wait_for_it(
         add(client, well)
         namespace.hang(hung)
         if is_running:
-            see_stalled(client, a)
+            wait_for_stalled(client, a)
         else:
             end(process)
     command = [*namespace.prefix, sys.executable, "-m", "memsyncd", "doctor", "--json"]

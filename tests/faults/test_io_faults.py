@@ -1,8 +1,8 @@
-"""SQLite's n-th call to the system fails, for each n: what was committed stays, nothing is damaged,
-the next try does the rest.
+"""SQLite's n-th system call fails, for each n: commits stay, nothing is damaged, the next try does
+the rest.
 
 A failure has its right name: a full disk is waited for, and sound records are not set aside because
-a disk did not read them.
+a disk could not read them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from memsyncd.store.records import Records
 from tests.faults.faulty_disk import Fault, FaultyDisk, find_calls
 from tests.store.conftest import FINGERPRINT, dump_index, put_note
 
+# Their error classes; SQLite reports damage when the disk cannot read, which is also a kind of
+# failure.
 ERRORS = {errno.EIO: StoreFailed, errno.ENOSPC: StoreFull}
-"""What they are called; SQLite takes it for damage when the disk cannot read, which is a kind of
-failure, too."""
+# In the short run only every n-th call fails, by how much was done before; prime to the periods of
+# SQLite.
 STRIDES = {0: 31, 5: 17}
-"""In the short run only every so manieth call fails, by how much was done before; prime to what
-SQLite does in turns."""
 AGE_S = 1e9
 
 
@@ -114,8 +114,8 @@ def begin(old: bytes | None, new: bytes | None, records: Records) -> None:
 
 
 def finish(records: Records) -> None:
-    for act, _ in records.history.find_intended():
-        records.history.finish(act)
+    for action, _ in records.history.find_intended():
+        records.history.finish(action)
 
 
 def purge(records: Records) -> None:
@@ -147,7 +147,7 @@ def open_records(folder: Path) -> Records:
 
 
 def describe_records(records: Records) -> State:
-    """All that can be asked for, texts byte for byte."""
+    """All that can be queried, texts byte for byte."""
     history = records.history
     revisions = history.find_revisions(limit=100)
     digests = {
@@ -161,10 +161,10 @@ def describe_records(records: Records) -> State:
 # --- the loop ---
 
 
-def is_refused(act: Callable[[], object], kind: type[MemsyncdError], disk: FaultyDisk) -> bool:
-    """Do it; True if it failed by its right name."""
+def is_refused(action: Callable[[], object], kind: type[MemsyncdError], disk: FaultyDisk) -> bool:
+    """Do it; True if it failed with its right name."""
     try:
-        act()
+        action()
     except MemsyncdError as failure:
         assert disk.has_failed
         assert isinstance(failure, kind), failure.message  # noqa: PT017
@@ -173,8 +173,8 @@ def is_refused(act: Callable[[], object], kind: type[MemsyncdError], disk: Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story(Generic[S]):
-    """What is done to a store, a commit a step, and what it says after each."""
+class Scenario(Generic[S]):
+    """The operations on a store, a commit a step, and its content after each."""
 
     open: Callable[[Path], S]
     describe: Callable[[S], State]
@@ -198,7 +198,7 @@ class Story(Generic[S]):
     def suffer(
         self, folder: Path, disk: FaultyDisk, fault: Fault, states: Sequence[State], n_done: int
     ) -> bool:
-        """Go on with a fault ahead, and once it is over to the end. False if the end came first."""
+        """Continue with a fault ahead, and after it to the end. False if the end came first."""
         kind = ERRORS[fault.error]
         disk.expect(fault)
         opened: list[S] = []
@@ -209,9 +209,9 @@ class Story(Generic[S]):
             and not is_refused(partial(self.steps[n_done], opened[0]), kind, disk)
         ):
             n_done += 1
-        has_failed = disk.mend()
+        has_failed = disk.repair()
         if opened and fault.at % 2:
-            # As after a crash; else with the connections that have seen the fault.
+            # As after a crash; else with the connections that met the fault.
             opened.pop().close()
         store = opened[0] if opened else self.open(folder)
         try:
@@ -228,56 +228,63 @@ class Story(Generic[S]):
         return has_failed
 
 
-STORIES: dict[str, Story[Any]] = {
-    "index": Story(open=open_index, describe=describe_index, steps=INDEX_STEPS),
-    "records": Story(open=open_records, describe=describe_records, steps=RECORDS_STEPS),
+SCENARIOS: dict[str, Scenario[Any]] = {
+    "index": Scenario(open=open_index, describe=describe_index, steps=INDEX_STEPS),
+    "records": Scenario(open=open_records, describe=describe_records, steps=RECORDS_STEPS),
 }
 
 
 def run_through(
-    story: Story[Any], folder: Path, disk: FaultyDisk, error: int, *, n_before: int, stride: int
+    scenario: Scenario[Any],
+    folder: Path,
+    disk: FaultyDisk,
+    error: int,
+    *,
+    n_before: int,
+    stride: int,
 ) -> None:
-    """Once for every so manieth call of those after the first `n_before` steps; every third time it
-    goes on failing."""
+    """Once for every n-th call of those after the first `n_before` steps; every third time the
+    fault lasts.
+    """
     whole, prepared = folder / "whole", folder / "prepared"
     whole.mkdir()
-    states = story.tell(whole)
+    states = scenario.tell(whole)
     prepared.mkdir()
-    story.prepare(prepared, n_before)
-    n_told, is_over = 0, False
+    scenario.prepare(prepared, n_before)
+    n_reported, is_over = 0, False
     while not is_over:
-        n_told += 1
+        n_reported += 1
         place = folder / "place"
         shutil.copytree(prepared, place)
-        fault = Fault(at=n_told * stride, error=error, lasts=n_told % 3 == 0)
-        is_over = not story.suffer(place, disk, fault, states, n_before)
+        fault = Fault(at=n_reported * stride, error=error, lasts=n_reported % 3 == 0)
+        is_over = not scenario.suffer(place, disk, fault, states, n_before)
         assert not [path for path in place.iterdir() if "damaged" in path.name], (
             "what is sound was set aside"
         )
         shutil.rmtree(place)
-    assert n_told > 2
+    assert n_reported > 2
 
 
 each_disk = pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
-each_story = pytest.mark.parametrize("name", STORIES)
+each_scenario = pytest.mark.parametrize("name", SCENARIOS)
 each_beginning = pytest.mark.parametrize("n_before", STRIDES)
 
 
 @each_disk
-@each_story
+@each_scenario
 @each_beginning
-def test_a_disk_that_fails_loses_nothing_that_was_committed_and_damages_nothing(
+def test_a_failing_disk_loses_no_commit_and_damages_nothing(
     name: str, error: int, n_before: int, tmp_path: Path, disk: FaultyDisk
 ) -> None:
-    run_through(STORIES[name], tmp_path, disk, error, n_before=n_before, stride=STRIDES[n_before])
+    run_through(SCENARIOS[name], tmp_path, disk, error, n_before=n_before, stride=STRIDES[n_before])
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @each_disk
-@each_story
+@each_scenario
 @each_beginning
-def test_whichever_call_a_disk_fails_nothing_is_lost_or_damaged(
+def test_a_failure_of_any_system_call_loses_and_damages_nothing(
     name: str, error: int, n_before: int, tmp_path: Path, disk: FaultyDisk
 ) -> None:
-    run_through(STORIES[name], tmp_path, disk, error, n_before=n_before, stride=1)
+    run_through(SCENARIOS[name], tmp_path, disk, error, n_before=n_before, stride=1)

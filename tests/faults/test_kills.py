@@ -1,5 +1,6 @@
-"""The daemon is killed while it indexes or rebuilds: the next one goes on, answers at once, and
-leaves nothing lying about."""
+"""The daemon is killed while it indexes or rebuilds: the next one continues, answers at once, and
+leaves no temporary file.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ REBUILD_S = 0.15
 """A rebuild of so many notes takes longer, on any machine."""
 
 
-class Life:
-    """A workspace of a daemon that dies again and again."""
+class KillLoop:
+    """A workspace whose daemon is killed repeatedly."""
 
     def __init__(self, home: Home, chance: random.Random) -> None:
         self.home, self.chance = home, chance
@@ -38,7 +39,7 @@ class Life:
         self.n_killed_rebuilding = 0
 
     def save(self, n_notes: int) -> None:
-        """Change so many notes, or make them."""
+        """Change so many notes, or create them."""
         for number in self.chance.sample(range(N_NOTES), n_notes):
             parts = "\n\n".join(
                 f"## Part {part}\n\nlarch {self.chance.getrandbits(40):x}" for part in range(20)
@@ -54,7 +55,7 @@ class Life:
         return daemon
 
     def die(self, daemon: Daemon, within_s: float) -> None:
-        """At any moment of the next while."""
+        """At a random moment soon."""
         time.sleep(self.chance.uniform(0, within_s))
         daemon.kill()
         self.n_killed_rebuilding += self.new_index.exists()
@@ -89,32 +90,32 @@ class Life:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-def kill_while_indexing(life: Life, n_kills: int) -> None:
+def kill_while_indexing(kill_loop: KillLoop, n_kills: int) -> None:
     for _ in range(n_kills):
-        daemon = life.begin()
-        life.save(N_NOTES // 2)
-        life.die(daemon, KILL_WITHIN_S)
-        life.save(N_NOTES // 4)
+        daemon = kill_loop.begin()
+        kill_loop.save(N_NOTES // 2)
+        kill_loop.die(daemon, KILL_WITHIN_S)
+        kill_loop.save(N_NOTES // 4)
 
 
-def kill_while_rebuilding(life: Life, n_kills: int) -> None:
+def kill_while_rebuilding(kill_loop: KillLoop, n_kills: int) -> None:
     for _ in range(n_kills):
-        daemon = life.begin()
+        daemon = kill_loop.begin()
         with daemon.client() as client:
             try:
                 client.call("sync", rebuild=True, timeout_ms=1)
             except MemsyncdError as failure:
                 assert failure.code == "timeout"  # noqa: PT017 - nobody waits for what will not end
-            wait_until(life.new_index.exists, "nothing is rebuilt")
-            life.die(daemon, REBUILD_S)
-    assert life.n_killed_rebuilding
+            wait_until(kill_loop.new_index.exists, "nothing is rebuilt")
+            kill_loop.die(daemon, REBUILD_S)
+    assert kill_loop.n_killed_rebuilding
 
 
-def test_what_was_being_indexed_or_rebuilt_is_whole_after_the_next_start(own: Home) -> None:
-    life = Life(own, random.Random(1))
-    kill_while_indexing(life, N_KILLS)
-    kill_while_rebuilding(life, N_KILLS)
-    life.assert_recovers()
+def test_an_interrupted_index_or_rebuild_is_complete_after_the_next_start(own: Home) -> None:
+    kill_loop = KillLoop(own, random.Random(1))
+    kill_while_indexing(kill_loop, N_KILLS)
+    kill_while_rebuilding(kill_loop, N_KILLS)
+    kill_loop.assert_recovers()
 
 
 @pytest.mark.soak
@@ -122,10 +123,10 @@ def test_what_was_being_indexed_or_rebuilt_is_whole_after_the_next_start(own: Ho
 @pytest.mark.parametrize(
     "kill", [kill_while_indexing, kill_while_rebuilding], ids=lambda kill: kill.__name__
 )
-def test_what_was_being_indexed_is_whole_after_a_thousand_kills(
-    kill: Callable[[Life, int], None], make_home: Callable[[], Home]
+def test_an_interrupted_index_is_complete_after_a_thousand_kills(
+    kill: Callable[[KillLoop, int], None], make_home: Callable[[], Home]
 ) -> None:
     for seed in range(MUCH // 20):
-        life = Life(make_home(), random.Random(seed))
-        kill(life, 20)
-        life.assert_recovers()
+        kill_loop = KillLoop(make_home(), random.Random(seed))
+        kill(kill_loop, 20)
+        kill_loop.assert_recovers()

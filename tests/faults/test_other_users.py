@@ -1,5 +1,6 @@
-"""Another user of the same machine gets nothing: not in, not a byte, not a place to put something
-in the daemon's way."""
+"""Another user of the same machine gets nothing: no connection, no byte, no path to block the
+daemon with.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ try:
 except (PermissionError, ConnectionError) as failure:
     print(type(failure).__name__)
 """
-# The program is imported first: this Python may lie where nobody else may look.
+# The program is imported first: this Python may be in a folder that other users cannot read.
 RUN = """
 import os, sys
 import memsyncd.cli.daemon, memsyncd.cli.main, memsyncd.daemon.main
@@ -70,7 +71,7 @@ def open_for_everybody(path: Path, top: Path) -> Iterator[None]:
         place.chmod(stat.S_IMODE(mode))
 
 
-def test_nobody_else_reaches_the_socket_and_who_does_all_the_same_gets_not_a_byte_and_it_is_said(
+def test_another_user_cannot_reach_the_socket_and_gets_no_byte_if_it_is_opened_to_them(
     place: Place,
 ) -> None:
     home, n_failed = place.home, place.client.call("status")["failed_requests"]
@@ -97,7 +98,7 @@ def put_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [put_folder, put_link, put_file], ids=lambda put: put.__name__)
-def test_what_somebody_else_put_in_the_place_of_the_sockets_folder_is_refused_with_a_remedy(
+def test_a_socket_folder_of_another_user_is_refused_with_a_remedy(
     tmp_path: Path, put: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "run" / "memsyncd.sock"
@@ -108,7 +109,7 @@ def test_what_somebody_else_put_in_the_place_of_the_sockets_folder_is_refused_wi
     assert refused.value.hint
 
 
-def test_whoever_else_starts_it_in_this_users_folders_is_told_why_not_and_changes_nothing(
+def test_a_daemon_of_another_user_in_these_folders_is_refused_and_changes_nothing(
     place: Place,
 ) -> None:
     done = subprocess.run(
@@ -140,7 +141,7 @@ while True:
 """
 
 
-def test_who_listens_in_the_daemons_place_hears_nothing_of_what_is_to_be_remembered(
+def test_a_program_of_another_user_at_the_socket_gets_no_request_of_a_client(
     own: Home,
 ) -> None:
     folder = Path(own.socket_path).parent

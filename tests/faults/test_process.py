@@ -1,5 +1,6 @@
-"""What befalls the process itself: it is put to sleep, its log is not read, it may open few files,
-its clock is set back."""
+"""Faults of the process itself: it is suspended, its log is not read, it has few descriptors, its
+clock is set back.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.shared_daemon
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 FEW_FILES = 45
 DAY_S = 86400
+# A Python process with this on its path has a clock that a file sets.
 CLOCK = """
 import os, time
 _time_ns = time.time_ns
@@ -35,7 +37,6 @@ def time_ns():
         return _time_ns() + int(file.read()) * 10**9
 time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
 """
-"""Whoever starts Python with this on its path has a clock that a file sets."""
 
 
 def status(client: Client) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def equals_disk(client: Client, root: Path) -> bool:
 
 
 @pytest.mark.skipif(not QUEUE.exists(), reason="needs inotify")
-def test_what_happened_while_it_slept_is_found_though_more_happened_than_the_system_remembers(
+def test_changes_during_a_sleep_are_found_after_an_overflow_of_the_event_queue(
     place: Place,
 ) -> None:
     notes = [place.root / ".memories" / f"{number}.md" for number in range(2)]
@@ -63,7 +64,7 @@ def test_what_happened_while_it_slept_is_found_though_more_happened_than_the_sys
     asking = place.daemon.client()
     place.daemon.process.send_signal(signal.SIGSTOP)
     try:
-        # Of the same event twice in a row only one is remembered, so two notes take turns.
+        # The kernel merges two equal events in a row, so two notes alternate.
         for number in range(int(QUEUE.read_text()) // 2 + 1000):
             for note in notes:
                 os.utime(note, (number, number))
@@ -81,7 +82,7 @@ def test_what_happened_while_it_slept_is_found_though_more_happened_than_the_sys
     assert "overflow" in place.home.log.read_text()
 
 
-def test_it_goes_on_when_nobody_reads_its_log(own: Home, launch: Launch) -> None:
+def test_the_daemon_keeps_running_when_its_log_has_no_reader(own: Home, launch: Launch) -> None:
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 8192)
     own.config.write_text('[sync]\nreconcile_s = 1\n[log]\nlevel = "debug"\n')
@@ -99,7 +100,7 @@ def test_it_goes_on_when_nobody_reads_its_log(own: Home, launch: Launch) -> None
         os.close(reader)
 
 
-def test_out_of_files_it_serves_those_it_has_says_what_it_cannot_read_and_recovers(
+def test_without_free_descriptors_the_daemon_serves_its_clients_reports_unreadable_notes_and_recovers(
     own: Home, launch: Launch
 ) -> None:
     root = own.make_folder()
@@ -112,7 +113,7 @@ def test_out_of_files_it_serves_those_it_has_says_what_it_cannot_read_and_recove
         assert len(find(client, "larch", wait="disk")) == 5
         wait_until(lambda: take_file(own, others, process.pid), "its files did not run out")
         (root / ".memories" / "0.md").write_text("maple\n")
-        # Whatever can be done now: what is not known to have changed is not forgotten.
+        # Scanned as far as possible: notes without a known change are kept.
         for _ in range(3):
             assert client.call("ping")["pid"] == process.pid
             assert {f".memories/{number}.md" for number in range(1, 5)} <= set(
@@ -137,7 +138,7 @@ def test_out_of_files_it_serves_those_it_has_says_what_it_cannot_read_and_recove
 
 
 def take_file(home: Home, others: contextlib.ExitStack, pid: int) -> bool:
-    """Connect once more; True if the daemon has no file left to give."""
+    """Connect again; True if the daemon has no free descriptor."""
     others.enter_context(Client(home.socket_path, 1.0))
     return len(os.listdir(f"/proc/{pid}/fd")) >= FEW_FILES
 
@@ -149,7 +150,7 @@ def sync_if_possible(client: Client) -> None:
         assert failure.hint  # noqa: PT017 - either will do
 
 
-def test_a_clock_that_is_set_back_or_forth_hides_nothing(own: Home) -> None:
+def test_a_clock_set_back_or_forward_hides_no_change(own: Home) -> None:
     offset, aside = own.folder / "offset", own.folder / "offset.new"
     offset.write_text("0")
     (own.folder / "clock").mkdir()
@@ -163,7 +164,7 @@ def test_a_clock_that_is_set_back_or_forth_hides_nothing(own: Home) -> None:
         client.call("workspace.add", path=str(root))
         find(client, "word000", wait="disk")
         for number, days in enumerate((-1, -400, 1), start=1):
-            # In one step: the daemon reads it whenever it looks at its clock.
+            # In one step: the daemon reads it whenever it reads its clock.
             aside.write_text(str(days * DAY_S))
             aside.replace(offset)
             note.write_text(f"word{number:03}\n")
@@ -171,7 +172,7 @@ def test_a_clock_that_is_set_back_or_forth_hides_nothing(own: Home) -> None:
                 lambda number=number: find(client, f"word{number:03}") == ["MEMORY.md"],
                 "a save was not found",
             )
-            # As if the file were from the time that the clock says, and as large as before.
+            # As if the file were from the time of the clock, with its former size.
             note.write_text(f"more{number:03}\n")
             os.utime(note, (time.time() + days * DAY_S,) * 2)
             assert find(client, f"more{number:03}", wait="disk") == ["MEMORY.md"]

@@ -1,8 +1,8 @@
-"""All that people and agents do at once, for a while: in the end the index equals the disk, and
-nothing has grown.
+"""Everything that people and agents do, all at once, for a while: in the end the index equals the
+disk, and no resource has grown.
 
-The suite lives through some seconds of it, `pytest -m soak` through ten minutes, and only that can
-tell whether memory grows.
+The suite runs some seconds of it, `pytest -m soak` ten minutes, which is the only way to see
+whether memory grows.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ RSS_GROWTH_BYTES = 12 * 1024 * 1024
 FEW_FILES = 8
 """Connections for queries stay open for the next ones, and SQLite keeps a file that another
 connection has locked."""
+# The loop, the worker, the watcher, two query threads and two of watchdog's; each starts on its
+# first use.
 THREADS = 8
-"""The loop, the writer, the watcher, two who read and two of watchdog's; each begins when there is
-something for it to do."""
 SETTLE_S = 60.0
 WORDS = "larch maple hazel rowan aspen birch alder willow poplar linden".split()
 
-Act = Callable[[random.Random, str], None]
+Action = Callable[[random.Random, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """What a daemon takes of the system at a moment."""
+class ResourceUsage:
+    """The resources of a daemon at a moment."""
 
     rss_bytes: int
     files: int
@@ -56,14 +56,14 @@ class Taken:
     watches: int
 
 
-def read_taken(daemon: Daemon) -> Taken:
+def read_taken(daemon: Daemon) -> ResourceUsage:
     process = Path(f"/proc/{daemon.process.pid}")
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
     watches = 0
     for name in os.listdir(process / "fdinfo"):
         with contextlib.suppress(FileNotFoundError):
             watches += (process / "fdinfo" / name).read_text().count("inotify wd:")
-    return Taken(
+    return ResourceUsage(
         rss_bytes=int(status["VmRSS"].split()[0]) * 1024,
         files=len(os.listdir(process / "fd")),
         threads=int(status["Threads"]),
@@ -71,8 +71,8 @@ def read_taken(daemon: Daemon) -> Taken:
     )
 
 
-class Town:
-    """Editors and agents, each a thread, busy with one workspace until it is over."""
+class Workload:
+    """Editors and agents, each a thread, that work on one workspace until the end."""
 
     def __init__(self, home: Home, daemon: Daemon, root: Path) -> None:
         self.home, self.daemon, self.root = home, daemon, root
@@ -105,10 +105,10 @@ class Town:
     # --- editors
 
     def edit(self, chance: random.Random, number: int) -> None:
-        """Something done to files of one's own, as programs do it."""
+        """An operation on files, as programs do it."""
         own = self.root / ".memories" / f"editor{number}"
         note = own / f"{chance.choice('abcd')}" / f"{chance.randrange(12)}.md"
-        acts = [
+        actions = [
             self._write,
             self._write,
             self._save_whole,
@@ -117,25 +117,25 @@ class Town:
             self._rename_folder,
             self._remove_folder,
         ]
-        chance.choice(acts)(chance, note)
+        chance.choice(actions)(chance, note)
         self.is_over.wait(chance.uniform(0.005, 0.05))
 
     def _write(self, chance: random.Random, note: Path) -> None:
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(tell(chance))
+        note.write_text(make_text(chance))
 
     def _save_whole(self, chance: random.Random, note: Path) -> None:
         note.parent.mkdir(parents=True, exist_ok=True)
         aside = note.with_name(f"{note.name}.tmp.{chance.randrange(9)}")
-        aside.write_text(tell(chance))
+        aside.write_text(make_text(chance))
         aside.replace(note)
 
     def _append(self, chance: random.Random, note: Path) -> None:
         note.parent.mkdir(parents=True, exist_ok=True)
         with note.open("a") as stream:
-            stream.write(f"\n{tell(chance)}")
+            stream.write(f"\n{make_text(chance)}")
         if note.stat().st_size > 50_000:
-            note.write_text(tell(chance))
+            note.write_text(make_text(chance))
 
     def _delete(self, _chance: random.Random, note: Path) -> None:
         note.unlink(missing_ok=True)
@@ -153,7 +153,7 @@ class Town:
     # --- agents
 
     def ask(self, chance: random.Random, number: int) -> None:
-        """A connection's life: some questions and writes, and now and then a bad one."""
+        """One connection: some queries and writes, and now and then an invalid one."""
         with self.daemon.client() as client:
             if chance.random() < 0.2:
                 client.call("subscribe")
@@ -177,7 +177,7 @@ class Town:
             ("list", {}),
             ("problems", {}),
             ("get", {"path": note}),
-            ("memory", {"command": "create", "path": path, "file_text": tell(chance)}),
+            ("memory", {"command": "create", "path": path, "file_text": make_text(chance)}),
             ("memory", {"command": "insert", "path": path, "insert_line": 0, "insert_text": word}),
             (
                 "memory",
@@ -190,7 +190,7 @@ class Town:
             ),
             ("memory", {"command": "delete", "path": path}),
             ("memory", {"command": "view", "path": "/memories"}),
-            ("note.add", {"content": tell(chance), "kind": "decision", "note": note}),
+            ("note.add", {"content": make_text(chance), "kind": "decision", "note": note}),
             ("history", {"path": note}),
             ("undo", {"path": note}),
             ("search", {"query": "x" * 5000}),
@@ -199,7 +199,7 @@ class Town:
         return chance.choice(choices)
 
 
-def tell(chance: random.Random) -> str:
+def make_text(chance: random.Random) -> str:
     parts = (
         f"## {chance.choice(WORDS)}\n\n{' '.join(chance.choices(WORDS, k=30))}\n"
         for _ in range(chance.randrange(1, 6))
@@ -217,9 +217,12 @@ def find_index(home: Home, client: Client) -> Path:
     )
 
 
-def live_through(home: Home, *, seconds: float, n_clients: int) -> tuple[Taken, Taken]:
-    """What the daemon took in the midst of it and at the end. Everything but memory is compared
-    here."""
+def live_through(
+    home: Home, *, seconds: float, n_clients: int
+) -> tuple[ResourceUsage, ResourceUsage]:
+    """The resources of the daemon in the middle and at the end. Everything but memory is compared
+    here.
+    """
     home.config.write_text(f"[sync]\nreconcile_s = 5\n[socket]\nmax_clients = {MANY + 16}\n")
     root = home.make_folder()
     (root / ".memories").mkdir()
@@ -229,16 +232,16 @@ def live_through(home: Home, *, seconds: float, n_clients: int) -> tuple[Taken, 
         client.call("workspace.add", path=str(root))
         client.call("sync")
         before = read_taken(daemon)
-        town = Town(home, daemon, root)
+        workload = Workload(home, daemon, root)
         end_s = time.monotonic() + seconds
-        town.employ(N_EDITORS, n_clients)
+        workload.employ(N_EDITORS, n_clients)
         time.sleep(min(WARM_UP_S, seconds / 4))
         midst = read_taken(daemon)
         for _ in itertools.takewhile(lambda _: time.monotonic() < end_s, itertools.count()):
             assert client.call("ping")["pid"] == daemon.process.pid
             time.sleep(0.2)
-        town.end()
-        assert town.failures == []
+        workload.end()
+        assert workload.failures == []
 
         def equals_disk() -> bool:
             return {
@@ -289,13 +292,13 @@ def live_through(home: Home, *, seconds: float, n_clients: int) -> tuple[Taken, 
     not Path("/proc/self/fdinfo").exists(), reason="only Linux says what a process takes"
 )
 class TestSoak:
-    def test_after_all_that_people_and_agents_do_the_index_equals_the_disk_and_nothing_has_grown(
+    def test_after_mixed_work_of_people_and_agents_the_index_equals_the_disk_and_no_resource_has_grown(
         self, own: Home
     ) -> None:
         live_through(own, seconds=SHORT_S, n_clients=FEW)
 
     @pytest.mark.soak
     @pytest.mark.timeout(1800)
-    def test_after_ten_minutes_of_all_that_memory_has_not_grown_either(self, own: Home) -> None:
+    def test_after_ten_minutes_of_mixed_work_memory_has_not_grown(self, own: Home) -> None:
         midst, end = live_through(own, seconds=LONG_S, n_clients=MANY)
         assert end.rss_bytes < midst.rss_bytes + RSS_GROWTH_BYTES

@@ -1,5 +1,6 @@
-"""A workspace lies on a disk that goes away: it is missing and not empty, and answers from its
-index until the disk is back."""
+"""The disk of a workspace is unmounted: it is missing and not empty, and answers from its index
+until the disk is back.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def list_notes(client: Client) -> dict[str, str]:
 
 
 def write(client: Client) -> str:
-    """What a write is refused with, empty if it is not."""
+    """The error code of a write, empty if it succeeds."""
     return code_of(
         lambda: client.call(
             "memory", command="create", path="/memories/written.md", file_text="written\n"
@@ -50,7 +51,7 @@ def write(client: Client) -> str:
     )
 
 
-def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(
+def test_an_unmounted_root_is_missing_and_keeps_its_index(
     own: Home, mount: Callable[[Path, str], None]
 ) -> None:
     root = own.make_folder()
@@ -61,8 +62,7 @@ def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(
         client.call("workspace.add", path=str(root))
         client.call("sync")
         unmount(root)
-        # Not even before anybody has looked: what was written there would lie beneath the disk once
-        # it is back.
+        # Not even before a scan: the text would be beneath the disk once it is back.
         assert write(client) == "unwritable"
         wait_until(lambda: status(client)["state"] == "missing", "nobody noticed")
         assert write(client) == "unwritable"
@@ -81,7 +81,7 @@ def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(
     with again.client() as client:
         wait_until(lambda: status(client)["state"] == "missing", "nobody noticed at the start")
         assert len(find(client, "maple")) == N_NOTES
-        # A folder of one's own in its place is a workspace like any other.
+        # Another folder in its place is a workspace like any other.
         fill(root, "hazel")
         wait_until(lambda: len(find(client, "hazel")) == N_NOTES, "it was not taken up")
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
@@ -91,7 +91,7 @@ def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(
     assert again.stop() == 0
 
 
-def test_an_index_that_is_made_anew_while_the_disk_is_away_does_not_take_it_for_empty(
+def test_a_rebuild_while_the_disk_is_unmounted_does_not_count_it_as_empty(
     own: Home, mount: Callable[[Path, str], None]
 ) -> None:
     root = own.make_folder()

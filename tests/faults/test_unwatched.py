@@ -1,5 +1,6 @@
-"""The system tells of nothing: it gives no watch, or no way to watch. It is said, and what is saved
-is found by the clock."""
+"""The system gives no watch, or no way to watch. That is reported, and saves are found by
+reconciles.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from tests.faults.conftest import Launch
 
 OWN_USERS = ["unshare", "--user", "--map-root-user"]
+# Of the test's own namespace, and their names in the system's one.
 LIMITS = {"max_inotify_watches": "max_user_watches", "max_inotify_instances": "max_user_instances"}
-"""Of a namespace of one's own, and what they are called where everybody's are set."""
 
 
 def limit_to_none(limit: str) -> list[str]:
@@ -32,7 +33,7 @@ def is_limit_ours() -> bool:
     not is_limit_ours(), reason="needs Linux with user namespaces, to limit nobody else's watches"
 )
 @pytest.mark.parametrize("limit", LIMITS)
-def test_without_a_single_watch_saves_are_found_by_the_clock_and_it_is_said_why(
+def test_without_any_watch_saves_are_found_by_reconciles_with_a_reported_reason(
     own: Home, launch: Launch, limit: str
 ) -> None:
     root = own.make_folder()
@@ -51,7 +52,7 @@ def test_without_a_single_watch_saves_are_found_by_the_clock_and_it_is_said_why(
             (root / "MEMORY.md").write_text(f"{word}\n")
             wait_until(
                 lambda word=word: bool(client.call("search", query=word)["hits"]),
-                "timed looks did not find it",
+                "reconciles did not find it",
             )
         (root / "MEMORY.md").write_text("rowan\n")
         assert client.call("search", query="rowan", wait="disk")["hits"]

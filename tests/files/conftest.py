@@ -7,14 +7,17 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from memsyncd.files import atomic, confined
+from memsyncd.config import SyncConfig
+from memsyncd.files import atomic, confined, scope
 from tests.programs import succeeds
 
 NOBODY = 65534
+parse_scope = partial(scope.parse_scope, max_file_bytes=SyncConfig().max_file_bytes)
 
 
 @pytest.fixture(params=["best", "plain"])

@@ -23,7 +23,7 @@ from memsyncd.files.atomic import (
     write_temporary,
 )
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import parse_scope
+from tests.files.conftest import parse_scope
 
 # --- temporary files ----------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ def folder(root: Path) -> Iterator[OpenFolder]:
         yield opened
 
 
-def test_a_temporary_name_is_unique_hidden_and_not_a_notes() -> None:
+def test_a_temporary_name_is_unique_hidden_and_not_that_of_a_note() -> None:
     names = {make_temporary_name() for _ in range(100)}
     assert len(names) == 100
     assert all(

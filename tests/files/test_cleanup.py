@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.notepath import NotePath
-from memsyncd.files.scope import is_conflict_copy, parse_scope
+from memsyncd.files.scope import is_conflict_copy
 from memsyncd.files.write import remove_temporary_files
+from tests.files.conftest import parse_scope
 
 LEFT = ".memsyncd-0123456789abcdef.tmp"
 KNOWN = [b"x"]

@@ -18,8 +18,8 @@ from memsyncd.errors import AlreadyExists, Conflict, PathRefused, Unwritable
 from memsyncd.files import write
 from memsyncd.files.listing import find_files
 from memsyncd.files.read import TextFile, read_text_file
-from memsyncd.files.scope import parse_scope
 from memsyncd.files.write import delete_path, remove_temporary_files, rename_path
+from tests.files.conftest import parse_scope
 
 NOTE = NotePath(".memories/a/one.md")
 FOLDER = NotePath(".memories/a")
@@ -63,16 +63,16 @@ TREE = [
 ]
 
 
-def before(monkeypatch: pytest.MonkeyPatch, function: str, act: Callable[[], object]) -> None:
+def before(monkeypatch: pytest.MonkeyPatch, function: str, action: Callable[[], object]) -> None:
     """Let another program act just before the first call of a function of `write`."""
-    real, left = getattr(write, function), [act]
+    real, left = getattr(write, function), [action]
 
-    def act_first(*args: object) -> object:
+    def intervene_first(*args: object) -> object:
         if left:
             left.pop()()
         return real(*args)
 
-    monkeypatch.setattr(write, function, act_first)
+    monkeypatch.setattr(write, function, intervene_first)
 
 
 @pytest.mark.usefixtures("way")
@@ -344,7 +344,7 @@ class TestRenaming:
             rename(tree, ".memories/three.md", ".memories/THREE.md")
         assert (tree / ".memories/three.md").exists()
 
-    def test_a_folder_that_is_moved_away_during_a_rename_takes_nothing_along(
+    def test_a_folder_that_is_moved_away_during_a_rename_takes_no_file_along(
         self, tree: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tree / ".memories/to").mkdir()
@@ -396,7 +396,7 @@ from memsyncd.files.scope import parse_scope
 from memsyncd.files.listing import find_files
 from memsyncd.files.read import read_text_file
 from memsyncd.files.write import delete_path, put_text_file
-scope, folder = parse_scope(sys.argv[1]), NotePath(".memories/a")
+scope, folder = parse_scope(sys.argv[1], max_file_bytes=1 << 21), NotePath(".memories/a")
 for number in range(20):
     put_text_file(scope, NotePath(f".memories/a/b/{number}.md"), b"x", was=None)
 was = {path: read_text_file(scope, path) for path in find_files(scope, folder)}

@@ -8,7 +8,8 @@ import pytest
 from memsyncd.core.notepath import NotePath
 from memsyncd.errors import PathRefused, Unwritable
 from memsyncd.files.listing import find_files, is_folder, list_folder
-from memsyncd.files.scope import Scope, parse_scope
+from memsyncd.files.scope import Scope
+from tests.files.conftest import parse_scope
 
 
 def write(root: Path, *paths: str) -> None:
@@ -118,9 +119,9 @@ def test_a_missing_folder_is_empty_and_one_that_leads_out_is_refused(root: Path)
         assert show(scope, path) == []
         assert find(scope, path) == []
         assert not is_folder(scope, NotePath(path))
-    for act in (is_folder, find_files):
+    for action in (is_folder, find_files):
         with pytest.raises(PathRefused):
-            act(scope, NotePath(".memories/etc"))
+            action(scope, NotePath(".memories/etc"))
     (root / ".memories").rename(root / "away")
     assert show(scope, None) == []
 

@@ -15,7 +15,8 @@ from memsyncd.errors import MemsyncdError, PathRefused, TooLarge, Unwritable
 from memsyncd.files import read
 from memsyncd.files.read import ReadFile, TextFile, Unread, read_note_file, read_text_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import Scope, parse_scope
+from memsyncd.files.scope import Scope
+from tests.files.conftest import parse_scope
 
 # --- notes for the index ------------------------------------------------------------------------
 

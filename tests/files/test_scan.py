@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import Snapshot
 from memsyncd.files.scan import Walk, scan, stat_root
-from memsyncd.files.scope import parse_scope
+from tests.files.conftest import parse_scope
 
 
 def write(root: Path, path: str, text: str = "x") -> Path:
@@ -330,6 +330,19 @@ def test_files_of_a_folder_that_can_be_listed_but_not_entered_are_unreadable(
     snapshot = run_scan(plain_root)
     assert snapshot.unreadable_files == {".memories/a/x.md"}
     assert not snapshot.is_observed(".memories/a/x.md")
+
+
+def test_notes_of_a_linked_folder_that_cannot_be_reached_are_not_taken_for_deleted(
+    plain_root: Path,
+) -> None:
+    write(plain_root, "docs/notes/x.md")
+    (plain_root / ".memories/linked").symlink_to("../docs/notes")
+    assert list(run_scan(plain_root).files) == [".memories/linked/x.md"]
+    (plain_root / "docs").chmod(0)
+    for only in (None, [".memories/linked"], [".memories/linked/x.md"]):
+        snapshot = run_scan(plain_root, only)
+        assert find_codes(snapshot) == [(".memories/linked", "unreadable_file")]
+        assert not snapshot.is_observed(".memories/linked/x.md")
 
 
 def test_folders_that_are_excluded_or_too_deep_for_the_glob_are_not_entered(

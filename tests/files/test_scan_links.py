@@ -9,7 +9,8 @@ from memsyncd.core.changes.diff import Snapshot
 from memsyncd.core.notepath import parse_note_path
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import Scope, parse_scope
+from memsyncd.files.scope import Scope
+from tests.files.conftest import parse_scope
 
 
 def write(place: Path, text: str = "x") -> Path:

@@ -166,10 +166,10 @@ def test_the_identity_changes_with_the_folder_and_is_none_without_one(root: Path
 
 
 def test_a_root_whose_path_is_not_utf8_is_refused(root: Path) -> None:
-    odd = Path(os.fsdecode(os.fsencode(root) + b"/odd\xff"))
-    odd.mkdir()
-    (root / "link").symlink_to(odd)
-    for path in (odd, root / "link"):
+    unusual = Path(os.fsdecode(os.fsencode(root) + b"/odd\xff"))
+    unusual.mkdir()
+    (root / "link").symlink_to(unusual)
+    for path in (unusual, root / "link"):
         with pytest.raises(BadRequest) as failure:
             make_root(str(path))
         assert failure.value.hint

@@ -79,7 +79,7 @@ def test_a_pointer_that_the_repository_does_not_return_is_ignored(main: Path, li
     assert find_worktree(str(hostile)) is None
 
 
-def test_a_folder_that_itself_claims_to_be_a_worktree_is_not_believed(main: Path) -> None:
+def test_a_folder_that_itself_claims_to_be_a_worktree_is_not_trusted(main: Path) -> None:
     hostile = main.parent / "hostile"
     for folder in ("own", "worktrees/own"):
         (hostile / folder).mkdir(parents=True)

@@ -32,7 +32,7 @@ from memsyncd.files import write
 from memsyncd.files.atomic import OpenFolder, open_folder
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import is_conflict_copy, parse_scope
+from memsyncd.files.scope import is_conflict_copy
 from memsyncd.files.write import (
     KeepText,
     delete_path,
@@ -45,6 +45,7 @@ from memsyncd.files.write import (
     rename_path,
     restore,
 )
+from tests.files.conftest import parse_scope
 
 NOTE = NotePath(".memories/a.md")
 IS_ROOT = pytest.mark.skipif(
@@ -115,17 +116,21 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> dict[int, Contents]:
 
 
 def before(
-    monkeypatch: pytest.MonkeyPatch, function: str, act: Callable[[], object], *, n_times: int = 1
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    action: Callable[[], object],
+    *,
+    n_times: int = 1,
 ) -> None:
     """Let another program act just before the first calls of a function of `write`."""
-    real, left = getattr(write, function), [act] * n_times
+    real, left = getattr(write, function), [action] * n_times
 
-    def act_first(*args: object) -> object:
+    def intervene_first(*args: object) -> object:
         if left:
             left.pop()()
         return real(*args)
 
-    monkeypatch.setattr(write, function, act_first)
+    monkeypatch.setattr(write, function, intervene_first)
 
 
 # --- creating and replacing ---------------------------------------------------------------------
@@ -527,7 +532,7 @@ class TestOtherPrograms:
         assert list_all(root) == ["away", "away/a.md"]
         assert (root / "away/a.md").read_bytes() == b"old\n"
 
-    def test_a_folder_moved_away_while_a_note_is_created_takes_nothing_along(
+    def test_a_folder_moved_away_while_a_note_is_created_takes_no_file_along(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (root / ".memories/b").mkdir()
@@ -559,16 +564,16 @@ def replace(note: Path, data: bytes) -> None:
 def test_a_save_just_before_the_exchange_is_restored(
     root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    acts: list[Callable[[], object]] = [
+    actions: list[Callable[[], object]] = [
         lambda: replace(note, b"theirs"),
         lambda: note.write_bytes(b"theirs"),
         lambda: (note.unlink(), os.mkfifo(note)),
         lambda: (note.unlink(), note.symlink_to("/etc/passwd")),
         lambda: (note.unlink(), note.mkdir(), (note / "x").write_text("theirs")),
     ]
-    for act in acts:
+    for action in actions:
         with monkeypatch.context() as patch:
-            before(patch, "exchange", act)
+            before(patch, "exchange", action)
             with pytest.raises(Conflict):
                 put_over(root, b"new")
         assert [name for name in list_all(root) if "tmp" in name] == []
@@ -809,7 +814,7 @@ from memsyncd.core.notepath import NotePath
 from memsyncd.files.scope import parse_scope
 from memsyncd.files.read import read_text_file
 from memsyncd.files.write import put_text_file
-scope, path = parse_scope(sys.argv[1]), NotePath(".memories/a.md")
+scope, path = parse_scope(sys.argv[1], max_file_bytes=1 << 21), NotePath(".memories/a.md")
 print("ready", flush=True)
 for number in range(1_000_000):
     put_text_file(scope, path, str(number % 10).encode() * 50_000, was=read_text_file(scope, path))

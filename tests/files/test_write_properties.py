@@ -14,8 +14,9 @@ from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.errors import AlreadyExists, Conflict, MemsyncdError, PathRefused
 from memsyncd.files.listing import find_files, is_folder
 from memsyncd.files.read import read_text_file
-from memsyncd.files.scope import Scope, parse_scope
+from memsyncd.files.scope import Scope
 from memsyncd.files.write import delete_path, put_text_file, rename_path
+from tests.files.conftest import parse_scope
 
 NASTY = [
     "..",
@@ -47,7 +48,7 @@ def list_all(folder: Path) -> list[tuple[str, bytes]]:
 
 
 @given(texts=st.lists(st.tuples(PATHS, PATHS), min_size=1, max_size=4))
-def test_no_path_reads_or_changes_anything_outside(
+def test_no_path_reads_or_changes_a_file_outside_the_workspace(
     tmp_path_factory: pytest.TempPathFactory, texts: list[tuple[str, str]]
 ) -> None:
     top = Path(os.path.realpath(tmp_path_factory.mktemp("w")))
@@ -90,18 +91,18 @@ OPERATIONS = st.lists(
 
 
 @given(operations=OPERATIONS)
-def test_any_order_of_writes_leaves_the_content_of_a_dictionary(
+def test_any_order_of_writes_has_the_same_result_as_on_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, str, str, bytes]]
 ) -> None:
     root = Path(os.path.realpath(tmp_path_factory.mktemp("w")))
     scope, model = parse_scope(str(root)), dict[str, bytes]()
     for command, name, other, data in operations:
         try:
-            expected = act_on(model, command, name, other, data)
+            expected = apply_operation(model, command, name, other, data)
         except KeyError:
             expected = None
         try:
-            act_on_disk(scope, command, name, other, data)
+            apply_on_disk(scope, command, name, other, data)
             assert expected is not None
             model = expected
         except (PathRefused, Conflict):
@@ -112,7 +113,7 @@ def test_any_order_of_writes_leaves_the_content_of_a_dictionary(
         assert dict(list_all(root)) == {f".memories/{path}": text for path, text in model.items()}
 
 
-def act_on(
+def apply_operation(
     model: dict[str, bytes], command: str, name: str, other: str, data: bytes
 ) -> dict[str, bytes]:
     """Return the model after an operation. Raises KeyError if it is impossible."""
@@ -147,7 +148,7 @@ def is_taken(model: dict[str, bytes], name: str) -> bool:
     return any(path == name or path.startswith(f"{name}/") for path in model)
 
 
-def act_on_disk(scope: Scope, command: str, name: str, other: str, data: bytes) -> None:
+def apply_on_disk(scope: Scope, command: str, name: str, other: str, data: bytes) -> None:
     path = NotePath(f".memories/{name}")
     if command == "put":
         if is_folder(scope, path):

@@ -1,4 +1,4 @@
-"""A daemon of its own, as in tests/daemon, and a model that does what it is told."""
+"""A daemon as in tests/daemon, and a scripted model."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ LAST_WORDS = "That is all."
 
 
 class Model(ThreadingHTTPServer):
-    """An Anthropic API on loopback, behind which there is no model but a list of what to ask the
-    memory tool for, one a turn.
+    """An Anthropic API on loopback, without a model: a list of calls of the memory tool, one a
+    turn.
 
-    `requests` holds the body of every request, `results` the block with which each of its wishes
-    was answered.
+    `requests` has the body of every request, `results` the block with which each call was answered.
     """
 
     def __init__(self, wishes: Sequence[dict[str, Any]]) -> None:
@@ -105,7 +104,7 @@ class Turn(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def make_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Model]]:
-    """A model with these wishes. The SDK is led to it by `url`, and not through any proxy."""
+    """A model with these calls. `url` points the SDK to it, without any proxy."""
     models: list[Model] = []
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
@@ -120,12 +119,12 @@ def make_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Model]
 
 @pytest.fixture
 def socket(home: Home, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where the daemon listens, named in this process's environment, as a program finds it."""
+    """The daemon's socket, named in this process's environment, where a program finds it."""
     monkeypatch.setenv("MEMSYNCD_SOCKET", home.socket_path)
     return home.socket_path
 
 
-# The SDK takes two seconds to import, which only those who run these tests should pay.
+# The SDK takes two seconds to import, which only these tests should pay.
 
 
 @pytest.fixture

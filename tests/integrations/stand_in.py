@@ -1,9 +1,9 @@
 """A plugin for the pytest that runs Anthropic's own tests: where they make the SDK's tool, they get
 memsyncd's.
 
-Their folder becomes a workspace, whose `memories` is called `.memories`. What each test came to is
-written as JSON to the file that OUTCOMES names: `Class::test[parameter]` to the outcome and, if it
-failed, the reason in a line.
+Their folder becomes a workspace, whose `memories` is called `.memories`. The outcomes are written
+as JSON to the file that OUTCOMES names: `Class::test[parameter]` to the outcome and, if it failed,
+the reason in a line.
 """
 
 from __future__ import annotations

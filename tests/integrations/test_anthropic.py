@@ -1,4 +1,4 @@
-"""The tool as a program holds it: what it passes on, how it fails, and what it does not block."""
+"""The tool as a program uses it: what it passes on, how it fails, and what it does not block."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ REFUSED = (
 )
 
 
-def find_refusal(act: Callable[[], object]) -> tuple[str, MemsyncdError]:
-    """What the model is told, and the failure behind it."""
+def find_refusal(action: Callable[[], object]) -> tuple[str, MemsyncdError]:
+    """The text that the model gets, and the error behind it."""
     from anthropic.tools import ToolError
 
     with pytest.raises(ToolError) as caught:
-        act()
+        action()
     assert isinstance(caught.value.__cause__, MemsyncdError)
     assert isinstance(caught.value.content, str)
     return caught.value.content, caught.value.__cause__
 
 
 @pytest.mark.parametrize("dialect", ["docs", "sdk"])
-def test_what_the_daemon_refuses_is_told_byte_for_byte(
+def test_a_refusal_of_the_daemon_is_passed_on_byte_for_byte(
     place: Place, socket: str, dialect: Any, make_tool: Any, make_async_tool: Any
 ) -> None:
     tools = [kind(place.id, dialect=dialect) for kind in (make_tool, make_async_tool)]
@@ -64,8 +64,8 @@ def test_what_the_daemon_refuses_is_told_byte_for_byte(
         with pytest.raises(MemsyncdError) as refused:
             place.client.call("memory", **wish, dialect=dialect, workspace=place.id)
         for tool in tools:
-            told, failure = find_refusal(lambda tool=tool, wish=wish: call(tool, wish))
-            assert told == refused.value.message
+            reported, failure = find_refusal(lambda tool=tool, wish=wish: call(tool, wish))
+            assert reported == refused.value.message
             assert (type(failure), failure.hint) == (type(refused.value), refused.value.hint)
 
 
@@ -92,23 +92,21 @@ def test_a_note_that_became_a_link_out_is_neither_read_nor_written(
         "insert_line": 0,
         "insert_text": "new",
     }
-    told, failure = find_refusal(
+    reported, failure = find_refusal(
         lambda: tool.call({"command": wish, "path": "/memories/context.md", **words})
     )
-    assert told == "Path /memories/context.md would escape /memories directory"
+    assert reported == "Path /memories/context.md would escape /memories directory"
     assert isinstance(failure, PathRefused)
     assert secret.read_text() == "# Secret\n"
 
 
-def test_the_dialect_decides_whose_words_are_used(
-    place: Place, socket: str, make_tool: Any
-) -> None:
+def test_the_dialect_selects_the_texts(place: Place, socket: str, make_tool: Any) -> None:
     wish = {"command": "create", "path": "/memories/context.md", "file_text": "other"}
-    told = [
+    reported = [
         find_refusal(lambda tool=tool: tool.call(wish))[0]
         for tool in (make_tool(), make_tool(dialect="sdk"))
     ]
-    assert told == [
+    assert reported == [
         "Error: File /memories/context.md already exists",
         "File /memories/context.md already exists",
     ]
@@ -130,11 +128,9 @@ def test_a_workspace_is_named_by_id_name_or_a_path_inside_or_is_the_only_one(
     assert str(make_tool(workspace).call(VIEW)).startswith(SHOWN)
 
 
-def test_an_unknown_workspace_is_said_to_be_unknown(
-    place: Place, socket: str, make_tool: Any
-) -> None:
-    told, failure = find_refusal(lambda: make_tool("elsewhere").call(VIEW))
-    assert told == "no workspace is called elsewhere"
+def test_an_unknown_workspace_is_an_error(place: Place, socket: str, make_tool: Any) -> None:
+    reported, failure = find_refusal(lambda: make_tool("elsewhere").call(VIEW))
+    assert reported == "no workspace is called elsewhere"
     assert isinstance(failure, WorkspaceNotFound)
 
 
@@ -165,23 +161,23 @@ def test_clearing_removes_all_notes_and_can_be_undone(
     assert make_tool(place.id).clear_all_memory() == "All memory cleared"
     assert place.notes() == {}
     (newest,) = place.client.call("history", workspace=place.id, limit=1)["revisions"]
-    place.client.call("undo", workspace=place.id, act=newest["act"])
+    place.client.call("undo", workspace=place.id, change_set=newest["change_set"])
     assert place.notes() == before
     assert asyncio.run(make_async_tool(place.id).clear_all_memory()) == "All memory cleared"
     assert place.notes() == {}
 
 
-def test_where_no_daemon_runs_the_model_is_told_and_the_program_learns_what_to_do(
+def test_without_a_daemon_the_model_gets_an_error_and_the_program_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_tool: Any
 ) -> None:
     monkeypatch.setenv("MEMSYNCD_SOCKET", str(tmp_path / "none.sock"))
-    told, failure = find_refusal(lambda: make_tool().call(VIEW))
-    assert told == f"no daemon answers on {tmp_path / 'none.sock'}"
+    reported, failure = find_refusal(lambda: make_tool().call(VIEW))
+    assert reported == f"no daemon answers on {tmp_path / 'none.sock'}"
     assert isinstance(failure, NoDaemon)
     assert "memsyncd start" in failure.hint
 
 
-def test_one_tool_serves_many_threads_and_loses_no_edit(
+def test_one_tool_serves_many_threads_without_losing_an_edit(
     place: Place, socket: str, make_tool: Any
 ) -> None:
     tool = make_tool(place.id)
@@ -209,8 +205,8 @@ def test_one_tool_serves_many_threads_and_loses_no_edit(
 
 @pytest.fixture
 def stopped(daemon: Daemon, place: Place) -> Any:
-    """A daemon that takes connections, as the kernel does that for it, but does nothing until it is
-    let go on.
+    """A daemon that accepts connections, as the kernel does that for it, but does nothing until it
+    is resumed.
     """
     daemon.process.send_signal(signal.SIGSTOP)
     yield lambda: daemon.process.send_signal(signal.SIGCONT)
@@ -233,7 +229,7 @@ def test_the_async_tool_lets_the_loop_go_on_while_it_waits(
     assert asyncio.run(ask_meanwhile()).startswith(SHOWN)
 
 
-def test_what_was_asked_is_done_even_if_who_waits_is_cancelled(
+def test_a_command_is_executed_even_if_its_waiter_is_cancelled(
     place: Place, socket: str, stopped: Callable[[], None], make_async_tool: Any
 ) -> None:
     tool = make_async_tool(place.id)
@@ -255,12 +251,12 @@ def test_what_was_asked_is_done_even_if_who_waits_is_cancelled(
 def test_a_daemon_that_does_not_answer_in_time_ends_the_command(
     place: Place, socket: str, stopped: Callable[[], None], make_tool: Any
 ) -> None:
-    told, failure = find_refusal(lambda: make_tool(place.id, timeout_s=0.05).call(VIEW))
-    assert told == "the daemon did not answer within 1.05 s"
+    reported, failure = find_refusal(lambda: make_tool(place.id, timeout_s=0.05).call(VIEW))
+    assert reported == "the daemon did not answer within 1.05 s"
     assert isinstance(failure, NoAnswer)
 
 
-def test_a_daemon_that_is_started_anew_is_found_by_the_same_tool(
+def test_a_restarted_daemon_is_found_by_the_same_tool(
     home: Any, make_home: Any, monkeypatch: pytest.MonkeyPatch, make_tool: Any
 ) -> None:
     own = make_home()
@@ -279,7 +275,7 @@ def test_a_daemon_that_is_started_anew_is_found_by_the_same_tool(
     assert str(tool.call(VIEW)).startswith(SHOWN)
 
 
-def test_without_the_sdk_it_is_said_what_to_install() -> None:
+def test_without_the_sdk_the_error_names_the_package() -> None:
     script = """
         import sys
         sys.modules["anthropic"] = None

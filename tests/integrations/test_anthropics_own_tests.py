@@ -1,5 +1,5 @@
 """Anthropic's own tests of the SDK's memory tool, run on memsyncd's: fetched from the source
-distribution, never kept here.
+distribution, never stored here.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 VERSION = importlib.metadata.version("anthropic")
 TESTS = "tests/lib/tools/memory_tools/test_filesystem.py"
-# Guards for machines that are busy with other things; a quiet one needs two seconds for the one and
-# five for the other.
+# Guards against hanging on busy machines; an idle one needs two seconds for the one and five for
+# the other.
 FETCH_S, RUN_S = 120, 180
 # The tests of one of the two tools, which differ in how they wait for the daemon, but for one that
 # writes 5 MB.
 SHORT = "not Async and not too_many_lines"
-# What pip needs to look at the source: with the real one it would fetch and set up several
-# packages, and build nothing.
+# The build backend for pip: with the real one pip would fetch and install several packages without
+# building anything.
 BUILDER = f"""
 import os
 def prepare_metadata_for_build_wheel(folder, settings=None):
@@ -48,8 +48,8 @@ NO_WORKSPACE = (
     "has the tool make its own folder and those above it; a workspace is a folder"
     " that somebody chose"
 )
-# By the test's name, of both classes. What these are about is tested on the daemon itself, in
-# tests/workspace and here.
+# By the test's name, of both classes. Their subjects are tested on the daemon itself, in
+# tests/files and here.
 CANNOT_PASS = {
     "test_mkdir_parents_not_world_writable_under_permissive_umask": NO_WORKSPACE,
     "test_delete_not_allow_deleting_memories_directory[/memories/sub/..]": ANY_DOTS,
@@ -67,8 +67,8 @@ CANNOT_PASS = {
 
 @pytest.fixture(scope="module")
 def home(make_home: Callable[[], Home]) -> Home:
-    """One test writes a file of 5 MB: more than memsyncd takes unless it is told to, and indexed
-    sooner in large chunks.
+    """One test writes a file of 5 MB: more than memsyncd accepts by default, and indexed faster in
+    large chunks.
     """
     home = make_home()
     home.config.write_text(
@@ -80,9 +80,7 @@ def home(make_home: Callable[[], Home]) -> Home:
 
 @pytest.fixture
 def own_tests(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Anthropic's file of tests for the version that is installed. Skips if no package index gives
-    it.
-    """
+    """Anthropic's file of tests for the installed version. Skips if no package index provides it."""
     cache = getattr(request.config, "cache", None)  # it can be switched off
     folder = cache.mkdir("anthropic") if cache is not None else tmp_path
     path = folder / f"{VERSION}.py"
@@ -101,7 +99,7 @@ def fetch(folder: Path) -> bytes:
         "anthropic",
         f"anthropic=={VERSION}",
     ]
-    patience = [
+    token = [
         "--retries",
         "1",
         "--timeout",
@@ -110,7 +108,7 @@ def fetch(folder: Path) -> bytes:
         "--disable-pip-version-check",
         "--quiet",
     ]
-    command = [sys.executable, "-m", "pip", "download", *wanted, "--dest", str(folder), *patience]
+    command = [sys.executable, "-m", "pip", "download", *wanted, "--dest", str(folder), *token]
     env = {**os.environ, "PYTHONPATH": str(folder)}
     try:
         done = subprocess.run(
@@ -131,7 +129,7 @@ def fetch(folder: Path) -> bytes:
 
 
 def run(own_tests: Path, folder: Path, socket: str, *, selected: str) -> dict[str, tuple[str, str]]:
-    """What each test came to that is selected, in the words of pytest's -k."""
+    """The outcomes of the selected tests, by an expression of pytest's -k."""
     folder.mkdir()
     here = Path(__file__).parent
     (folder / "test_filesystem.py").write_bytes(own_tests.read_bytes())
@@ -174,7 +172,7 @@ def run(own_tests: Path, folder: Path, socket: str, *, selected: str) -> dict[st
 
 
 def find_surprises(outcomes: dict[str, tuple[str, str]]) -> list[str]:
-    """What failed that can pass, and what passed that cannot."""
+    """Failures that should pass, and passes that should fail."""
     return [
         f"{name} {outcome}: {why}"
         for name, (outcome, why) in outcomes.items()
@@ -183,7 +181,7 @@ def find_surprises(outcomes: dict[str, tuple[str, str]]) -> list[str]:
 
 
 @pytest.mark.timeout(FETCH_S + RUN_S)
-def test_all_pass_but_those_that_cannot(
+def test_all_tests_pass_except_the_known_exceptions(
     own_tests: Path, tmp_path: Path, home: Home, daemon: object
 ) -> None:
     outcomes = run(own_tests, tmp_path / "run", home.socket_path, selected=SHORT)
@@ -193,7 +191,7 @@ def test_all_pass_but_those_that_cannot(
 
 @pytest.mark.soak
 @pytest.mark.timeout(FETCH_S + RUN_S)
-def test_so_it_is_with_both_tools_and_with_much_text(
+def test_both_tools_pass_also_with_much_text(
     own_tests: Path, tmp_path: Path, home: Home, daemon: object
 ) -> None:
     outcomes = run(own_tests, tmp_path / "run", home.socket_path, selected="")

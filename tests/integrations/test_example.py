@@ -1,4 +1,4 @@
-"""The example runs as the README says it, with a model on loopback in place of Claude."""
+"""The example runs as the README describes, with a model on loopback in place of Claude."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_the_example_asks_and_lets_the_model_remember(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
     monkeypatch.setattr(sys, "argv", ["example", "--workspace", str(place.root), QUESTION])
     runpy.run_module("memsyncd.integrations.example", run_name="__main__")
-    said, shown = capsys.readouterr()
-    assert said == f"{LAST_WORDS}\n"
+    message, shown = capsys.readouterr()
+    assert message == f"{LAST_WORDS}\n"
     assert "/memories/colour.md" in shown
     assert model.requests[0]["messages"][0]["content"] == QUESTION
     assert model.results[0]["content"] == "File created successfully at: /memories/colour.md"

@@ -1,6 +1,4 @@
-"""What a model is told must be true of memsyncd as it is, and short enough to be worth its place in
-every prompt.
-"""
+"""The instructions for a model are true of memsyncd, and short enough for every prompt."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ import sys
 import textwrap
 
 from memsyncd.cli.commands import ENTRIES
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import count_tokens
 from memsyncd.core.notepath import parse_note_path
@@ -30,18 +29,18 @@ def test_lines_are_narrow_enough_to_be_read() -> None:
     assert max(map(len, INSTRUCTIONS.splitlines())) <= 100
 
 
-def test_only_commands_that_there_are_are_named() -> None:
+def test_only_existing_commands_are_named() -> None:
     named = re.findall(r"`memsyncd ([a-z]+)", INSTRUCTIONS)
     assert named
     assert set(named) <= set(ENTRIES)
 
 
-def test_the_section_that_is_shown_is_read_with_all_that_it_says() -> None:
+def test_the_example_section_is_parsed_with_all_its_metadata() -> None:
     example = "\n".join(
         line for line in INSTRUCTIONS.splitlines() if line.startswith("      ") or not line
     )
     example = textwrap.dedent(example[example.index("      ## ") :]).strip() + "\n"
-    note = parse_note(parse_note_path(".memories/decisions.md"), example.encode())
+    note = parse_note(parse_note_path(".memories/decisions.md"), example.encode(), ChunkingConfig())
     (section,) = [section for section in note.sections if section.heading]
     meta = section.meta
     assert section.heading == ("Sessions live in Redis",)

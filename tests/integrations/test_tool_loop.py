@@ -1,5 +1,5 @@
-"""The SDK's own tool loop, sync and async: after each step the model was told the truth, and disk,
-search and history agree.
+"""The SDK's own tool loop, sync and async: after each step the answer is right, and disk, search
+and history agree.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ GROWN = MOVED + "\n## Lifetime\n\nThey expire after a fortnight.\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What the model wishes, what it is told, and what is so afterwards."""
+    """The call of the model, the expected answer, and the expected state afterwards."""
 
     wish: dict[str, Any]
-    told: str
+    reported: str
     is_error: bool = False
-    # Beside those that are kept: what stands on the disk.
+    # The content of the disk, besides the notes that are always there.
     files: Mapping[str, str] = field(default_factory=dict)
     # In which notes each word is found.
     found: Mapping[str, set[str]] = field(default_factory=dict)
-    # What the newest revision says; None if it is still that of the step before.
+    # The newest revision; None if it is still that of the step before.
     revision: Mapping[str, object] | None = None
 
 
 STEPS = (
     Step(
         wish={"command": "view", "path": "/memories"},
-        told=(
+        reported=(
             "Here're the files and directories up to 2 levels deep in /memories, excluding"
             " hidden items and node_modules:\n"
         ),
@@ -54,7 +54,7 @@ STEPS = (
     ),
     Step(
         wish={"command": "create", "path": "/memories/auth/sessions.md", "file_text": SESSIONS},
-        told="File created successfully at: /memories/auth/sessions.md",
+        reported="File created successfully at: /memories/auth/sessions.md",
         files={".memories/auth/sessions.md": SESSIONS},
         found={"Postgres": {".memories/auth/sessions.md"}},
         revision={"command": "create", "path": ".memories/auth/sessions.md", "old_digest": None},
@@ -65,14 +65,14 @@ STEPS = (
             "path": "/memories/auth/sessions.md",
             "file_text": "something else",
         },
-        told="Error: File /memories/auth/sessions.md already exists",
+        reported="Error: File /memories/auth/sessions.md already exists",
         is_error=True,
         files={".memories/auth/sessions.md": SESSIONS},
         found={"Postgres": {".memories/auth/sessions.md"}},
     ),
     Step(
         wish={"command": "view", "path": "/memories/auth/sessions.md", "view_range": [3, 5]},
-        told=(
+        reported=(
             "Here's the content of /memories/auth/sessions.md with line numbers:\n"
             "     3\t## Store\n     4\t\n     5\tSessions live in Postgres."
         ),
@@ -85,7 +85,7 @@ STEPS = (
             "old_str": "in Postgres",
             "new_str": "in Redis",
         },
-        told="The memory file has been edited.",
+        reported="The memory file has been edited.",
         files={".memories/auth/sessions.md": MOVED},
         found={"Postgres": set(), "Redis": {".memories/auth/sessions.md"}},
         revision={"command": "str_replace", "path": ".memories/auth/sessions.md"},
@@ -97,7 +97,7 @@ STEPS = (
             "old_str": "in MySQL",
             "new_str": "in Redis",
         },
-        told=(
+        reported=(
             "No replacement was performed, old_str `in MySQL` did not appear verbatim in"
             " /memories/auth/sessions.md."
         ),
@@ -111,7 +111,7 @@ STEPS = (
             "insert_line": 5,
             "insert_text": "\n## Lifetime\n\nThey expire after a fortnight.\n",
         },
-        told="The file /memories/auth/sessions.md has been edited.",
+        reported="The file /memories/auth/sessions.md has been edited.",
         files={".memories/auth/sessions.md": GROWN},
         found={
             "fortnight": {".memories/auth/sessions.md"},
@@ -125,7 +125,7 @@ STEPS = (
             "old_path": "/memories/auth/sessions.md",
             "new_path": "/memories/sessions.md",
         },
-        told="Successfully renamed /memories/auth/sessions.md to /memories/sessions.md",
+        reported="Successfully renamed /memories/auth/sessions.md to /memories/sessions.md",
         files={".memories/sessions.md": GROWN},
         found={"fortnight": {".memories/sessions.md"}, "Redis": {".memories/sessions.md"}},
         revision={
@@ -136,18 +136,18 @@ STEPS = (
     ),
     Step(
         wish={"command": "delete", "path": "/memories/sessions.md"},
-        told="Successfully deleted /memories/sessions.md",
+        reported="Successfully deleted /memories/sessions.md",
         found={"fortnight": set(), "Redis": set()},
         revision={"command": "delete", "path": ".memories/sessions.md", "new_digest": None},
     ),
     Step(
         wish={"command": "view", "path": "/memories/sessions.md"},
-        told="The path /memories/sessions.md does not exist. Please provide a valid path.",
+        reported="The path /memories/sessions.md does not exist. Please provide a valid path.",
         is_error=True,
     ),
     Step(
         wish={"command": "view", "path": "/memories/../../etc/passwd"},
-        told="",
+        reported="",
         is_error=True,
     ),
 )
@@ -173,24 +173,24 @@ def question(memory: MemsyncdMemoryTool | AsyncMemsyncdMemoryTool) -> dict[str, 
     }
 
 
-class Witness:
-    """Looks, after each step, whether everybody tells the same."""
+class ConsistencyCheck:
+    """Compares disk, search and history after each step."""
 
     def __init__(self, place: Place, model: Model) -> None:
         self._place, self._model = place, model
         self._newest = self._find_newest()
 
-    def look(self, number: int) -> None:
+    def check(self, number: int) -> None:
         step, result = STEPS[number], self._model.results[number]
         assert result["tool_use_id"] == f"toolu_{number}"
         assert bool(result.get("is_error")) == step.is_error, result
-        assert result["content"].startswith(step.told), result
+        assert result["content"].startswith(step.reported), result
         assert read_files(self._place.root) == {**KEPT, **step.files}
         for word, paths in step.found.items():
             assert self._place.find(word) == paths, (number, word)
-        self._look_at_history(step)
+        self._check_history(step)
 
-    def _look_at_history(self, step: Step) -> None:
+    def _check_history(self, step: Step) -> None:
         if step.revision is not None:
             self._place.wait(
                 lambda: self._find_newest() != self._newest, f"{step.wish} left no revision"
@@ -220,13 +220,13 @@ def test_what_the_model_writes_is_on_disk_found_and_in_history_after_each_step(
 ) -> None:
     from anthropic import Anthropic
 
-    witness = Witness(place, model)
+    check = ConsistencyCheck(place, model)
     memory = make_tool(place.id, client="the loop")
     with Anthropic(**options(model)) as client:
         number = 0
         for number, _ in enumerate(client.beta.messages.tool_runner(**question(memory))):
             if number:
-                witness.look(number - 1)
+                check.check(number - 1)
     assert number == len(STEPS)
 
 
@@ -235,7 +235,7 @@ def test_the_async_loop_does_the_same(
 ) -> None:
     from anthropic import AsyncAnthropic
 
-    witness = Witness(place, model)
+    check = ConsistencyCheck(place, model)
     memory = make_async_tool(place.id, client="the loop")
 
     async def talk() -> int:
@@ -243,14 +243,14 @@ def test_the_async_loop_does_the_same(
         async with AsyncAnthropic(**options(model)) as client:
             async for _ in client.beta.messages.tool_runner(**question(memory)):
                 if number:
-                    await asyncio.to_thread(witness.look, number - 1)
+                    await asyncio.to_thread(check.check, number - 1)
                 number += 1
         return number - 1
 
     assert asyncio.run(talk()) == len(STEPS)
 
 
-def test_the_model_is_offered_the_tool_and_told_of_it(
+def test_the_model_gets_the_tool_and_its_instructions(
     place: Place, make_model: Callable[..., Model], socket: str, make_tool: Any
 ) -> None:
     from anthropic import Anthropic

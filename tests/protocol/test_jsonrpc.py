@@ -42,7 +42,7 @@ def read_all(pieces: list[bytes], *, max_line_bytes: int) -> list[bytes | TooLon
 
 
 def expect(stream: bytes, *, max_line_bytes: int) -> list[bytes | TooLong]:
-    """The same, said in one line for a stream that is whole."""
+    """The same as one line, for a complete stream."""
     lines = (line for line in stream.split(b"\n") if line.strip() or len(line) > max_line_bytes)
     return [TOO_LONG if len(line) > max_line_bytes else line for line in lines]
 
@@ -55,7 +55,7 @@ def cut(stream: bytes, places: list[int]) -> list[bytes]:
 @given(STREAMS, st.lists(st.integers(0, 1000), max_size=12), st.integers(1, 12))
 @example(b"abc\ndef", [1, 3, 4], 3)
 @example(b"abcd\ndef\n", [1, 2, 3, 4, 5], 3)
-def test_any_split_of_the_bytes_reads_the_same(
+def test_any_split_of_the_bytes_is_read_alike(
     stream: bytes, places: list[int], max_line_bytes: int
 ) -> None:
     assert read_all(cut(stream, places), max_line_bytes=max_line_bytes) == expect(
@@ -64,12 +64,12 @@ def test_any_split_of_the_bytes_reads_the_same(
 
 
 @given(STREAMS)
-def test_bytes_one_by_one_read_the_same(stream: bytes) -> None:
+def test_single_bytes_are_read_alike(stream: bytes) -> None:
     one_by_one = [bytes([byte]) for byte in stream]
     assert read_all(one_by_one, max_line_bytes=5) == read_all([stream], max_line_bytes=5)
 
 
-def test_a_line_is_given_with_its_newline_and_not_before() -> None:
+def test_a_line_is_returned_with_its_newline_and_not_before() -> None:
     splitter = LineSplitter(100)
     assert splitter.push(b'{"id"') == []
     assert splitter.is_inside_line
@@ -79,11 +79,11 @@ def test_a_line_is_given_with_its_newline_and_not_before() -> None:
     assert not splitter.is_inside_line
 
 
-def test_a_line_of_exactly_the_cap_is_read() -> None:
+def test_a_line_of_exactly_the_limit_is_read() -> None:
     assert read_all([b"12345\n123456\n"], max_line_bytes=5) == [b"12345", TOO_LONG]
 
 
-def test_a_line_over_the_cap_is_said_once_and_at_once_and_what_follows_is_read() -> None:
+def test_a_line_over_the_limit_is_reported_once_and_at_once_and_the_next_lines_are_read() -> None:
     splitter = LineSplitter(5)
     assert splitter.push(b"1234") == []
     assert splitter.push(b"56") == [TOO_LONG]
@@ -96,15 +96,15 @@ def test_an_unfinished_line_at_the_end_counts() -> None:
     assert read_all([b"a\nb"], max_line_bytes=9) == [b"a", b"b"]
 
 
-def test_a_discarded_line_at_the_end_is_not_said_twice() -> None:
+def test_a_discarded_line_at_the_end_is_not_reported_twice() -> None:
     assert read_all([b"123456"], max_line_bytes=5) == [TOO_LONG]
 
 
-def test_blank_lines_say_nothing() -> None:
+def test_blank_lines_are_ignored() -> None:
     assert read_all([b"\n\r\n  \n\ta\n\n"], max_line_bytes=9) == [b"\ta"]
 
 
-def test_answers_leave_one_a_line() -> None:
+def test_answers_are_one_a_line() -> None:
     assert join_lines([b"{}", b"[]"]) == b"{}\n[]\n"
 
 
@@ -121,7 +121,7 @@ JSON = st.recursive(
     ),
     max_leaves=10,
 )
-ODD_REQUESTS = st.fixed_dictionaries(
+UNUSUAL_REQUESTS = st.fixed_dictionaries(
     {},
     optional={
         "jsonrpc": st.just("2.0") | JSON,
@@ -151,7 +151,7 @@ def test_a_request_becomes_a_call_with_checked_parameters() -> None:
 
 
 @pytest.mark.parametrize("request_id", [0, -3, 1.5, "", "a-1", None, 2**80])
-def test_an_id_is_kept_as_it_came(request_id: object) -> None:
+def test_an_id_is_returned_unchanged(request_id: object) -> None:
     call = PARSER.parse_line(request(id=request_id, method="ping"))
     assert isinstance(call, Call)
     assert not isinstance(call.id, msgspec.UnsetType)
@@ -165,19 +165,19 @@ def test_without_an_id_it_is_a_notification() -> None:
 
 
 @pytest.mark.parametrize("params", [{}, None, []])
-def test_parameters_that_say_nothing_are_none(params: object) -> None:
+def test_empty_parameters_are_none(params: object) -> None:
     assert PARSER.parse_line(request(id=1, method="get", params=params)) == Call(
         "get", GetParams(), 1
     )
 
 
-def test_white_space_around_a_request_and_a_carriage_return_do_no_harm() -> None:
+def test_white_space_around_a_request_and_a_carriage_return_are_ignored() -> None:
     assert PARSER.parse_line(b" " + request(id=1, method="ping") + b" \r") == Call(
         "ping", NoParams(), 1
     )
 
 
-def test_a_key_written_twice_counts_as_written_last() -> None:
+def test_the_last_of_duplicate_keys_counts() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"id":2,"method":"get","method":"ping"}'
     assert PARSER.parse_line(line) == Call("ping", NoParams(), 2)
 
@@ -199,13 +199,13 @@ def test_a_key_written_twice_counts_as_written_last() -> None:
         ),
     ],
 )
-def test_what_is_no_json_is_a_parse_error(line: bytes, message: str) -> None:
+def test_text_that_is_not_json_is_a_parse_error(line: bytes, message: str) -> None:
     fault = parse_fault(line)
     assert (fault.error.code, fault.id) == (-32700, None)
     assert fault.error.message.startswith(message)
 
 
-def test_bytes_that_are_no_utf8_within_parameters_are_answered_under_the_id() -> None:
+def test_invalid_utf8_within_parameters_is_answered_with_the_id() -> None:
     fault = parse_fault(b'{"jsonrpc":"2.0","id":9,"method":"get","params":{"path":"\xff"}}')
     assert (fault.error.code, fault.id) == (-32700, 9)
 
@@ -239,7 +239,7 @@ def test_bytes_that_are_no_utf8_within_parameters_are_answered_under_the_id() ->
         ),
     ],
 )
-def test_json_that_is_no_request_is_told_what_it_lacks(
+def test_json_that_is_not_a_request_is_refused_with_the_reason(
     line: bytes, message: str, request_id: object
 ) -> None:
     fault = parse_fault(line)
@@ -250,13 +250,13 @@ def test_json_that_is_no_request_is_told_what_it_lacks(
     ("method", "hint"),
     [("serach", "search"), ("Search", "search"), ("workspace.lst", "workspace.list")],
 )
-def test_an_unknown_method_is_told_the_nearest(method: str, hint: str) -> None:
+def test_an_unknown_method_is_refused_with_the_nearest(method: str, hint: str) -> None:
     fault = parse_fault(request(id=1, method=method))
     assert fault.error.code == -32601
     assert fault.error.data == {"code": "bad_request", "hint": f"did you mean `{hint}`?"}
 
 
-def test_a_method_like_none_is_told_all() -> None:
+def test_a_method_without_a_similar_one_is_refused_with_all() -> None:
     fault = parse_fault(request(id=1, method="x" * 5_000_000))
     assert fault.error.data["hint"].startswith("methods: ping, ")
     assert len(fault.error.message) < 100
@@ -334,7 +334,7 @@ def test_a_method_like_none_is_told_all() -> None:
         ),
     ],
 )
-def test_wrong_parameters_are_told_which_and_what_would_be_right(
+def test_invalid_parameters_are_refused_with_their_names_and_the_right_form(
     method: str, params: object, message: str, hint: str
 ) -> None:
     fault = parse_fault(request(id="q", method=method, params=params))
@@ -343,7 +343,7 @@ def test_wrong_parameters_are_told_which_and_what_would_be_right(
     assert fault.error.data["hint"].startswith(hint)
 
 
-def test_a_parameters_name_of_a_megabyte_is_told_shortly() -> None:
+def test_a_parameter_name_of_a_megabyte_is_shortened_in_the_error() -> None:
     fault = parse_fault(request(id=1, method="search", params={"x`" * 500_000: 1}))
     assert fault.error.message.startswith("no parameter named `x`x`")
     assert len(fault.error.message) < 100
@@ -376,7 +376,7 @@ def test_no_bytes_make_the_parser_raise(line: bytes) -> None:
     check(PARSER.parse_line(line))
 
 
-@given(ODD_REQUESTS | st.lists(ODD_REQUESTS | JSON, max_size=4) | JSON, st.booleans())
+@given(UNUSUAL_REQUESTS | st.lists(UNUSUAL_REQUESTS | JSON, max_size=4) | JSON, st.booleans())
 def test_no_json_makes_the_parser_raise(value: object, is_ascii: bool) -> None:
     check(
         PARSER.parse_line(json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass"))
@@ -384,7 +384,7 @@ def test_no_json_makes_the_parser_raise(value: object, is_ascii: bool) -> None:
 
 
 @given(st.data())
-def test_a_request_with_a_wound_never_makes_the_parser_raise(data: st.DataObject) -> None:
+def test_a_damaged_request_never_makes_the_parser_raise(data: st.DataObject) -> None:
     whole = bytearray(
         request(id=1, method="search", params={"query": "π", "limit": 3, "filters": {"tag": ["a"]}})
     )
@@ -422,14 +422,14 @@ def test_a_batch_is_answered_in_one_line() -> None:
     assert encode_batch([b"{}", b"1"]) == b"[{},1]"
 
 
-def test_text_that_is_no_utf8_is_answered_with_a_replacement() -> None:
+def test_text_that_is_not_utf8_is_answered_with_replacement_characters() -> None:
     answer = json.loads(
         encode_result(1, Subscribed(subscription="bad\udcff😀name", generations={}))
     )
     assert answer["result"]["subscription"] == "bad�😀name"
 
 
-def test_an_error_of_ours_says_its_code_hint_and_data() -> None:
+def test_an_error_of_memsyncd_has_its_code_hint_and_data() -> None:
     error = describe_error(Conflict("it has changed", hint="read it again", digest="aa"))
     assert error == ErrorBody(
         -32004, "it has changed", {"code": "conflict", "hint": "read it again", "digest": "aa"}
@@ -437,7 +437,7 @@ def test_an_error_of_ours_says_its_code_hint_and_data() -> None:
     assert describe_error(Busy("later")).data == {"code": "busy", "hint": ""}
 
 
-def test_an_error_that_is_not_ours_says_nothing_of_itself() -> None:
+def test_an_unexpected_error_hides_its_content() -> None:
     error = describe_error(ValueError("the text of a note"))
     assert error == ErrorBody(
         -32603, "internal error", {"code": "internal", "hint": "see the daemon's log"}
@@ -453,7 +453,7 @@ def test_an_error_whose_data_cannot_be_written_keeps_its_code_and_hint() -> None
     }
 
 
-def test_optional_parts_of_a_result_are_named_even_if_empty() -> None:
+def test_optional_fields_of_a_result_are_present_even_if_empty() -> None:
     class Part(Result, frozen=True, kw_only=True):
         why_empty: str | None = None
 

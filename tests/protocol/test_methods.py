@@ -35,7 +35,7 @@ def test_a_methods_parameters_are_those_that_the_parser_takes(
     )
 
 
-def test_every_reference_leads_somewhere(document) -> None:
+def test_every_reference_resolves(document) -> None:
     named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
     assert named
     assert named <= set(document["components"]["schemas"])
@@ -48,5 +48,5 @@ def test_every_error_is_named_with_its_number(document) -> None:
     }
 
 
-def test_it_is_made_once() -> None:
+def test_the_document_is_made_once() -> None:
     assert describe_methods("1.2.3") is describe_methods("1.2.3")

@@ -1,5 +1,4 @@
-"""Is the text one that Prometheus reads? Held to the grammar of its format, which says what may
-stand where."""
+"""The text follows the grammar of Prometheus's format."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ TOOK = Durations(
 
 def make_workspace(**fields: object) -> WorkspaceMetrics:
     plain: dict[str, object] = dict.fromkeys(WorkspaceMetrics.__struct_fields__, 1)
-    plain |= {"id": "notes-1", "name": "notes", "state": "ready", "is_heard": True, "syncs": TOOK}
+    plain |= {"id": "notes-1", "name": "notes", "state": "ready", "is_watched": True, "syncs": TOOK}
     plain |= {
         "last_sync_at": 1700000000.5,
         "notes_total": {"added": 2, "removed": 0},
@@ -62,8 +61,10 @@ def make_metrics(**fields: object) -> MetricsResult:
             lost_log_lines_total=0,
         ),
         "clients": ClientMetrics(connected=2, accepted_total=9, refused_total=1, dropped_total=0),
-        "queue": QueueMetrics(requests_running=1, requests_waiting=0, in_threads=0, lane_jobs=4),
-        "watcher": WatcherMetrics(watches=3, events_total=40, doubts_total=0, rebuilds_total=0),
+        "queue": QueueMetrics(requests_running=1, requests_waiting=0, in_threads=0, worker_jobs=4),
+        "watcher": WatcherMetrics(
+            watches=3, events_total=40, events_lost_total=0, rebuilds_total=0
+        ),
         "requests": [
             RequestMetrics(
                 method="search", answered=TOOK, failed_total={"timeout": 1}, abandoned_total=2
@@ -102,7 +103,7 @@ def read(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
 
 
 def check_histograms(found: dict[str, dict[Any, float]]) -> None:
-    """Each has buckets that only grow, up to one of all there is, and a sum."""
+    """Each has buckets that only grow, up to one of all values, and a sum."""
     for name in [name for name in found if name.endswith("_bucket")]:
         family = name.removesuffix("_bucket")
         rows: dict[Any, list[tuple[float, float]]] = {}
@@ -117,7 +118,7 @@ def check_histograms(found: dict[str, dict[Any, float]]) -> None:
             assert buckets[-1] == (float("inf"), found[f"{family}_count"][labels])
 
 
-def test_the_text_keeps_to_the_format_and_every_name_begins_with_ours() -> None:
+def test_the_text_follows_the_format_and_every_name_has_our_prefix() -> None:
     found = read(render_metrics(make_metrics()))
     assert all(name.startswith("memsyncd_") for name in found)
     assert found["memsyncd_build_info"] == {(("version", "1.2.3"),): 1}
@@ -129,7 +130,7 @@ def test_the_text_keeps_to_the_format_and_every_name_begins_with_ours() -> None:
     }
 
 
-def test_a_histogram_ends_with_all_there_is() -> None:
+def test_a_histogram_ends_with_the_total() -> None:
     found = read(render_metrics(make_metrics()))
     check_histograms(found)
     buckets = found["memsyncd_request_duration_seconds_bucket"]
@@ -144,7 +145,7 @@ def test_a_histogram_ends_with_all_there_is() -> None:
     assert found["memsyncd_request_duration_seconds_sum"][key] == 0.75
 
 
-def test_one_state_is_the_workspaces_own() -> None:
+def test_exactly_one_state_of_a_workspace_is_set() -> None:
     found = read(render_metrics(make_metrics(workspaces=[make_workspace(state="missing")])))
     assert {labels[1][1]: n for labels, n in found["memsyncd_workspace_state"].items()} == {
         "indexing": 0,
@@ -155,7 +156,7 @@ def test_one_state_is_the_workspaces_own() -> None:
     }
 
 
-def test_what_is_not_known_has_no_sample() -> None:
+def test_an_unknown_value_has_no_sample() -> None:
     metrics = make_metrics(workspaces=[make_workspace(last_sync_at=None)])
     unlimited = msgspec.structs.replace(
         metrics, process=msgspec.structs.replace(metrics.process, max_fds=None)
@@ -165,21 +166,21 @@ def test_what_is_not_known_has_no_sample() -> None:
     assert "memsyncd_last_sync_timestamp_seconds" not in found
 
 
-def test_a_daemon_without_workspaces_and_requests_has_its_families_all_the_same() -> None:
+def test_a_daemon_without_workspaces_and_requests_has_all_families() -> None:
     text = render_metrics(make_metrics(workspaces=[], requests=[]))
     assert "# TYPE memsyncd_request_duration_seconds histogram\n" in text
     assert read(text)["memsyncd_clients"] == {(): 2}
 
 
-def test_every_figure_of_the_result_stands_in_the_text() -> None:
-    """Each gets a value that nothing else has; what is missing was forgotten."""
+def test_every_value_of_the_result_is_in_the_text() -> None:
+    """Each gets a value of its own; a missing one was forgotten."""
     numbers = iter(range(1001, 2000))
     workspace = make_workspace(
         **{
             name: next(numbers)
             for name in WorkspaceMetrics.__struct_fields__
             if name
-            not in ("id", "name", "state", "is_heard", "syncs", "notes_total", "chunks_total")
+            not in ("id", "name", "state", "is_watched", "syncs", "notes_total", "chunks_total")
         }
     )
     parts = {
@@ -192,12 +193,12 @@ def test_every_figure_of_the_result_stands_in_the_text() -> None:
         )
     }
     found = read(render_metrics(make_metrics(workspaces=[workspace], **parts)))
-    told = {value for samples in found.values() for value in samples.values()}
-    assert set(range(1001, next(numbers))) <= told
+    reported = {value for samples in found.values() for value in samples.values()}
+    assert set(range(1001, next(numbers))) <= reported
 
 
 @given(st.text(), st.floats(0, 1e18, allow_nan=False))
-def test_any_name_and_number_can_be_read_again(name: str, value: float) -> None:
+def test_any_name_and_number_can_be_parsed_again(name: str, value: float) -> None:
     request = RequestMetrics(method=name, answered=TOOK, failed_total={}, abandoned_total=0)
     metrics = make_metrics(requests=[request], started_at=value)
     found = read(render_metrics(metrics))

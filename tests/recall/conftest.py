@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from memsyncd.engine.policies import SearchPolicy
-from tests.benchmarks.in_process import find_lines, find_shown, lend_workspace
+from memsyncd.config import Config
+from tests.benchmarks.in_process import find_lines, find_shown, open_indexed
 from tests.benchmarks.questions import Lines, QuestionSet
 
 # What a search finds and what a block shows, by the question's id, best first.
@@ -19,16 +19,16 @@ BLOCK_TOKENS = 500
 def ask_all(tmp_path_factory: pytest.TempPathFactory) -> Callable[[QuestionSet], Answers]:
     """Index the notes of a set and ask all its questions."""
 
-    def ask(asked: QuestionSet) -> Answers:
+    def ask(question_set: QuestionSet) -> Answers:
         found: dict[str, list[Lines]] = {}
         shown: dict[str, list[Lines]] = {}
-        policy = SearchPolicy()
-        for scope in asked.notes:
-            with lend_workspace(asked, scope, tmp_path_factory.mktemp("r")) as workspace:
-                for one in asked.questions:
+        config = Config()
+        for scope in question_set.notes:
+            with open_indexed(question_set, scope, tmp_path_factory.mktemp("r")) as workspace:
+                for one in question_set.questions:
                     if one.scope == scope:
-                        found[one.id] = find_lines(workspace, one, policy)
-                        shown[one.id] = find_shown(workspace, one, policy, max_tokens=BLOCK_TOKENS)
+                        found[one.id] = find_lines(workspace, one, config)
+                        shown[one.id] = find_shown(workspace, one, config, max_tokens=BLOCK_TOKENS)
         return found, shown
 
     return ask

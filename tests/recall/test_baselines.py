@@ -35,7 +35,7 @@ def test_chunks_hold_every_line_and_overlap_by_little(lines: list[str]) -> None:
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> QuestionSet:
+def question_set(tmp_path: Path) -> QuestionSet:
     notes = tmp_path / "memories" / "one"
     notes.mkdir(parents=True)
     (notes / "a.md").write_text("A red apple\nand a pear.\n")
@@ -46,14 +46,20 @@ def asked(tmp_path: Path) -> QuestionSet:
     return read_set(tmp_path)
 
 
-def test_all_words_or_any_word(asked: QuestionSet) -> None:
+def test_all_words_or_any_word(question_set: QuestionSet) -> None:
     question = "is the apple red"
-    assert Fts(asked, tokenizer="unicode61", is_any=False).ask("memories/one", question) == []
-    found = Fts(asked, tokenizer="porter unicode61", is_any=True).ask("memories/one", question)
+    assert (
+        Fts(question_set, tokenizer="unicode61", is_any=False).ask("memories/one", question) == []
+    )
+    found = Fts(question_set, tokenizer="porter unicode61", is_any=True).ask(
+        "memories/one", question
+    )
     assert found == [Lines(path="a.md", start=1, end=3), Lines(path="b.md", start=1, end=2)]
 
 
 @pytest.mark.needs("rg")
-def test_ripgrep_gives_notes_by_number_of_words(asked: QuestionSet) -> None:
-    found = Ripgrep(asked, find_ripgrep() or "").ask("memories/one", "is the GREEN apple good?")
+def test_ripgrep_gives_notes_by_number_of_words(question_set: QuestionSet) -> None:
+    found = Ripgrep(question_set, find_ripgrep() or "").ask(
+        "memories/one", "is the GREEN apple good?"
+    )
     assert [lines.path for lines in found] == ["b.md", "a.md"]

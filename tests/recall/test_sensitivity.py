@@ -1,4 +1,4 @@
-"""The gate notices each ranking parameter that is switched off."""
+"""The gate fails if any ranking parameter is switched off."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 from memsyncd.engine.workspace import Workspace
 from tests.benchmarks.ablations import ABLATIONS, NO_ABLATION, Ablation
-from tests.benchmarks.in_process import find_lines, find_shown, lend_workspace
+from tests.benchmarks.in_process import find_lines, find_shown, open_indexed
 from tests.benchmarks.questions import QuestionSet, read_set
 from tests.recall.conftest import BLOCK_TOKENS
-from tests.recall.gate import FLOORS, find_short, measure_category
+from tests.recall.gate import MINIMUM_SCORES, find_short, measure_category
 
 OWN = Path(__file__).parent
 Workspaces = dict[str, Workspace]
@@ -31,15 +31,15 @@ def workspaces(own: QuestionSet, tmp_path_factory: pytest.TempPathFactory) -> It
     with contextlib.ExitStack() as stack:
         yield {
             scope: stack.enter_context(
-                lend_workspace(own, scope, tmp_path_factory.mktemp("ablation"))
+                open_indexed(own, scope, tmp_path_factory.mktemp("ablation"))
             )
             for scope in sorted(scopes)
         }
 
 
 def test_each_ablation_has_questions_of_its_own(own: QuestionSet) -> None:
-    assert {ablation.category for ablation in ABLATIONS} <= FLOORS.keys()
-    assert FLOORS.keys() == {one.category for one in own.questions}
+    assert {ablation.category for ablation in ABLATIONS} <= MINIMUM_SCORES.keys()
+    assert MINIMUM_SCORES.keys() == {one.category for one in own.questions}
     assert len({ablation.name for ablation in ABLATIONS}) == len(ABLATIONS)
 
 
@@ -60,7 +60,7 @@ def test_the_gate_holds_and_fails_without_any_one_parameter(
 def find_misses(
     own: QuestionSet, workspaces: Workspaces, category: str, ablation: Ablation
 ) -> list[str]:
-    """What the gate says of a category while an ablation is applied, of the answers measured."""
+    """The result of the gate for a category while an ablation is applied."""
     questions = [one for one in own.questions if one.category == category]
     with ablation.apply() as policy:
         found = {one.id: find_lines(workspaces[one.scope], one, policy) for one in questions}

@@ -21,7 +21,7 @@ from memsyncd.server.requests import CompletedRequest, Limits
 from memsyncd.server.server import Server
 from memsyncd.server.session import Session
 
-PATIENCE_S = 20
+WAIT_LIMIT_S = 20
 
 
 class ScriptedHandlers:
@@ -146,7 +146,7 @@ class Client:
         self.writer.write(value if isinstance(value, bytes) else json.dumps(value).encode() + b"\n")
 
     async def read(self) -> Any:
-        return json.loads(await asyncio.wait_for(self.reader.readline(), PATIENCE_S))
+        return json.loads(await asyncio.wait_for(self.reader.readline(), WAIT_LIMIT_S))
 
     async def ask(self, method: str, request_id: object = 1, **params: object) -> Any:
         self.send(method, request_id, **params)
@@ -154,7 +154,7 @@ class Client:
 
     async def read_to_end(self) -> bytes:
         try:
-            return await asyncio.wait_for(self.reader.read(), PATIENCE_S)
+            return await asyncio.wait_for(self.reader.read(), WAIT_LIMIT_S)
         except ConnectionResetError:
             return b""
 
@@ -182,8 +182,8 @@ async def serve(tmp_path: Path, limits: Limits | None = None) -> AsyncIterator[S
         assert loop_errors == []
 
 
-async def wait_until(is_true: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-    async with asyncio.timeout(patience_s):
+async def wait_until(is_true: Callable[[], object], wait_limit_s: float = WAIT_LIMIT_S) -> None:
+    async with asyncio.timeout(wait_limit_s):
         while not is_true():  # noqa: ASYNC110 - the code under test signals nothing
             await asyncio.sleep(0.002)
 

@@ -11,7 +11,7 @@ import socket
 
 import pytest
 
-from memsyncd.server.connection import is_gone, is_own_user, read_peer
+from memsyncd.server.connection import has_hung_up, is_own_user, read_peer
 from memsyncd.server.requests import Limits
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
@@ -24,7 +24,7 @@ async def read_plainly(sock, n_bytes: int = 65536) -> bytes:
 
 
 def test_a_request_byte_by_byte_is_answered(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             sock = serving.connect_plainly()
             for byte in PING:
@@ -32,13 +32,13 @@ def test_a_request_byte_by_byte_is_answered(serve) -> None:
                 await asyncio.sleep(0)
             assert json.loads(await read_plainly(sock))["result"]["name"] == "memsyncd"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_ten_megabytes_without_a_newline_are_refused_and_the_next_request_is_answered(
     serve,
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_line_bytes=100_000)) as serving:
             client = await serving.connect()
             client.write(b"x" * 10_000_000)
@@ -48,21 +48,21 @@ def test_ten_megabytes_without_a_newline_are_refused_and_the_next_request_is_ans
             assert "result" in await client.read()
             assert serving.server.counters.failed_requests == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_long_line_within_the_limit_is_read(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             answer = await client.ask("search", 1, query="x" * 4_000_000, limit=0)
             assert answer["error"]["message"].startswith("parameter `limit`")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_line_that_is_not_finished_in_time_is_refused_and_the_connection_closed(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(line_timeout_s=0.05)) as serving:
             client = await serving.connect()
             client.write(PING + b'{"id"')
@@ -71,11 +71,11 @@ def test_a_line_that_is_not_finished_in_time_is_refused_and_the_connection_close
             assert await client.read_to_end() == b""
             assert serving.dropped == ["it does not finish its line"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_client_that_sends_lines_in_pieces_and_finishes_them_is_not_timed_out(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(line_timeout_s=0.2)) as serving:
             client = await serving.connect()
             client.write(PING[:10])
@@ -85,11 +85,11 @@ def test_a_client_that_sends_lines_in_pieces_and_finishes_them_is_not_timed_out(
                 assert "result" in await client.read()
             assert serving.dropped == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_second_socket_replaces_the_first_and_clients_stay_connected(serve, tmp_path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             early = await serving.connect()
             await early.ask("ping")
@@ -103,11 +103,11 @@ def test_a_second_socket_replaces_the_first_and_clients_stay_connected(serve, tm
             with pytest.raises(ConnectionRefusedError):
                 await asyncio.open_unix_connection(str(tmp_path / "s"))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_no_timer_runs_while_nothing_is_unfinished(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             clients = [await serving.connect() for _ in range(3)]
             for client in clients:
@@ -119,13 +119,13 @@ def test_no_timer_runs_while_nothing_is_unfinished(serve) -> None:
             ]
             assert timers == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_subscriber_that_does_not_read_is_dropped_and_others_are_served(
     serve, make_changed, wait_until
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_write_buffer_bytes=100_000)) as serving:
             slow, other = await serving.connect(), await serving.connect()
             await slow.ask("subscribe")
@@ -142,11 +142,11 @@ def test_a_subscriber_that_does_not_read_is_dropped_and_others_are_served(
             assert "result" in await other.ask("ping")
             assert serving.server.counters.dropped == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_client_that_does_not_read_its_answers_is_not_read_from(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_write_buffer_bytes=1_000_000)) as serving:
             serving.handlers.reply_chars = 10_000
             sock = serving.connect_plainly()
@@ -161,13 +161,13 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from(serve, wait_un
             await sent
             assert serving.dropped == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_client_that_never_reads_again_is_dropped_after_the_write_timeout(
     serve, wait_until
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_write_buffer_bytes=100_000, write_timeout_s=0.05)) as serving:
             serving.handlers.reply_chars = 100_000
             sock = serving.connect_plainly()
@@ -175,11 +175,11 @@ def test_a_client_that_never_reads_again_is_dropped_after_the_write_timeout(
             await wait_until(lambda: serving.dropped)
             assert serving.dropped == ["it does not read"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_slow_reader_gets_the_whole_answer(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_write_buffer_bytes=100_000, write_timeout_s=0.4)) as serving:
             serving.handlers.reply_chars = 1_000_000
             sock = serving.connect_plainly()
@@ -190,11 +190,11 @@ def test_a_slow_reader_gets_the_whole_answer(serve) -> None:
                 await asyncio.sleep(0.04)
             assert serving.dropped == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_client_that_ends_its_side_and_does_not_read_is_dropped(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(write_timeout_s=0.05)) as serving:
             serving.handlers.reply_chars = 700_000
             sock = serving.connect_plainly()
@@ -203,11 +203,11 @@ def test_a_client_that_ends_its_side_and_does_not_read_is_dropped(serve, wait_un
             await wait_until(lambda: serving.dropped or not serving.server.n_clients)
             await wait_until(lambda: not serving.server.n_clients)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_answer_over_the_limit_is_refused(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_reply_bytes=5_000)) as serving:
             client = await serving.connect()
             serving.handlers.reply_chars = 2_000
@@ -222,11 +222,11 @@ def test_an_answer_over_the_limit_is_refused(serve) -> None:
             serving.handlers.reply_chars = 5_000
             assert (await client.ask("ping"))["error"]["data"]["code"] == "too_large"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_result_that_cannot_be_encoded_fails_its_own_request_only(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             serving.handlers.search = return_no_struct
@@ -234,15 +234,15 @@ def test_a_result_that_cannot_be_encoded_fails_its_own_request_only(serve) -> No
             assert serving.errors == [("TypeError", "search")]
             assert "result" in await client.ask("ping")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 async def return_no_struct(session, params) -> object:
     return object()
 
 
-def test_no_more_run_at_once_than_allowed_and_clients_take_turns(serve, wait_until) -> None:
-    async def story() -> None:
+def test_running_requests_are_limited_and_clients_take_turns(serve, wait_until) -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_running=2)) as serving:
             greedy, modest = await serving.connect(), await serving.connect()
             for n in range(20):
@@ -256,7 +256,7 @@ def test_no_more_run_at_once_than_allowed_and_clients_take_turns(serve, wait_unt
             assert serving.handlers.most_running == 2
             assert order.index("m") < 8
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 async def read_ids(client, n_answers: int, order: list[object]) -> None:
@@ -266,7 +266,7 @@ async def read_ids(client, n_answers: int, order: list[object]) -> None:
 
 
 def test_waiting_methods_do_not_count_as_running(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_running=1)) as serving:
             client = await serving.connect()
             for n in range(3):
@@ -274,11 +274,11 @@ def test_waiting_methods_do_not_count_as_running(serve, wait_until) -> None:
             client.send("search", 3, query="x")
             await wait_until(lambda: serving.handlers.started == 4)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_client_with_too_many_pending_requests_waits_and_loses_none(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_pending_per_client=3, max_running=2)) as serving:
             client, other = await serving.connect(), await serving.connect()
             for n in range(50):
@@ -289,11 +289,11 @@ def test_a_client_with_too_many_pending_requests_waits_and_loses_none(serve, wai
             serving.handlers.gate.set()
             assert {(await client.read())["id"] for _ in range(50)} == set(range(50))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_five_hundred_silent_connections_keep_no_client_out(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             worker = await serving.connect()
             assert "result" in await worker.ask("ping")
@@ -310,11 +310,11 @@ def test_five_hundred_silent_connections_keep_no_client_out(serve, wait_until) -
             assert "result" in await worker.ask("ping")
             assert serving.server.n_clients == 256
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_one_client_too_many_is_refused_with_a_hint(serve) -> None:
-    async def story() -> None:
+def test_a_client_over_the_limit_is_refused_with_a_hint(serve) -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_clients=2)) as serving:
             clients = [await serving.connect() for _ in range(2)]
             for client in clients:
@@ -331,21 +331,21 @@ def test_one_client_too_many_is_refused_with_a_hint(serve) -> None:
             await asyncio.sleep(0.05)
             assert "result" in await (await serving.connect()).ask("ping")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("method", "is_closed"), [("ping", True), ("subscribe", False)])
 def test_an_idle_client_is_closed_if_so_configured_unless_it_is_subscribed(
     serve, method: str, is_closed: bool
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(idle_timeout_s=0.05)) as serving:
             client = await serving.connect()
             await client.ask(method)
             await asyncio.sleep(0.3)
             assert serving.server.n_clients == (0 if is_closed else 1)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 PAYLOADS = [
@@ -369,7 +369,7 @@ PAYLOADS += [
 
 
 def misbehave(sock: socket.socket, chance: random.Random) -> None:
-    acts = [
+    actions = [
         sock.close,
         lambda: sock.shutdown(socket.SHUT_WR),
         lambda: sock.shutdown(socket.SHUT_RD),
@@ -377,7 +377,7 @@ def misbehave(sock: socket.socket, chance: random.Random) -> None:
         *[lambda: sock.send(chance.choice(PAYLOADS))] * 4,
     ]
     with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-        chance.choice(acts)()
+        chance.choice(actions)()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -386,7 +386,7 @@ def test_clients_that_misbehave_at_random_do_not_harm_others(
 ) -> None:
     chance = random.Random(seed)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(
             Limits(max_clients=8, max_line_bytes=2000, max_write_buffer_bytes=20_000)
         ) as serving:
@@ -416,7 +416,7 @@ def test_clients_that_misbehave_at_random_do_not_harm_others(
             assert {name for _, name in serving.errors} <= {"status", "problems", "list"}
             assert "result" in await worker.ask("ping")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def notify_all(serving, changed) -> None:
@@ -443,8 +443,8 @@ def test_only_the_user_of_this_process_is_its_own_user() -> None:
 def test_a_peer_that_ended_its_side_but_reads_is_not_gone() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
-        assert not is_gone(ours)
+        assert not has_hung_up(ours)
         theirs.shutdown(socket.SHUT_WR)
-        assert not is_gone(ours)
+        assert not has_hung_up(ours)
         theirs.close()
-        assert is_gone(ours)
+        assert has_hung_up(ours)

@@ -1,4 +1,4 @@
-"""What an examination over the socket does when the clock is set, an index is not open, or everything happens at once."""
+"""Examinations over the socket when the clock is set, an index is not open, or several run at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.config import Config, SyncConfig
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import Job, QueryPool
 from memsyncd.engine.workspace import Workspace
@@ -24,8 +25,8 @@ from memsyncd.server.session import Session
 LIMIT_S = 20.0
 
 
-class Surgery:
-    """A doctor, and a house with a clock that somebody may set."""
+class DoctorBench:
+    """A doctor, and workspaces with a clock that the test sets."""
 
     def __init__(self, folder: Path) -> None:
         self.set_by_s = 0.0
@@ -36,16 +37,16 @@ class Surgery:
             asleep_s=lambda: self.slept_s,
         )
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
-        self.house = Workspaces(
+        self.workspaces = Workspaces(
             registry=registry,
             state_dir=folder / "s",
             cache_dir=folder / "c",
-            policy=SyncPolicy(),
+            config=Config(),
             clock=clock,
         )
-        self.house.start([])
+        self.workspaces.start([])
         self._threads = QueryPool(2)
-        self._doctor = Doctor(self.house, clock, self._in_thread)
+        self._doctor = Doctor(self.workspaces, clock, self._in_thread)
         self._session = Session(session_id=1, peer_pid=1, send=lambda _line: True)
 
     async def _in_thread(self, call: Callable[[], Any], **_: Any) -> Any:
@@ -53,7 +54,7 @@ class Surgery:
 
     async def add(self, root: Path) -> Workspace:
         write_note(root / "MEMORY.md", "# Memory\n\nlarch\n")
-        workspace = self.house.add(str(root), name="", include=(), exclude=())
+        workspace = self.workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: workspace.condition.state == "ready")
         return workspace
 
@@ -67,7 +68,7 @@ class Surgery:
         }
 
     def close(self) -> None:
-        self.house.stop()
+        self.workspaces.stop()
         self._threads.shutdown()
 
 
@@ -83,41 +84,41 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def play(folder: Path, scene: Callable[[Surgery], Awaitable[None]]) -> None:
+def play(folder: Path, scene: Callable[[DoctorBench], Awaitable[None]]) -> None:
     async def open_and_play() -> None:
-        surgery = Surgery(folder)
+        bench = DoctorBench(folder)
         try:
-            await asyncio.wait_for(scene(surgery), LIMIT_S)
+            await asyncio.wait_for(scene(bench), LIMIT_S)
         finally:
-            surgery.close()
+            bench.close()
 
     asyncio.run(open_and_play())
 
 
-def test_a_clock_that_is_set_back_is_noticed_and_a_machine_that_slept_is_no_such_thing(
+def test_a_clock_set_back_is_reported_and_a_sleep_of_the_machine_is_not(
     tmp_path: Path,
 ) -> None:
-    async def scene(surgery: Surgery) -> None:
-        await surgery.add(tmp_path / "w")
-        surgery.slept_s = 3600.0
-        assert (await surgery.examine())["clock"].level == "ok"
-        surgery.set_by_s = -3600.0
-        found = (await surgery.examine())["clock"]
+    async def scene(bench: DoctorBench) -> None:
+        await bench.add(tmp_path / "w")
+        bench.slept_s = 3600.0
+        assert (await bench.examine())["clock"].level == "ok"
+        bench.set_by_s = -3600.0
+        found = (await bench.examine())["clock"]
         assert (found.level, bool(found.remedy)) == ("warning", True)
-        surgery.set_by_s = 3600.0
-        assert (await surgery.examine())["clock"].level == "info"
+        bench.set_by_s = 3600.0
+        assert (await bench.examine())["clock"].level == "info"
 
     play(tmp_path, scene)
 
 
-def test_a_look_that_is_long_overdue_is_an_error(tmp_path: Path) -> None:
-    async def scene(surgery: Surgery) -> None:
-        workspace = await surgery.add(tmp_path / "w")
-        # What the beginning has set going must be over, or it is not overdue any more.
-        await asyncio.wrap_future(surgery.house.scheduler.sync(workspace))
-        await wait_for(lambda: not surgery.house.count_jobs())
+def test_a_long_overdue_scan_is_an_error(tmp_path: Path) -> None:
+    async def scene(bench: DoctorBench) -> None:
+        workspace = await bench.add(tmp_path / "w")
+        # The jobs of the start must be done, or nothing is overdue any more.
+        await asyncio.wrap_future(bench.workspaces.scheduler.sync(workspace))
+        await wait_for(lambda: not bench.workspaces.count_jobs())
         workspace.change(synced_at_s=time.time() - 500)
-        assert (await surgery.examine())["freshness"].level == "error"
+        assert (await bench.examine())["freshness"].level == "error"
 
     play(tmp_path, scene)
 
@@ -127,16 +128,16 @@ def close_index(workspace: Workspace, *_: object) -> Job[None]:
     workspace.close_index()
 
 
-def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(
+def test_an_unopened_index_is_reported_without_further_findings(
     tmp_path: Path,
 ) -> None:
-    async def scene(surgery: Surgery) -> None:
-        surgery.house.reload(
-            SyncPolicy(is_enabled=False), []
-        )  # or a look at the notes would open it again
-        workspace = await surgery.add(tmp_path / "w")
-        await asyncio.wrap_future(surgery.house.scheduler.run(workspace, close_index))
-        found = await surgery.examine(verify=True)
+    async def scene(bench: DoctorBench) -> None:
+        bench.workspaces.reload(
+            Config(sync=SyncConfig(enabled=False)), []
+        )  # or a scan of the notes would open it again
+        workspace = await bench.add(tmp_path / "w")
+        await asyncio.wrap_future(bench.workspaces.scheduler.run(workspace, close_index))
+        found = await bench.examine(verify=True)
         assert found["index"].level == "error"
         assert found["verify"].level == "error"
         assert not {"generation", "problems"} & found.keys()
@@ -144,53 +145,55 @@ def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(
     play(tmp_path, scene)
 
 
-def test_an_index_that_is_being_built_is_said_at_once_and_waited_for_to_be_verified(
+def test_an_index_being_built_is_reported_at_once_and_verification_waits_for_it(
     tmp_path: Path,
 ) -> None:
-    async def scene(surgery: Surgery) -> None:
-        surgery.house.reload(SyncPolicy(is_enabled=False), [])
-        workspace = await surgery.add(tmp_path / "w")
-        await asyncio.wrap_future(surgery.house.scheduler.run(workspace, close_index))
+    async def scene(bench: DoctorBench) -> None:
+        bench.workspaces.reload(Config(sync=SyncConfig(enabled=False)), [])
+        workspace = await bench.add(tmp_path / "w")
+        await asyncio.wrap_future(bench.workspaces.scheduler.run(workspace, close_index))
         workspace.change(is_indexing=True)
-        found = await surgery.examine()
+        found = await bench.examine()
         assert (found["index"].level, found["freshness"].level) == ("info", "info")
-        rebuild = surgery.house.scheduler.rebuild(workspace)
-        assert (await surgery.examine(verify=True))["verify"].level == "ok"
+        rebuild = bench.workspaces.scheduler.rebuild(workspace)
+        assert (await bench.examine(verify=True))["verify"].level == "ok"
         assert rebuild.done()
 
     play(tmp_path, scene)
 
 
-def test_several_may_examine_and_verify_at_once(tmp_path: Path) -> None:
-    async def scene(surgery: Surgery) -> None:
-        workspaces = [await surgery.add(tmp_path / f"w{number}") for number in range(3)]
-        asked = [surgery.examine(verify=True) for _ in range(4)]
-        asked += [surgery.examine(workspace=workspace.id, verify=True) for workspace in workspaces]
-        for found in await asyncio.gather(*asked):
+def test_several_clients_can_examine_and_verify_at_once(tmp_path: Path) -> None:
+    async def scene(bench: DoctorBench) -> None:
+        workspaces = [await bench.add(tmp_path / f"w{number}") for number in range(3)]
+        requested = [bench.examine(verify=True) for _ in range(4)]
+        requested += [
+            bench.examine(workspace=workspace.id, verify=True) for workspace in workspaces
+        ]
+        for found in await asyncio.gather(*requested):
             assert {finding.level for finding in found.values()} == {"ok"}
 
     play(tmp_path, scene)
 
 
-def test_verifying_while_the_index_is_built_anew_finds_no_difference(tmp_path: Path) -> None:
-    async def scene(surgery: Surgery) -> None:
-        workspace = await surgery.add(tmp_path / "w")
+def test_verifying_during_a_rebuild_finds_no_difference(tmp_path: Path) -> None:
+    async def scene(bench: DoctorBench) -> None:
+        workspace = await bench.add(tmp_path / "w")
         for number in range(50):
             write_note(
                 tmp_path / "w" / ".memories" / f"{number}.md", f"# N\n\nlarch {number}\n" * 9
             )
-        await asyncio.wrap_future(surgery.house.scheduler.sync(workspace))
-        rebuilds = [surgery.house.scheduler.rebuild(workspace) for _ in range(3)]
+        await asyncio.wrap_future(bench.workspaces.scheduler.sync(workspace))
+        rebuilds = [bench.workspaces.scheduler.rebuild(workspace) for _ in range(3)]
         while not all(rebuild.done() for rebuild in rebuilds):
-            found = await surgery.examine(verify=True)
+            found = await bench.examine(verify=True)
             assert "error" not in {finding.level for finding in found.values()}, found
 
     play(tmp_path, scene)
 
 
-def test_a_workspace_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    async def scene(surgery: Surgery) -> None:
+def test_an_unknown_workspace_is_refused(tmp_path: Path) -> None:
+    async def scene(bench: DoctorBench) -> None:
         with pytest.raises(WorkspaceNotFound):
-            await surgery.examine(workspace="nowhere")
+            await bench.examine(workspace="nowhere")
 
     play(tmp_path, scene)

@@ -1,4 +1,4 @@
-"""What requests come to when the house they are put to is not as it should be. A real house on the real disk, on this loop."""
+"""Requests to faulty workspaces: real workspaces on the real disk, on this loop."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import Any
 import apsw
 import pytest
 
+from memsyncd.config import Config
 from memsyncd.daemon.resources import read_process_stats
 from memsyncd.engine import rebuild, search
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.explain import explain_nothing
-from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Workspace
@@ -36,15 +37,15 @@ CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 LIMIT_S = 20.0
 
 
-class Seat:
-    """A client's place at the handlers, and what lies behind them."""
+class HandlersBench:
+    """A client of the handlers, and the objects behind them."""
 
     def __init__(self, folder: Path) -> None:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
-        self.house = Workspaces(
-            registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK
+        self.workspaces = Workspaces(
+            registry=registry, state_dir=folder, cache_dir=folder, config=Config(), clock=CLOCK
         )
-        self.house.start([])
+        self.workspaces.start([])
         self._threads = QueryPool(1)
         self.counts = ServerCounters()
         facts = Facts(
@@ -52,7 +53,10 @@ class Seat:
             read_process=read_process_stats, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
         self._handlers = Handlers(
-            self.house, SearchPolicy(), CLOCK, Reads(self.house, self._threads, CLOCK, 1), facts
+            self.workspaces,
+            CLOCK,
+            Reads(self.workspaces, self._threads, CLOCK, 1),
+            facts,
         )
         self._session = Session(session_id=1, peer_pid=1, send=lambda _line: True)
 
@@ -61,12 +65,12 @@ class Seat:
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     async def add(self, root: Path) -> Workspace:
-        workspace = self.house.add(str(root), name="", include=(), exclude=())
+        workspace = self.workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: workspace.condition.state == "ready")
         return workspace
 
     def close(self) -> None:
-        self.house.stop()
+        self.workspaces.stop()
         self._threads.shutdown()
 
 
@@ -76,18 +80,18 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def run(folder: Path, *stories: Callable[[Seat], Awaitable[None]]) -> None:
-    """Each story has a life of the daemon's objects to itself; files stay."""
+def run(folder: Path, *scenarios: Callable[[HandlersBench], Awaitable[None]]) -> None:
+    """Each scenario has its own objects of a daemon; files stay."""
 
-    async def live(story: Callable[[Seat], Awaitable[None]]) -> None:
-        seat = Seat(folder)
+    async def run_scenario(scenario: Callable[[HandlersBench], Awaitable[None]]) -> None:
+        bench = HandlersBench(folder)
         try:
-            await story(seat)
+            await scenario(bench)
         finally:
-            await asyncio.get_running_loop().run_in_executor(None, seat.close)
+            await asyncio.get_running_loop().run_in_executor(None, bench.close)
 
-    for story in stories:
-        asyncio.run(live(story))
+    for scenario in scenarios:
+        asyncio.run(run_scenario(scenario))
 
 
 @pytest.fixture
@@ -118,20 +122,20 @@ def damage_table(index_path: Path, table: str) -> None:
         ("context", ContextParams(), "sections"),
     ],
 )
-def test_damage_that_any_reading_meets_is_healed(
+def test_damage_that_any_read_finds_is_repaired(
     tmp_path: Path, root: Path, method: str, params: Params, table: str
 ) -> None:
-    async def index(seat: Seat) -> None:
-        await seat.add(root)
+    async def index(bench: HandlersBench) -> None:
+        await bench.add(root)
 
-    async def meet(seat: Seat) -> None:
-        workspace = seat.house.find(None)
+    async def meet(bench: HandlersBench) -> None:
+        workspace = bench.workspaces.find(None)
         await wait_for(lambda: workspace.condition.state == "ready")
         damage_table(workspace.index_path, table)
         with pytest.raises(StoreCorrupt):
-            await seat.ask(method, params)
+            await bench.ask(method, params)
         await wait_for(lambda: workspace.condition.n_rebuilds > 0)
-        await seat.ask(method, params)
+        await bench.ask(method, params)
 
     run(tmp_path, index, meet)
 
@@ -141,14 +145,14 @@ def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_
 ) -> None:
     reached = 0
 
-    async def index(seat: Seat) -> None:
+    async def index(bench: HandlersBench) -> None:
         nonlocal reached
-        workspace = await seat.add(root)
+        workspace = await bench.add(root)
         reached = workspace.condition.generation
         assert reached > 0
 
-    async def ask_at_once(seat: Seat) -> None:
-        found = await seat.ask(
+    async def ask_at_once(bench: HandlersBench) -> None:
+        found = await bench.ask(
             "search", SearchParams(query="cache", min_generation=reached, timeout_ms=3000)
         )
         assert [hit.path for hit in found.hits] == ["MEMORY.md"]
@@ -162,7 +166,7 @@ def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_
     run(tmp_path, ask_at_once)
 
 
-def test_why_there_is_no_hit_is_found_out_away_from_the_loop(
+def test_the_reason_for_no_hit_is_computed_off_the_event_loop(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places: list[bool] = []
@@ -171,18 +175,18 @@ def test_why_there_is_no_hit_is_found_out_away_from_the_loop(
         places.append(threading.current_thread() is threading.main_thread())
         return explain_nothing(*args)
 
-    async def ask(seat: Seat) -> None:
-        await seat.add(root)
-        assert (await seat.ask("search", SearchParams(query="cahce"))).did_you_mean == "cache"
+    async def ask(bench: HandlersBench) -> None:
+        await bench.add(root)
+        assert (await bench.ask("search", SearchParams(query="cahce"))).did_you_mean == "cache"
         assert places == [False]
 
     monkeypatch.setattr(search, "explain_nothing", explain)
     run(tmp_path, ask)
 
 
-def test_a_search_of_all_workspaces_says_that_there_is_none(tmp_path: Path) -> None:
-    async def ask(seat: Seat) -> None:
-        found = await seat.ask("search", SearchParams(query="cache", workspace="*"))
+def test_a_search_of_all_workspaces_without_one_is_an_error(tmp_path: Path) -> None:
+    async def ask(bench: HandlersBench) -> None:
+        found = await bench.ask("search", SearchParams(query="cache", workspace="*"))
         assert found.hits == []
         assert "no workspace" in found.why_empty
 

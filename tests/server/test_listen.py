@@ -225,7 +225,7 @@ def test_a_refusal_releases_the_lock(run: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o702])
-def test_a_folder_that_others_may_write_to_is_unsafe(run: Path, mode: int) -> None:
+def test_a_folder_that_other_users_can_write_to_is_unsafe(run: Path, mode: int) -> None:
     run.chmod(mode)
     error = refuse(run)
     assert isinstance(error, Unsafe)
@@ -233,7 +233,7 @@ def test_a_folder_that_others_may_write_to_is_unsafe(run: Path, mode: int) -> No
     run.chmod(0o700)
 
 
-def test_a_folder_that_others_may_only_read_is_accepted(run: Path) -> None:
+def test_a_folder_that_other_users_can_only_read_is_accepted(run: Path) -> None:
     run.chmod(0o755)
     acquire(run).close()
 
@@ -281,7 +281,7 @@ def test_a_link_where_the_socket_should_be_is_unsafe(run: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     "path", ["", "s.sock", "/tmp/\0", "/tmp/folder/", "/" + "x" * 107, "/" + "ü" * 54]
 )
-def test_a_path_that_a_socket_cannot_have_is_bad_configuration(path: str) -> None:
+def test_an_invalid_socket_path_is_bad_configuration(path: str) -> None:
     with pytest.raises(BadConfig) as caught:
         check_path(path, limit_bytes=107)
     assert "MEMSYNCD_SOCKET" in caught.value.hint
@@ -307,7 +307,7 @@ def test_the_path_limit_is_that_of_the_system(tmp_path: Path) -> None:
             sock.connect(longest)
 
 
-def test_a_folder_that_cannot_be_made_is_bad_configuration(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_bad_configuration(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert isinstance(refuse(tmp_path / "file" / "run"), BadConfig)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memsyncd.engine.policies import SyncPolicy
+from memsyncd.config import Config
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.server.operations import describe_freshness, describe_status
 from memsyncd.watch.health import WatchHealth
@@ -15,21 +15,19 @@ NOW_S = 100.0
 def make_workspace(tmp_path: Path, **condition: object) -> Workspace:
     entry = Entry(id="notes-1", name="notes", root=str(tmp_path))
     made = Workspace(
-        entry, SyncPolicy(), index_path=tmp_path / "index.db", records_path=tmp_path / "records.db"
+        entry, Config(), index_path=tmp_path / "index.db", records_path=tmp_path / "records.db"
     )
     made.change(is_indexing=False, scanned_s=NOW_S, **condition)
     return made
 
 
-def test_status_and_freshness_say_how_far_the_history_is_with_recording(tmp_path: Path) -> None:
+def test_status_and_freshness_report_the_progress_of_recording(tmp_path: Path) -> None:
     health = WatchHealth(mode="events", observer="inotify")
     recording = make_workspace(tmp_path, n_unrecorded=28_000, n_to_record=40_000)
-    status = describe_status(recording, health, SyncPolicy(), now_s=NOW_S)
+    status = describe_status(recording, health, Config(), now_s=NOW_S)
     assert (status.state, status.unrecorded) == ("ready", 28_000)
     assert status.reasons == ["history: recording 12,000 of 40,000 notes"]
-    assert (
-        describe_freshness([recording, recording], SyncPolicy(), now_s=NOW_S).unrecorded == 56_000
-    )
+    assert describe_freshness([recording, recording], Config(), now_s=NOW_S).unrecorded == 56_000
     done = make_workspace(tmp_path, n_to_record=40_000)
-    assert describe_status(done, health, SyncPolicy(), now_s=NOW_S).reasons == []
-    assert describe_freshness([done], SyncPolicy(), now_s=NOW_S).unrecorded == 0
+    assert describe_status(done, health, Config(), now_s=NOW_S).reasons == []
+    assert describe_freshness([done], Config(), now_s=NOW_S).unrecorded == 0

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from memsyncd.core.fairqueue import QUICK_S, Flow
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.errors import NotFresh
 from memsyncd.server.reads import LoopAdmission, ReadQueue
 from memsyncd.server.session import Session
@@ -25,7 +25,7 @@ async def hold(
 
 
 def test_reads_of_clients_take_turns_and_a_quick_client_goes_first() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         queue, seen = ReadQueue(1), []
         flows: dict[str, Flow] = {name: Flow(expected_s=1.0) for name in "ab"} | {
             "q": Flow(expected_s=0.001)
@@ -35,11 +35,11 @@ def test_reads_of_clients_take_turns_and_a_quick_client_goes_first() -> None:
         assert seen[:8] == ["a0", "q0", "a1", "b0", "a2", "b1", "a3", "b2"]
         assert len(seen) == len(names)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_overdue_read_is_refused_at_once_and_does_not_run() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         loop, queue = asyncio.get_running_loop(), ReadQueue(1)
         async with queue.slot(Flow()):
             with pytest.raises(NotFresh, match="before it could run"):
@@ -51,12 +51,12 @@ def test_an_overdue_read_is_refused_at_once_and_does_not_run() -> None:
         async with queue.slot(Flow(), loop.time() + 60):
             pass
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("is_granted", [False, True])
 def test_a_slot_is_released_however_its_holder_ends(is_granted: bool) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         queue, seen = ReadQueue(1), []
         held = asyncio.create_task(hold(queue, Flow(), "held", seen))
         waiting = asyncio.create_task(hold(queue, Flow(), "waiting", seen))
@@ -69,7 +69,7 @@ def test_a_slot_is_released_however_its_holder_ends(is_granted: bool) -> None:
             await hold(queue, Flow(), "last", seen)
         assert seen[-1] == "last"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def make_session() -> Session:

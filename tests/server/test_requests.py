@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from memsyncd.core.fairqueue import Flow
 from memsyncd.server.requests import Limits, LineScheduler, QueuedRequest, RequestQueue
 
-ACTS = st.lists(
+ACTIONS = st.lists(
     st.tuples(st.sampled_from(["submit", "done", "clear"]), st.integers(0, 3)), max_size=60
 )
 
 
-@given(ACTS, st.integers(1, 3))
+@given(ACTIONS, st.integers(1, 3))
 def test_each_request_is_started_or_dropped_once_and_the_limit_holds(
-    acts: list[tuple[str, int]], max_running: int
+    actions: list[tuple[str, int]], max_running: int
 ) -> None:
     queue = RequestQueue(max_running)
     flows: list[Flow[QueuedRequest]] = [Flow() for _ in range(4)]
@@ -34,13 +34,13 @@ def test_each_request_is_started_or_dropped_once_and_the_limit_holds(
         return QueuedRequest(start, lambda: seen.append(("drop", number)))
 
     n_submitted = 0
-    for act, owner in acts:
-        if act == "submit":
+    for action, owner in actions:
+        if action == "submit":
             n_submitted += 1
             queue.submit(flows[owner], make_request(n_submitted))
-        elif act == "done" and running:
+        elif action == "done" and running:
             running.pop(0)()
-        elif act == "clear":
+        elif action == "clear":
             queue.clear(flows[owner])
         assert queue.n_running == len(running) <= max_running
         assert queue.n_running == max_running or not queue.n_waiting
@@ -62,7 +62,7 @@ class BusyConnection:
 
 
 def test_clients_with_many_lines_take_turns_and_the_loop_runs_between_rounds() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         scheduler, seen = LineScheduler(asyncio.get_running_loop()), []
         for name in ("a", "b"):
             busy = BusyConnection(scheduler, 100_000, name, seen)
@@ -76,14 +76,14 @@ def test_clients_with_many_lines_take_turns_and_the_loop_runs_between_rounds() -
             await asyncio.sleep(0)
         assert seen.count("a") == 100_000
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 # --- counters, through a real socket ---
 
 
-def test_requests_are_counted_by_method_and_by_how_they_ended(serve) -> None:
-    async def story() -> None:
+def test_requests_are_counted_by_method_and_outcome(serve) -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             for _ in range(3):
@@ -104,11 +104,11 @@ def test_requests_are_counted_by_method_and_by_how_they_ended(serve) -> None:
                 4,
             )
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_each_request_is_reported_once_also_in_batches_and_without_an_id(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             ping = {"jsonrpc": "2.0", "method": "ping", "id": 1}
@@ -125,11 +125,11 @@ def test_each_request_is_reported_once_also_in_batches_and_without_an_id(serve, 
             ]
             assert all(one.took_s >= 0 and one.error is None for one in serving.answered)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_duration_of_a_request_is_the_time_that_its_client_waited(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.send("search", query="x")
@@ -141,11 +141,11 @@ def test_the_duration_of_a_request_is_the_time_that_its_client_waited(serve, wai
             assert answered.took_s >= 0.05
             assert serving.server.counters.methods["search"].answered.longest_s == answered.took_s
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_duration_includes_the_time_in_the_queue(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_running=1)) as serving:
             first, second = await serving.connect(), await serving.connect()
             first.send("search", query="x")
@@ -160,11 +160,13 @@ def test_the_duration_includes_the_time_in_the_queue(serve, wait_until) -> None:
             assert all(one.took_s >= 0.05 for one in serving.answered)
             assert serving.server.n_waiting == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_requests_whose_client_leaves_count_as_abandoned_not_as_failed(serve, wait_until) -> None:
-    async def story() -> None:
+def test_requests_of_disconnected_clients_count_as_abandoned_not_as_failed(
+    serve, wait_until
+) -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_running=1)) as serving:
             client = await serving.connect()
             client.send("search", 1, query="runs")
@@ -175,11 +177,11 @@ def test_requests_whose_client_leaves_count_as_abandoned_not_as_failed(serve, wa
             assert counters_of(serving) == {"search": (0, {}, 2)}
             assert serving.server.counters.failed_requests == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_accepted_and_refused_clients_are_counted(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_clients=2)) as serving:
             clients = [await serving.connect() for _ in range(2)]
             for client in clients:
@@ -189,7 +191,7 @@ def test_accepted_and_refused_clients_are_counted(serve, wait_until) -> None:
             counts = serving.server.counters
             assert (counts.accepted, counts.refused, serving.server.n_clients) == (2, 1, 2)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def counters_of(serving: Any) -> dict[str, tuple[int, dict[str, int], int]]:

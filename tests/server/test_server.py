@@ -30,19 +30,19 @@ except (BrokenPipeError, ConnectionResetError):
 """
 
 
-def test_a_request_is_answered_under_its_id(serve) -> None:
-    async def story() -> None:
+def test_an_answer_has_the_id_of_its_request(serve) -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             answer = await client.ask("ping", "a")
             assert (answer["id"], answer["result"]["pid"]) == ("a", os.getpid())
             assert serving.server.n_clients == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_requests_of_one_connection_may_be_answered_out_of_order(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.send("search", 1, query="x")
@@ -50,21 +50,21 @@ def test_requests_of_one_connection_may_be_answered_out_of_order(serve) -> None:
             serving.handlers.gate.set()
             assert (await client.read())["id"] == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_many_requests_at_once_are_all_answered_in_order(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.write(b"".join(PING % n for n in range(4000)))
             assert [(await client.read())["id"] for _ in range(4000)] == list(range(4000))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_client_with_very_many_requests_does_not_delay_others(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             flood, other = await serving.connect(), await serving.connect()
             flood.write(b"".join(PING % n for n in range(20_000)))
@@ -72,11 +72,11 @@ def test_a_client_with_very_many_requests_does_not_delay_others(serve) -> None:
             await other.ask("ping")
             assert serving.server.counters.requests < 15_000
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_notification_is_carried_out_and_not_answered(serve) -> None:
-    async def story() -> None:
+def test_a_notification_is_executed_and_not_answered(serve) -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.send("status", None)
@@ -85,11 +85,11 @@ def test_a_notification_is_carried_out_and_not_answered(serve) -> None:
             assert serving.errors == [("ValueError", "status")]
             assert serving.server.counters.failed_requests == 2
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_batch_is_answered_in_one_line_once_all_of_it_is_done(serve, wait_until) -> None:
-    async def story() -> None:
+def test_a_batch_is_answered_in_one_line_when_all_its_calls_are_done(serve, wait_until) -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             parts = [("ping", 1), ("search", 2), ("get", 3)]
@@ -114,11 +114,11 @@ def test_a_batch_is_answered_in_one_line_once_all_of_it_is_done(serve, wait_unti
                 None: True,
             }
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_batch_of_notifications_is_not_answered(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.write(
@@ -126,14 +126,14 @@ def test_a_batch_of_notifications_is_not_answered(serve) -> None:
             )
             assert (await client.ask("ping", 5))["id"] == 5
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("method", ["status", "problems", "list"])
 def test_an_internal_error_is_reported_to_the_daemon_and_hidden_from_the_client(
     serve, method: str
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             answer = await client.ask(method)
@@ -145,11 +145,11 @@ def test_an_internal_error_is_reported_to_the_daemon_and_hidden_from_the_client(
             assert [name for _, name in serving.errors] == [method]
             assert "result" in await client.ask("ping")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_named_error_is_answered_with_its_hint(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             answer = await client.ask("get")
@@ -160,11 +160,11 @@ def test_a_named_error_is_answered_with_its_hint(serve) -> None:
             }
             assert serving.errors == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_last_line_without_its_newline_is_answered_before_the_end(serve) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.send("search", 1, query="x")
@@ -175,11 +175,11 @@ def test_a_last_line_without_its_newline_is_answered_before_the_end(serve) -> No
             assert (await client.read())["id"] == 1
             assert await client.read_to_end() == b""
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_subscriber_that_ended_its_side_still_gets_notifications(serve, make_changed) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.send("subscribe")
@@ -188,11 +188,11 @@ def test_a_subscriber_that_ended_its_side_still_gets_notifications(serve, make_c
             assert serving.handlers.sessions[0].notify("changed", make_changed())
             assert (await client.read())["method"] == "changed"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_the_running_requests_of_a_client_that_leaves_are_cancelled(serve, wait_until) -> None:
-    async def story() -> None:
+def test_the_running_requests_of_a_disconnected_client_are_cancelled(serve, wait_until) -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_running=2)) as serving:
             client = await serving.connect()
             for n in range(4):
@@ -212,7 +212,7 @@ def test_the_running_requests_of_a_client_that_leaves_are_cancelled(serve, wait_
             serving.handlers.sessions[0].on_close(lambda: serving.handlers.notified.append("late"))
             assert serving.handlers.notified[-1] == "late"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_close_callback_that_raises_does_not_keep_the_others_from_running(
@@ -221,7 +221,7 @@ def test_a_close_callback_that_raises_does_not_keep_the_others_from_running(
     def fail() -> None:
         raise RuntimeError
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             await client.ask("subscribe")
@@ -230,11 +230,11 @@ def test_a_close_callback_that_raises_does_not_keep_the_others_from_running(
             await wait_until(lambda: serving.handlers.notified)
             assert serving.errors == [("RuntimeError", "close")]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_stop_lets_running_requests_finish_and_refuses_new_ones(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_running=1)) as serving:
             client = await serving.connect()
             client.send("search", 1, query="x")
@@ -249,11 +249,11 @@ def test_stop_lets_running_requests_finish_and_refuses_new_ones(serve, wait_unti
             await stopping
             assert not serving.server.n_clients
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_stop_refuses_requests_that_do_not_finish_in_time(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.send("search", 1, query="x")
@@ -262,7 +262,7 @@ def test_stop_refuses_requests_that_do_not_finish_in_time(serve, wait_until) -> 
             assert find_code(await client.read(), 1) == "shutting_down"
             assert await client.read_to_end() == b""
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def find_code(answer: dict, request_id: object) -> str:
@@ -271,7 +271,7 @@ def find_code(answer: dict, request_id: object) -> str:
 
 
 def test_stop_does_not_wait_for_a_client_that_does_not_read(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             serving.handlers.reply_chars = 3_000_000
             sock = serving.connect_plainly()
@@ -280,12 +280,12 @@ def test_stop_does_not_wait_for_a_client_that_does_not_read(serve, wait_until) -
             await asyncio.wait_for(serving.server.stop(grace_s=0), 5)
             sock.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_connection_of_another_user_is_closed_without_a_byte(serve_at) -> None:
-    async def story(folder: Path) -> None:
+    async def scenario(folder: Path) -> None:
         async with serve_at(folder) as serving:
             serving.path.chmod(0o777)
             process = await asyncio.create_subprocess_exec(
@@ -299,7 +299,7 @@ def test_a_connection_of_another_user_is_closed_without_a_byte(serve_at) -> None
 
     with tempfile.TemporaryDirectory() as folder:  # other users cannot enter pytest's own folders
         Path(folder).chmod(0o755)
-        asyncio.run(story(Path(folder)))
+        asyncio.run(scenario(Path(folder)))
 
 
 def test_a_connection_without_peer_credentials_is_closed_without_a_byte(
@@ -310,17 +310,17 @@ def test_a_connection_without_peer_credentials_is_closed_without_a_byte(
 
     monkeypatch.setattr("memsyncd.server.server.read_peer", refuse)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.write(PING % 1)
             assert await client.read_to_end() == b""
             assert serving.refused == [
-                "the system does not say whose it is: Protocol not available"
+                "the system does not report its user: Protocol not available"
             ]
             assert (serving.server.n_clients, serving.server.counters.requests) == (0, 0)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_lines_of_any_bytes_are_answered_and_raise_nothing(serve) -> None:
@@ -335,7 +335,7 @@ def test_lines_of_any_bytes_are_answered_and_raise_nothing(serve) -> None:
         b"\x1b[2J",
     ]
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.write(b"\n".join(lines) + b"\n")
@@ -344,11 +344,11 @@ def test_lines_of_any_bytes_are_answered_and_raise_nothing(serve) -> None:
             assert "result" in await client.ask("ping")
             assert serving.errors == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_notification_is_sent_after_the_answers_that_precede_it(serve, make_changed) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve() as serving:
             handlers = serving.handlers
             handlers.ping = lambda session, params: (
@@ -358,17 +358,17 @@ def test_a_notification_is_sent_after_the_answers_that_precede_it(serve, make_ch
             client.write(
                 (PING % 1 + PING % 2).replace(b'"id":1,"method":"ping"', b'"id":1,"method":"get"')
             )
-            said = [await client.read() for _ in range(3)]
-            assert [line.get("method", line.get("id")) for line in said] == [1, "changed", 2]
-            assert json.dumps(said)
+            message = [await client.read() for _ in range(3)]
+            assert [line.get("method", line.get("id")) for line in message] == [1, "changed", 2]
+            assert json.dumps(message)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_client_with_the_largest_buffer_is_dropped_when_all_buffers_exceed_the_limit(
     serve, wait_until
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
             modest, greedy, other = [await serving.connect() for _ in range(3)]
             for client, n_bytes in ((modest, 300_000), (greedy, 2_000_000), (other, 600_000)):
@@ -385,11 +385,11 @@ def test_the_client_with_the_largest_buffer_is_dropped_when_all_buffers_exceed_t
                 assert "result" in await client.read()
             assert serving.server.n_buffered_bytes == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_unread_answers_count_as_buffered(serve, wait_until) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
             serving.handlers.reply_chars = 1_000_000
             silent = [serving.connect_plainly() for _ in range(12)]
@@ -399,4 +399,4 @@ def test_unread_answers_count_as_buffered(serve, wait_until) -> None:
             assert serving.server.n_buffered_bytes <= 3_000_000
             assert "result" in await (await serving.connect()).ask("ping")
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -1,8 +1,7 @@
-"""A real `systemd --user` in mount, process and cgroup namespaces of its own, and a user whose
-manager it is.
+"""A real `systemd --user` in mount, process and cgroup namespaces of its own, with its own user.
 
-That takes root and the right to make namespaces; where either is missing these tests are skipped,
-and say so.
+That needs root and the right to make namespaces; where either is missing these tests are skipped
+with a reason.
 """
 
 from __future__ import annotations
@@ -24,12 +23,11 @@ from tests.programs import find_missing, succeeds
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SYSTEMD = Path("/usr/lib/systemd/systemd")
+# A guard against hanging on busy machines, on which the service, being nice, comes last.
 WAIT_S = 60.0
-"""A guard for machines that are busy with other things, on which the service, being nice, comes
-last."""
+# So that a failure names what was waited for, and not just that a test took too long.
 TEST_S = 240
-"""So that it is said what was waited for in vain, and not just that a test took too long."""
-LOOK_S = 0.05
+POLL_S = 0.05
 NAMESPACES = ("--mount", "--pid", "--fork", "--mount-proc", "--cgroup")
 # A root of groups of its own, since all namespaces share one tree: what one end removes, another
 # start may be about to use.
@@ -75,7 +73,7 @@ done
 
 
 class Manager:
-    """A user manager, and the folders of its user. `env` is the environment of whoever logs in."""
+    """A user manager, and the folders of its user. `env` is the environment of a login."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -121,8 +119,9 @@ class Manager:
 
     @contextlib.contextmanager
     def begin(self, *words: str) -> Iterator[None]:
-        """Have a program run until the block ends, from the first line that it prints; it goes when
-        its stdin does."""
+        """Run a program until the block ends, from the first line that it prints; it ends when its
+        stdin does.
+        """
         command = [*self._enter(), *words]
         with subprocess.Popen(
             command, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -153,7 +152,7 @@ class Manager:
         return self.memsyncd("service", "logs", "--lines", "200").stdout
 
     def show(self, name: str, unit: str = "memsyncd.service") -> str:
-        """What the manager says of a unit, such as `ActiveState`."""
+        """A property of a unit as the manager reports it, such as `ActiveState`."""
         return self.do(
             "systemctl", "--user", "show", unit, f"--property={name}", "--value"
         ).stdout.strip()
@@ -168,8 +167,9 @@ class Manager:
 
     @contextlib.contextmanager
     def hang(self, folder: Path) -> Iterator[None]:
-        """Mount a filesystem on the folder that never answers, as one on a network may do; in the
-        end it is dead, then gone."""
+        """Mount a filesystem on the folder that never answers, like one on a network; in the end it
+        is dead, then unmounted.
+        """
         with self.begin(sys.executable, "-c", HANG, str(folder)):
             yield
         assert self.do("umount", "-l", str(folder)).returncode == 0
@@ -203,7 +203,7 @@ def wait_until(is_so: Callable[[], bool], complaint: Callable[[], str]) -> None:
     end_s = time.monotonic() + WAIT_S
     while not is_so():
         assert time.monotonic() < end_s, complaint()
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 def find_obstacle() -> str:

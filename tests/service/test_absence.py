@@ -1,5 +1,6 @@
-"""What is said where something is missing: a manager, systemd itself, the journal, a service that
-was ever installed."""
+"""The errors where something is missing: a manager, systemd itself, the journal, an installed
+service.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ TOOLS = ("systemctl", "journalctl", "sh")
 
 
 def make_path(folder: Path, *left_out: str) -> str:
-    """A PATH with what is needed of the system, but for some of it."""
+    """A PATH with the needed programs of the system, but some of them."""
     folder.mkdir(exist_ok=True)
     for tool in TOOLS:
         found = shutil.which(tool)
@@ -28,7 +29,7 @@ def make_path(folder: Path, *left_out: str) -> str:
 
 
 def find_left(user: Manager) -> list[str]:
-    """What stands in the folder of units."""
+    """The files in the folder of units."""
     return (
         sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
         if user.units.exists()
@@ -36,7 +37,7 @@ def find_left(user: Manager) -> list[str]:
     )
 
 
-def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) -> None:
+def test_without_a_manager_the_service_is_installed_with_a_hint(user: Manager) -> None:
     nowhere = {"XDG_RUNTIME_DIR": str(user.folder / "nowhere")}
     done = user.memsyncd("service", "install", **nowhere)
     assert done.returncode == 3, done.stderr
@@ -50,14 +51,19 @@ def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) ->
     status = user.memsyncd("service", "status", **nowhere)
     assert status.returncode == 3
     assert "installed, but not running: no systemd manager runs for you" in status.stdout
-    told = json.loads(user.memsyncd("service", "status", "--json", **nowhere).stdout)
-    assert (told["installed"], told["enabled"], told["is_current"], told["state"]) == (
+    reported = json.loads(user.memsyncd("service", "status", "--json", **nowhere).stdout)
+    assert (
+        reported["installed"],
+        reported["enabled"],
+        reported["is_current"],
+        reported["state"],
+    ) == (
         True,
         True,
         True,
         "unknown",
     )
-    assert "enable-linger" in told["absence"]
+    assert "enable-linger" in reported["absence"]
     assert user.memsyncd("service", "restart", **nowhere).returncode == 3
     gone = user.memsyncd("service", "uninstall", **nowhere)
     assert gone.returncode == 0
@@ -65,7 +71,7 @@ def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) ->
     assert find_left(user) == []
 
 
-def test_where_systemd_does_not_run_the_system_it_says_what_does_instead(user: Manager) -> None:
+def test_without_systemd_as_init_the_alternative_is_named(user: Manager) -> None:
     script = (
         f"mount -t tmpfs none /run/systemd && exec {sys.executable} -m memsyncd service install"
     )
@@ -77,7 +83,7 @@ def test_where_systemd_does_not_run_the_system_it_says_what_does_instead(user: M
     assert "loginctl" not in done.stderr
 
 
-def test_where_there_is_no_systemd_daemons_start_in_the_background(tmp_path: Path) -> None:
+def test_without_systemd_daemons_start_in_the_background(tmp_path: Path) -> None:
     env = {
         "PATH": make_path(tmp_path / "bin", "systemctl"),
         "HOME": str(tmp_path),
@@ -108,7 +114,9 @@ def test_where_there_is_no_systemd_daemons_start_in_the_background(tmp_path: Pat
         assert memsyncd("stop").returncode == 0
 
 
-def test_a_log_that_cannot_be_shown_is_said_with_what_shows_how_it_is(user: Manager) -> None:
+def test_a_log_that_cannot_be_shown_is_reported_with_the_command_that_shows_it(
+    user: Manager,
+) -> None:
     assert user.memsyncd("service", "install", "--no-start").returncode == 0
     path = make_path(user.folder / "bin", "journalctl")
     done = user.do("env", f"PATH={path}", sys.executable, "-m", "memsyncd", "service", "logs")
@@ -118,14 +126,14 @@ def test_a_log_that_cannot_be_shown_is_said_with_what_shows_how_it_is(user: Mana
     assert "systemctl --user status memsyncd.service" in done.stderr
 
 
-def test_who_reads_no_further_ends_the_log_as_any_closed_pipe_does(user: Manager) -> None:
+def test_a_closed_pipe_ends_the_log_output(user: Manager) -> None:
     script = f"{sys.executable} -m memsyncd service logs | true; echo ${{PIPESTATUS[0]}}"
     done = user.do("bash", "-c", script)
     assert done.stdout.splitlines()[-1] == "141", done.stdout + done.stderr
 
 
-def test_where_nothing_was_installed_every_command_says_so(user: Manager) -> None:
-    for action, status, said in (
+def test_without_an_installation_every_command_reports_that(user: Manager) -> None:
+    for action, status, message in (
         ("status", 3, "memsyncd service install"),
         ("restart", 3, "memsyncd service install"),
         ("logs", 0, "daemon.log"),
@@ -133,5 +141,5 @@ def test_where_nothing_was_installed_every_command_says_so(user: Manager) -> Non
     ):
         done = user.memsyncd("service", action)
         assert done.returncode == status
-        assert said in done.stdout + done.stderr
+        assert message in done.stdout + done.stderr
     assert find_left(user) == []

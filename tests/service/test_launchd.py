@@ -1,5 +1,6 @@
-"""The agent as launchd would read it: linted, its shell run for real; `launchctl` itself there is
-on macOS only."""
+"""The agent as launchd would read it: linted, its shell run for real; `launchctl` itself exists on
+macOS only.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from memsyncd.cli.launchd import LABEL, Launchd, read_print, render_agent
 from memsyncd.cli.service_files import MARK, Program, is_ours
 from memsyncd.errors import BadRequest
 
-ODD = '/opt/it\'s a "place" & <more>/$HOME/bin/python3'
+UNUSUAL = '/opt/it\'s a "place" & <more>/$HOME/bin/python3'
 READERS = {
     "plutil": ["plutil", "-convert", "binary1", "-o", "OUT", "IN"],
     "plistutil": ["plistutil", "-f", "bin", "-o", "OUT", "-i", "IN"],
@@ -46,7 +47,7 @@ def make_agent(*words: str, **env: str) -> dict[str, Any]:
     return agent
 
 
-def test_the_agent_is_restarted_after_failures_alone_and_keeps_its_files_to_its_user() -> None:
+def test_the_agent_is_restarted_after_failures_alone_and_its_files_are_private() -> None:
     agent = make_agent()
     assert agent["Label"] == LABEL
     assert agent["KeepAlive"] == {"SuccessfulExit": False}
@@ -58,10 +59,10 @@ def test_the_agent_is_restarted_after_failures_alone_and_keeps_its_files_to_its_
     assert "EnvironmentVariables" not in agent
 
 
-def test_environment_and_odd_paths_come_through_as_they_are() -> None:
-    agent = make_agent(ODD, "run", MEMSYNCD_CONFIG="/a & b/<c>.toml")
+def test_environment_and_unusual_paths_are_passed_unchanged() -> None:
+    agent = make_agent(UNUSUAL, "run", MEMSYNCD_CONFIG="/a & b/<c>.toml")
     assert agent["EnvironmentVariables"] == {"MEMSYNCD_CONFIG": "/a & b/<c>.toml"}
-    told = subprocess.run(
+    reported = subprocess.run(
         [
             "sh",
             "-c",
@@ -72,14 +73,14 @@ def test_environment_and_odd_paths_come_through_as_they_are() -> None:
         text=True,
         check=True,
     )
-    assert told.stdout == f"{ODD}|run|"
+    assert reported.stdout == f"{UNUSUAL}|run|"
 
 
 @pytest.mark.parametrize(
     "reader", [pytest.param(name, marks=pytest.mark.needs(name)) for name in READERS]
 )
-def test_other_readers_of_property_lists_read_the_same(tmp_path: Path, reader: str) -> None:
-    program = Program((ODD, "run"), {"MEMSYNCD_CONFIG": ODD})
+def test_other_property_list_parsers_read_the_same(tmp_path: Path, reader: str) -> None:
+    program = Program((UNUSUAL, "run"), {"MEMSYNCD_CONFIG": UNUSUAL})
     places = {"IN": str(tmp_path / f"{LABEL}.plist"), "OUT": str(tmp_path / "out")}
     Path(places["IN"]).write_text(render_agent(program))
     subprocess.run(
@@ -102,7 +103,7 @@ def start_as_launchd_does(home: Path, *words: str) -> subprocess.CompletedProces
     )
 
 
-def test_its_shell_becomes_the_program_and_keeps_a_log(tmp_path: Path) -> None:
+def test_its_shell_executes_the_program_and_rotates_a_log(tmp_path: Path) -> None:
     logs = tmp_path / "Library" / "Logs"
     logs.mkdir(parents=True)
     for _ in range(2):
@@ -115,7 +116,7 @@ def test_its_shell_becomes_the_program_and_keeps_a_log(tmp_path: Path) -> None:
     assert log.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_log_that_has_grown_long_is_put_aside(tmp_path: Path) -> None:
+def test_a_long_log_is_rotated(tmp_path: Path) -> None:
     logs = tmp_path / "Library" / "Logs"
     logs.mkdir(parents=True)
     (logs / "memsyncd.log").write_bytes(b"x" * (4 * 1024 * 1024 + 1))
@@ -124,7 +125,7 @@ def test_a_log_that_has_grown_long_is_put_aside(tmp_path: Path) -> None:
     assert (logs / "memsyncd.log.1").stat().st_size == 4 * 1024 * 1024 + 1
 
 
-def test_the_agent_is_written_where_launchd_looks_and_is_known_as_ours(tmp_path: Path) -> None:
+def test_the_agent_is_written_to_the_folder_of_launchd_with_our_mark(tmp_path: Path) -> None:
     launchd = Launchd({"HOME": str(tmp_path)})
     files = launchd.render(Program((sys.executable, "run"), {}), is_on_demand=False)
     (path,) = files
@@ -154,7 +155,7 @@ def test_it_cannot_be_started_by_a_client(tmp_path: Path) -> None:
         ("", "unknown", None, 0),
     ],
 )
-def test_what_launchctl_prints_is_read(
+def test_the_output_of_launchctl_is_parsed(
     text: str, state: str, pid: int | None, restarts: int
 ) -> None:
     read = read_print(text)
@@ -178,7 +179,7 @@ esac
 """
 
 
-def test_one_that_is_to_be_loaded_anew_has_ended_before(tmp_path: Path) -> None:
+def test_an_agent_has_ended_before_it_is_loaded_again(tmp_path: Path) -> None:
     tool = tmp_path / "launchctl"
     tool.write_text(LAUNCHCTL)
     tool.chmod(0o755)

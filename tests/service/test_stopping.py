@@ -1,5 +1,6 @@
-"""It stops by itself and in order, whatever it is at: indexing, rebuilding, comparing, answering
-many clients."""
+"""The daemon stops by itself and cleanly during any work: indexing, rebuilding, comparing,
+answering many clients.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ WORDS = [
 
 @pytest.fixture(scope="module")
 def many(manager: Manager) -> Iterator[Path]:
-    """A folder whose first index takes much longer than anybody would wait for a stop."""
+    """A folder whose first index takes much longer than a stop may take."""
     chance = random.Random(7)
     root = manager.folder / "many"
     texts = [
@@ -68,17 +69,17 @@ def ask(client: socket.socket, *, method: str, **params: object) -> None:
 
 
 def read_indexed(user: Manager) -> tuple[str, int]:
-    """State and number of notes of the workspace, once all that stands on the disk has been looked
-    at."""
+    """State and number of notes of the workspace, once everything on the disk has been scanned."""
     with Client(str(user.socket_path), WAIT_S) as client:
         client.call("sync", workspace="many", timeout_ms=int(WAIT_S * 1000))
-        (told,) = client.call("status", workspace="many")["workspaces"]
-    return told["state"], told["files"]
+        (reported,) = client.call("status", workspace="many")["workspaces"]
+    return reported["state"], reported["files"]
 
 
 def stop(user: Manager) -> None:
-    """Stop it as systemd does, which would kill it after a while, and see that it ended by itself
-    and in order."""
+    """Stop it as systemd does, which would kill it after a while, and check that it ended by itself
+    and cleanly.
+    """
     assert user.do("systemctl", "--user", "stop", "memsyncd").returncode == 0
     assert (user.show("Result"), user.show("ExecMainStatus")) == ("success", "0")
     assert not user.socket_path.exists()
@@ -89,7 +90,7 @@ def index(user: Manager, root: Path) -> None:
     assert user.memsyncd("add", str(root)).returncode == 0
 
 
-def test_while_a_first_index_runs_with_as_many_clients_as_may_connect(
+def test_the_daemon_stops_during_a_first_index_with_all_clients_connected(
     user: Manager, many: Path
 ) -> None:
     index(user, many)
@@ -100,13 +101,13 @@ def test_while_a_first_index_runs_with_as_many_clients_as_may_connect(
             )
         wait_until(lambda: "; indexing " in user.show("StatusText"), user.log.read_text)
         stop(user)
-    # What was read so far is there, and the rest follows.
+    # The notes read so far are indexed, and the rest follows.
     assert user.memsyncd("start").returncode == 0
     assert read_indexed(user) == ("ready", N_NOTES)
 
 
 @pytest.mark.soak
-def test_while_it_is_at_something_long_for_each_client(user: Manager, many: Path) -> None:
+def test_the_daemon_stops_during_long_requests_of_each_client(user: Manager, many: Path) -> None:
     long: list[dict[str, object]] = [
         {"method": "sync", "rebuild": True},
         {"method": "doctor", "verify": True},

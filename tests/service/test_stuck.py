@@ -1,5 +1,6 @@
-"""The doctor where something does not answer: a disk beneath the notes, the writer that waits for
-it, a manager."""
+"""The doctor where something does not answer: a disk beneath the notes, the worker that waits for
+it, a manager.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def examine(user: Manager, *words: str) -> tuple[int, list[dict[str, Any]]]:
-    """Exit status and what is not well. It takes no longer than the manager gives any program."""
+    """Exit status and findings that are not ok. It takes no longer than the manager gives any
+    program.
+    """
     done = user.memsyncd("doctor", "--json", *words)
     assert done.stdout, done.stderr
     findings = json.loads(done.stdout)["findings"]
@@ -26,7 +29,7 @@ def examine(user: Manager, *words: str) -> tuple[int, list[dict[str, Any]]]:
 
 
 @pytest.mark.soak
-def test_a_writer_that_waits_for_a_dead_disk_is_found_and_well_once_that_is_let_go(
+def test_a_worker_that_waits_for_a_dead_disk_is_found_until_the_disk_is_detached(
     installed: Manager,
 ) -> None:
     far = installed.folder / "trees" / ".memories" / "far"
@@ -47,7 +50,7 @@ def test_a_writer_that_waits_for_a_dead_disk_is_found_and_well_once_that_is_let_
 
 
 @pytest.mark.soak
-def test_a_folder_on_a_disk_that_does_not_answer_is_named_with_a_daemon_and_without(
+def test_a_folder_on_a_hanging_disk_is_named_with_a_daemon_and_without(
     installed: Manager,
 ) -> None:
     root = installed.folder / "trees"
@@ -65,11 +68,11 @@ def test_a_folder_on_a_disk_that_does_not_answer_is_named_with_a_daemon_and_with
     wait_until(lambda: examine(installed) == (0, []), lambda: str(examine(installed)))
 
 
-def test_a_daemon_that_has_as_many_clients_as_it_takes_is_not_to_be_killed_for_it(
+def test_a_daemon_at_its_client_limit_is_not_reported_as_dead(
     user: Manager,
 ) -> None:
     user.memsyncd("service", "install", MEMSYNCD_SOCKET_MAX_CLIENTS="1")
-    # One that has asked something is not sent away for somebody else.
+    # A client with a pending request is not dropped for another.
     script = "import sys; from memsyncd.client import connect; c = connect(); print(c.call('ping'), flush=True); sys.stdin.read()"
     with user.begin(sys.executable, "-c", script):
         status, found = examine(user)

@@ -1,5 +1,6 @@
-"""What becomes of the service and what the doctor says of it: each state made under a real manager,
-ended by what is advised."""
+"""States of the service and their findings: each state is made under a real manager, and ended by
+its remedy.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def examine(user: Manager, **env: str) -> list[dict[str, Any]]:
-    """What is found of the service."""
+    """The findings about the service."""
     findings = json.loads(user.memsyncd("doctor", "--json", **env).stdout)["findings"]
     return [finding for finding in findings if finding["check"] == "service"]
 
 
 def is_well(user: Manager) -> bool:
-    """Nothing is amiss, with the service or otherwise."""
+    """Check that there is no finding, about the service or otherwise."""
     done = user.memsyncd("doctor", "--json")
     levels = [
         finding["level"]
@@ -33,7 +34,7 @@ def is_well(user: Manager) -> bool:
 
 
 def follow(user: Manager, finding: dict[str, Any]) -> None:
-    """Do what is advised: the last command that the remedy names."""
+    """Follow the advice: run the last command that the remedy names."""
     command = re.findall(r"memsyncd (?:service )?(?:install|restart)", finding["remedy"])[-1]
     done = user.memsyncd(*command.split()[1:])
     assert done.returncode == 0, done.stderr
@@ -47,16 +48,16 @@ def write_config(user: Manager, text: str) -> Path:
 
 
 def find_left(user: Manager) -> list[str]:
-    """What stands in the folder of units, links that enable one included."""
+    """The files in the folder of units, links that enable one included."""
     return sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
 
 
-def test_one_kind_of_start_takes_the_place_of_the_other_and_each_is_well(
+def test_one_kind_of_start_replaces_the_other_and_both_are_healthy(
     installed: Manager,
 ) -> None:
     assert installed.memsyncd("service", "install", "--on-demand").returncode == 0
     assert installed.show("ActiveState", "memsyncd.socket") == "active"
-    # What it said last, that it stops, is not what it says.
+    # Its last status, that it stops, is not reported.
     assert "it says" not in installed.memsyncd("service", "status").stdout
     assert is_well(installed)
     assert installed.show("ActiveState") == "active"
@@ -71,7 +72,7 @@ def test_one_kind_of_start_takes_the_place_of_the_other_and_each_is_well(
     assert is_well(installed)
 
 
-def test_a_daemon_that_runs_by_itself_is_found_and_the_service_takes_its_place(
+def test_a_daemon_outside_the_service_is_found_and_the_service_replaces_it(
     user: Manager,
 ) -> None:
     assert user.memsyncd("start").returncode == 0
@@ -84,7 +85,7 @@ def test_a_daemon_that_runs_by_itself_is_found_and_the_service_takes_its_place(
     assert is_well(user)
 
 
-def test_a_daemon_beside_one_that_was_installed_and_not_started_is_found_and_a_restart_takes_its_place(
+def test_a_daemon_beside_an_unstarted_service_is_found_and_a_restart_replaces_it(
     user: Manager,
 ) -> None:
     assert user.memsyncd("start").returncode == 0
@@ -101,7 +102,7 @@ def test_a_daemon_beside_one_that_was_installed_and_not_started_is_found_and_a_r
     assert is_well(user)
 
 
-def test_one_that_was_stopped_or_does_not_start_by_itself_is_found(user: Manager) -> None:
+def test_a_stopped_or_disabled_service_is_found(user: Manager) -> None:
     assert user.memsyncd("service", "install").returncode == 0
     assert user.do("systemctl", "--user", "disable", "memsyncd").returncode == 0
     [finding] = examine(user)
@@ -116,7 +117,7 @@ def test_one_that_was_stopped_or_does_not_start_by_itself_is_found(user: Manager
     assert is_well(user)
 
 
-def test_one_with_a_wrong_configuration_is_tried_once_and_found_with_where_its_reason_stands(
+def test_a_service_with_an_invalid_configuration_is_tried_once_and_found_with_its_log(
     user: Manager,
 ) -> None:
     assert user.memsyncd("service", "install").returncode == 0
@@ -146,7 +147,7 @@ def test_one_with_a_wrong_configuration_is_tried_once_and_found_with_where_its_r
     assert is_well(user)
 
 
-def test_another_environment_is_found_and_installing_with_it_restarts_it_with_that(
+def test_another_environment_is_found_and_installing_with_it_restarts_the_service(
     installed: Manager,
 ) -> None:
     pid = installed.show("MainPID")
@@ -165,7 +166,7 @@ def test_another_environment_is_found_and_installing_with_it_restarts_it_with_th
     assert (status.returncode, "its files do not match this program" in status.stdout) == (0, True)
 
 
-def test_one_that_crashes_is_started_again_and_one_that_does_so_again_and_again_is_found_and_mended(
+def test_a_crashing_service_is_restarted_and_one_that_crashes_repeatedly_is_found_and_repaired(
     user: Manager,
 ) -> None:
     root = make_trees(user)
@@ -190,7 +191,7 @@ def test_one_that_crashes_is_started_again_and_one_that_does_so_again_and_again_
     wait_until(lambda: user.memsyncd("doctor").returncode == 0, user.log.read_text)
 
 
-def test_one_that_fails_for_its_first_client_is_found_and_mended(user: Manager) -> None:
+def test_a_service_that_fails_for_its_first_client_is_found_and_repaired(user: Manager) -> None:
     # A client that waits starts it again and again, as often as it may.
     user.drop_in("[Unit]\nStartLimitBurst=2\n")
     assert user.memsyncd("service", "install", "--on-demand").returncode == 0
@@ -199,8 +200,8 @@ def test_one_that_fails_for_its_first_client_is_found_and_mended(user: Manager) 
     wait_until(lambda: user.show("ActiveState") == "failed", user.log.read_text)
     finding = next(each for each in examine(user) if each["level"] == "error")
     assert "failed" in finding["what"]
-    told = user.memsyncd("service", "status")
-    assert (told.returncode, "memsyncd config check" in told.stdout) == (3, True)
+    reported = user.memsyncd("service", "status")
+    assert (reported.returncode, "memsyncd config check" in reported.stdout) == (3, True)
     assert json.loads(user.memsyncd("service", "status", "--json").stdout)["is_current"] is None
     config.unlink()
     follow(user, finding)
@@ -208,7 +209,7 @@ def test_one_that_fails_for_its_first_client_is_found_and_mended(user: Manager) 
     wait_until(lambda: is_well(user), user.log.read_text)
 
 
-def test_a_reload_goes_by_hangup_and_one_that_is_refused_leaves_it_running_and_is_found(
+def test_a_reload_uses_hangup_and_a_refused_one_keeps_it_running_and_is_found(
     installed: Manager,
 ) -> None:
     pid = installed.show("MainPID")

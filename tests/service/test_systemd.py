@@ -1,4 +1,4 @@
-"""The service as systemd runs it: installed, ready, wedged, activated, removed."""
+"""The service as systemd runs it: installed, ready, hanging, activated, removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_found(user: Manager, word: str) -> bool:
 
 
 def find_left(user: Manager) -> list[str]:
-    """What stands in the folder of units, links that enable one included."""
+    """The files in the folder of units, links that enable one included."""
     return (
         sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
         if user.units.exists()
@@ -29,7 +29,7 @@ def find_left(user: Manager) -> list[str]:
 
 
 def uninstall(user: Manager) -> None:
-    """Have nothing of ours left, and all of theirs."""
+    """Check that none of our files is left, and all others are."""
     (user.units / "other.service").write_text("[Service]\nExecStart=/bin/true\n")
     done = user.memsyncd("service", "uninstall")
     assert done.returncode == 0
@@ -40,7 +40,7 @@ def uninstall(user: Manager) -> None:
     assert "nothing was changed" in user.memsyncd("service", "uninstall").stderr
 
 
-def test_what_was_installed_runs_says_how_it_is_stays_when_installed_again_and_goes_without_a_trace(
+def test_an_installed_service_runs_reports_its_status_survives_reinstallation_and_uninstalls_completely(
     user: Manager,
 ) -> None:
     done = user.memsyncd("service", "install")
@@ -79,7 +79,7 @@ def test_printing_writes_nothing(user: Manager) -> None:
     assert find_left(user) == []
 
 
-def test_notes_are_written_through_it_and_status_and_log_tell_what_it_did(
+def test_notes_are_written_through_the_service_and_status_and_log_report_it(
     installed: Manager,
 ) -> None:
     done = installed.memsyncd(
@@ -101,7 +101,7 @@ def test_notes_are_written_through_it_and_status_and_log_tell_what_it_did(
     assert len(installed.memsyncd("service", "logs", "-n", "1").stdout.splitlines()) <= 1
 
 
-def test_start_and_restart_mean_the_service_which_answers_as_soon_as_it_is_active(
+def test_start_and_restart_use_the_service_which_answers_as_soon_as_it_is_active(
     installed: Manager,
 ) -> None:
     pid = installed.show("MainPID")
@@ -116,7 +116,7 @@ def test_start_and_restart_mean_the_service_which_answers_as_soon_as_it_is_activ
     assert installed.show("ActiveState") == "active"
 
 
-def test_a_daemon_that_stands_still_is_restarted_and_one_with_a_dead_disk_goes_on(
+def test_a_hanging_daemon_is_restarted_and_one_with_a_dead_disk_is_not(
     user: Manager,
 ) -> None:
     root = make_trees(user)
@@ -134,14 +134,14 @@ def test_a_daemon_that_stands_still_is_restarted_and_one_with_a_dead_disk_goes_o
     assert n_restarts >= 1
     with user.hang(root / ".memories" / "far"):
         user.memsyncd("sync", "-w", "trees", "--timeout-ms", "100")
-        # Ten seconds pass until then: three times as long as the watchdog waits for a sign of life.
+        # Ten seconds pass until then: three times the watchdog's limit.
         wait_until(lambda: "stalled" in user.memsyncd("status").stdout, user.log.read_text)
         assert user.memsyncd("search", "larch", "-w", "trees").returncode == 0
         assert user.show("MainPID") == pid
     assert int(user.show("NRestarts")) == n_restarts
 
 
-def test_it_starts_when_a_client_connects_and_goes_without_a_trace(user: Manager) -> None:
+def test_the_service_starts_when_a_client_connects_and_uninstalls_completely(user: Manager) -> None:
     done = user.memsyncd("service", "install", "--on-demand")
     assert done.returncode == 0, done.stderr
     assert user.show("ActiveState") == "inactive"
@@ -158,7 +158,7 @@ def test_it_starts_when_a_client_connects_and_goes_without_a_trace(user: Manager
     uninstall(user)
 
 
-def test_a_unit_that_somebody_else_wrote_is_left_alone(user: Manager) -> None:
+def test_a_unit_of_another_author_is_left_alone(user: Manager) -> None:
     user.units.mkdir(parents=True)
     own = user.units / "memsyncd.service"
     own.write_text("[Service]\nExecStart=/bin/sleep 1000\n")

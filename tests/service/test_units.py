@@ -1,4 +1,4 @@
-"""What stands in the units: linted by systemd itself, and what must not be lost from them."""
+"""The content of the units: linted by systemd itself, with the lines that must not be lost."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
 
 @pytest.mark.needs("systemd-analyze")
 def test_the_exposure_that_the_architecture_page_states_is_not_exceeded(tmp_path: Path) -> None:
-    told = re.search(
+    reported = re.search(
         r"scores (\d\.\d) .*; (\d\.\d) with none of its settings.*told so, it is (\d\.\d)",
         ARCHITECTURE,
         re.DOTALL,
     )
-    assert told is not None
-    ours, bare, unprivileged = map(float, told.groups())
+    assert reported is not None
+    ours, bare, unprivileged = map(float, reported.groups())
     unit = render_service(PROGRAM)
     command = re.search(r"^ExecStart=.*$", unit, re.MULTILINE)
     assert command is not None
@@ -82,7 +82,9 @@ def test_the_exposure_that_the_architecture_page_states_is_not_exceeded(tmp_path
     )
 
 
-def test_the_unit_waits_for_readiness_and_restarts_what_a_restart_can_mend() -> None:
+def test_the_unit_waits_for_readiness_and_restarts_after_failures_that_a_restart_can_repair() -> (
+    None
+):
     unit = read_settings(render_service(PROGRAM))
     assert unit["Type"] == "notify"
     assert unit["Restart"] == "on-failure"
@@ -93,7 +95,7 @@ def test_the_unit_waits_for_readiness_and_restarts_what_a_restart_can_mend() -> 
     assert "HUP" in unit["ExecReload"]
 
 
-def test_the_unit_leaves_notes_writable_wherever_they_lie_and_state_where_xdg_says() -> None:
+def test_the_unit_leaves_notes_writable_at_any_path_and_state_in_the_xdg_folders() -> None:
     unit = read_settings(render_service(PROGRAM))
     assert not unit.keys() & {
         "ProtectHome",
@@ -116,15 +118,15 @@ def test_the_socket_is_for_its_user_alone() -> None:
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1))
-def test_no_path_breaks_out_of_its_line(text: str) -> None:
-    plain, odd = (
+def test_no_path_ends_its_line(text: str) -> None:
+    plain, unusual = (
         render_service(Program(("x",), {})),
         render_service(Program((text,), {"MEMSYNCD_CONFIG": text})),
     )
-    assert len(odd.split("\n")) == len(plain.split("\n")) + 1
+    assert len(unusual.split("\n")) == len(plain.split("\n")) + 1
 
 
-def test_the_program_is_this_very_one_wherever_it_is_started(tmp_path: Path) -> None:
+def test_the_program_is_this_one_wherever_it_is_started(tmp_path: Path) -> None:
     (tmp_path / "memsyncd").mkdir()
     (tmp_path / "memsyncd" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
     words, env = find_program(os.environ)
@@ -140,7 +142,7 @@ def test_the_program_is_this_very_one_wherever_it_is_started(tmp_path: Path) -> 
     assert done.stdout.startswith("memsyncd "), done.stderr
 
 
-def test_variables_that_say_what_the_daemon_should_be_go_along() -> None:
+def test_variables_that_configure_the_daemon_are_passed_on() -> None:
     wanted = {
         "XDG_STATE_HOME": "/s",
         "MEMSYNCD_SYNC_DEBOUNCE_MS": "50",
@@ -157,7 +159,7 @@ def test_variables_that_say_what_the_daemon_should_be_go_along() -> None:
     assert env == wanted
 
 
-def test_the_socket_lies_where_the_service_will_listen(tmp_path: Path) -> None:
+def test_the_socket_is_where_the_service_will_listen(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
     assert (
         find_socket_path(Program((), {}), home, "/run/user/7")
@@ -188,7 +190,7 @@ def test_only_files_with_our_mark_are_touched(tmp_path: Path) -> None:
     assert path.read_text() == "theirs\n"
 
 
-def test_a_link_is_somebody_elses_whatever_it_leads_to(tmp_path: Path) -> None:
+def test_a_link_counts_as_foreign_whatever_its_target(tmp_path: Path) -> None:
     path, target = tmp_path / "memsyncd.service", tmp_path / "target"
     target.write_text(f"# {MARK}\n")
     path.symlink_to(target)

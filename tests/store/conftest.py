@@ -8,25 +8,25 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memsyncd.config import ChunkingConfig, GuardConfig
 from memsyncd.core.changes.diff import FileStat
-from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.store.index import Index, PutNote
 from memsyncd.store.schema import compute_fingerprint
 
-POLICY = ChunkPolicy(max_tokens=20, overlap_tokens=0)
+POLICY = ChunkingConfig(max_tokens=20, overlap=0)
 FINGERPRINT = compute_fingerprint("chunks of a test")
 
 
 def put_note(
     path: str, text: str | bytes, *, moved_from: str | None = None, tick: int = 1
 ) -> PutNote:
-    """What a sync would write of a note with these bytes; `tick` stands for all that stat says."""
+    """The update of a sync for a note with these bytes; `tick` sets all fields of its stat."""
     data = text.encode() if isinstance(text, str) else text
     stat = FileStat(size_bytes=len(data), mtime_ns=tick, ctime_ns=tick, inode=tick, device=1)
     return PutNote(
-        note=parse_note(NotePath(path), data, POLICY),
+        note=parse_note(NotePath(path), data, POLICY, GuardConfig()),
         stat=stat,
         read_at_ns=tick,
         moved_from=moved_from,
@@ -34,8 +34,7 @@ def put_note(
 
 
 def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """What an index file says, in words of the notes: no ids, so that two indexes of the same notes
-    are equal."""
+    """The content of an index file, without ids, so that two indexes of the same notes are equal."""
     statements = {
         "files": "SELECT path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day, kind,"
         " tags FROM files",

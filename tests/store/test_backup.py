@@ -1,4 +1,4 @@
-"""A records.db that is copied while it is written, and files that take its place, or must not."""
+"""A records.db that is copied while it is written, and files that replace it, or must not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from memsyncd.store.connection import Durability, open_writer
 from memsyncd.store.history import Intended
 from memsyncd.store.integrity import find_damage
 from memsyncd.store.records import Records, peek_owners
-from memsyncd.store.schema import MIGRATIONS
+from memsyncd.store.schema import MIGRATIONS, run_migration
 
 Open = Callable[[str], Records]
 TEXT = b"".join(b"%d: a line of the note %d\n" % (number, number * 7919) for number in range(300))
@@ -60,10 +60,10 @@ def write(records: Records, *numbers: int) -> None:
         change = Intended(path=f"{number}.md", old=None, new=b"%d\n" % number + TEXT)
         path = f"{number}.md"
         history = records.history
-        act = history.begin(
+        change_set = history.begin(
             at_s=number, client="ada", command="create", path=path, changes=[change]
         )
-        history.finish(act)
+        history.finish(change_set)
 
 
 def take(steps: Iterator[None]) -> Any:
@@ -141,7 +141,7 @@ def test_a_backup_is_consistent_though_the_history_is_written_meanwhile(
     assert None not in texts
 
 
-def test_a_backup_that_is_given_up_leaves_nothing_and_so_does_the_next_one(
+def test_a_cancelled_backup_leaves_no_file_behind(
     here: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backup, "STEP_PAGES", 1)
@@ -156,7 +156,7 @@ def test_a_backup_that_is_given_up_leaves_nothing_and_so_does_the_next_one(
     assert left == [made.path.name]
 
 
-def test_a_damaged_history_is_not_saved_as_if_it_were_whole(here: Records) -> None:
+def test_a_damaged_history_is_not_backed_up(here: Records) -> None:
     write(here, *range(20, 40))
     here.close()
     data = bytearray(here.path.read_bytes())
@@ -168,7 +168,7 @@ def test_a_damaged_history_is_not_saved_as_if_it_were_whole(here: Records) -> No
     assert [name for name in list_names(here.path) if ".backup-" in name] == []
 
 
-def test_a_backup_holds_no_trace_of_what_was_purged_though_the_file_still_does(
+def test_a_backup_contains_no_purged_text_though_the_file_still_does(
     here: Records,
 ) -> None:
     secret = os.urandom(16).hex()
@@ -202,7 +202,7 @@ def make_other_database(path: Path) -> None:
     change(path, "CREATE TABLE notes(id INTEGER PRIMARY KEY); PRAGMA user_version = 2")
 
 
-def test_files_that_are_no_history_are_refused(here: Records, tmp_path: Path) -> None:
+def test_files_that_are_not_a_history_are_refused(here: Records, tmp_path: Path) -> None:
     staged = find_staged(here.path)
     refuse(staged, "there is no file")
     staged.mkdir()
@@ -220,9 +220,9 @@ def test_files_that_are_no_history_are_refused(here: Records, tmp_path: Path) ->
     refuse(staged, "not a history of memsyncd")
 
 
-def test_a_history_with_more_in_it_than_memsyncd_makes_is_refused(here: Records) -> None:
+def test_a_history_with_unknown_schema_objects_is_refused(here: Records) -> None:
     made = take(back_up(here.path)).path
-    change(made, "CREATE TRIGGER t AFTER INSERT ON acts BEGIN DELETE FROM tips; END")
+    change(made, "CREATE TRIGGER t AFTER INSERT ON change_sets BEGIN DELETE FROM heads; END")
     refuse(stage(made, here.path), "not a history of memsyncd")
 
 
@@ -244,7 +244,7 @@ def test_a_backup_whose_pages_are_damaged_is_refused(here: Records) -> None:
     refuse(staged, "cannot be restored")
 
 
-def test_a_backup_of_a_newer_program_is_refused_with_what_to_do(here: Records) -> None:
+def test_a_backup_of_a_newer_program_is_refused_with_a_hint(here: Records) -> None:
     made = take(back_up(here.path)).path
     change(made, "PRAGMA user_version = 99")
     refusal = refuse(stage(made, here.path), "version 99, newer than this program's")
@@ -255,10 +255,10 @@ def test_a_backup_of_a_newer_program_is_refused_with_what_to_do(here: Records) -
 
 
 @pytest.mark.parametrize("version", range(1, len(MIGRATIONS)))
-def test_a_backup_of_an_older_version_is_brought_to_this_one(tmp_path: Path, version: int) -> None:
+def test_a_backup_of_an_older_version_is_migrated(tmp_path: Path, version: int) -> None:
     old = open_writer(str(tmp_path / "old.db"), Durability.LASTING)
-    for script in MIGRATIONS[:version]:
-        old.execute(script)
+    for migration in MIGRATIONS[:version]:
+        run_migration(old, migration)
     old.pragma("user_version", version)
     old.execute("INSERT INTO workspace(id, root, created_at) VALUES('a', '/a', 5.0)")
     old.execute("INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES('a', 'b', 'd', 1.0)")
@@ -274,7 +274,7 @@ def test_a_backup_of_an_older_version_is_brought_to_this_one(tmp_path: Path, ver
     connection.close()
 
 
-def test_a_backup_of_another_workspace_becomes_this_ones(here: Records, open_records: Open) -> None:
+def test_a_backup_of_another_workspace_is_adopted(here: Records, open_records: Open) -> None:
     there = open_records("there")
     write(there, 1, 2, 3)
     there.remember_disk(77)
@@ -289,13 +289,13 @@ def test_a_backup_of_another_workspace_becomes_this_ones(here: Records, open_rec
     assert swap_in(staged, here.path, now_s=9.0, is_kept=False) is None
     again = open_records("here")
     assert (again.foreign, again.set_aside, again.disk) == (None, None, None)
-    # Whether the change that was under way has happened is not known here.
+    # Whether the intended change has happened is not known here.
     assert again.history.find_intended() == []
     assert read_paths(again.path) == ["1.md", "2.md", "3.md"]
     assert [name for name in list_names(again.path) if "." in name.removeprefix("records.db")] == []
 
 
-def test_logs_that_lie_beside_a_staged_file_are_not_mixed_into_it(here: Records) -> None:
+def test_wal_files_beside_a_staged_file_are_not_merged_into_it(here: Records) -> None:
     staged = stage(take(back_up(here.path)).path, here.path)
     write(here, 4)
     shutil.copy(f"{here.path}-wal", f"{staged}-wal")
@@ -304,7 +304,7 @@ def test_logs_that_lie_beside_a_staged_file_are_not_mixed_into_it(here: Records)
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_the_former_history_stays_beside_the_new_one(
+def test_the_former_history_is_kept_beside_the_new_one(
     here: Records, monkeypatch: pytest.MonkeyPatch, has_links: bool
 ) -> None:
     if not has_links:
@@ -337,7 +337,7 @@ def test_a_history_that_another_program_has_open_is_not_replaced(
     adopt_here(staged)
     here.close()
     other = apsw.Connection(str(here.path))
-    other.execute("BEGIN; SELECT * FROM acts").fetchall()
+    other.execute("BEGIN; SELECT * FROM change_sets").fetchall()
     with pytest.raises(StoreFailed, match="another program") as caught:
         swap_in(staged, here.path, now_s=9.0, is_kept=True)
     assert "close it" in caught.value.hint
@@ -385,8 +385,9 @@ def test_a_kill_at_any_line_of_a_restore_leaves_the_old_or_the_new_history_whole
 
 
 def restore_and_kill(staged: Path, records: Path, n_lines: int) -> bool:
-    """Restore in a process that kills itself before a line of backup.py; False if it came
-    through."""
+    """Restore in a process that kills itself before a line of backup.py; False if it ran to its
+    end.
+    """
     child = os.fork()
     if child == 0:
         try:

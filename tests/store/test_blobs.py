@@ -56,8 +56,10 @@ def edit(note: bytes, chance: random.Random) -> bytes:
 def write(records: Records, versions: list[bytes], path: str = "a.md") -> None:
     for old, new in zip([None, *versions], versions, strict=False):
         change = Intended(path=path, old=old, new=new)
-        act = records.history.begin(at_s=1, client="", command="edit", path=path, changes=[change])
-        records.history.finish(act)
+        number = records.history.begin(
+            at_s=1, client="", command="edit", path=path, changes=[change]
+        )
+        records.history.finish(number)
 
 
 def make_versions(n: int, size: int) -> list[bytes]:
@@ -82,7 +84,7 @@ def damage(records: Records, digest: str, data: bytes) -> None:
 
 
 @given(text=st.binary(max_size=200), repeat=st.integers(1, 400), dictionary=st.binary())
-def test_what_is_compressed_is_decompressed_to_the_same_bytes(
+def test_compressed_text_is_decompressed_to_the_same_bytes(
     text: bytes, repeat: int, dictionary: bytes
 ) -> None:
     text *= repeat
@@ -91,7 +93,7 @@ def test_what_is_compressed_is_decompressed_to_the_same_bytes(
 
 
 @given(data=st.binary(), dictionary=st.binary())
-def test_any_bytes_are_decompressed_or_called_damaged(data: bytes, dictionary: bytes) -> None:
+def test_any_bytes_are_decompressed_or_reported_as_damaged(data: bytes, dictionary: bytes) -> None:
     text = decompress(data, 1000, dictionary)
     assert text is None or isinstance(text, bytes)
 
@@ -107,7 +109,7 @@ def test_two_hundred_small_edits_take_a_small_share_of_two_hundred_notes(
     assert read == versions
 
 
-def test_a_base_is_whole_and_has_a_limited_number_of_texts_on_it(
+def test_a_base_is_stored_whole_and_has_a_limited_number_of_dependents(
     records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blobs_module, "MAX_ON_BASE", 4)
@@ -134,7 +136,7 @@ def test_two_texts_that_alternate_are_kept_once_each(records: Records) -> None:
     assert records.history.read_text(digest_bytes(other)) == other
 
 
-def test_texts_with_nothing_in_common_are_whole(records: Records) -> None:
+def test_texts_with_nothing_in_common_are_stored_whole(records: Records) -> None:
     write(records, [random.Random(1).randbytes(500), b"short"])
     assert set(find_bases(records).values()) == {None}
 
@@ -147,7 +149,7 @@ def test_a_text_longer_than_the_window_is_compressed_with_the_parts_of_its_base(
     assert sum_bytes(records) < len(compress(first)) * 1.05
 
 
-def test_when_a_base_is_dropped_the_newest_text_on_it_becomes_the_base(records: Records) -> None:
+def test_when_a_base_is_dropped_its_newest_dependent_becomes_the_base(records: Records) -> None:
     versions = make_versions(5, 20_000)
     write(records, versions)
     first, *middle, last = map(digest_bytes, versions)
@@ -158,7 +160,7 @@ def test_when_a_base_is_dropped_the_newest_text_on_it_becomes_the_base(records: 
         assert records.history.read_text(digest_bytes(version)) == version
 
 
-def test_when_a_text_on_a_base_is_dropped_the_others_stay_as_they_are(records: Records) -> None:
+def test_when_a_dependent_is_dropped_the_others_stay_unchanged(records: Records) -> None:
     versions = make_versions(3, 20_000)
     write(records, versions)
     one, two, three = map(digest_bytes, versions)
@@ -183,7 +185,7 @@ def test_a_damaged_text_is_reported_and_never_returned(records: Records, kind: s
     assert count_damaged_blobs(records.path) == 1
 
 
-def test_texts_on_a_damaged_base_are_damaged_with_it(records: Records) -> None:
+def test_dependents_of_a_damaged_base_are_damaged_too(records: Records) -> None:
     first, second, third = make_versions(3, 3000)
     write(records, [first, second, third])
     damage(records, digest_bytes(first), b"nonsense")
@@ -201,7 +203,7 @@ def test_texts_whose_bases_form_a_circle_are_damaged(records: Records) -> None:
     assert records.history.damaged == {digest_bytes(first)}
 
 
-def test_a_damaged_base_is_stored_again_when_a_note_contains_it_and_with_it_the_texts_on_it(
+def test_a_damaged_base_is_repaired_from_a_note_that_contains_it_and_its_dependents_with_it(
     records: Records,
 ) -> None:
     first, second, third = make_versions(3, 3000)
@@ -216,7 +218,7 @@ def test_a_damaged_base_is_stored_again_when_a_note_contains_it_and_with_it_the_
     assert records.history.damaged == frozenset()
 
 
-def test_the_damaged_text_of_a_head_is_stored_again_from_its_note_alone(records: Records) -> None:
+def test_the_damaged_text_of_a_head_is_repaired_from_its_note(records: Records) -> None:
     first, second = make_versions(2, 3000)
     write(records, [first, second])
     history = records.history
@@ -230,7 +232,7 @@ def test_the_damaged_text_of_a_head_is_stored_again_from_its_note_alone(records:
     assert (history.read_text(digest_bytes(second)), history.damaged) == (second, frozenset())
 
 
-def test_texts_that_need_a_damaged_base_are_dropped_with_it(records: Records) -> None:
+def test_dependents_of_a_damaged_base_are_dropped_with_it(records: Records) -> None:
     first, second, third = make_versions(3, 3000)
     write(records, [first, second, third])
     write(records, [b"something else"])
@@ -251,14 +253,14 @@ def test_two_texts_with_one_digest_are_refused(
         blobs.keep(b"other")
 
 
-def test_the_largest_note_that_can_be_configured_can_be_kept(records: Records) -> None:
+def test_the_largest_note_that_can_be_configured_can_be_stored(records: Records) -> None:
     # SQLite's default limit of a value is lower than the largest `sync.max_file_bytes`.
     large = random.Random(1).randbytes(18 * 1024 * 1024)
     write(records, [large])
     assert records.history.read_text(digest_bytes(large)) == large
 
 
-def test_the_database_refuses_to_drop_a_base_with_texts_on_it(records: Records) -> None:
+def test_the_database_refuses_to_drop_a_base_with_dependents(records: Records) -> None:
     first, second = make_versions(2, 3000)
     write(records, [first, second])
     with pytest.raises(apsw.ConstraintError):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
@@ -9,15 +11,19 @@ import pytest
 
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
 from memsyncd.store.connection import (
+    CancellationToken,
     Durability,
     check_sqlite,
     deadline,
+    is_cancelled,
     open_reader,
     open_writer,
     transaction,
     translate_error,
     translating_errors,
 )
+from memsyncd.store.index import Index
+from memsyncd.store.pool import Reader
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
@@ -45,7 +51,7 @@ def test_a_writer_is_set_as_the_file_needs_it(
     writer.close()
 
 
-def test_the_tables_of_fts5_cannot_be_written_behind_its_back(tmp_path: Path) -> None:
+def test_the_shadow_tables_of_fts5_cannot_be_written(tmp_path: Path) -> None:
     writer = open_writer(str(tmp_path / "a.db"), Durability.REBUILDABLE)
     writer.execute("CREATE VIRTUAL TABLE t USING fts5(x)")
     with pytest.raises(apsw.SQLError, match="may not be modified"):
@@ -53,7 +59,7 @@ def test_the_tables_of_fts5_cannot_be_written_behind_its_back(tmp_path: Path) ->
     writer.close()
 
 
-def test_a_word_in_double_quotes_is_never_taken_for_text(tmp_path: Path) -> None:
+def test_a_word_in_double_quotes_is_never_a_string_literal(tmp_path: Path) -> None:
     writer = open_writer(str(tmp_path / "a.db"), Durability.REBUILDABLE)
     with pytest.raises(apsw.SQLError):
         writer.execute('SELECT "no such column"')
@@ -71,7 +77,7 @@ def test_a_reader_cannot_write_and_makes_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "b.db").exists()
 
 
-def test_what_is_no_database_is_named_damaged_and_let_go_of(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported_as_damaged_and_closed(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     path.write_bytes(b"no database" * 1000)
     n_open = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
@@ -101,14 +107,16 @@ def test_what_is_no_database_is_named_damaged_and_let_go_of(tmp_path: Path) -> N
         (apsw.ConstraintError("CHECK constraint failed"), StoreFailed),
     ],
 )
-def test_a_failure_of_sqlite_is_named(failure: apsw.Error, kind: type[Exception]) -> None:
+def test_a_failure_of_sqlite_has_its_own_message(
+    failure: apsw.Error, kind: type[Exception]
+) -> None:
     assert type(translate_error(failure)) is kind
     with pytest.raises(kind) as caught, translating_errors():
         raise failure
     assert caught.value.__cause__ is failure
 
 
-def test_a_full_disk_is_named_so_and_rolled_back(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_rolled_back(tmp_path: Path) -> None:
     writer = open_writer(str(tmp_path / "a.db"), Durability.REBUILDABLE)
     writer.execute("CREATE TABLE t(x)")
     writer.execute(f"PRAGMA max_page_count = {writer.pragma('page_count') + 2}")
@@ -122,7 +130,7 @@ def test_a_full_disk_is_named_so_and_rolled_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "is_fit"), [("3.51.2", False), ("3.40.1", False), ("3.51.3", True), ("4.0.0", True)]
 )
-def test_a_sqlite_that_can_corrupt_a_wal_is_refused(version: str, is_fit: bool) -> None:
+def test_a_sqlite_version_that_can_corrupt_a_wal_is_refused(version: str, is_fit: bool) -> None:
     if is_fit:
         assert check_sqlite(version) == version
     else:
@@ -130,11 +138,11 @@ def test_a_sqlite_that_can_corrupt_a_wal_is_refused(version: str, is_fit: bool) 
             check_sqlite(version)
 
 
-def test_the_sqlite_at_hand_is_new_enough() -> None:
+def test_the_installed_sqlite_is_new_enough() -> None:
     assert check_sqlite() == apsw.sqlite_lib_version()
 
 
-def test_a_statement_stops_at_its_deadline_and_the_connection_goes_on() -> None:
+def test_a_statement_stops_at_its_deadline_and_the_connection_stays_usable() -> None:
     connection = apsw.Connection(":memory:")
     began_s = time.monotonic()
     with pytest.raises(NotFresh), deadline(connection, 0.05):
@@ -145,7 +153,7 @@ def test_a_statement_stops_at_its_deadline_and_the_connection_goes_on() -> None:
     connection.close()
 
 
-def test_a_transaction_is_whole_or_nothing() -> None:
+def test_a_transaction_is_all_or_nothing() -> None:
     connection = apsw.Connection(":memory:")
     connection.execute("CREATE TABLE t(x)")
     with transaction(connection):
@@ -154,3 +162,52 @@ def test_a_transaction_is_whole_or_nothing() -> None:
         connection.execute("INSERT INTO t VALUES(2); SELECT 1 FROM nowhere")
     assert connection.execute("SELECT x FROM t").fetchall() == [(1,)]
     connection.close()
+
+
+# --- cancellation ---------------------------------------------------------------------------------
+
+
+LONG_S = 600.0
+
+
+@pytest.mark.timeout(60)
+def test_a_running_statement_ends_when_its_token_is_cancelled(index: Index) -> None:
+    token, has_begun = CancellationToken(), threading.Event()
+
+    def read() -> None:
+        with index.pool.acquire(LONG_S) as reader:
+            has_begun.set()
+            reader.rows(ENDLESS)
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(token.run, read)
+        has_begun.wait()
+        token.cancel()
+        assert isinstance(reading.exception(), NotFresh)
+        assert threads.submit(is_cancelled).result() is False
+
+
+@pytest.mark.timeout(60)
+def test_all_queries_of_one_token_share_one_limit(index: Index) -> None:
+    def read() -> None:
+        for allow in (
+            Reader.rows,
+            lambda reader, statement: (reader.allow(LONG_S), reader.rows(statement)),
+        ):
+            with pytest.raises(NotFresh), index.pool.acquire(LONG_S) as reader:
+                allow(reader, ENDLESS)
+
+    CancellationToken(0.05).run(read)
+
+
+def test_a_cancelled_token_acquires_no_connection(index: Index) -> None:
+    def read() -> None:
+        with index.pool.acquire(LONG_S):
+            raise AssertionError
+
+    token = CancellationToken()
+    token.cancel()
+    with pytest.raises(NotFresh):
+        token.run(read)
+    with index.pool.acquire(LONG_S) as reader:
+        assert reader.rows("SELECT 1") == [(1,)]

@@ -57,7 +57,7 @@ def filled(index: Index, put: Put) -> Index:
 
 
 def find(index: Index, filters: Filters) -> set[str]:
-    """Anchors of the sections that filters let through."""
+    """Anchors of the sections that filters select."""
     with index.pool.acquire(5) as reader:
         allowed, bindings = compile_filters(reader, filters)
         rows = f"SELECT rowid FROM chunks_fts WHERE 1 {allowed}"
@@ -105,13 +105,13 @@ LET_THROUGH = [
 ]
 
 
-def test_filters_let_these_sections_through(filled: Index) -> None:
+def test_filters_select_these_sections(filled: Index) -> None:
     assert [
         (text, find(filled, extract_filters(text)[0])) for text, _ in LET_THROUGH
     ] == LET_THROUGH
 
 
-def test_joined_filters_let_through_what_all_of_them_do(filled: Index) -> None:
+def test_joined_filters_select_the_sections_that_match_all_of_them(filled: Index) -> None:
     tagged, errors, archived = (
         Filters(tags=("auth",)),
         Filters(kinds=("error",)),
@@ -122,7 +122,7 @@ def test_joined_filters_let_through_what_all_of_them_do(filled: Index) -> None:
     assert find(filled, errors.join(archived)) == find(filled, archived.join(errors)) == {OLD}
 
 
-def test_nothing_is_asked_of_sqlite_where_nothing_is_filtered(index: Index, put: Put) -> None:
+def test_no_statement_runs_without_a_filter(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "redis")])
     with index.pool.acquire(5) as reader:
         assert compile_filters(reader, NO_FILTERS) == ("", {})
@@ -141,7 +141,7 @@ def test_a_renamed_note_has_the_day_of_its_new_name(filled: Index, put: Put) -> 
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_case_and_composed_accents_make_no_difference(index: Index, put: Put, form: str) -> None:
+def test_filters_ignore_case_and_composition_of_accents(index: Index, put: Put, form: str) -> None:
     text = unicodedata.normalize(
         form, "# Café Müller\n<!-- memory: {tags: [Über], task: Ölung-1} -->\nredis\n"
     )
@@ -161,13 +161,13 @@ def test_case_and_composed_accents_make_no_difference(index: Index, put: Put, fo
             ), (typed, typed_form)
 
 
-def test_a_glob_that_cannot_be_is_refused_with_the_reason(filled: Index) -> None:
+def test_an_invalid_glob_is_refused_with_its_reason(filled: Index) -> None:
     with pytest.raises(BadRequest, match=re.escape("`..`")):
         find(filled, Filters(paths=("../*",)))
 
 
 def test_paths_name_files_folders_and_globs(filled: Index) -> None:
-    asked = {
+    requested = {
         "MEMORY.md": 1,
         ".memories": 3,
         ".memories/api": 1,
@@ -181,12 +181,12 @@ def test_paths_name_files_folders_and_globs(filled: Index) -> None:
     }
     with filled.pool.acquire(5) as reader:
         paths = dict(reader.rows("SELECT id, path FROM files"))
-        for path, n_found in asked.items():
+        for path, n_found in requested.items():
             found = find_files(reader, [path])
             assert len(found) == n_found, (path, [paths[row] for row in found])
 
 
-def test_filters_cost_no_query_for_each_chunk_that_they_let_through(index: Index, put: Put) -> None:
+def test_filters_need_no_query_per_selected_chunk(index: Index, put: Put) -> None:
     index.apply(
         [
             put(f".memories/{number}.md", "---\nkind: log\n---\n" + "redis runs\n\n" * 60)
@@ -199,7 +199,7 @@ def test_filters_cost_no_query_for_each_chunk_that_they_let_through(index: Index
             allowed, bindings = compile_filters(reader, filters)
             statement = f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'redis OR runs' {allowed} ORDER BY bm25(chunks_fts)"
             rounds = []
-            for _ in range(5):  # the best of some: others use the machine as well
+            for _ in range(5):  # the best of some, since the machine is shared
                 began_s = time.perf_counter()
                 assert reader.rows(statement, bindings)
                 rounds.append(time.perf_counter() - began_s)
@@ -228,7 +228,7 @@ filters_typed = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(typed=filters_typed, more=filters_typed)
-def test_filters_only_remove(filled: Index, typed: str, more: str) -> None:
+def test_filters_only_remove_results(filled: Index, typed: str, more: str) -> None:
     one, other = extract_filters(typed)[0], extract_filters(more)[0]
     both = find(filled, one.join(other))
     assert both == find(filled, one) & find(filled, other)
@@ -241,7 +241,7 @@ def test_filters_only_remove(filled: Index, typed: str, more: str) -> None:
         tuple
     )
 )
-def test_any_values_are_filters(filled: Index, values: tuple[str, ...]) -> None:
+def test_any_values_can_be_filters(filled: Index, values: tuple[str, ...]) -> None:
     for name in ("kinds", "tags", "sections", "tasks"):
         more: dict[str, Any] = {name: values}
         assert find(filled, Filters(**more)) <= LIVE

@@ -61,9 +61,9 @@ def write(
     client: str = "ada",
     at_s: float = 1.0,
 ) -> int:
-    """One finished act on one note."""
+    """One finished change set on one note."""
     change = Intended(path=path, old_path=moved_from, old=old, new=new)
-    act = history.begin(
+    number = history.begin(
         at_s=at_s,
         client=client,
         command="edit",
@@ -71,8 +71,8 @@ def write(
         new_path=path,
         changes=[change],
     )
-    history.finish(act)
-    return act
+    history.finish(number)
+    return number
 
 
 def places(revisions: list[Revision]) -> list[tuple[str, str | None]]:
@@ -80,22 +80,22 @@ def places(revisions: list[Revision]) -> list[tuple[str, str | None]]:
 
 
 def count_rows(records: Records) -> tuple[int, ...]:
-    tables = ("blobs", "heads", "acts", "revisions")
+    tables = ("blobs", "heads", "change_sets", "revisions")
     return tuple(
         int(records._writer.execute(f"SELECT count(*) FROM {table}").get) for table in tables
     )
 
 
-def test_a_revision_says_who_changed_what_and_when(history: History) -> None:
+def test_a_revision_has_its_writer_its_time_and_its_change(history: History) -> None:
     change = Intended(path="f/b.md", old_path="a.md", old=b"one\n", new=b"two\n\n")
-    act = history.begin(
+    number = history.begin(
         at_s=12.5, client="claude", command="rename", path="a.md", new_path="f", changes=[change]
     )
-    history.finish(act)
+    history.finish(number)
     [found] = history.find_revisions()
     assert found == Revision(
         id=found.id,
-        act=act,
+        change_set=number,
         at_s=12.5,
         client="claude",
         command="rename",
@@ -110,8 +110,8 @@ def test_a_revision_says_who_changed_what_and_when(history: History) -> None:
     assert history.heads() == {"f/b.md": digest_bytes(b"two\n\n")}
 
 
-def test_what_is_only_intended_is_no_history_yet(history: History) -> None:
-    act = history.begin(
+def test_an_intended_change_set_is_not_history_yet(history: History) -> None:
+    number = history.begin(
         at_s=1,
         client="",
         command="create",
@@ -121,25 +121,25 @@ def test_what_is_only_intended_is_no_history_yet(history: History) -> None:
     assert history.find_revisions() == []
     assert history.heads() == {}
     [(intended, [revision])] = history.find_intended()
-    assert (intended, revision.path, revision.new_digest) == (act, "a.md", digest_bytes(b"x"))
+    assert (intended, revision.path, revision.new_digest) == (number, "a.md", digest_bytes(b"x"))
 
 
-def test_what_is_taken_back_leaves_nothing(records: Records) -> None:
+def test_a_discarded_change_set_leaves_no_row(records: Records) -> None:
     before = count_rows(records)
-    act = records.history.begin(
+    number = records.history.begin(
         at_s=1,
         client="",
         command="edit",
         path="a.md",
         changes=[Intended(path="a.md", old=b"x", new=b"y")],
     )
-    records.history.take_back(act)
+    records.history.discard(number)
     assert count_rows(records) == before
     assert records.history.find_intended() == []
 
 
-def test_the_number_of_an_act_or_revision_is_never_given_twice(history: History) -> None:
-    act = history.begin(
+def test_the_number_of_a_change_set_or_revision_is_never_reused(history: History) -> None:
+    number = history.begin(
         at_s=1,
         client="",
         command="edit",
@@ -147,27 +147,27 @@ def test_the_number_of_an_act_or_revision_is_never_given_twice(history: History)
         changes=[Intended(path="a.md", old=None, new=b"y")],
     )
     [(_, [revision])] = history.find_intended()
-    history.take_back(act)
-    assert write(history, "a.md", None, b"z") > act
+    history.discard(number)
+    assert write(history, "a.md", None, b"z") > number
     assert history.find_revisions()[0].id > revision.id
 
 
-def test_of_an_act_on_several_notes_what_happened_is_history_and_the_rest_is_not(
+def test_only_the_changes_of_a_change_set_that_happened_become_history(
     history: History,
 ) -> None:
     changes = [Intended(path=f"{number}.md", old=b"%d" % number, new=None) for number in range(3)]
-    act = history.begin(at_s=1, client="", command="delete", path="", changes=changes)
+    number = history.begin(at_s=1, client="", command="delete", path="", changes=changes)
     [(_, revisions)] = history.find_intended()
-    history.settle(act, [revisions[2].id, revisions[0].id])
-    assert [one.path for one in history.find_revisions(act=act)] == ["2.md", "0.md"]
+    history.settle(number, [revisions[2].id, revisions[0].id])
+    assert [one.path for one in history.find_revisions(change_set=number)] == ["2.md", "0.md"]
     assert history.read_text(digest_bytes(b"1")) is None
     assert history.find_intended() == []
 
 
-def test_what_is_settled_stays_so(history: History) -> None:
-    act = write(history, "a.md", None, b"x")
-    history.take_back(act)
-    assert len(history.find_revisions(act=act)) == 1
+def test_a_settled_change_set_stays_settled(history: History) -> None:
+    number = write(history, "a.md", None, b"x")
+    history.discard(number)
+    assert len(history.find_revisions(change_set=number)) == 1
     assert history.heads() == {"a.md": digest_bytes(b"x")}
 
 
@@ -186,7 +186,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("when", ["begun", "finished"])
-def test_a_process_that_is_killed_leaves_what_it_was_told(
+def test_a_killed_process_leaves_its_intended_change_set(
     when: str, tmp_path: Path, open_records: Callable[[], Records]
 ) -> None:
     path = tmp_path / "state" / "records.db"
@@ -196,7 +196,7 @@ def test_a_process_that_is_killed_leaves_what_it_was_told(
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"1\n")
     history = open_records().history
     intended = [
-        (act, [one.path for one in revisions]) for act, revisions in history.find_intended()
+        (number, [one.path for one in revisions]) for number, revisions in history.find_intended()
     ]
     assert intended == ([(1, ["a.md"])] if when == "begun" else [])
     assert [one.path for one in history.find_revisions()] == ([] if when == "begun" else ["a.md"])
@@ -204,7 +204,7 @@ def test_a_process_that_is_killed_leaves_what_it_was_told(
     assert history.read_text(digest_bytes(b"after")) == b"after"
 
 
-def test_a_full_disk_stops_a_write_before_it_has_begun(records: Records) -> None:
+def test_a_full_disk_refuses_a_write_before_it_begins(records: Records) -> None:
     history = records.history
     write(history, "a.md", None, NOTE)
     before = count_rows(records), history.heads()
@@ -231,7 +231,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_disk_that_is_really_full_stops_a_write_too_and_keeps_what_was_there(
+def test_a_really_full_disk_refuses_a_write_and_keeps_the_former_data(
     small_disk: Path, records: Records
 ) -> None:
     history = records.history
@@ -248,7 +248,7 @@ def test_a_disk_that_is_really_full_stops_a_write_too_and_keeps_what_was_there(
 # --- what others change
 
 
-def test_a_workspace_seen_for_the_first_time_has_no_history_but_its_texts_are_known(
+def test_the_first_recording_of_a_workspace_stores_texts_without_revisions(
     history: History,
 ) -> None:
     assert not history.is_complete
@@ -266,11 +266,11 @@ def test_a_workspace_seen_for_the_first_time_has_no_history_but_its_texts_are_kn
         [ObservedNote(path="a.md", data=b"three")], at_s=2, is_first=False
     ) == ["a.md"]
     [found] = history.find_revisions()
-    assert (found.client, found.command, found.old_digest) == ("", "outside", digest_bytes(b"one"))
+    assert (found.client, found.command, found.old_digest) == ("", "external", digest_bytes(b"one"))
     assert history.read_text(digest_bytes(b"one")) == b"one"
 
 
-def test_that_everything_was_seen_once_is_remembered(open_records: Callable[[], Records]) -> None:
+def test_the_end_of_the_first_recording_is_stored(open_records: Callable[[], Records]) -> None:
     first = open_records()
     first.history.set_complete()
     first.history.set_complete()
@@ -279,7 +279,7 @@ def test_that_everything_was_seen_once_is_remembered(open_records: Callable[[], 
     assert open_records().history.is_complete
 
 
-def test_what_is_as_it_was_when_last_heard_of_is_no_change(records: Records) -> None:
+def test_an_unchanged_note_makes_no_revision(records: Records) -> None:
     write(records.history, "a.md", None, b"x")
     before = count_rows(records)
     seen = [ObservedNote(path="a.md", data=b"x"), ObservedNote(path="gone.md", data=None)]
@@ -287,7 +287,7 @@ def test_what_is_as_it_was_when_last_heard_of_is_no_change(records: Records) -> 
     assert count_rows(records) == before
 
 
-def test_what_changes_while_a_workspace_is_seen_for_the_first_time_is_a_revision(
+def test_a_change_during_the_first_recording_is_a_revision(
     history: History,
 ) -> None:
     history.record_external(
@@ -314,7 +314,7 @@ def test_what_changes_while_a_workspace_is_seen_for_the_first_time_is_a_revision
     }
 
 
-def test_a_note_moved_outside_keeps_its_history(history: History) -> None:
+def test_a_note_moved_by_another_program_keeps_its_history(history: History) -> None:
     write(history, "a.md", None, b"x")
     seen = [
         ObservedNote(path="a.md", data=None),
@@ -329,7 +329,7 @@ def test_a_note_moved_outside_keeps_its_history(history: History) -> None:
     )
 
 
-def test_notes_that_changed_places_are_two_moves(history: History) -> None:
+def test_notes_that_swapped_paths_are_two_moves(history: History) -> None:
     write(history, "a.md", None, b"x")
     write(history, "b.md", None, b"y")
     seen = [
@@ -341,7 +341,7 @@ def test_notes_that_changed_places_are_two_moves(history: History) -> None:
     assert history.heads() == {"a.md": digest_bytes(b"y"), "b.md": digest_bytes(b"x")}
 
 
-def test_a_note_that_another_was_moved_over_is_not_forgotten(history: History) -> None:
+def test_a_note_that_another_was_moved_over_is_recorded_as_deleted(history: History) -> None:
     write(history, "a.md", None, b"x")
     write(history, "b.md", None, b"y")
     history.record_external(
@@ -352,7 +352,7 @@ def test_a_note_that_another_was_moved_over_is_not_forgotten(history: History) -
     assert (went.path, went.old_digest, went.new_digest) == ("b.md", digest_bytes(b"y"), None)
 
 
-def test_a_note_that_comes_from_where_none_was_is_new(history: History) -> None:
+def test_a_note_moved_from_an_unknown_path_is_new(history: History) -> None:
     seen = [
         ObservedNote(path="b.md", data=b"x", moved_from="a.md"),
         ObservedNote(path="c.md", data=b"y", moved_from="c.md"),
@@ -361,7 +361,9 @@ def test_a_note_that_comes_from_where_none_was_is_new(history: History) -> None:
     assert places(history.find_revisions()) == [("c.md", None), ("b.md", None)]
 
 
-def test_of_two_copies_of_a_note_that_went_one_is_it_and_the_other_is_new(history: History) -> None:
+def test_one_of_two_copies_of_a_moved_note_continues_its_history_and_the_other_is_new(
+    history: History,
+) -> None:
     write(history, "a.md", None, b"x")
     seen = [
         ObservedNote(path="b.md", data=b"x", moved_from="a.md"),
@@ -387,10 +389,10 @@ def test_revisions_come_newest_first_page_by_page(history: History) -> None:
     second = history.find_revisions(limit=3, before=first[-1].id)
     assert first + second + history.find_revisions(limit=3, before=second[-1].id) == everything
     assert history.find_revisions(revision=second[0].id) == second[:1]
-    assert history.find_revisions(act=second[0].act, path="other.md") == []
+    assert history.find_revisions(change_set=second[0].change_set, path="other.md") == []
 
 
-def test_history_goes_on_under_the_names_before(history: History) -> None:
+def test_history_continues_under_former_paths(history: History) -> None:
     write(history, "a.md", None, b"1")
     write(history, "b.md", b"1", b"1", moved_from="a.md")
     write(history, "b.md", b"1", b"2")
@@ -405,7 +407,7 @@ def test_history_goes_on_under_the_names_before(history: History) -> None:
     )
 
 
-def test_another_note_that_takes_an_old_name_has_a_history_of_its_own(history: History) -> None:
+def test_a_new_note_at_a_former_path_has_its_own_history(history: History) -> None:
     write(history, "a.md", None, b"1")
     write(history, "b.md", b"1", b"1", moved_from="a.md")
     write(history, "a.md", None, b"another")
@@ -413,21 +415,21 @@ def test_another_note_that_takes_an_old_name_has_a_history_of_its_own(history: H
     assert history.find_revisions(path="b.md")[1].new_digest == digest_bytes(b"1")
 
 
-def test_the_old_name_tells_where_a_note_went(history: History) -> None:
+def test_the_history_of_a_former_path_includes_the_rename(history: History) -> None:
     write(history, "a.md", None, b"1")
     write(history, "b.md", b"1", b"1", moved_from="a.md")
     write(history, "b.md", b"1", b"2")
     assert places(history.find_revisions(path="a.md")) == [("b.md", "a.md"), ("a.md", None)]
 
 
-def test_a_note_that_was_there_and_back_again_is_followed_once(history: History) -> None:
+def test_a_note_that_was_renamed_back_and_forth_is_listed_once(history: History) -> None:
     write(history, "a.md", None, b"1")
     for old, new in (("a.md", "b.md"), ("b.md", "a.md"), ("a.md", "b.md")):
         write(history, new, b"1", b"1", moved_from=old)
     assert len(history.find_revisions(path="b.md")) == 4
 
 
-def test_a_folder_has_the_history_of_its_notes_even_from_before_it_was_renamed(
+def test_a_folder_has_the_history_of_its_notes_from_before_its_rename_too(
     history: History,
 ) -> None:
     write(history, "f/a.md", None, b"1")
@@ -441,17 +443,17 @@ def test_a_folder_has_the_history_of_its_notes_even_from_before_it_was_renamed(
     assert places(history.find_revisions(path="f")) == [("g/a.md", "f/a.md"), ("f/a.md", None)]
 
 
-def test_no_search_goes_through_all_that_ever_happened(records: Records) -> None:
-    asked: list[tuple[str, object]] = []
+def test_no_query_scans_all_revisions(records: Records) -> None:
+    requested: list[tuple[str, object]] = []
     records._writer.exec_trace = lambda cursor, statement, bindings: (
-        asked.append((statement, bindings)) is None
+        requested.append((statement, bindings)) is None
     )
     records.history.find_revisions(path="a.md", before=5)
-    records.history.find_revisions(act=1)
+    records.history.find_revisions(change_set=1)
     records.history.find_intended()
     records._writer.exec_trace = None
-    assert len(asked) == 3
-    for statement, bindings in asked:
+    assert len(requested) == 3
+    for statement, bindings in requested:
         plan = [
             row[3] for row in records._writer.execute(f"EXPLAIN QUERY PLAN {statement}", bindings)
         ]  # type: ignore[arg-type]
@@ -465,7 +467,7 @@ def test_no_search_goes_through_all_that_ever_happened(records: Records) -> None
 # --- dropping
 
 
-def test_only_so_many_revisions_of_a_note_are_kept(records: Records) -> None:
+def test_the_number_of_revisions_of_a_note_is_limited(records: Records) -> None:
     history = records.history
     for number in range(10):
         write(
@@ -479,7 +481,7 @@ def test_only_so_many_revisions_of_a_note_are_kept(records: Records) -> None:
     assert count_rows(records) == (5, 2, 4, 4)
 
 
-def test_what_is_too_old_is_dropped_but_never_what_a_note_says_now(records: Records) -> None:
+def test_old_revisions_are_dropped_but_never_the_current_text_of_a_note(records: Records) -> None:
     history = records.history
     write(history, "a.md", None, b"one", at_s=10)
     write(history, "a.md", b"one", b"two", at_s=20)
@@ -489,7 +491,7 @@ def test_what_is_too_old_is_dropped_but_never_what_a_note_says_now(records: Reco
     assert history.read_text(history.heads()["a.md"]) == b"two"
 
 
-def test_a_great_deal_is_dropped_in_steps(
+def test_many_revisions_are_dropped_in_steps(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history_module, "PRUNE_STEP", 2)
@@ -499,7 +501,7 @@ def test_a_great_deal_is_dropped_in_steps(
     assert steps == [2, 2, 1, 0]
 
 
-def test_of_one_note_the_oldest_are_dropped_first(
+def test_the_oldest_revisions_of_a_note_are_dropped_first(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history_module, "PRUNE_STEP", 2)
@@ -510,7 +512,7 @@ def test_of_one_note_the_oldest_are_dropped_first(
     assert [one.id for one in history.find_revisions()] == kept[:4]
 
 
-def test_what_is_intended_is_not_dropped_however_old(history: History) -> None:
+def test_an_intended_change_set_is_not_dropped_whatever_its_age(history: History) -> None:
     history.begin(
         at_s=1,
         client="",
@@ -522,7 +524,7 @@ def test_what_is_intended_is_not_dropped_however_old(history: History) -> None:
     assert len(history.find_intended()) == 1
 
 
-def test_a_purged_revision_is_gone_and_those_beside_it_say_that_a_text_is_missing(
+def test_a_purged_revision_is_deleted_and_adjacent_ones_report_a_missing_text(
     history: History,
 ) -> None:
     for old, new in ((None, b"1"), (b"1", b"2 secret"), (b"2 secret", b"3"), (b"3", b"4")):
@@ -539,14 +541,14 @@ def test_a_purged_revision_is_gone_and_those_beside_it_say_that_a_text_is_missin
     assert history.read_text(digest_bytes(b"2 secret")) is None
 
 
-def test_a_purge_that_names_no_texts_takes_all_that_its_revisions_held(history: History) -> None:
+def test_a_purge_without_texts_deletes_all_texts_of_its_revisions(history: History) -> None:
     for old, new in ((None, b"1"), (b"1", b"2"), (b"2", b"3"), (b"3", b"4")):
         write(history, "a.md", old, new)
     assert history.purge(revisions=[history.find_revisions()[2].id]).n_texts == 2
     assert [one.is_kept for one in history.find_revisions()] == [True, False, False]
 
 
-def test_a_purge_does_not_take_what_a_note_says_today(history: History) -> None:
+def test_a_purge_keeps_the_current_text_of_a_note(history: History) -> None:
     write(history, "a.md", None, b"today")
     assert (
         history.purge(
@@ -558,9 +560,10 @@ def test_a_purge_does_not_take_what_a_note_says_today(history: History) -> None:
     assert history.read_text(history.heads()["a.md"]) == b"today"
 
 
-def test_no_byte_of_a_purged_text_stays_in_the_files(records: Records) -> None:
-    """Random bytes are stored as they are, so that they can be searched for. SQLite's own zeroing
-    leaves some of this story."""
+def test_no_byte_of_a_purged_text_remains_in_the_files(records: Records) -> None:
+    """Random bytes are stored unchanged, so that they can be searched for. SQLite's own zeroing
+    leaves some of these.
+    """
     chance, history = random.Random(2), records.history
     records._writer.pragma("synchronous", "OFF")
     notes: dict[str, bytes] = {}
@@ -600,7 +603,7 @@ def read_files(path: Path) -> list[bytes]:
     return [file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm")]
 
 
-def test_what_another_program_keeps_from_being_wiped_is_said_and_wiped_later(
+def test_wiping_that_another_program_prevents_is_reported_and_done_later(
     records: Records,
 ) -> None:
     history, secret = records.history, random.Random(2).randbytes(300)
@@ -618,7 +621,7 @@ def test_what_another_program_keeps_from_being_wiped_is_said_and_wiped_later(
     assert history.purge(revisions=[]).is_clean
 
 
-def test_a_purge_that_was_cut_short_is_made_up_for_after_the_next_start(
+def test_an_interrupted_purge_is_completed_after_the_next_start(
     open_records: Callable[[], Records], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, secret = open_records(), random.Random(2).randbytes(300)

@@ -1,5 +1,6 @@
-"""Any story of writes, outside changes, crashes and forgetting, against a plain model of what
-should be known."""
+"""Any sequence of writes, external changes, crashes and purges, compared with a plain model of the
+expected state.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ contents = st.sampled_from(TEXTS)
 
 
 @dataclass
-class Kept:
+class StoredState:
     id: int
     path: str
     old_path: str | None
@@ -46,15 +47,14 @@ class Kept:
 @dataclass
 class Model:
     files: dict[str, bytes] = field(default_factory=dict)
-    tips: dict[str, bytes] = field(default_factory=dict)
-    revisions: list[Kept] = field(default_factory=list)
+    heads: dict[str, bytes] = field(default_factory=dict)
+    revisions: list[StoredState] = field(default_factory=list)
     forgotten: set[bytes] = field(default_factory=set)
     now_s: float = 0.0
 
 
-class Story(RuleBasedStateMachine):
-    """Every so often the machine "crashes": the file is opened anew, and what was only intended is
-    settled."""
+class HistoryMachine(RuleBasedStateMachine):
+    """At times the machine "crashes": the file is reopened, and intended change sets are settled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,24 +105,24 @@ class Story(RuleBasedStateMachine):
             == (path, old_path, *digests)
         ]
         assert found, f"the change of {path} is not recorded"
-        kept = Kept(found[-1], path, old_path, old, new, self.model.now_s, client)
+        kept = StoredState(found[-1], path, old_path, old, new, self.model.now_s, client)
         self.model.revisions.append(kept)
 
     @rule(path=paths, text=st.none() | contents, happens=st.booleans())
     def write(self, path: str, text: bytes | None, happens: bool) -> None:
-        """`see` tells what others did first, as a writer does."""
-        self.look([path])
+        """`see` records first what others did, as a writer does."""
+        self.observe([path])
         old = self.model.files.get(path)
-        act = self.begin([Intended(path=path, old=old, new=text)])
+        number = self.begin([Intended(path=path, old=old, new=text)])
         if not happens:
-            self.records.history.take_back(act)
+            self.records.history.discard(number)
             return
-        self.records.history.finish(act)
+        self.records.history.finish(number)
         self.put(path, text)
         self.record(path, None, old, text, "ada")
 
     def put(self, path: str, text: bytes | None) -> None:
-        for where in (self.model.files, self.model.tips):
+        for where in (self.model.files, self.model.heads):
             where.pop(path, None)
             if text is not None:
                 where[path] = text
@@ -132,7 +132,7 @@ class Story(RuleBasedStateMachine):
         data = self.model.files.get(old)
         if data is None or new in self.model.files:
             return
-        self.look([old, new])
+        self.observe([old, new])
         self.records.history.finish(
             self.begin([Intended(path=new, old_path=old, old=data, new=data)])
         )
@@ -142,19 +142,19 @@ class Story(RuleBasedStateMachine):
 
     @rule(texts=st.tuples(contents, contents), is_first_done=st.booleans())
     def crash_within_two_notes(self, texts: tuple[bytes, bytes], is_first_done: bool) -> None:
-        self.look(list(PATHS[:2]))
+        self.observe(list(PATHS[:2]))
         changes = [
             Intended(path=path, old=self.model.files.get(path), new=text)
             for path, text in zip(PATHS, texts, strict=False)
         ]
-        act = self.begin(changes)
+        number = self.begin(changes)
         self.reopen()
         [(found, revisions)] = self.records.history.find_intended()
-        assert found == act
+        assert found == number
         assert [(one.path, one.new_digest) for one in revisions] == [
             (one.path, digest_bytes(one.new or b"")) for one in changes
         ]
-        self.records.history.settle(act, [revisions[0].id] if is_first_done else [])
+        self.records.history.settle(number, [revisions[0].id] if is_first_done else [])
         if is_first_done:
             old = self.model.files.get(PATHS[0])
             self.put(PATHS[0], texts[0])
@@ -167,16 +167,18 @@ class Story(RuleBasedStateMachine):
             self.model.files[path] = text
 
     @rule(which=st.lists(paths, unique=True, min_size=1))
-    def look(self, which: list[str]) -> None:
+    def observe(self, which: list[str]) -> None:
         self.model.now_s += 1
-        differ = [path for path in which if self.model.files.get(path) != self.model.tips.get(path)]
+        differ = [
+            path for path in which if self.model.files.get(path) != self.model.heads.get(path)
+        ]
         seen = [ObservedNote(path=path, data=self.model.files.get(path)) for path in which]
         assert (
             self.records.history.record_external(seen, at_s=self.model.now_s, is_first=False)
             == differ
         )
         for path in differ:
-            old, new = self.model.tips.get(path), self.model.files.get(path)
+            old, new = self.model.heads.get(path), self.model.files.get(path)
             self.model.forgotten.discard(new or b"") if new is not None else None
             self.put(path, new)
             self.record(path, None, old, new, "")
@@ -203,7 +205,7 @@ class Story(RuleBasedStateMachine):
         done = self.records.history.purge(revisions=[one.id for one in chosen])
         assert (done.n_revisions, done.is_clean) == (len(chosen), True)
         held = {text for one in chosen for text in (one.old, one.new) if text is not None}
-        self.model.forgotten |= held - set(self.model.tips.values())
+        self.model.forgotten |= held - set(self.model.heads.values())
         self.model.revisions = [kept for kept in self.model.revisions if kept not in chosen]
 
     @rule()
@@ -224,7 +226,7 @@ class Story(RuleBasedStateMachine):
             self.check(by_id[kept.id], kept)
         assert history.damaged == frozenset()
 
-    def check(self, found: Revision, kept: Kept) -> None:
+    def check(self, found: Revision, kept: StoredState) -> None:
         assert (found.path, found.old_path, found.at_s, found.client) == (
             kept.path,
             kept.old_path,
@@ -246,13 +248,13 @@ class Story(RuleBasedStateMachine):
         )
 
     @invariant()
-    def the_tips_are_what_was_last_heard_of_and_can_be_read(self) -> None:
+    def the_heads_are_the_last_recorded_texts_and_can_be_read(self) -> None:
         history = self.records.history
         assert history.heads() == {
-            path: digest_bytes(text) for path, text in self.model.tips.items()
+            path: digest_bytes(text) for path, text in self.model.heads.items()
         }
         assert all(
-            history.read_text(digest_bytes(text)) == text for text in self.model.tips.values()
+            history.read_text(digest_bytes(text)) == text for text in self.model.heads.values()
         )
 
     @invariant()
@@ -263,13 +265,13 @@ class Story(RuleBasedStateMachine):
             for text in (kept.old, kept.new)
             if text is not None
         }
-        named = (named - self.model.forgotten) | set(self.model.tips.values())
+        named = (named - self.model.forgotten) | set(self.model.heads.values())
         rows = self.records._writer.execute("SELECT digest FROM blobs").fetchall()
         assert {row[0] for row in rows} == {digest_bytes(text) for text in named}
         assert self.records._writer.execute("PRAGMA foreign_key_check").fetchall() == []
         assert (
             self.records._writer.execute(
-                "SELECT count(*) FROM acts WHERE id NOT IN (SELECT act FROM revisions)"
+                "SELECT count(*) FROM change_sets WHERE id NOT IN (SELECT change_set FROM revisions)"
             ).get
             == 0
         )
@@ -278,6 +280,6 @@ class Story(RuleBasedStateMachine):
 FOLDER: list[Path] = []
 
 
-def test_no_story_loses_a_text_or_keeps_one_that_was_forgotten(tmp_path: Path) -> None:
+def test_no_sequence_of_operations_loses_a_text_or_keeps_a_purged_one(tmp_path: Path) -> None:
     FOLDER[:] = [tmp_path]
-    run_state_machine_as_test(Story, settings=settings(stateful_step_count=30))
+    run_state_machine_as_test(HistoryMachine, settings=settings(stateful_step_count=30))

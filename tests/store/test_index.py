@@ -46,7 +46,7 @@ def write_raw(path: Path, *statements: str) -> None:
 # --- opening --------------------------------------------------------------------------------------
 
 
-def test_a_missing_index_is_made_in_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_a_missing_index_is_created_with_its_folder(tmp_path: Path) -> None:
     index = Index(tmp_path / "new" / "index.db", "f" * 32, generation=7)
     assert (index.is_new, index.generation, index.counts) == (True, 7, Counts())
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
@@ -58,7 +58,7 @@ def test_an_empty_file_is_a_missing_index(tmp_path: Path, open_index: Open) -> N
     assert open_index().is_new
 
 
-def test_an_index_opens_as_it_was_left(open_index: Open, put: Put) -> None:
+def test_an_index_opens_with_its_former_content(open_index: Open, put: Put) -> None:
     first = open_index()
     first.apply([put("MEMORY.md", "# a\nred\n# b\nblue\n"), put(".memories/b.md", "[[ c")])
     first.close()
@@ -87,7 +87,7 @@ def test_the_fingerprint_depends_on_the_schema_and_the_chunking() -> None:
     assert 0 < compute_user_version("f" * 32) < 2**31
 
 
-def test_other_programs_can_tell_the_schema_by_user_version(
+def test_other_programs_can_read_the_schema_from_user_version(
     open_index: Open, tmp_path: Path
 ) -> None:
     fingerprint = open_index().fingerprint
@@ -107,7 +107,7 @@ def test_other_programs_can_tell_the_schema_by_user_version(
         "CREATE VIEW meta AS SELECT 1 AS key, 2 AS value",
     ],
 )
-def test_a_database_that_is_none_of_ours_is_unfit(
+def test_a_database_of_another_program_is_unfit(
     tmp_path: Path, open_index: Open, statement: str
 ) -> None:
     write_raw(tmp_path / "index.db", statement)
@@ -123,7 +123,7 @@ def test_an_index_that_lost_a_table_is_unfit(tmp_path: Path, open_index: Open) -
 
 
 @pytest.mark.parametrize("content", [b"garbage" * 1000, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_file_that_is_no_database_is_unfit(
+def test_a_file_that_is_not_a_database_is_unfit(
     tmp_path: Path, open_index: Open, content: bytes
 ) -> None:
     (tmp_path / "index.db").write_bytes(content)
@@ -157,7 +157,7 @@ def test_damage_within_the_file_is_unfit_and_keeps_no_file_open(
         assert not [link for link in links if link.startswith(str(tmp_path))]
 
 
-def test_damage_that_shows_while_writing_is_named_and_not_only_once(
+def test_damage_found_while_writing_is_reported_every_time(
     tmp_path: Path, open_index: Open, put: Put
 ) -> None:
     index = open_index()
@@ -168,7 +168,7 @@ def test_damage_that_shows_while_writing_is_named_and_not_only_once(
             index.apply([put("MEMORY.md", "two")])
 
 
-def test_removing_an_index_leaves_nothing(tmp_path: Path, open_index: Open, put: Put) -> None:
+def test_removing_an_index_leaves_no_file(tmp_path: Path, open_index: Open, put: Put) -> None:
     index = open_index()
     index.apply([put("MEMORY.md", "one")])
     index.close()
@@ -182,14 +182,14 @@ def test_removing_an_index_leaves_nothing(tmp_path: Path, open_index: Open, put:
 # --- what is recorded -----------------------------------------------------------------------------
 
 
-def test_a_record_says_what_stat_said(index: Index, put: Put) -> None:
+def test_a_record_has_the_values_of_stat(index: Index, put: Put) -> None:
     update = put("MEMORY.md", "one", tick=5)
     index.apply([update])
     record = index.recorded()["MEMORY.md"]
     assert (record.stat, record.digest, record.read_at_ns) == (update.stat, update.note.digest, 5)
 
 
-def test_touching_changes_the_record_and_nothing_else(index: Index, put: Put) -> None:
+def test_a_touch_changes_the_record_alone(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "one", tick=5)])
     touched = TouchNote(path="MEMORY.md", stat=FileStat(3, 8, 9, 10, 11), read_at_ns=12)
     written = index.apply([touched, TouchNote(path="none.md", stat=touched.stat, read_at_ns=1)])
@@ -199,7 +199,7 @@ def test_touching_changes_the_record_and_nothing_else(index: Index, put: Put) ->
     assert (record.stat, record.read_at_ns) == (touched.stat, 12)
 
 
-def test_records_can_be_asked_for_by_path_and_folder(index: Index, put: Put) -> None:
+def test_records_can_be_read_by_path_and_folder(index: Index, put: Put) -> None:
     paths = [
         ".memories/a.md",
         ".memories/a/b.md",
@@ -227,7 +227,7 @@ def test_records_can_be_asked_for_by_path_and_folder(index: Index, put: Put) -> 
         st.integers(0, 2**64 - 1),
     )
 )
-def test_whatever_stat_says_comes_back_from_a_row_of_64_bit_integers(
+def test_every_stat_survives_storage_in_64_bit_integers(
     numbers: tuple[int, ...],
 ) -> None:
     file_stat = FileStat(*numbers)
@@ -236,13 +236,13 @@ def test_whatever_stat_says_comes_back_from_a_row_of_64_bit_integers(
     assert read_stat_row(row) == file_stat
 
 
-def test_a_note_of_the_far_future_on_an_odd_file_system_is_indexed(index: Index, put: Put) -> None:
+def test_a_note_with_extreme_times_and_inode_is_indexed(index: Index, put: Put) -> None:
     update = put("MEMORY.md", "one")
-    odd = FileStat(3, 13_569_465_600 * 10**9, -1, 2**63 + 5, 2**40)
-    index.apply([PutNote(note=update.note, stat=odd, read_at_ns=1)])
-    assert index.recorded()["MEMORY.md"].stat == odd
-    index.apply([TouchNote(path="MEMORY.md", stat=odd, read_at_ns=2)])
-    assert index.recorded()["MEMORY.md"].stat == odd
+    unusual = FileStat(3, 13_569_465_600 * 10**9, -1, 2**63 + 5, 2**40)
+    index.apply([PutNote(note=update.note, stat=unusual, read_at_ns=1)])
+    assert index.recorded()["MEMORY.md"].stat == unusual
+    index.apply([TouchNote(path="MEMORY.md", stat=unusual, read_at_ns=2)])
+    assert index.recorded()["MEMORY.md"].stat == unusual
 
 
 # --- transactions ---------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_the_generation_grows_by_one_with_each_change_whatever_its_size(
     assert ask(index, "SELECT value FROM meta WHERE key = 'generation'") == [("2",)]
 
 
-def test_written_says_what_was_done(index: Index, put: Put) -> None:
+def test_written_counts_the_changes(index: Index, put: Put) -> None:
     text = "# a\nred\n\n# b\nblue\n\n# c\ngreen\n"
     written = index.apply([put("MEMORY.md", text)])
     assert (written.paths, written.upserted, written.deleted, written.kept, written.moved) == (
@@ -275,7 +275,7 @@ def test_written_says_what_was_done(index: Index, put: Put) -> None:
     assert index.counts == Counts()
 
 
-def test_if_one_update_fails_none_is_written(
+def test_a_failed_update_rolls_back_all_others(
     index: Index, put: Put, dump: Callable[[Path], object]
 ) -> None:
     index.apply([put("MEMORY.md", "# a\none")])
@@ -291,7 +291,7 @@ def test_if_one_update_fails_none_is_written(
     assert index.generation == 2
 
 
-def test_a_reader_sees_a_settle_whole_or_not_at_all(index: Index, put: Put) -> None:
+def test_a_reader_sees_a_settled_batch_whole_or_not_at_all(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "before"), put(".memories/a.md", "before")])
     with index.pool.acquire(5) as reader:
         assert reader.rows("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'before'") == [
@@ -347,7 +347,7 @@ def test_deleted_text_leaves_however_many_steps_merging_takes(
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'word7x7'") == [(1,)]
 
 
-def test_a_new_index_is_merged_by_tidying_alone_and_then_as_it_goes(
+def test_a_new_index_is_merged_by_maintenance_first_and_then_automatically(
     tmp_path: Path, put: Put
 ) -> None:
     settings = "SELECT k, v FROM chunks_fts_config WHERE k LIKE '%merge' ORDER BY k"
@@ -363,7 +363,7 @@ def test_a_new_index_is_merged_by_tidying_alone_and_then_as_it_goes(
     index.close()
 
 
-def test_tidying_ends_and_empties_the_wal(tmp_path: Path, index: Index, put: Put) -> None:
+def test_maintenance_ends_and_truncates_the_wal(tmp_path: Path, index: Index, put: Put) -> None:
     for turn in range(20):
         index.apply(
             [put(f".memories/{number}.md", f"turn {turn} of note {number}") for number in range(10)]
@@ -374,7 +374,7 @@ def test_tidying_ends_and_empties_the_wal(tmp_path: Path, index: Index, put: Put
     assert index.tidy() is False
 
 
-def test_a_query_that_runs_puts_tidying_off_and_holds_up_nothing(index: Index, put: Put) -> None:
+def test_a_running_query_postpones_maintenance_and_blocks_nothing(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "one")])
     with index.pool.acquire(30) as reader:
         assert reader.rows("SELECT count(*) FROM files") == [(1,)]
@@ -401,15 +401,15 @@ HARMS: dict[str, tuple[Callable[[Path], object], Tampering]] = {
 
 @pytest.mark.parametrize("name", HARMS)
 @pytest.mark.parametrize("is_written_since", [False, True])
-def test_what_somebody_did_to_an_index_is_noticed(
+def test_tampering_with_an_open_index_is_detected(
     name: str, is_written_since: bool, index: Index, put: Put
 ) -> None:
-    harm, harmed = HARMS[name]
+    tamper, harmed = HARMS[name]
     index.apply([put("MEMORY.md", "one")])
     tidy(index)
     index.apply([put("MEMORY.md", "two")])
     assert index.find_tampering() is None
-    harm(index.path)
+    tamper(index.path)
     if is_written_since and name not in ("log cut", "log emptied"):
         index.apply([put("MEMORY.md", "three")])
     assert index.find_tampering() is harmed
@@ -427,7 +427,7 @@ def test_an_index_that_another_program_truncated_is_called_damaged_once(
     index.check_not_truncated()
 
 
-def test_whatever_an_index_does_by_itself_is_no_harm(index: Index, put: Put) -> None:
+def test_the_writes_of_an_index_itself_do_not_count_as_tampering(index: Index, put: Put) -> None:
     text = "\n\n".join(f"word{part} " * 40 for part in range(400))
     for number in range(30):
         index.apply(
@@ -451,7 +451,7 @@ def test_sound_files_show_no_damage_and_their_size(tmp_path: Path, index: Index,
     )
 
 
-def test_the_schema_refuses_words_that_are_none_of_its_own(tmp_path: Path) -> None:
+def test_the_schema_refuses_unknown_values_of_enumerations(tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "a.db"))
     create_schema(connection, "f" * 32, generation=0)
     connection.execute("PRAGMA foreign_keys = 1")

@@ -22,7 +22,7 @@ def fill(index: Index, put: Callable[..., object], n_notes: int = 60) -> None:
 
 
 def has_damage(path: Path) -> bool:
-    """Whether damage is named, or keeps SQLite from looking at all."""
+    """True if damage is reported, or keeps SQLite from reading at all."""
     try:
         return bool(find_damage(path, is_thorough=False))
     except StoreCorrupt:
@@ -30,14 +30,16 @@ def has_damage(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("is_thorough", [False, True])
-def test_nothing_is_wrong_with_a_sound_index(
+def test_a_sound_index_has_no_damage(
     index: Index, put: Callable[..., object], *, is_thorough: bool
 ) -> None:
     fill(index, put)
     assert find_damage(index.path, is_thorough=is_thorough) == []
 
 
-def test_text_that_parted_from_its_words_is_found(index: Index, put: Callable[..., object]) -> None:
+def test_text_that_differs_from_its_full_text_rows_is_found(
+    index: Index, put: Callable[..., object]
+) -> None:
     fill(index, put)
     index.close()
     other = apsw.Connection(str(index.path))
@@ -46,7 +48,7 @@ def test_text_that_parted_from_its_words_is_found(index: Index, put: Callable[..
     assert any("chunks_fts" in each for each in find_damage(index.path, is_thorough=False))
 
 
-def test_bytes_that_rot_under_an_open_index_are_found(
+def test_damaged_bytes_under_an_open_index_are_found(
     index: Index, put: Callable[..., object]
 ) -> None:
     fill(index, put)
@@ -58,18 +60,18 @@ def test_bytes_that_rot_under_an_open_index_are_found(
     assert has_damage(index.path)
 
 
-def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_counts_as_damage(tmp_path: Path) -> None:
     (tmp_path / "index.db").write_bytes(b"not a database at all, whatever its name says" * 100)
     with pytest.raises(StoreCorrupt):
         find_damage(tmp_path / "index.db", is_thorough=False)
 
 
-def test_a_file_that_is_not_there_is_a_failure_and_no_damage(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_failure_and_not_damage(tmp_path: Path) -> None:
     with pytest.raises(StoreFailed):
         find_damage(tmp_path / "index.db", is_thorough=False)
 
 
-def test_rows_that_belong_to_nothing_are_found_by_a_thorough_look(
+def test_orphan_rows_are_found_by_a_thorough_check(
     index: Index, put: Callable[..., object]
 ) -> None:
     fill(index, put)
@@ -81,7 +83,7 @@ def test_rows_that_belong_to_nothing_are_found_by_a_thorough_look(
     assert any("belongs to nothing" in each for each in find_damage(index.path, is_thorough=True))
 
 
-def test_a_look_writes_nothing(index: Index, put: Callable[..., object]) -> None:
+def test_a_check_writes_nothing(index: Index, put: Callable[..., object]) -> None:
     fill(index, put)
     before = {
         each.name: each.read_bytes()
@@ -96,13 +98,13 @@ def test_a_look_writes_nothing(index: Index, put: Callable[..., object]) -> None
     } == before
 
 
-def test_the_file_says_its_generation(index: Index, put: Callable[..., object]) -> None:
+def test_the_generation_is_read_from_the_file(index: Index, put: Callable[..., object]) -> None:
     fill(index, put)
     with index.pool.acquire(5) as reader:
         assert read_generation(reader) == index.generation == 1
 
 
-def test_files_that_were_set_aside_are_named_without_what_belongs_to_them(tmp_path: Path) -> None:
+def test_files_that_were_set_aside_are_listed_without_their_wal_files(tmp_path: Path) -> None:
     for name in (
         "records.db",
         "records.db.damaged-12",

@@ -5,9 +5,18 @@ from collections.abc import Callable
 import pytest
 
 from memsyncd.core.model import Problem, Span
-from memsyncd.store.index import Index, PutNote
+from memsyncd.core.search.query import Filters
+from memsyncd.store import lookup
+from memsyncd.store.index import DropNote, Index, PutNote
 from memsyncd.store.lookup import (
     StoredNote,
+    count_kinds,
+    count_matches,
+    count_tags,
+    find_matching_kinds,
+    find_matching_tags,
+    find_similar_words,
+    find_words_by_first_letter,
     read_anchors,
     read_digest,
     read_notes,
@@ -64,7 +73,7 @@ def test_notes_come_in_order_of_path_with_their_sections_in_order_of_lines(fille
     assert show(notes)["MEMORY.md"] == ["", "cache", "cache/deep"]
 
 
-def test_a_note_says_what_is_known_of_it(filled: Index) -> None:
+def test_a_note_is_listed_with_its_metadata(filled: Index) -> None:
     note = list_notes(filled, path="MEMORY.md")[0]
     assert (note.title, note.kind, note.tags, note.n_lines) == (
         "Cache",
@@ -106,8 +115,8 @@ LISTS = [
 ]
 
 
-def test_lists_hold_what_was_asked_for(filled: Index) -> None:
-    assert [(asked, show(list_notes(filled, **asked))) for asked, _ in LISTS] == LISTS
+def test_lists_contain_the_selected_notes(filled: Index) -> None:
+    assert [(requested, show(list_notes(filled, **requested))) for requested, _ in LISTS] == LISTS
 
 
 def test_a_section_is_found_by_its_anchor(filled: Index) -> None:
@@ -124,7 +133,7 @@ def test_a_section_is_found_by_its_anchor(filled: Index) -> None:
         assert read_sections_of(reader, "none.md") == []
 
 
-def test_a_digest_is_told_for_indexed_notes_only(filled: Index) -> None:
+def test_a_digest_is_returned_for_indexed_notes_only(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         assert read_digest(reader, "MEMORY.md") == filled.recorded()["MEMORY.md"].digest
         assert read_digest(reader, "none.md") is None
@@ -139,3 +148,104 @@ def test_problems_come_in_order_of_path_and_line(filled: Index, put: Put) -> Non
         (".memories/b.md", 3, "unclosed_fence"),
     ]
     assert all(isinstance(problem, Problem) and problem.hint for problem in problems)
+
+
+# --- counts for explanations ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def tagged(index: Index, put: Callable[..., PutNote]) -> Index:
+    index.apply([
+        put("MEMORY.md", "---\nkind: decision\ntags: [auth, ops]\n---\n# A\nredis\n\n# B\nredis\n"),
+        put(".memories/e.md", "---\nkind: error\ntags: [ops]\n---\n# C\nredis\n"),
+        put(".memories/old.md", "---\nstatus: archived\n---\n# D\nredis and a kraken\n"),
+    ])  # fmt: skip
+    return index
+
+
+def test_matches_are_counted_with_and_without_filters(tagged: Index) -> None:
+    with tagged.pool.acquire(5) as reader:
+        assert count_matches(reader, '"redis"') == 4
+        assert count_matches(reader, '"redis"', Filters()) == 3
+        assert count_matches(reader, '"redis"', Filters(kinds=("error",))) == 1
+        assert count_matches(reader, '"kraken"', Filters()) == 0
+        assert count_matches(reader, '"nowhere"') == 0
+
+
+def test_counting_stops_at_a_limit(tagged: Index) -> None:
+    with tagged.pool.acquire(5) as reader:
+        assert count_matches(reader, '"redis"', most=2) == 2
+        assert count_matches(reader, '"redis"') > 2
+
+
+def test_kinds_and_tags_of_matches_are_listed_by_frequency(tagged: Index) -> None:
+    with tagged.pool.acquire(5) as reader:
+        assert find_matching_kinds(reader, '"redis"') == ["decision", "error"]
+        assert find_matching_tags(reader, '"redis"') == ["ops", "auth"]
+        assert find_matching_kinds(reader, '"kraken"') == []
+        assert find_matching_tags(reader, '"kraken"') == []
+
+
+def test_all_kinds_and_tags_are_listed_by_frequency(tagged: Index) -> None:
+    with tagged.pool.acquire(5) as reader:
+        assert count_kinds(reader)[:2] == [("decision", 3), ("error", 2)]
+        assert [tag for tag, _ in count_tags(reader)] == ["ops", "auth"]
+
+
+# --- similar words --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def worded(index: Index, put: Put) -> Index:
+    index.apply([
+        put("MEMORY.md", "# Caching\n\nRedis caches sessions; the café is open.\n"),
+        put(".memories/b.md", "redis Éclair éclairs\n"),
+    ])  # fmt: skip
+    return index
+
+
+def find_alike(index: Index, word: str) -> dict[str, int]:
+    with index.pool.acquire(5) as reader:
+        return dict(find_similar_words(reader, word))
+
+
+def find_of_letter(index: Index, word: str) -> dict[str, int]:
+    with index.pool.acquire(5) as reader:
+        return dict(find_words_by_first_letter(reader, word))
+
+
+def test_words_are_counted_without_case_and_accents(
+    worded: Index,
+) -> None:
+    assert find_alike(worded, "rebus") == {"redis": 2}
+    assert find_alike(worded, "caxxxx") == {"caching": 1, "caches": 1, "cafe": 1}
+    assert find_of_letter(worded, "cxxxxx") == {"caching": 1, "caches": 1, "cafe": 1}
+    assert find_alike(worded, "ecxxxx") == {"eclair": 1, "eclairs": 1}
+
+
+def test_the_same_reader_can_query_again(worded: Index) -> None:
+    with worded.pool.acquire(5) as reader:
+        assert find_similar_words(reader, "rebus") == find_similar_words(reader, "rebus")
+
+
+def test_a_word_is_found_with_one_typing_error_at_its_beginning(worded: Index) -> None:
+    typed = "edis xredis erdis tedis rdis rxedis rdeis rtdis rredis reddis".split()
+    assert not [word for word in typed if "redis" not in find_alike(worded, word)]
+
+
+def test_a_word_of_a_deleted_note_is_not_found(worded: Index) -> None:
+    worded.apply([DropNote(".memories/b.md")])
+    assert find_alike(worded, "eclipse") == {}
+
+
+def test_any_text_can_be_looked_up(worded: Index) -> None:
+    for word in ("\U0010ffff" * 3, "\x00\x00\x00", '"""', "日本語", "%_*"):
+        assert "redis" not in find_alike(worded, word)
+        assert "redis" not in find_of_letter(worded, word)
+
+
+def test_the_number_of_words_read_is_limited(
+    worded: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "MAX_WORDS", 2)
+    assert len(find_of_letter(worded, "c")) == 2

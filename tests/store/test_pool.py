@@ -18,31 +18,29 @@ from memsyncd.store.search import find_candidates, read_sections, read_texts
 Put = Callable[..., PutNote]
 
 
-def test_a_reader_is_lent_to_one_at_a_time_and_used_again(index: Index) -> None:
+def test_a_reader_is_acquired_by_one_caller_at_a_time_and_reused(index: Index) -> None:
     with index.pool.acquire(5) as one, index.pool.acquire(5) as other:
         assert one is not other
     with index.pool.acquire(5) as again:
         assert again in (one, other)
 
 
-def test_no_more_than_a_few_stay_open(index: Index) -> None:
-    lent = [index.pool.acquire(5) for _ in range(MAX_IDLE + 3)]
-    readers = [one.__enter__() for one in lent]
-    for one in lent:
+def test_a_few_connections_at_most_stay_open(index: Index) -> None:
+    acquired = [index.pool.acquire(5) for _ in range(MAX_IDLE + 3)]
+    readers = [one.__enter__() for one in acquired]
+    for one in acquired:
         one.__exit__(None, None, None)
     assert sum(is_open(reader) for reader in readers) == MAX_IDLE
 
 
-def test_those_that_nobody_used_for_long_are_closed(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_connections_are_closed(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     with index.pool.acquire(5) as reader:
         pass
     index.pool.close_idle()
     assert is_open(reader)
     monkeypatch.setattr(pool_module, "IDLE_S", 0.0)
-    with index.pool.acquire(5) as lent:
-        assert lent is reader
+    with index.pool.acquire(5) as acquired:
+        assert acquired is reader
         index.pool.close_idle()
         assert is_open(reader)
     index.pool.close_idle()
@@ -51,15 +49,15 @@ def test_those_that_nobody_used_for_long_are_closed(
         assert another.rows("SELECT 1") == [(1,)]
 
 
-def test_retiring_waits_for_what_is_lent_and_closes_it_then(index: Index, put: Put) -> None:
+def test_closing_the_pool_waits_for_acquired_connections(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "one")])
     with index.pool.acquire(5) as idle:
         pass
-    with index.pool.acquire(5) as lent, index.pool.acquire(5) as other:
+    with index.pool.acquire(5) as acquired, index.pool.acquire(5) as other:
         index.pool.close()
-        for reader in (lent, other):
+        for reader in (acquired, other):
             assert reader.rows("SELECT count(*) FROM files") == [(1,)]
-    assert not any(is_open(reader) for reader in (idle, lent, other))
+    assert not any(is_open(reader) for reader in (idle, acquired, other))
 
 
 def test_a_search_in_steps_sees_one_generation_though_another_is_written_meanwhile(
@@ -76,7 +74,7 @@ def test_a_search_in_steps_sees_one_generation_though_another_is_written_meanwhi
         assert not find_candidates(reader, '"redis"', NO_FILTERS, limit=5).rows
 
 
-def test_a_reader_that_comes_back_holds_no_snapshot(index: Index, put: Put) -> None:
+def test_a_released_reader_holds_no_snapshot(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "one")])
     with pytest.raises(StoreFailed), index.pool.acquire(5) as reader:
         assert reader.rows("SELECT count(*) FROM files") + reader.rows("not SQL")
@@ -86,11 +84,10 @@ def test_a_reader_that_comes_back_holds_no_snapshot(index: Index, put: Put) -> N
     assert index.is_tidy
 
 
-def test_a_reader_whose_time_is_long_over_can_be_lent_again_and_again(
-    index: Index, put: Put
-) -> None:
-    """SQLite counts the steps of a statement over all its runs: sooner or later the clock is looked
-    at in the ROLLBACK."""
+def test_a_reader_past_its_deadline_can_be_acquired_again(index: Index, put: Put) -> None:
+    """SQLite counts the steps of a statement over all its runs: sooner or later the clock is
+    checked in the ROLLBACK.
+    """
     for _ in range(1000):
         with index.pool.acquire(0):
             pass
@@ -102,7 +99,7 @@ def test_a_reader_whose_time_is_long_over_can_be_lent_again_and_again(
 COUNTING = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 50000) SELECT count(*) FROM n"
 
 
-def test_a_reader_out_of_time_goes_on_if_it_is_allowed_more(index: Index) -> None:
+def test_a_reader_past_its_deadline_works_with_a_new_deadline(index: Index) -> None:
     with index.pool.acquire(0) as reader:
         reader.allow(30)
         assert reader.rows(COUNTING) == [(50_000,)]
@@ -110,7 +107,7 @@ def test_a_reader_out_of_time_goes_on_if_it_is_allowed_more(index: Index) -> Non
         reader.rows(COUNTING)
 
 
-def test_a_reader_of_what_is_no_database_says_that_it_is_damaged(tmp_path: Path) -> None:
+def test_a_reader_of_a_file_that_is_not_a_database_reports_damage(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     path.write_bytes(b"garbage" * 1000)
     with pytest.raises(StoreCorrupt), ConnectionPool(str(path)).acquire(5):
@@ -148,7 +145,7 @@ def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
         assert all(future.result() > 0 for future in reading)
 
 
-def test_words_are_told_as_the_index_knows_them(index: Index) -> None:
+def test_words_are_tokenized_as_in_the_index(index: Index) -> None:
     with index.pool.acquire(5) as reader:
         assert reader.tokenize("The Résumés, \ud800running") == [
             (0, 3, "the"),
@@ -157,13 +154,15 @@ def test_words_are_told_as_the_index_knows_them(index: Index) -> None:
         ]
 
 
-def test_a_word_of_the_query_is_told_like_the_same_word_of_a_note(index: Index, put: Put) -> None:
+def test_a_word_of_a_query_is_tokenized_like_the_same_word_of_a_note(
+    index: Index, put: Put
+) -> None:
     index.apply([put("MEMORY.md", "Running_late")])
     query = parse_query("running-LATE")
     with index.pool.acquire(5) as reader:
         assert find_candidates(reader, compile_query(query), NO_FILTERS, limit=1).rows
-        told = [word for _, _, word in reader.tokenize(" ".join(query.should[0].words))]
-        assert told == [word for _, _, word in reader.tokenize("Running_late")]
+        reported = [word for _, _, word in reader.tokenize(" ".join(query.should[0].words))]
+        assert reported == [word for _, _, word in reader.tokenize("Running_late")]
 
 
 def is_open(reader: Reader) -> bool:

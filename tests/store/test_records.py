@@ -13,6 +13,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFailed
 from memsyncd.store import records
 from memsyncd.store.history import ObservedNote
+from memsyncd.store.integrity import Tampering
 from memsyncd.store.records import MIGRATIONS, Move, Owner, Records, peek_heads, peek_owners
 
 Open = Callable[..., Records]
@@ -50,7 +51,7 @@ def ask(path: Path, statement: str) -> list[tuple[object, ...]]:
         connection.close()
 
 
-def test_moves_are_kept_and_found_newest_first(open_records: Open) -> None:
+def test_moves_are_stored_and_found_newest_first(open_records: Open) -> None:
     kept = open_records()
     kept.add_moves([make_move("a.md", "b.md", 1.0), make_move("x.md", "y.md", 2.0)])
     kept.add_moves([make_move("c.md", "b.md", 3.0)])
@@ -61,7 +62,7 @@ def test_moves_are_kept_and_found_newest_first(open_records: Open) -> None:
     assert kept.find_moves("a.md") == []
 
 
-def test_what_was_kept_is_there_when_it_is_opened_again(open_records: Open) -> None:
+def test_stored_rows_are_there_after_reopening(open_records: Open) -> None:
     first = open_records()
     first.add_moves([make_move("a.md", "b.md")])
     first.close()
@@ -70,16 +71,16 @@ def test_what_was_kept_is_there_when_it_is_opened_again(open_records: Open) -> N
     assert second.find_moves("b.md") == [make_move("a.md", "b.md")]
 
 
-def test_the_file_says_whose_it_is_and_since_when(open_records: Open) -> None:
+def test_the_file_names_its_workspace_and_its_creation_time(open_records: Open) -> None:
     open_records(root="/old", now_s=1.0).close()
     path = open_records(root="/new", now_s=2.0).path
     assert ask(path, "SELECT id, root, created_at FROM workspace") == [("project-1", "/new", 1.0)]
 
 
-def test_a_file_that_several_workspaces_opened_before_belongs_to_the_next_of_them(
+def test_a_file_that_several_workspaces_opened_belongs_to_the_next_of_them_that_opens_it(
     tmp_path: Path, open_records: Open
 ) -> None:
-    """Before version 3 nobody looked whose a file was."""
+    """Before version 3 the owner of a file was not checked."""
     (tmp_path / "state").mkdir()
     path = tmp_path / "state" / "records.db"
     connection = apsw.Connection(str(path))
@@ -100,7 +101,7 @@ def test_a_file_that_several_workspaces_opened_before_belongs_to_the_next_of_the
     assert ask(path, "SELECT id, root, created_at, inode FROM workspace") == [row]
 
 
-def test_a_file_of_another_workspace_is_set_aside_as_it_is(open_records: Open) -> None:
+def test_a_file_of_another_workspace_is_set_aside_unchanged(open_records: Open) -> None:
     theirs = open_records(workspace="other-1")
     theirs.history.record_external(
         [ObservedNote(path="a.md", data=b"theirs")], at_s=1.0, is_first=False
@@ -115,7 +116,21 @@ def test_a_file_of_another_workspace_is_set_aside_as_it_is(open_records: Open) -
     assert kept.find_set_aside() == ["records.db.foreign-77"]
 
 
-def test_a_file_of_another_workspace_that_stands_in_its_log_alone_is_set_aside_with_it(
+def test_an_open_file_overwritten_with_another_workspaces_is_reported_as_overwritten(
+    tmp_path: Path, open_records: Open
+) -> None:
+    theirs = open_records(workspace="other-1")
+    theirs.close()
+    their_bytes = theirs.path.read_bytes()
+    theirs.path.unlink()
+    kept = open_records()
+    assert kept.find_tampering() is None
+    kept.path.write_bytes(their_bytes + bytes(4096))
+    assert kept.find_tampering() is Tampering.OVERWRITTEN
+    kept.close_tampered(Tampering.OVERWRITTEN, now_s=1.0)
+
+
+def test_a_file_of_another_workspace_whose_rows_are_in_its_wal_is_set_aside_with_the_wal(
     open_records: Open,
 ) -> None:
     theirs = open_records(workspace="other-1")
@@ -129,7 +144,7 @@ def test_a_file_of_another_workspace_that_stands_in_its_log_alone_is_set_aside_w
     assert kept.history.find_revisions() == []
 
 
-def test_a_file_of_the_workspace_that_this_one_was_is_taken_with_all_it_holds(
+def test_a_file_of_this_workspace_under_its_former_path_is_adopted(
     open_records: Open,
 ) -> None:
     before = open_records(workspace="old-1", root="/old", inode=5, now_s=1.0)
@@ -137,14 +152,14 @@ def test_a_file_of_the_workspace_that_this_one_was_is_taken_with_all_it_holds(
         [ObservedNote(path="a.md", data=b"text")], at_s=1.0, is_first=False
     )
     before.close()
-    asked: list[object] = []
+    requested: list[object] = []
 
     def is_moved(owner: Owner, tips: Mapping[str, str]) -> bool:
-        asked.append((owner, dict(tips)))
+        requested.append((owner, dict(tips)))
         return True
 
     kept = open_records(root="/new", inode=6, is_moved=is_moved)
-    assert asked == [(Owner(id="old-1", root="/old", inode=5), {"a.md": digest_bytes(b"text")})]
+    assert requested == [(Owner(id="old-1", root="/old", inode=5), {"a.md": digest_bytes(b"text")})]
     assert (kept.foreign, kept.moved_from) == (None, "/old")
     assert len(kept.history.find_revisions()) == 1
     assert ask(kept.path, "SELECT id, root, created_at, inode FROM workspace") == [
@@ -152,7 +167,7 @@ def test_a_file_of_the_workspace_that_this_one_was_is_taken_with_all_it_holds(
     ]
 
 
-def test_what_is_purged_or_undone_is_no_other_programs_writing(open_records: Open) -> None:
+def test_purge_and_undo_do_not_count_as_tampering(open_records: Open) -> None:
     records = open_records()
     for number in range(40):
         records.history.record_external(
@@ -197,7 +212,7 @@ def test_damage_within_the_file_is_found(tmp_path: Path, open_records: Open) -> 
     assert open_records().set_aside is not None
 
 
-def test_a_file_of_a_newer_program_is_refused_and_left_as_it_is(open_records: Open) -> None:
+def test_a_file_of_a_newer_program_is_refused_and_stays_unchanged(open_records: Open) -> None:
     path = open_records().path
     open_records().close()
     connection = apsw.Connection(str(path))
@@ -209,7 +224,7 @@ def test_a_file_of_a_newer_program_is_refused_and_left_as_it_is(open_records: Op
     assert ask(path, "PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
 
 
-def test_each_version_is_brought_to_the_next_and_keeps_everything(
+def test_each_migration_keeps_everything(
     open_records: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = open_records()
@@ -223,7 +238,7 @@ def test_each_version_is_brought_to_the_next_and_keeps_everything(
     assert ask(second.path, "PRAGMA user_version") == [(len(MIGRATIONS) + 2,)]
 
 
-def test_a_migration_that_fails_leaves_the_version_before(
+def test_a_failed_migration_keeps_the_former_version(
     open_records: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = open_records().path
@@ -268,12 +283,13 @@ def test_a_file_of_the_first_version_keeps_everything_and_can_hold_history(
 
 OLD_FILE = Path(__file__).with_name("records-version-3.db.gz")
 UNCHANGED = {
-    "acts": "SELECT * FROM acts ORDER BY id",
+    "acts": "SELECT id, at, client, replace(command, 'outside', 'external'), path, new_path"
+    " FROM acts ORDER BY id",
     "revisions": "SELECT * FROM revisions ORDER BY id",
     "moves": "SELECT * FROM moves ORDER BY id",
     "meta": "SELECT * FROM meta ORDER BY key",
     "workspace": "SELECT id, created_at, inode FROM workspace",
-    "sequence": "SELECT * FROM sqlite_sequence ORDER BY name",
+    "sequence": "SELECT replace(name, 'acts', 'change_sets'), seq FROM sqlite_sequence ORDER BY 1",
 }
 
 
@@ -281,7 +297,7 @@ def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
     tmp_path: Path, open_records: Open
 ) -> None:
     """The program of version 3 made the file: 80 edits of one note, notes that were renamed,
-    deleted and swapped back, a text of 40 KB, an intended change set, and one text that rotted.
+    deleted and swapped back, a text of 40 KB, an intended change set, and one damaged text.
     """
     path = tmp_path / "state" / "records.db"
     path.parent.mkdir()
@@ -298,10 +314,13 @@ def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
     assert (len(sizes), ask(path, "SELECT max(height) FROM texts")) == (92, [(64,)])
     kept = open_records()
     assert (kept.set_aside, kept.foreign) == (None, None)
-    assert {name: ask(path, statement) for name, statement in UNCHANGED.items()} == before
+    after = {
+        name: statement.replace("acts", "change_sets") for name, statement in UNCHANGED.items()
+    }
+    assert {name: ask(path, statement) for name, statement in after.items()} == before
     assert kept.history.heads() == heads
     texts = {digest: kept.history.read_text(digest) for digest in sizes}
-    # What was a delta on the rotted text cannot be read by either program.
+    # A delta on the damaged text cannot be read by either program.
     lost = {digest for digest, text in texts.items() if text is None}
     assert rotted in lost
     assert kept.history.damaged == lost
@@ -312,11 +331,11 @@ def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
     assert dict(ask(path, "SELECT digest, size FROM blobs")) == sizes
     assert ask(path, "PRAGMA foreign_key_check") == []
     assert ask(path, "PRAGMA integrity_check") == [("ok",)]
-    tables = ask(path, "SELECT name FROM sqlite_schema WHERE name IN ('texts', 'tips')")
+    tables = ask(path, "SELECT name FROM sqlite_schema WHERE name IN ('texts', 'tips', 'acts')")
     assert tables == []
 
 
-def test_a_file_with_deltas_that_is_migrated_tells_its_heads_before_and_after(
+def test_a_file_with_deltas_has_the_same_heads_before_and_after_its_migration(
     tmp_path: Path, open_records: Open
 ) -> None:
     path = tmp_path / "state" / "records.db"
@@ -346,10 +365,8 @@ TABLES = (
 
 
 @pytest.mark.parametrize(("number", "tables"), list(enumerate(TABLES)))
-def test_a_version_that_was_released_never_changes(
-    number: int, tables: dict[str, list[str]]
-) -> None:
-    """What has run on people's machines stands for ever; a new version is a new script."""
+def test_a_released_migration_never_changes(number: int, tables: dict[str, list[str]]) -> None:
+    """A migration that was released is never changed; a new version is a new script."""
     connection = apsw.Connection(":memory:")
     connection.execute(MIGRATIONS[number])
     made = [
@@ -375,13 +392,13 @@ def test_a_version_that_was_released_never_changes(
     "statement",
     [
         "INSERT INTO blobs(digest, size, data) VALUES('short', 1, x'00')",
-        "INSERT INTO revisions(act, path, state) VALUES(1, 'a.md', 'perhaps')",
-        "INSERT INTO revisions(act, path, old_path, state) VALUES(1, 'a.md', 'a.md', 'done')",
-        "INSERT INTO revisions(act, path, state) VALUES(99, 'a.md', 'done')",
+        "INSERT INTO revisions(change_set, path, state) VALUES(1, 'a.md', 'perhaps')",
+        "INSERT INTO revisions(change_set, path, old_path, state) VALUES(1, 'a.md', 'a.md', 'done')",
+        "INSERT INTO revisions(change_set, path, state) VALUES(99, 'a.md', 'done')",
     ],
 )
-def test_the_database_itself_refuses_what_cannot_be(open_records: Open, statement: str) -> None:
+def test_the_database_refuses_invalid_rows(open_records: Open, statement: str) -> None:
     writer = open_records()._writer
-    writer.execute("INSERT INTO acts VALUES(1, 0.0, '', 'edit', 'a.md', NULL)")
+    writer.execute("INSERT INTO change_sets VALUES(1, 0.0, '', 'edit', 'a.md', NULL)")
     with pytest.raises(apsw.ConstraintError):
         writer.execute(statement)

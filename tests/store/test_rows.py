@@ -79,7 +79,7 @@ def test_a_section_that_moves_within_its_note_keeps_its_chunks(index: Index, put
     assert find_ids(index) == ids
 
 
-def test_a_heading_that_changes_rewrites_what_stands_beneath_it(index: Index, put: Put) -> None:
+def test_a_changed_heading_rewrites_the_sections_beneath_it(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", NOTE)])
     index.apply([put("MEMORY.md", NOTE.replace("# blue", "# azure"))])
     found = ask(index, "SELECT heading FROM chunks_fts ORDER BY rowid")
@@ -111,7 +111,7 @@ def test_metadata_links_and_problems_follow_the_note(index: Index, put: Put) -> 
     assert ask(index, "SELECT code FROM problems") == []
 
 
-def test_a_moved_note_takes_its_rows_along(index: Index, put: Put) -> None:
+def test_a_moved_note_keeps_its_rows(index: Index, put: Put) -> None:
     index.apply([put(".memories/old-name.md", NOTE), put("MEMORY.md", "other")])
     [(file_id,)] = ask(index, "SELECT id FROM files WHERE path = '.memories/old-name.md'")
     written = index.apply([put(".memories/new/name.md", NOTE, moved_from=".memories/old-name.md")])
@@ -127,14 +127,12 @@ def test_a_moved_note_takes_its_rows_along(index: Index, put: Put) -> None:
     assert not ask(index, "SELECT anchor FROM sections WHERE anchor LIKE '%old%'")
 
 
-def test_a_move_from_a_note_that_the_index_never_had_adds_the_new_one(
-    index: Index, put: Put
-) -> None:
+def test_a_move_from_an_unindexed_path_adds_the_note(index: Index, put: Put) -> None:
     written = index.apply([put("MEMORY.md", NOTE, moved_from=".memories/never.md")])
     assert (written.upserted, index.counts.files) == (4, 1)
 
 
-def test_notes_may_trade_places_in_one_transaction(
+def test_notes_may_swap_paths_in_one_transaction(
     index: Index, put: Put, dump: Dump, open_index: Callable[..., Index]
 ) -> None:
     index.apply([put(".memories/a.md", "red"), put(".memories/b.md", "blue")])
@@ -145,17 +143,15 @@ def test_notes_may_trade_places_in_one_transaction(
     assert dump(index.path) == dump(fresh.path)
 
 
-def test_dropping_a_note_leaves_no_row_of_it(index: Index, put: Put) -> None:
+def test_dropping_a_note_deletes_all_its_rows(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", f"---\nkind: x\nodd: [\n---\n{NOTE}")])
     index.apply([DropNote("MEMORY.md")])
     for table in ("files", "sections", "tags", "links", "problems", "chunks", "chunks_fts"):
         assert ask(index, f"SELECT count(*) FROM {table}") == [(0,)], table
 
 
-def test_a_tag_of_the_front_matter_that_changes_rewrites_what_it_marks(
-    index: Index, put: Put
-) -> None:
-    """The text stays as it is, and the tag stands in no chunk of it but the front matter's own."""
+def test_a_changed_tag_of_the_front_matter_rewrites_all_sections(index: Index, put: Put) -> None:
+    """The text stays unchanged, and only the chunk of the front matter contains the tag."""
     for tag in ("old", "new"):
         index.apply([put("MEMORY.md", f"---\ntags: [{tag}]\n---\n# a\ntext\n")])
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : new'") == [
@@ -187,7 +183,7 @@ paths = st.sampled_from(
 @example(written=[("MEMORY.md", b"\xff\xfe\x00# \xed\xa0\x80\n")])
 @example(written=[("MEMORY.md", '---\ntitle: "\\uD800"\nkind: "\\0"\nimportance: .nan\n---\n# \n')])
 @example(written=[("MEMORY.md", "x" * 200_000)])
-def test_whatever_bytes_a_note_has_its_rows_can_be_written(
+def test_the_rows_of_a_note_of_any_bytes_can_be_written(
     put: Put, written: list[tuple[str, str | bytes]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -200,7 +196,7 @@ def test_whatever_bytes_a_note_has_its_rows_can_be_written(
 
 
 @given(data=st.data())
-def test_an_index_that_followed_the_changes_equals_one_made_anew(
+def test_an_index_that_followed_changes_equals_a_new_one(
     put: Put, dump: Dump, data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -224,17 +220,17 @@ def draw_settle(data: st.DataObject, disk: dict[str, str], put: Put) -> list[Upd
     """Some changes as a sync would write them, each path once; brings `disk` up to date."""
     updates: list[Update] = []
     for path in data.draw(st.lists(paths, unique=True, max_size=4)):
-        act = data.draw(st.sampled_from(["write", "write", "insert above", "drop", "move"]))
+        action = data.draw(st.sampled_from(["write", "write", "insert above", "drop", "move"]))
         free = sorted(set(FREE) - set(disk) - {find_path(update) for update in updates})
-        if act == "drop" and path in disk:
+        if action == "drop" and path in disk:
             del disk[path]
             updates.append(DropNote(path))
-        elif act == "move" and path in disk and free:
+        elif action == "move" and path in disk and free:
             disk[free[0]] = disk.pop(path)
             updates.append(put(free[0], disk[free[0]], moved_from=path))
-        elif act in ("write", "insert above"):
+        elif action in ("write", "insert above"):
             disk[path] = data.draw(documents) + (
-                disk.get(path, "") if act == "insert above" else ""
+                disk.get(path, "") if action == "insert above" else ""
             )
             updates.append(put(path, disk[path]))
     return updates

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,10 +11,14 @@ from memsyncd.errors import NotFresh
 from memsyncd.store.filters import MAX_LISTED_CHUNKS, compile_filters, compile_match_filters
 from memsyncd.store.index import Index, PutNote
 from memsyncd.store.search import (
+    N_RECENT_NOTES,
+    N_START_CHUNKS,
     N_TIES,
+    count_blank_lines_before,
     count_matching,
     find_candidates,
     find_holding,
+    find_start_chunks,
     is_matching,
     read_sections,
     read_texts,
@@ -36,7 +41,7 @@ def filled(index: Index, put: Put) -> Index:
 
 
 def find(index: Index, match: str, filters: Filters = NO_FILTERS, *, limit: int = 100) -> list[str]:
-    """`path:start-end` of what matches, the best first."""
+    """`path:start-end` of each match, the best first."""
     with index.pool.acquire(5) as reader:
         found = find_candidates(reader, match, filters, limit=limit).make_candidates()
     return [
@@ -49,7 +54,7 @@ def find_paths(index: Index, match: str, **filters: tuple[str, ...]) -> list[str
     return sorted({place.rpartition(":")[0] for place in find(index, match, Filters(**filters))})
 
 
-def test_candidates_say_where_they_stand_and_how_strong_they_are(filled: Index) -> None:
+def test_candidates_have_their_positions_and_raw_scores(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         found = find_candidates(reader, '"hot"', NO_FILTERS, limit=10)
         [candidate] = found.make_candidates()
@@ -73,7 +78,7 @@ def test_candidates_say_where_they_stand_and_how_strong_they_are(filled: Index) 
     )
 
 
-def test_of_some_chunks_those_are_told_that_hold_a_term_wherever_it_is_indexed(
+def test_the_chunks_that_contain_a_term_in_any_column_are_returned(
     filled: Index,
 ) -> None:
     with filled.pool.acquire(5) as reader:
@@ -107,7 +112,7 @@ def test_text_headings_paths_and_tags_are_searched(filled: Index) -> None:
     assert find_paths(filled, '"auth"') == [".memories/api/notes.md", "MEMORY.md"]
 
 
-def test_only_the_best_are_candidates(filled: Index) -> None:
+def test_only_the_best_matches_are_candidates(filled: Index) -> None:
     everything = find(filled, '"redis"')
     assert len(everything) == 4
     assert find(filled, '"redis"', limit=2) == everything[:2]
@@ -130,25 +135,25 @@ LET_THROUGH = [
 ]
 
 
-def test_filters_let_through_what_they_name(filled: Index) -> None:
+def test_filters_select_what_they_name(filled: Index) -> None:
     assert [
         (filters, find_paths(filled, '"redis"', **filters)) for filters, _ in LET_THROUGH
     ] == LET_THROUGH
 
 
-def test_filters_hold_before_the_best_are_taken(index: Index, put: Put) -> None:
+def test_filters_apply_before_the_best_are_selected(index: Index, put: Put) -> None:
     index.apply([put(f".memories/{number}.md", "redis redis redis") for number in range(20)])
     index.apply([put("MEMORY.md", f"redis {'and much else besides ' * 20}")])
     assert find(index, '"redis"', Filters(paths=("MEMORY.md",)), limit=3) == ["MEMORY.md:1-1"]
 
 
-def test_whether_anything_matches_is_told_without_filters(filled: Index) -> None:
+def test_the_existence_of_a_match_is_reported_without_filters(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         assert is_matching(reader, '"redis"')
         assert not is_matching(reader, '"nowhere"')
 
 
-def test_a_query_that_takes_too_long_is_stopped_and_its_reader_goes_on(
+def test_a_query_past_its_deadline_is_stopped_and_its_reader_stays_usable(
     index: Index, put: Put
 ) -> None:
     index.apply([put(f".memories/{number}.md", "a b c d e f g h " * 400) for number in range(60)])
@@ -236,3 +241,124 @@ def test_a_broad_filter_that_checks_each_match_finds_what_a_listed_one_finds(
             ]
             assert found[0] == found[1]
             assert len(found[0]) == (1 if is_listed else n_notes)
+
+
+# --- the start of a session -----------------------------------------------------------------------
+
+
+def find_start(index: Index, filters: Filters = NO_FILTERS) -> list[tuple[str, str]]:
+    with index.pool.acquire(5) as reader:
+        return sorted(
+            (f"{chunk.path}:{chunk.span.start}", chunk.reason)
+            for chunk in find_start_chunks(reader, filters)
+        )
+
+
+@pytest.fixture
+def dated(index: Index, put: Callable[..., Any]) -> Index:
+    index.apply(
+        [
+            put(
+                "MEMORY.md",
+                "# One\nalpha\n\n# Two\n<!-- memory: {tags: [Pinned]} -->\nbeta\n",
+                tick=1,
+            ),
+            put(".memories/weighty.md", "---\nimportance: 0.9\n---\nheavy\n", tick=2),
+            put(".memories/light.md", "---\nimportance: 0.89\n---\nlight\n", tick=3),
+            put(
+                ".memories/project.md",
+                "---\nlifecycle: project\nkind: profile\n---\nthe project\n",
+                tick=4,
+            ),
+            put(
+                ".memories/gone.md",
+                "---\nstatus: archived\ntags: [pinned]\n---\nlong ago\n",
+                tick=99,
+            ),
+        ]
+    )
+    return index
+
+
+def test_each_chunk_has_the_first_reason_that_holds(dated: Index) -> None:
+    found = find_start(dated)
+    assert [(place, reason) for place, reason in found if place.startswith("MEMORY")] == [
+        ("MEMORY.md:1", "MEMORY.md"),
+        ("MEMORY.md:4", "pinned"),
+    ]
+    assert {
+        (place.partition(":")[0], reason)
+        for place, reason in found
+        if not place.startswith("MEMORY")
+    } == {
+        (".memories/weighty.md", "pinned"),
+        (".memories/light.md", "recent"),
+        (".memories/project.md", "project"),
+    }
+
+
+def test_archived_sections_are_returned_only_if_requested(dated: Index) -> None:
+    assert not [place for place, _ in find_start(dated) if "gone" in place]
+    assert {
+        place.partition(":")[0] for place, _ in find_start(dated, Filters(is_archived=True))
+    } == {".memories/gone.md"}
+
+
+def test_filters_apply_to_the_session_start_too(dated: Index) -> None:
+    assert {
+        place.partition(":")[0] for place, _ in find_start(dated, Filters(kinds=("profile",)))
+    } == {".memories/project.md"}
+    assert {place for place, _ in find_start(dated, Filters(paths=("MEMORY.md",)))} == {
+        "MEMORY.md:1",
+        "MEMORY.md:4",
+    }
+
+
+def test_only_the_notes_saved_last_are_recent(index: Index, put: Callable[..., Any]) -> None:
+    index.apply(
+        [put(f".memories/{i:03}.md", f"note {i}\n", tick=i) for i in range(N_RECENT_NOTES + 5)]
+    )
+    recent = [place for place, _ in find_start(index)]
+    assert len(recent) == N_RECENT_NOTES
+    assert recent[0] == ".memories/005.md:1"
+
+
+def test_filters_apply_before_recent_notes_are_counted(
+    index: Index, put: Callable[..., Any]
+) -> None:
+    old = put(".memories/old.md", "---\nkind: decision\n---\nold\n", tick=1)
+    index.apply(
+        [
+            old,
+            *(
+                put(f".memories/{i:03}.md", f"note {i}\n", tick=i)
+                for i in range(2, N_RECENT_NOTES + 5)
+            ),
+        ]
+    )
+    assert find_start(index, Filters(kinds=("decision",)))
+    assert not [place for place, _ in find_start(index) if "old" in place]
+
+
+def test_each_reason_has_a_limit(index: Index, put: Callable[..., Any]) -> None:
+    paragraphs = "\n\n".join(
+        f"paragraph {i} is as long as a chunk may be, or nearly, give or take a word"
+        for i in range(N_START_CHUNKS + 50)
+    )
+    index.apply([put("MEMORY.md", paragraphs), put(".memories/new.md", "new\n", tick=2)])
+    reasons = [reason for _, reason in find_start(index)]
+    assert (reasons.count("MEMORY.md"), reasons.count("recent")) == (N_START_CHUNKS, 1)
+
+
+def test_blank_lines_between_chunks_are_counted(index: Index, put: Callable[..., Any]) -> None:
+    paragraph = (
+        "words enough for a chunk of its own, whatever else there is, so that none is joined to it"
+    )
+    index.apply(
+        [put("MEMORY.md", f"{paragraph}\n\n{paragraph}\n\n\n{paragraph}\n# Next\n\nword\n")]
+    )
+    with index.pool.acquire(5) as reader:
+        lines = dict(reader.rows("SELECT id, start_line FROM chunks"))
+        sections = [row[0] for row in reader.rows("SELECT id FROM sections")]
+        found = {lines[chunk]: n for chunk, n in count_blank_lines_before(reader, sections).items()}
+    assert found == {3: 1, 6: 2}

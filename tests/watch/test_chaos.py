@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
+from memsyncd.config import SyncConfig
+from memsyncd.core.changes.debounce import Debouncer, Settled
 from memsyncd.core.changes.watchplan import is_relevant, plan_watches
 from memsyncd.core.notepath import is_note_name
 from memsyncd.engine.worker import WorkerPool
@@ -55,7 +56,7 @@ class Mirror:
         self.root = root
         self.notes: dict[str, str] = {}
         self._inbox: queue.Queue[Event | str] = queue.Queue()
-        self._debouncer: Debouncer[str] = Debouncer(DebouncePolicy(quiet_s=0.02, max_wait_s=0.2))
+        self._debouncer: Debouncer[str] = Debouncer(SyncConfig(debounce_ms=20, max_wait_ms=200))
         self._pool = WorkerPool("folders", 2)
         self.watcher = Watcher(
             lambda *event: self._inbox.put(event), self._inbox.put, self._pool.call
@@ -87,7 +88,7 @@ class Mirror:
                         is_folder=is_folder,
                     )
             for settled in self._debouncer.pop_settled(time.monotonic()):
-                self._look(settled)
+                self._scan(settled)
 
     def _next(self) -> Event | str:
         deadline_s = self._debouncer.next_deadline_s()
@@ -121,7 +122,7 @@ class Mirror:
         ):
             pass
 
-    def _look(self, settled: Settled[str]) -> None:
+    def _scan(self, settled: Settled[str]) -> None:
         if settled.is_wide:
             self._plan()
             self.notes = read_disk(self.root)

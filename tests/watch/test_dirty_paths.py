@@ -96,16 +96,16 @@ def test_a_path_beneath_the_root_is_relative_to_it() -> None:
 
 
 @pytest.mark.parametrize("path", ["/home/ada/proj", "/home/ada", "/home"])
-def test_the_root_and_a_folder_above_it_stand_for_the_whole_workspace(path: str) -> None:
+def test_an_event_on_the_root_or_above_it_concerns_the_whole_workspace(path: str) -> None:
     assert to_workspace_path(dirty(path), ROUTE) == WHOLE
 
 
 @pytest.mark.parametrize("path", ["/home/ada/proj2/a.md", "/home/ada/other", "/etc"])
-def test_a_path_beside_the_root_is_not_the_workspaces(path: str) -> None:
+def test_a_path_beside_the_root_does_not_concern_the_workspace(path: str) -> None:
     assert to_workspace_path(dirty(path, is_folder=True), ROUTE) is None
 
 
-def test_a_links_target_stands_for_the_whole_workspace_if_it_could_be_a_note() -> None:
+def test_an_event_on_a_link_target_that_may_be_a_note_concerns_the_whole_workspace() -> None:
     assert to_workspace_path(dirty("/elsewhere/a.md", is_finished=True), LINK_ROUTE) == WHOLE
     assert to_workspace_path(dirty("/elsewhere/d", is_folder=True), LINK_ROUTE) == WHOLE
     assert to_workspace_path(dirty("/elsewhere/a.py"), LINK_ROUTE) is None

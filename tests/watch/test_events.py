@@ -77,7 +77,7 @@ def test_a_file_moved_out_delays_no_later_event(
     assert time.monotonic() - started_s < 0.4
 
 
-def test_a_file_moved_out_has_an_event_amid_a_stream_of_others(
+def test_a_file_moved_out_has_an_event_among_many_others(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
     watched.expect_event(".memories/a.md")

@@ -45,7 +45,7 @@ Entry = tuple[int, int]
 STOP = object()
 
 
-class Keeper:
+class WatchedRoot:
     """Keeps one root watched as the daemon does: plans, walks and checks when an event asks for
     it."""
 
@@ -124,21 +124,21 @@ def to_kernel_device(device: int) -> int:
     return (os.major(device) << 20) | os.minor(device)
 
 
-class FolderStory(RuleBasedStateMachine):
+class FolderScenario(RuleBasedStateMachine):
     """Changes that programs make to folders, at any speed, while the reader may be held up."""
 
     base: ClassVar[Path]
-    n_stories: ClassVar[int] = 0
+    n_scenarios: ClassVar[int] = 0
 
     def __init__(self) -> None:
         super().__init__()
-        FolderStory.n_stories += 1
-        self.above = self.base / f"{FolderStory.n_stories}"
+        FolderScenario.n_scenarios += 1
+        self.above = self.base / f"{FolderScenario.n_scenarios}"
         self.root = self.above / "proj"
-        self.outside = self.base / f"{FolderStory.n_stories}-outside"
+        self.outside = self.base / f"{FolderScenario.n_scenarios}-outside"
         self.outside.mkdir(parents=True)
         (self.root / ".memories" / "a" / "c").mkdir(parents=True)
-        self.keeper = Keeper(self.root)
+        self.watched_root = WatchedRoot(self.root)
         self._held: threading.Lock | None = None
         self.n_kills = 0
         self.steps: list[str] = []
@@ -146,10 +146,10 @@ class FolderStory(RuleBasedStateMachine):
     def place(self, name: str) -> Path:
         return self.root / ".memories" / name
 
-    def try_to(self, step: str, act: Callable[[], object]) -> None:
+    def try_to(self, step: str, action: Callable[[], object]) -> None:
         """Take a step, unless the disk refuses it because an entry is missing or exists."""
         try:
-            act()
+            action()
         except (OSError, shutil.Error):
             return
         self.steps.append(step)
@@ -223,7 +223,7 @@ class FolderStory(RuleBasedStateMachine):
         if is_away:
             self.root.rename(away)
         self.steps.append(f"overflow{' while the root is away' if is_away else ''}")
-        fake_overflow(self.keeper.watcher)
+        fake_overflow(self.watched_root.watcher)
         if is_away:
             away.rename(self.root)
 
@@ -233,12 +233,12 @@ class FolderStory(RuleBasedStateMachine):
         self.let_go()
         self.n_kills += 1
         self.steps.append("kill the reader")
-        kill_reader(self.keeper.watcher)
+        kill_reader(self.watched_root.watcher)
 
     @rule()
     def hold_the_reader(self) -> None:
         """Hold up the reader until `let_go`: it then reads all events at once."""
-        reader = find_reader(self.keeper.watcher)
+        reader = find_reader(self.watched_root.watcher)
         if self._held is None and reader is not None:
             self._held = reader._lock
             self._held.acquire()
@@ -269,11 +269,11 @@ class FolderStory(RuleBasedStateMachine):
             time.sleep(0.005)
 
     def find_difference(self) -> str:
-        if find_reader(self.keeper.watcher) is None:
+        if find_reader(self.watched_root.watcher) is None:
             return "nothing is watched"
         try:
-            watched = find_watched_inodes(self.keeper.watcher)
-            known = find_known_paths(self.keeper.watcher)
+            watched = find_watched_inodes(self.watched_root.watcher)
+            known = find_known_paths(self.watched_root.watcher)
         except (OSError, AssertionError):
             return "the watcher is being rebuilt"
         there = find_folders(self.root)
@@ -289,15 +289,15 @@ class FolderStory(RuleBasedStateMachine):
         try:
             self.settle()
         finally:
-            self.keeper.close()
+            self.watched_root.close()
             shutil.rmtree(self.above)
             shutil.rmtree(self.outside)
 
 
-def run_stories(base: Path, *, n_stories: int, n_steps: int) -> None:
-    FolderStory.base = base.resolve()
+def run_scenarios(base: Path, *, n_scenarios: int, n_steps: int) -> None:
+    FolderScenario.base = base.resolve()
     how = settings(
-        max_examples=n_stories,
+        max_examples=n_scenarios,
         stateful_step_count=n_steps,
         deadline=None,
         database=None,
@@ -305,14 +305,14 @@ def run_stories(base: Path, *, n_stories: int, n_steps: int) -> None:
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
-    run_state_machine_as_test(FolderStory, settings=how)
+    run_state_machine_as_test(FolderScenario, settings=how)
 
 
 def test_every_folder_is_watched_whatever_happens_to_folders(tmp_path: Path) -> None:
-    run_stories(tmp_path, n_stories=40, n_steps=30)
+    run_scenarios(tmp_path, n_scenarios=40, n_steps=30)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_every_folder_is_watched_through_long_stories(tmp_path: Path) -> None:
-    run_stories(tmp_path, n_stories=2000, n_steps=50)
+def test_every_folder_is_watched_through_long_sequences_of_changes(tmp_path: Path) -> None:
+    run_scenarios(tmp_path, n_scenarios=2000, n_steps=50)

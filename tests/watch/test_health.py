@@ -60,14 +60,14 @@ def test_faults_of_the_observer_come_first() -> None:
     assert len(health.reasons) == 3
 
 
-def rebuilds_asked_for(scans: list[tuple[list[str], frozenset[str]]]) -> list[bool]:
+def requested_rebuilds(scans: list[tuple[list[str], frozenset[str]]]) -> list[bool]:
     changes = MissedChanges()
-    asked = []
+    requested = []
     for with_events, missed in scans:
         for folder in with_events:
             changes.note_event(folder)
-        asked.append(changes.note_scan(missed))
-    return asked
+        requested.append(changes.note_scan(missed))
+    return requested
 
 
 @given(SCANS)
@@ -75,7 +75,7 @@ def test_the_events_of_other_folders_or_their_absence_change_nothing_for_one(
     scans: list[tuple[list[str], frozenset[str]]],
 ) -> None:
     alone = [
-        rebuilds_asked_for(
+        requested_rebuilds(
             [
                 ([one for one in with_events if one == folder], missed & {folder})
                 for with_events, missed in scans
@@ -83,7 +83,7 @@ def test_the_events_of_other_folders_or_their_absence_change_nothing_for_one(
         )
         for folder in ("", "a", "b")
     ]
-    assert rebuilds_asked_for(scans) == [any(asked) for asked in zip(*alone, strict=True)]
+    assert requested_rebuilds(scans) == [any(requested) for requested in zip(*alone, strict=True)]
 
 
 @given(SCANS, FOLDERS, st.lists(st.lists(FOLDERS), min_size=3, max_size=3))
@@ -93,4 +93,4 @@ def test_three_scans_in_a_row_that_miss_something_in_a_folder_ask_for_a_rebuild(
     # An event from there, and a scan that finds nothing: the row begins again.
     clean: list[tuple[list[str], frozenset[str]]] = [([folder], frozenset())]
     missed = [(folders, frozenset({folder})) for folders in with_events]
-    assert rebuilds_asked_for([*before, *clean, *missed])[-1]
+    assert requested_rebuilds([*before, *clean, *missed])[-1]

@@ -150,19 +150,21 @@ def test_a_folder_made_while_a_folder_above_the_root_is_away_counts_as_lost_even
     watched.expect_event(".memories/a/new/x.md")
 
 
-def amid_watching(monkeypatch: pytest.MonkeyPatch, folder: Path, act: Callable[[], object]) -> None:
+def amid_watching(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, action: Callable[[], object]
+) -> None:
     """Act once, as soon as the kernel watches this folder."""
     add_watch: Any = inotify_c.inotify_add_watch
-    acts = [act]
+    actions = [action]
 
-    def add_and_act(fd: int, path: bytes, mask: int) -> int:
+    def add_and_run(fd: int, path: bytes, mask: int) -> int:
         is_it = os.path.realpath(path) == os.fsencode(folder)
         wd = int(add_watch(fd, path, mask))
-        if is_it and acts:
-            acts.pop()()
+        if is_it and actions:
+            actions.pop()()
         return wd
 
-    monkeypatch.setattr(inotify_c, "inotify_add_watch", add_and_act)
+    monkeypatch.setattr(inotify_c, "inotify_add_watch", add_and_run)
 
 
 def test_a_root_that_is_away_while_the_watcher_is_rebuilt_loses_no_watch(

@@ -406,7 +406,7 @@ def test_a_folder_without_permission_is_reported_and_the_rest_relies_on_events(
     assert watched.watcher.health("ws").reasons == ()
 
 
-def test_one_workspaces_limits_are_not_the_others(
+def test_the_limits_of_one_workspace_do_not_affect_another(
     watched: Watched,
     watcher: Watcher,
     recorder: Recorder,
@@ -480,8 +480,8 @@ def test_the_watch_limit_of_the_kernel_is_reported(tmp_path: Path) -> None:
 def test_three_scans_with_unannounced_changes_ask_for_a_rebuild_and_six_for_timed_scans(
     watched: Watched,
 ) -> None:
-    asked = [watched.watcher.note_scan("ws", [".memories/x.md"]) for _ in range(6)]
-    assert asked == [False, False, True, False, False, False]
+    requested = [watched.watcher.note_scan("ws", [".memories/x.md"]) for _ in range(6)]
+    assert requested == [False, False, True, False, False, False]
     health = watched.watcher.health("ws")
     assert health.mode == "timed"
     assert "no event announced" in health.reasons[0]
@@ -489,20 +489,20 @@ def test_three_scans_with_unannounced_changes_ask_for_a_rebuild_and_six_for_time
 
 def test_a_scan_that_finds_nothing_ends_the_row_only_after_an_event(watched: Watched) -> None:
     missed = [".memories/x.md"]
-    asked = [watched.watcher.note_scan("ws", paths) for paths in (missed, missed, [], missed)]
-    assert asked == [False, False, False, True]
+    requested = [watched.watcher.note_scan("ws", paths) for paths in (missed, missed, [], missed)]
+    assert requested == [False, False, False, True]
     watched.expect_event(".memories/y.md")
     assert not watched.watcher.note_scan("ws", [])
     assert [watched.watcher.note_scan("ws", missed) for _ in range(3)] == [False, False, True]
 
 
 def test_an_event_of_one_folder_ends_no_row_of_another(watched: Watched) -> None:
-    asked = []
+    requested = []
     for _ in range(3):
-        asked.append(watched.watcher.note_scan("ws", [".memories/x.md"]))
+        requested.append(watched.watcher.note_scan("ws", [".memories/x.md"]))
         watched.expect_event("MEMORY.md")
-        asked.append(watched.watcher.note_scan("ws", []))
-    assert asked == [False, False, False, False, True, False]
+        requested.append(watched.watcher.note_scan("ws", []))
+    assert requested == [False, False, False, False, True, False]
 
 
 def test_the_row_of_a_deleted_folder_ends(watched: Watched) -> None:

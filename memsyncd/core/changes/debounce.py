@@ -3,17 +3,18 @@
 Times come in as arguments.
 
 A finished save (closed after writing, or moved into place) in a quiet workspace is due at once.
-Later events are gathered until `quiet_s` passes without another, at the latest `max_wait_s` after
-the first. An unfinished save (modified and not yet closed, or vanished and perhaps about to return)
-waits for its own quiet and is not scanned with the others before. An event on a folder asks for a
-full scan. An event says only that a path is dirty; the caller decides what to do.
+Later events are gathered until `debounce_s` passes without another, at the latest `max_wait_s`
+after the first. An unfinished save (modified and not yet closed, or vanished and perhaps about to
+return) waits for its own quiet and is not scanned with the others before. An event on a folder asks
+for a full scan. An event says only that a path is dirty; the caller decides what to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -22,20 +23,16 @@ Key = TypeVar("Key", bound=Hashable)
 PATHS_LIMIT = 64
 
 
-@dataclass(frozen=True, slots=True)
-class DebouncePolicy:
-    """How long to wait. Raises ValueError if a time is negative."""
+class DebouncePolicy(Protocol):
+    """How long to wait."""
 
-    quiet_s: float = 0.1
-    max_wait_s: float = 1.0
-
-    def __post_init__(self) -> None:
-        if min(self.quiet_s, self.max_wait_s) < 0:
-            raise ValueError(f"a time is negative: {self}")
+    @property
+    def debounce_s(self) -> float: ...
+    @property
+    def max_wait_s(self) -> float: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled(Generic[Key]):
+class Settled(msgspec.Struct, Generic[Key], frozen=True, kw_only=True):
     """The paths to scan now; with `is_wide` the whole workspace, which includes the paths."""
 
     key: Key
@@ -47,6 +44,9 @@ class Debouncer(Generic[Key]):
     """Gather events by key. Not thread-safe."""
 
     def __init__(self, policy: DebouncePolicy) -> None:
+        """Raises ValueError if a time is negative."""
+        if min(policy.debounce_s, policy.max_wait_s) < 0:
+            raise ValueError(f"a time is negative: {policy}")
         self._policy = policy
         self._pending: dict[Key, _Pending] = {}
 
@@ -61,12 +61,12 @@ class Debouncer(Generic[Key]):
         if is_folder:
             pending.wide = _extend(pending.wide, now_s)
             return
-        pending.add(path, now_s, is_finished=is_finished, quiet_s=self._policy.quiet_s)
+        pending.add(path, now_s, is_finished=is_finished, quiet_s=self._policy.debounce_s)
         if len(pending.unfinished) + len(pending.finished) > PATHS_LIMIT:
             pending.widen()
 
     def push_all(self, key: Key, now_s: float) -> None:
-        """Ask for a full scan at once, whatever is pending."""
+        """Request a full scan at once, whatever is pending."""
         pending = self._pending.setdefault(key, _Pending())
         pending.wide = _extend(pending.wide, now_s)
         pending.wide_due_s = _earlier(pending.wide_due_s, now_s)
@@ -96,24 +96,22 @@ class Debouncer(Generic[Key]):
         self._pending.pop(key, None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wait:
+class _Wait(msgspec.Struct, frozen=True):
     first_s: float
     last_s: float
 
     def due_s(self, policy: DebouncePolicy) -> float:
-        return min(self.last_s + policy.quiet_s, self.first_s + policy.max_wait_s)
+        return min(self.last_s + policy.debounce_s, self.first_s + policy.max_wait_s)
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct):
     """The events of one key.
 
     `finished_due_s` and `wide_due_s` are set while work is due without waiting for quiet.
     """
 
-    unfinished: dict[str, _Wait] = field(default_factory=dict)
-    finished: dict[str, _Wait] = field(default_factory=dict)
+    unfinished: dict[str, _Wait] = msgspec.field(default_factory=dict)
+    finished: dict[str, _Wait] = msgspec.field(default_factory=dict)
     finished_due_s: float | None = None
     wide: _Wait | None = None
     wide_due_s: float | None = None
@@ -173,7 +171,7 @@ class _Pending:
         is_wide = wide_due_s is not None and wide_due_s <= now_s
         if is_wide:
             self.wide = self.wide_due_s = None
-        self.busy_until_s = max(self.busy_until_s, now_s + policy.quiet_s)
+        self.busy_until_s = max(self.busy_until_s, now_s + policy.debounce_s)
         return paths, is_wide
 
     def _clear_finished(self) -> None:

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from memsyncd.core.model import Problem
 
@@ -44,12 +45,12 @@ class FileStat(NamedTuple):
         return self[:4] == other[:4]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one scan. Paths are relative to the root unless stated otherwise.
 
     `files` holds every note that was seen. `failed_folders` could not be listed; `unreadable_files`
-    exist but cannot be read now (evicted to a cloud). Records of and beneath both stay.
+    exist but cannot be read now (evicted to a cloud), and may be links to folders. Records of and
+    beneath both stay.
     `link_folders` are absolute: the folders of the targets of links, whether or not the targets
     exist. `only` names the paths to which the scan was restricted, each with everything beneath it;
     None means no restriction.
@@ -72,13 +73,11 @@ class Snapshot:
         """True if this scan shows whether a note exists at `path`: it was in scope, and nothing on
         the way to it failed.
         """
-        if (
-            self.root_state != "present"
-            or path in self.unreadable_files
-            or not self.is_in_scope(path)
-        ):
+        if self.root_state != "present" or not self.is_in_scope(path):
             return False
-        return not (self.failed_folders and is_within(path, self.failed_folders))
+        # An unreadable file may be a link to a folder: its records lie beneath it.
+        failures = (self.failed_folders, self.unreadable_files)
+        return not any(failed and is_within(path, failed) for failed in failures)
 
 
 def is_within(path: str, places: frozenset[str]) -> bool:
@@ -99,8 +98,7 @@ def is_within(path: str, places: frozenset[str]) -> bool:
 GRAIN_NS = 2_000_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """The record of a note: its stat and digest when it was read at `read_at_ns` (wall clock, ns
     since 1970).
     """
@@ -110,8 +108,7 @@ class Recorded:
     read_at_ns: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suspects:
+class Suspects(msgspec.Struct, frozen=True, kw_only=True):
     """Paths in order: `to_read` may have changed, `vanished` are recorded and no longer exist."""
 
     to_read: tuple[str, ...]
@@ -119,8 +116,7 @@ class Suspects:
     n_unchanged: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """Since when recorded notes are missing.
 
     `sure` are those for which this scan looked. Kept for the next sync.
@@ -133,8 +129,7 @@ class Missing:
 NOTHING_MISSING = Missing(since_s={}, sure=frozenset())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSet:
+class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
     """The changes to make to the records; each path is in one field at most, each field is in
     order.
 
@@ -179,7 +174,8 @@ def find_suspects(
 ) -> Suspects:
     """Compare the records with a scan.
 
-    With `is_full` every note seen is to be read, whatever its stat.
+    With `is_full` every note seen is to be read, whatever its stat. For a restricted scan
+    `recorded` needs only the records in its scope.
     """
     to_read = []
     for path, stat in snapshot.files.items():
@@ -266,27 +262,10 @@ def plan_changes(
 
 
 def _find_vanished(recorded: Mapping[str, Recorded], snapshot: Snapshot) -> Iterable[str]:
-    if snapshot.root_state != "present":
-        return ()
-    return (
-        path
-        for path in _find_in_scope(recorded, snapshot)
-        if path not in snapshot.files and snapshot.is_observed(path)
-    )
-
-
-def _find_in_scope(recorded: Mapping[str, Recorded], snapshot: Snapshot) -> Iterable[str]:
-    """Recorded paths that may have vanished.
-
-    Saving one note among thousands costs one look-up, not a walk of the records.
-    """
-    if snapshot.only is None or "" in snapshot.only:
-        return recorded
-    absent = frozenset(path for path in snapshot.only if path not in snapshot.files)
-    if not absent:
-        return ()
-    beneath = tuple(f"{path}/" for path in absent)
-    return (path for path in recorded if path in absent or path.startswith(beneath))
+    # A restricted scan of a note must also look for records beneath its path: the note may have
+    # replaced a folder. The caller has looked up only the records in the scope, so walking them
+    # costs little.
+    return (path for path in recorded if path not in snapshot.files and snapshot.is_observed(path))
 
 
 def _is_touched(was: Recorded, now: Recorded) -> bool:
@@ -299,10 +278,10 @@ def _is_touched(was: Recorded, now: Recorded) -> bool:
 
 
 # A path and the digest of its content.
-Place = tuple[str, str]
+PathDigest = tuple[str, str]
 
 
-def _pair_moves(absent: list[Place], fresh: list[Place]) -> tuple[tuple[str, str], ...]:
+def _pair_moves(absent: list[PathDigest], fresh: list[PathDigest]) -> tuple[tuple[str, str], ...]:
     """Pair paths of the same digest one to one: first those that keep their base name, then the
     rest in order.
     """
@@ -314,7 +293,7 @@ def _pair_moves(absent: list[Place], fresh: list[Place]) -> tuple[tuple[str, str
 
 
 def _pair_by(
-    absent: list[Place], fresh: list[Place], key: Callable[[Place], object]
+    absent: list[PathDigest], fresh: list[PathDigest], key: Callable[[PathDigest], object]
 ) -> list[tuple[str, str]]:
     places: dict[object, deque[str]] = defaultdict(deque)
     for place in fresh:
@@ -325,8 +304,7 @@ def _pair_by(
 # --- Changes of rows ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExistingRow:
+class ExistingRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row as stored: its id, a key of its content, and its place."""
 
     id: int
@@ -334,8 +312,7 @@ class ExistingRow:
     place: Hashable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChanges:
+class RowChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Indexes of the new rows and ids of the existing rows; together they name every one of both
     exactly once.
 

@@ -1,7 +1,7 @@
-"""Tells whether an index may be behind its disk: paths that no scan has looked at yet, and scans
+"""Decide whether an index may be behind its disk: paths that no scan has covered yet, and scans
 that are overdue.
 
-Time comes in as `now_s`; nothing here looks at a disk.
+Time comes in as `now_s`; nothing here reads a disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ workspace."""
 
 
 class UnscannedPaths:
-    """Paths that events announced, until a scan that began after the event has looked at them.
+    """Paths that events announced, until a scan that began after the event has covered them.
 
     Not for several threads at once, but `len` may be asked on any.
     """
@@ -46,7 +46,7 @@ class UnscannedPaths:
 
 
 def describe_overdue(scanned_s: float | None, now_s: float, reconcile_s: float) -> str:
-    """What is said if the last full scan, which began at `scanned_s`, is too long ago; empty if it
+    """The message if the last full scan, which began at `scanned_s`, is too long ago; empty if it
     is not.
     """
     if scanned_s is None or now_s - scanned_s <= reconcile_s + OVERDUE_SLACK_S:

@@ -11,7 +11,8 @@ note's name is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.core.globs import NO_GLOBS, WILDCARDS, Globs, find_glob_refusal, has_wildcard
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NOTE_SUFFIXES, is_note_name
@@ -22,8 +23,7 @@ INCLUDE_HINT = (
 )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True, order=True):
     """One folder to watch, by its real absolute path.
 
     An event in a link's target folder concerns the whole workspace.
@@ -34,8 +34,7 @@ class Watch:
     is_link_target: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Include:
+class Include(msgspec.Struct, frozen=True, kw_only=True):
     """One glob of more notes.
 
     Its matches lie in `folder` (empty: the root), deeper than that only if `is_deep`.
@@ -46,8 +45,7 @@ class Include:
     is_deep: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Includes:
+class Includes(msgspec.Struct, frozen=True):
     """A workspace's include globs, and one expression for all of them."""
 
     each: tuple[Include, ...]
@@ -118,7 +116,7 @@ def plan_watches(
 ) -> frozenset[Watch]:
     """The folders to watch now. `root` is a real absolute path.
 
-    `is_folder` tells whether a real folder, not a link, is at an absolute path now; plan again when
+    `is_folder` says whether a real folder, not a link, is at an absolute path now; plan again when
     that changes. `link_folders` are the absolute folders of the targets of links; for a missing one
     the nearest existing folder above is watched.
     """

@@ -15,10 +15,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from types import MappingProxyType
 from typing import Final, NoReturn
+
+import msgspec
 
 from memsyncd.core.editing.notetext import (
     check_text,
@@ -69,8 +70,7 @@ _SENTENCE = re.compile(r"\W*\w.*?(?:(?:(?<!\b\w)\.|[!?])(?=\s|\Z)|[。！？])")
 _HAS_WORD = re.compile(r"\w")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
+class Addition(msgspec.Struct, frozen=True, kw_only=True):
     """A memory to add. `summary` is the heading; if it is empty, the heading is made from the
     beginning of the content.
 
@@ -113,9 +113,9 @@ def check_addition(addition: Addition) -> None:
             _refuse("tags", "hold an empty one", "leave it out")
 
 
-def find_choice(said: str, choices: tuple[str, ...]) -> str | None:
+def find_choice(value: str, choices: tuple[str, ...]) -> str | None:
     """The choice that equals the word, in any case."""
-    return next((choice for choice in choices if choice.lower() == said.strip().lower()), None)
+    return next((choice for choice in choices if choice.lower() == value.strip().lower()), None)
 
 
 def make_heading(addition: Addition) -> str:
@@ -148,7 +148,7 @@ def _shorten(text: str) -> str:
 def _check_content(content: str) -> None:
     check_text("content", content)
     if not content.strip():
-        _refuse("content", "is empty", "say what is to be remembered")
+        _refuse("content", "is empty", "give the text of the memory")
     if "\0" in content:
         _refuse("content", "holds a NUL", "remove it")
     if len(content) > CONTENT_LIMIT_CHARS:
@@ -179,17 +179,15 @@ def _check_word(name: str, word: str | None) -> None:
         return
     check_text(name, word)
     if not word.strip() or word.strip() in _NOTHING:
-        _refuse(name, "says nothing", "leave it out")
+        _refuse(name, "is empty", "leave it out")
     if any(unicodedata.category(char) in _ONE_LINE for char in word):
         _refuse(name, "is not one line", "remove line ends and control characters")
     if len(word) > WORD_LIMIT_CHARS:
-        raise TooLarge(
-            f"{name}: is over {WORD_LIMIT_CHARS} characters", hint="say it in fewer words"
-        )
+        raise TooLarge(f"{name}: is over {WORD_LIMIT_CHARS} characters", hint="shorten it")
 
 
-def _check_choice(name: str, said: str | None, choices: tuple[str, ...]) -> None:
-    if said is not None and find_choice(said, choices) is None:
+def _check_choice(name: str, value: str | None, choices: tuple[str, ...]) -> None:
+    if value is not None and find_choice(value, choices) is None:
         _refuse(name, f"is none of {', '.join(choices)}", "use one of these, or leave it out")
 
 
@@ -299,7 +297,7 @@ def _check_added(path: str, data: bytes | None, added: bytes, spans: Sequence[Sp
     if [section.anchor for section in after[: len(before)]] != before or not all(
         span.start in starts for span in spans
     ):
-        hint = "look for front matter, a fence or a comment that is never closed"
+        hint = "close its front matter, fence or comment"
         raise EditRefused(f"{path} takes no section at its end", hint=hint)
 
 
@@ -346,8 +344,7 @@ def _escape(char: str) -> str:
 # Kinds are an open set; the configuration adds to the table.
 
 
-@dataclass(frozen=True, slots=True)
-class KindDefaults:
+class KindDefaults(msgspec.Struct, frozen=True):
     """The note that takes memories of a kind, and their importance, 0-1."""
 
     note: str
@@ -371,3 +368,8 @@ DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
         "tool_run": KindDefaults(".memories/runs.md", 0.3),
     }
 )
+
+
+def find_kind(kinds: Mapping[str, KindDefaults], kind: str | None) -> KindDefaults:
+    """The defaults of a kind; `kinds` has names in lower case."""
+    return kinds.get((kind or "").lower(), OTHER_KINDS)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import Final, NoReturn
+
+import msgspec
 
 from memsyncd.core.notepath import (
     MEMORY_FILE,
@@ -33,8 +34,7 @@ _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _HINT = "name a note by its path beneath /memories, such as /memories/decisions.md"
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPath:
+class MemoryPath(msgspec.Struct, frozen=True):
     """A path of the memory tool in its one spelling, without a slash at the end.
 
     `note` is None for `/memories` itself. Made by `parse_memory_path` only.
@@ -93,7 +93,7 @@ def _find_refusal(text: str) -> str:
     if not text.isascii():
         plain = unicodedata.normalize("NFKC", text)
         if any(plain.count(mark) != text.count(mark) for mark in _SEPARATORS):
-            return "it holds a character that stands for a dot or slash"
+            return "it contains a character that looks like a dot or slash"
     return ""
 
 

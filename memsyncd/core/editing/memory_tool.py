@@ -14,8 +14,9 @@ count. In `sdk` they end at `\n` alone, keep a `\r`, and an empty one follows th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from memsyncd.core.editing.notetext import (
     NoteText,
@@ -41,8 +42,7 @@ SNIPPET_LIMIT_LINES = 40
 PLACES_LIMIT = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditResult:
+class EditResult(msgspec.Struct, frozen=True, kw_only=True):
     """A note's new bytes and the text of the answer."""
 
     data: bytes
@@ -103,7 +103,7 @@ def insert_text(
     return EditResult(data=inserted, text=render_phrase("inserted", dialect, path=path))
 
 
-def _find_place(path: str, text: str, old: str, said: str, dialect: Dialect) -> int:
+def _find_place(path: str, text: str, old: str, shown: str, dialect: Dialect) -> int:
     """The offset of the only match; overlapping matches are two, since a guess between them could
     be wrong.
     """
@@ -117,15 +117,15 @@ def _find_place(path: str, text: str, old: str, said: str, dialect: Dialect) -> 
             "no match",
             dialect,
             hint="view the note and copy the words as they are",
-            old_str=said,
+            old_str=shown,
             path=path,
         )
     if len(places) > 1:
         lines = [str(text.count("\n", 0, place) + 1) for place in places[:PLACES_LIMIT]]
         lines += ["…"] if len(places) > PLACES_LIMIT else []
-        hint = "take in more of what stands around it"
+        hint = "include more of the text around it"
         raise refuse_edit(
-            "several matches", dialect, hint=hint, old_str=said, lines=", ".join(lines)
+            "several matches", dialect, hint=hint, old_str=shown, lines=", ".join(lines)
         )
     return places[0]
 
@@ -199,8 +199,7 @@ DEPTH_LIMIT: Final = 2
 _UNITS = "KMGT"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderEntry:
+class FolderEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A folder or an entry in it. `path` as it is shown, without a slash at the end."""
 
     path: str
@@ -278,9 +277,9 @@ def _clamp_range(
         last = n_lines
     is_empty = first > last or first > n_lines
     if dialect == "docs" and is_empty and n_lines:
-        asked = {"first": view_range[0], "last": view_range[1]}
+        bounds = {"first": view_range[0], "last": view_range[1]}
         raise refuse_edit(
-            "no such range", dialect, hint="view it without a range", n_lines=n_lines, **asked
+            "no such range", dialect, hint="view it without a range", n_lines=n_lines, **bounds
         )
     return (1, 0) if is_empty else (first, last)
 
@@ -310,11 +309,14 @@ def _show_size_as_sdk(size_bytes: int) -> str:
 # --- Phrases --------------------------------------------------------------------------------------
 
 _MISSING: Final = "The path {path} does not exist"
-_MISSING_ASKING: Final = "The path {path} does not exist. Please provide a valid path."
+_MISSING_WITH_REQUEST: Final = "The path {path} does not exist. Please provide a valid path."
 _PHRASES: Final[dict[str, dict[Dialect, str]]] = {
-    "view missing": {"docs": _MISSING_ASKING, "sdk": _MISSING_ASKING},
-    "str_replace missing": {"docs": f"Error: {_MISSING_ASKING}", "sdk": _MISSING_ASKING},
-    "insert missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING_ASKING},
+    "view missing": {"docs": _MISSING_WITH_REQUEST, "sdk": _MISSING_WITH_REQUEST},
+    "str_replace missing": {
+        "docs": f"Error: {_MISSING_WITH_REQUEST}",
+        "sdk": _MISSING_WITH_REQUEST,
+    },
+    "insert missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING_WITH_REQUEST},
     "delete missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING},
     "rename missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING},
     "create existing": {

@@ -11,7 +11,8 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.errors import BadRequest, EditRefused
 
@@ -20,8 +21,7 @@ LINE_ENDS = ("\n", "\r\n", "\r")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoteText:
+class NoteText(msgspec.Struct, frozen=True, kw_only=True):
     """A note's text as it is, and its byte order mark. Made by `open_text`."""
 
     mark: bytes

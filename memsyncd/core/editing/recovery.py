@@ -8,8 +8,9 @@ is never replaced, which may leave only one direction, or none.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 
 class TargetState(Enum):
@@ -37,15 +38,14 @@ HAPPENED = frozenset({TargetState.NEW, TargetState.CHANGED_NEW})
 NOT_HAPPENED = frozenset({TargetState.OLD, TargetState.CHANGED_OLD})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryPlan:
-    """The direction, the states as far as they can be told, and the targets (by number) of which
-    nobody can tell.
+class RecoveryPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The direction, the states as far as they can be resolved, and the targets (by number) whose
+    state is uncertain.
     """
 
     direction: Direction
     states: tuple[TargetState, ...]
-    doubtful: tuple[int, ...] = ()
+    uncertain: tuple[int, ...] = ()
 
 
 def plan_recovery(
@@ -53,16 +53,18 @@ def plan_recovery(
 ) -> RecoveryPlan:
     """Choose the direction for targets in the order in which they change.
 
-    Nobody was told that an unfinished change set has happened, so it is rolled back, unless nothing
-    of it is missing. It is completed where another program has built on a part of it, and reported
-    where others have changed both a target that has happened and one that has not. A single target
-    is never half done, and so never doubtful. A direction that the system has refused is planned
-    only where the other is not possible.
+    No client was told that an unfinished change set has happened, so it is rolled back, unless
+    nothing of it is missing. It is completed where another program has built on a part of it, and
+    reported where others have changed both a target that has happened and one that has not. A
+    single target is never half done, and so never uncertain. A direction that the system has
+    refused is planned only where the other is not possible.
     """
-    told = resolve_states(states)
-    doubtful = tuple(at for at, state in enumerate(told) if state is TargetState.CHANGED)
+    resolved = resolve_states(states)
+    uncertain = tuple(at for at, state in enumerate(resolved) if state is TargetState.CHANGED)
     return RecoveryPlan(
-        direction=_choose(told, refused), states=told, doubtful=doubtful if len(told) > 1 else ()
+        direction=_choose(resolved, refused),
+        states=resolved,
+        uncertain=uncertain if len(resolved) > 1 else (),
     )
 
 
@@ -75,13 +77,13 @@ def resolve_states(states: Sequence[TargetState]) -> tuple[TargetState, ...]:
 
 def can_complete(states: Sequence[TargetState]) -> bool:
     """True if every target that has not happened still holds its old text, as far as can be
-    told.
+    resolved.
     """
     return TargetState.CHANGED_OLD not in states
 
 
 def can_roll_back(states: Sequence[TargetState]) -> bool:
-    """True if every target that has happened still holds its new text, as far as can be told."""
+    """True if every target that has happened still holds its new text, as far as is known."""
     return TargetState.CHANGED_NEW not in states
 
 

@@ -26,7 +26,7 @@ class InjectionPattern(NamedTuple):
     """`pattern` is matched where one of `hints` occurs, or searched for from `back` characters
     before.
 
-    The text before a match may make it harmless: where `tells` matches at its end, the sentence
+    The text before a match may make it harmless: where `describes` matches at its end, the sentence
     only describes an order or forbids it. A `weak` group of the pattern counts only as an order, at
     the beginning of a sentence or a request.
     """
@@ -35,7 +35,7 @@ class InjectionPattern(NamedTuple):
     hints: Hints
     pattern: re.Pattern[str]
     back: int = 0
-    tells: re.Pattern[str] | None = None
+    describes: re.Pattern[str] | None = None
 
 
 class MarkupPattern(NamedTuple):
@@ -77,7 +77,7 @@ _FORGET = re.compile(
     rf"(?:and[ \t]{{1,4}}{_BEFORE_THIS}[ \t]{{1,4}})?{_RULES}"
     rf"|(?:{_ORDERS}|{_RULES})[ \t\n]{{1,4}}(?:above|before)){_LAST}))"
 )
-_TELLS = re.compile(
+_DESCRIBES = re.compile(
     r"(?i)(?:\b(?:not|never|cannot|we|they|it|he|she|which|that|who|can|could|may|might|would"
     r"|will|to|users?|models?|people|often)"
     r"|n['’]t)[ \t\n]{1,4}\Z"
@@ -86,7 +86,7 @@ _ORDERS_BEGIN = re.compile(
     r"(?i)(?:\A|[^\w \t]"
     r"|\b(?:please|kindly|now|then|and|must|should|always|first|you(?:[ \t]to)?))[ \t]{0,4}\Z"
 )
-_LOOKED_BACK = 24
+_LOOK_BEHIND_CHARS = 24
 _ABOUT_IT = (
     r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|of this\b|about "
     r"(?:this|that|it|these|any|what you)\b|that you\b|what you\b))"
@@ -102,7 +102,7 @@ INJECTION_PATTERNS = (
         "tells its reader to forget earlier instructions",
         Hints(b"ignore", b"disregard", b"forget", letter=b"g"),
         _FORGET,
-        tells=_TELLS,
+        describes=_DESCRIBES,
     ),
     InjectionPattern(
         "gives its reader another role",
@@ -133,7 +133,7 @@ INJECTION_PATTERNS = (
 
 MARKUP_PATTERNS = (
     MarkupPattern(
-        "speaks to an assistant in a comment, which people do not see where it is rendered",
+        "addresses an assistant in a comment, which is invisible when rendered",
         re.compile(
             rf"(?i)<!--[ \t\n]{{0,8}}{_TO_READER}{_READER}[ \t]{{0,2}}[:,.!—–-](?=\s)"
             rf"(?!.{{0,12}}-->)"
@@ -159,7 +159,7 @@ MARKUP_PATTERNS = (
 _OPENING = re.compile(
     r"(?i)<(?:!--[ \t\n]{0,8}[a-z]|[|<]|system|(?:[a-z]{1,12}:)?(?:function_|invoke |tool_))"
 )
-_WHAT_HIDES = "hides text from people: characters that nobody sees"
+_WHAT_HIDES = "hides text from people: invisible characters"
 _WHAT_TURNS = "hides text from people: characters that turn the order of others"
 _UNSEEN = re.compile(
     # emoji have one or two
@@ -206,11 +206,11 @@ def _match(text: str, pattern: InjectionPattern, at: int) -> re.Match[str] | Non
     if pattern.back:
         return pattern.pattern.search(text, max(0, at - pattern.back), at + 40)
     found = pattern.pattern.match(text, at)
-    if found is None or pattern.tells is None:
+    if found is None or pattern.describes is None:
         return found
-    before = text[max(0, at - _LOOKED_BACK) : at]
+    before = text[max(0, at - _LOOK_BEHIND_CHARS) : at]
     is_order = not found["weak"] or _ORDERS_BEGIN.search(before)
-    return found if is_order and not pattern.tells.search(before) else None
+    return found if is_order and not pattern.describes.search(before) else None
 
 
 def _find_unseen(text: str) -> Iterator[Injection]:

@@ -40,7 +40,7 @@ _ASSIGNED_VALUE = (
 
 ASSIGNMENT = re.compile(
     rf"{_NAME}{_FOR}(?:[ \t]{{0,8}}(?::=|=>|[:=|])[ \t]{{0,8}}"
-    rf"|(?P<said>[ \t]{{1,4}}is:?[ \t]{{1,4}})){_ASSIGNED_VALUE}"
+    rf"|(?P<verb>[ \t]{{1,4}}is:?[ \t]{{1,4}})){_ASSIGNED_VALUE}"
 )
 # A command's option, followed by its value: `--password …`.
 OPTION = re.compile(rf"{_NAME}[ \t]{{1,4}}{_ASSIGNED_VALUE}")
@@ -142,7 +142,7 @@ def secret_value(found: re.Match[str]) -> str:
         return ""
     if (
         found.re is ASSIGNMENT
-        and found["said"]
+        and found["verb"]
         and (_WORDS.fullmatch(value) or not _STATED_VALUE.fullmatch(value))
     ):
         return ""

@@ -14,8 +14,10 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.guard.hints import Hints, find_all, fold_case
 from memsyncd.core.guard.keyword_values import (
@@ -64,8 +66,7 @@ _ESCAPED = re.compile(r"\\(?=_)")
 _EXAMPLE = re.compile(r"(?i)example|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9l")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Secret:
+class Secret(msgspec.Struct, frozen=True, kw_only=True):
     """The range of a secret in characters, `end` exclusive.
 
     `what` is readable. An example is marked as one by its own text.

@@ -7,41 +7,37 @@ A problem never quotes a secret, it names only the sort.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
 
 from memsyncd.core.guard.hints import fold_case
 from memsyncd.core.guard.injection import find_injections
 from memsyncd.core.guard.secrets import Secret, find_secrets
 from memsyncd.core.model import Problem, SecretLines, Span
 
-SECRET, PROMPT_INJECTION = "secret", "instructs_reader"
+SECRET, PROMPT_INJECTION = "secret", "prompt_injection"
 # The secrets of one note that get a problem each; a dump of thousands is one task.
 REPORTED_SECRETS_LIMIT = 20
 
 _REMEDY = (
-    "if it is real, revoke it and take it out, then forget what stood there: memsyncd "
+    "if it is real, revoke it and remove it, then purge it from the history: memsyncd "
     "history purge --containing -"
 )
-_EXAMPLE = (
-    "it says itself that it is an example, and is not masked; if it is real, revoke it "
-    "and take it out"
-)
-_REVIEW = "see whether it is meant so before an agent reads it"
+_EXAMPLE = "it is marked as an example and is not masked; if it is real, revoke it and remove it"
+_REVIEW = "check whether it is intended before an agent reads it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardPolicy:
+class GuardPolicy(Protocol):
     """Which checks to run on notes."""
 
-    has_secrets: bool = True
-    has_instructions: bool = True
+    @property
+    def has_secrets(self) -> bool: ...
+    @property
+    def has_instructions(self) -> bool: ...
 
 
-DEFAULT_GUARD = GuardPolicy()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Warnings:
+class Warnings(msgspec.Struct, frozen=True, kw_only=True):
     """The result of the checks. `secrets` are lines that hold one, without examples."""
 
     problems: tuple[Problem, ...] = ()

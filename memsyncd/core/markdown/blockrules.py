@@ -57,7 +57,7 @@ _DEEP = re.compile(r"(?:[ \t]*(?:[->*+]|[0-9]{1,9}[.)])){16}")
 class Item(NamedTuple):
     """A list item's first line.
 
-    `kind` tells lists apart; `indent` is the column at which its content begins, if it has any.
+    `kind` says lists apart; `indent` is the column at which its content begins, if it has any.
     """
 
     kind: str

@@ -9,9 +9,8 @@ all of it. `sections` decides where a section begins and ends.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from memsyncd.core.digest import digest_text
 from memsyncd.core.markdown.blockrules import BLANKS
@@ -23,22 +22,13 @@ CHUNK_LIMIT_CHARS = 65_536
 _CUT_BACK_CHARS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkPolicy:
-    """Chunks take at most `max_tokens` and repeat at most `overlap_tokens` of the chunk before.
+class ChunkPolicy(Protocol):
+    """Chunks take at most `max_tokens` and repeat at most `overlap` of the chunk before."""
 
-    The numbers were measured on questions about chats and about developer documents: small chunks
-    with a generous overlap find most for a given budget.
-    """
-
-    max_tokens: int = 120
-    overlap_tokens: int = 70
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.overlap_tokens < self.max_tokens:
-            raise ValueError(
-                f"not a chunk policy: {self.overlap_tokens} of {self.max_tokens} tokens"
-            )
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def overlap(self) -> int: ...
 
 
 class Unit(NamedTuple):
@@ -51,7 +41,7 @@ class Unit(NamedTuple):
 
 
 class Packer:
-    """Pack the blocks of one note.
+    """Pack the blocks of one note. Raises ValueError for a policy whose overlap would never end.
 
     The costs of the lines are summed once, so any run of lines costs one subtraction.
     """
@@ -59,11 +49,13 @@ class Packer:
     __slots__ = ("_cost_before", "_lines", "_max", "_overlap")
 
     def __init__(self, lines: Sequence[str], policy: ChunkPolicy, *, is_ascii: bool) -> None:
+        if not 0 <= policy.overlap < policy.max_tokens:
+            raise ValueError(f"not a chunk policy: {policy.overlap} of {policy.max_tokens} tokens")
         count = len if is_ascii else count_quarters
         self._cost_before = list(accumulate([count(line) + 1 for line in lines], initial=0))
         self._lines = lines
         self._max = policy.max_tokens * QUARTERS_PER_TOKEN
-        self._overlap = policy.overlap_tokens * QUARTERS_PER_TOKEN
+        self._overlap = policy.overlap * QUARTERS_PER_TOKEN
 
     def pack(self, anchor: str, start: int, blocks: Sequence[Block]) -> list[Chunk]:
         """Chunks of the blocks in order.

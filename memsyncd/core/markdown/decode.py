@@ -8,7 +8,8 @@ wrong.
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.core.model import Problem, make_problem
 
@@ -18,8 +19,7 @@ _REPLACEMENT = "\ufffd"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
+class Decoded(msgspec.Struct, frozen=True, kw_only=True):
     r"""A note's text with `\n` for every line end, its lines without ends, and its defects."""
 
     text: str

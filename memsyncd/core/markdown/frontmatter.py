@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from memsyncd.core.guard.secrets import redact
@@ -34,11 +34,10 @@ _KEY_VALUE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?$")
 _COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
 _COMMENT_START = re.compile(r"[ \t]*<!--\s*memory:")
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-_KNOWN: Final = frozenset(field.name for field in fields(Meta)) - {"extra"}
+_KNOWN: Final = frozenset(Meta.__struct_fields__) - {"extra"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontMatter:
+class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
     """`n_lines` lines at the top belong to the front matter, both `---` included; 0 if there is
     none.
     """
@@ -200,7 +199,7 @@ class _MetaReader:
             name = key.strip().lower()
             if name in seen:
                 self._report(
-                    at, "duplicate_key", f"`{_shorten(key)}` stands twice", "the first one counts"
+                    at, "duplicate_key", f"`{_shorten(key)}` occurs twice", "the first one counts"
                 )
             elif name in _KNOWN:
                 self._read_known(name, value, at, known)
@@ -221,7 +220,7 @@ class _MetaReader:
         if not text or text in ("null", "~"):
             return
         if isinstance(value, yaml.CollectionNode) or (isinstance(value, str) and value[0] in "[{"):
-            self._report(at, "bad_value", f"`{name}` takes one value", "it counts as not said")
+            self._report(at, "bad_value", f"`{name}` takes one value", "the value is ignored")
         elif name == "importance":
             self._read_importance(text, at, known)
         elif name in _CHOICES:
@@ -241,7 +240,7 @@ class _MetaReader:
                 at,
                 "bad_value",
                 f"`importance` is not from 0 to 1: {_shorten(text)}",
-                "it counts as not said",
+                "the value is ignored",
             )
 
     def _read_choice(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
@@ -254,7 +253,7 @@ class _MetaReader:
             at,
             "bad_value",
             f"`{name}` is none of {', '.join(choices)}: {_shorten(text)}",
-            "it counts as not said",
+            "the value is ignored",
         )
 
     def _report(self, at: int, code: str, problem: str, hint: str) -> None:

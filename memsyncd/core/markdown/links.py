@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.core.markdown.scanner import CODE, FENCE, HEADING, ITEM, QUOTE, Block
 from memsyncd.core.notepath import NOTE_SUFFIXES
@@ -33,8 +34,7 @@ _MAYBE_RELATIVE = re.compile(rf"\]\([ \t]*+<?+(?!{_SCHEME.pattern})")
 _BACKTICKS = re.compile(r"`+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mention:
+class Mention(msgspec.Struct, frozen=True, kw_only=True):
     """A link or a tag on a line (1-based).
 
     A tag has only `tag`; a link within its own note has an empty `target`.

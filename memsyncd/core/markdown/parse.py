@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import fields, replace
+
+from msgspec.structs import replace
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy, find_warnings
+from memsyncd.core.guard.warnings import NO_WARNINGS, GuardPolicy, find_warnings
 from memsyncd.core.markdown.chunks import ChunkPolicy, Packer
 from memsyncd.core.markdown.decode import Decoded, decode_note
 from memsyncd.core.markdown.frontmatter import (
@@ -36,23 +37,19 @@ from memsyncd.core.model import (
 )
 from memsyncd.core.notepath import NotePath, is_plain
 
-DEFAULT_POLICY = ChunkPolicy()
 TITLE_LIMIT_CHARS = 300
 
 _FRONT_MATTER_KIND = "front_matter"
 _CONFLICT_MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
-_SINGLE_FIELDS = tuple(field.name for field in fields(Meta) if field.name not in ("tags", "extra"))
+_SINGLE_FIELDS = tuple(name for name in Meta.__struct_fields__ if name not in ("tags", "extra"))
 
 
 def parse_note(
-    path: NotePath,
-    data: bytes,
-    policy: ChunkPolicy = DEFAULT_POLICY,
-    guard: GuardPolicy = DEFAULT_GUARD,
+    path: NotePath, data: bytes, policy: ChunkPolicy, guard: GuardPolicy | None = None
 ) -> Note:
-    """Parse a note from the bytes of its file.
+    """Parse a note from the bytes of its file; without a guard its warnings are not looked for.
 
-    Never raises; spans are lines of the file as it is.
+    Raises for no bytes; spans are lines of the file as it is.
     """
     decoded = decode_note(path.text, data)
     lines = decoded.lines
@@ -62,7 +59,7 @@ def parse_note(
     raw_sections = split_sections(path.text, lines, blocks, has_top=front.n_lines > 0)
     mentions = find_mentions(decoded.text, lines, blocks)
     sections, problems = _make_sections(path.text, lines, raw_sections, front.meta, mentions)
-    warned = find_warnings(path.text, decoded.text, guard)
+    warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
     packer = Packer(lines, policy, is_ascii=decoded.text.isascii())
     return Note(
         path=path.text,
@@ -98,8 +95,8 @@ def _make_sections(
     for at, raw in enumerate(raw_sections):
         meta = note_meta
         if raw.blocks and raw.blocks[0].kind == HTML:
-            said, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
-            meta = _merge(note_meta, said)
+            stated, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
+            meta = _merge(note_meta, stated)
             problems.extend(found)
         if at in tags:
             meta = replace(meta, tags=distinct_tags((*meta.tags, *tags[at])))
@@ -110,15 +107,15 @@ def _make_sections(
     return tuple(sections), problems
 
 
-def _merge(note: Meta, said: Meta) -> Meta:
+def _merge(note: Meta, stated: Meta) -> Meta:
     """Combine metadata: the section's values over the note's, the tags of both, the extra keys of
     both with the section's first.
     """
-    if EMPTY_META in (said, note):
-        return note if said == EMPTY_META else said
-    over = {name: value for name in _SINGLE_FIELDS if (value := getattr(said, name)) is not None}
-    extra = tuple({**dict(note.extra), **dict(said.extra)}.items())
-    return replace(note, **over, tags=distinct_tags((*note.tags, *said.tags)), extra=extra)
+    if EMPTY_META in (stated, note):
+        return note if stated == EMPTY_META else stated
+    over = {name: value for name in _SINGLE_FIELDS if (value := getattr(stated, name)) is not None}
+    extra = tuple({**dict(note.extra), **dict(stated.extra)}.items())
+    return replace(note, **over, tags=distinct_tags((*note.tags, *stated.tags)), extra=extra)
 
 
 def _group_tags(
@@ -173,8 +170,8 @@ def _make_chunks(
 
 def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
     """The front matter's title, else the first heading, else the file's name without its suffix."""
-    said = dict(meta.extra).get("title", "").strip()
-    title = said or next(
+    stated = dict(meta.extra).get("title", "").strip()
+    title = stated or next(
         (raw.heading[-1] for raw in raw_sections if raw.heading and raw.heading[-1]), ""
     )
     return title[:TITLE_LIMIT_CHARS] or path.name.rpartition(".")[0]

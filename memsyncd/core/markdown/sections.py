@@ -49,7 +49,7 @@ def split_sections(
 ) -> list[RawSection]:
     """Split a note into sections.
 
-    `has_top` tells that lines precede the blocks, so that the section `path#` exists in any case.
+    `has_top` says that lines precede the blocks, so that the section `path#` exists in any case.
     """
     heads = [at for at, block in enumerate(blocks) if block.kind == HEADING]
     first = heads[0] if heads else len(blocks)

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.model import QUARTERS_PER_TOKEN, Span, count_quarters, count_tokens
 from memsyncd.core.notepath import show_path
@@ -28,8 +30,7 @@ _BETWEEN = "\n\n"
 MAX_SAVED = 250
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """The room for a block, its heading and labels included.
 
     `max_bytes` counts UTF-8; None means no limit.
@@ -39,9 +40,8 @@ class Budget:
     max_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextChunk:
-    """A chunk that may go into a context; `reason` tells why.
+class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """A chunk that may go into a context; `reason` says why.
 
     `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
     the number of blank lines right before it that belong to no chunk.
@@ -57,17 +57,15 @@ class ContextChunk:
     n_blanks_before: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextLines:
-    """Lines of a chunk that a block includes or omits; `reason` tells why."""
+class ContextLines(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of a chunk that a block includes or omits; `reason` says why."""
 
     chunk: ContextChunk
     span: Span
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextBlock:
+class ContextBlock(msgspec.Struct, frozen=True, kw_only=True):
     """A text for a prompt, empty if it includes nothing.
 
     `included` and `omitted` are best first, as the chunks were. Every line of every chunk is in one
@@ -107,14 +105,13 @@ class _Text(NamedTuple):
         return cls(text, count_quarters(text), len(text.encode()))
 
 
-@dataclass(slots=True)
-class _Filling:
+class _Filling(msgspec.Struct):
     """A block while it is filled: the excerpt of each section, by anchor, and its rendered text."""
 
     budget: Budget
     heading: str
-    excerpts: dict[str, Excerpt] = field(default_factory=dict)
-    texts: dict[str, _Text] = field(default_factory=dict)
+    excerpts: dict[str, Excerpt] = msgspec.field(default_factory=dict)
+    texts: dict[str, _Text] = msgspec.field(default_factory=dict)
     # The cost of the block so far, with a separator after each text.
     quarters: int = 0
     n_bytes: int = 0
@@ -270,7 +267,7 @@ def _place_lines(chunk: ContextChunk) -> dict[int, str]:
     """A chunk's lines by number; lines that the label repeats are empty."""
     texts = chunk.text.split("\n")
     if len(texts) != chunk.span.n_lines:
-        # In a chunk of a giant line the text does not tell which lines of the span these are.
+        # In a chunk of a giant line the text does not determine which lines of the span these are.
         texts = [" ".join(texts), *[""] * (chunk.span.n_lines - 1)]
     n_title_lines = count_title_lines(texts, chunk.heading[-1]) if chunk.heading else 0
     return {chunk.span.start + i: "" if i < n_title_lines else text for i, text in enumerate(texts)}
@@ -307,8 +304,7 @@ _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
 _FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Excerpt:
+class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
     """The shown lines of a section, by number.
 
     `blanks` are lines known to be blank, which leave no gap when omitted; `cut_after` is the line

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
+
+import msgspec
 
 from memsyncd.core.model import Meta
 
@@ -33,8 +34,7 @@ _DAY_FIRST = re.compile(
 _DATE_KEYS = ("date", "day", "created", "created_at")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedDate:
+class NamedDate(msgspec.Struct, frozen=True):
     """A date that a question names; None for a part that it does not name."""
 
     year: int | None
@@ -89,8 +89,11 @@ def find_stated_date(meta: Meta) -> str | None:
     """The day in ISO form that a note or a section states."""
     if meta.created is None and not meta.extra:
         return None
-    said = (meta.created or "", *(value for key, value in meta.extra if key.lower() in _DATE_KEYS))
-    return next((day.isoformat() for day in map(_parse_day, said) if day), None)
+    stated = (
+        meta.created or "",
+        *(value for key, value in meta.extra if key.lower() in _DATE_KEYS),
+    )
+    return next((day.isoformat() for day in map(_parse_day, stated) if day), None)
 
 
 def _parse_day(text: str) -> date | None:

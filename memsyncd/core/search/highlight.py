@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.core.search.words import find_subword_ranges
 
@@ -24,8 +25,7 @@ TextRange = tuple[int, int]
 Tokenize = Callable[[str], Sequence[Token]]
 
 
-@dataclass(frozen=True, slots=True)
-class TermPattern:
+class TermPattern(msgspec.Struct, frozen=True):
     """One term as the tokenizer sees it: these words in a row; with `is_prefix` the last may be a
     beginning.
     """

@@ -19,8 +19,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.context import ContextChunk
@@ -40,8 +42,7 @@ MIN_RARITY = 0.000001
 _LEAD = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)?(?:\*\*.{1,40}?\*\*|[^:*`\[\]()]{1,40}?:(?=\s))")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredPassage:
+class ScoredPassage(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk that a search found, with its raw score."""
 
     chunk: ContextChunk
@@ -66,8 +67,8 @@ def score_lines(
     share = sum(rarities[index] for index in found) / sum(rarities)
     lead = _LEAD.match(text)
     n_bytes = len(lead[0].encode("utf-8", "replace")) if lead else 0
-    is_led = any(start < n_bytes for places in found.values() for start, _ in places)
-    return WORDS_SHARE * share + LEAD_SHARE * is_led
+    has_lead = any(start < n_bytes for places in found.values() for start, _ in places)
+    return WORDS_SHARE * share + LEAD_SHARE * has_lead
 
 
 def select_passages(
@@ -167,8 +168,7 @@ LASTING_SHARE = 0.75
 LABEL_TOKENS = 25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartChunk:
+class StartChunk(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk that is worth knowing without a question.
 
     `weight` is its section's importance, 0-1, and `modified_ns` the time of its note.

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
 from memsyncd.core.search.dates import NamedDate, find_named_dates
@@ -48,8 +50,7 @@ _FILTER = re.compile(
 _DAY = re.compile(r"(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on sections. Without any, all sections match that are not archived.
 
     Values ignore case, except in `paths` and anchors. `paths` are paths, folders or globs;
@@ -210,8 +211,7 @@ class Form(Enum):
     PREFIX = "prefix"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class Term(msgspec.Struct, frozen=True, kw_only=True):
     """One term to look for.
 
     `words` are the words that the tokenizer sees; several words must follow each other. They keep
@@ -223,8 +223,7 @@ class Term:
     form: Form
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed query: the more `should` terms match, the better; all `must` terms have to match, no
     `must_not` term may.
     """
@@ -393,11 +392,11 @@ ENGLISH = frozenset(
     """.split()
 )
 # Words with which a question refers to itself, as in: what do we know of it, who spoke about it?
-ENGLISH_ASKING = frozenset(
+ENGLISH_QUESTION_WORDS = frozenset(
     """
     knew know knowing known knows mention mentioned mentioning mentions said say saying says
     speak speaking speaks spoke spoken talk talked talking talks tell telling tells told
     """.split()
 )
 
-STOPWORDS = ENGLISH | ENGLISH_ASKING
+STOPWORDS = ENGLISH | ENGLISH_QUESTION_WORDS

@@ -16,11 +16,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+import msgspec
+
+from memsyncd.core.editing.additions import KindDefaults, find_kind
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import NamedDate, fit_dates
 
@@ -31,8 +33,7 @@ N_CANDIDATES = 600
 MIN_SCORE = 0.0001
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingPolicy:
+class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The weights in a candidate's raw score.
 
     The defaults were measured on chats and on developers' documents. `exact` is the weight of exact
@@ -45,6 +46,9 @@ class RankingPolicy:
     note: float = 0.2
     neighbour_bonus: float = 0.2
     day: float = 0.4
+
+
+DEFAULT_RANKING = RankingPolicy()
 
 
 class Candidate(NamedTuple):
@@ -191,8 +195,7 @@ Boost = Callable[[Sequence["Ranked"]], Iterable["Ranked"]]
 _ROUNDING = 1.0 + 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """Neighbouring chunks of a note as one answer.
 
     `best` is the strongest of `chunks`; the passage shows its section.
@@ -203,8 +206,7 @@ class Passage:
     span: Span
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     best: Ranked
     chunks: list[Candidate]
     start: int
@@ -343,43 +345,28 @@ def normalize_scores(raw_scores: Sequence[float], *, coverage: float) -> tuple[f
 # would outweigh the matched words.
 MAX_BOOST = 1.1
 FULL_WEIGHT = 0.1
-# The importance of a section that states none and whose kind has none.
-DEFAULT_IMPORTANCE = 0.5
 DAY_S = 86_400
 _DAY_0 = date(1970, 1, 1).toordinal()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Boosts:
+class Boosts(Protocol):
     """A weight each from 0, which is off, to 0.1, which allows a factor of up to 1.1; together they
     go no further.
 
     After `half_life_days` the effect of age has halved.
     """
 
-    importance: float = 0.0
-    recency: float = 0.0
-    decay: float = 0.0
-    half_life_days: float = 30.0
-    # The importance of sections that state none, by the name of their kind in lower case.
-    kinds: Mapping[str, float] = field(default_factory=dict)
-
-    def importance_of(self, features: RankingFeatures) -> float:
-        """The stated importance, or that of the kind; 0.5 without either."""
-        if features.importance is not None:
-            return features.importance
-        return self.kinds.get((features.kind or "").lower(), DEFAULT_IMPORTANCE)
-
     @property
-    def is_off(self) -> bool:
-        return not (self.importance or self.recency or self.decay)
+    def importance(self) -> float: ...
+    @property
+    def recency(self) -> float: ...
+    @property
+    def decay(self) -> float: ...
+    @property
+    def half_life_days(self) -> float: ...
 
 
-NO_BOOSTS = Boosts()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingFeatures:
+class RankingFeatures(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of the boosts.
 
     `importance` (0-1), `kind` and `day` (ISO) are None where a section states none; `saved_s` is
@@ -393,7 +380,11 @@ class RankingFeatures:
 
 
 def apply_boosts(
-    ranked: Sequence[Ranked], features: Mapping[int, RankingFeatures], boosts: Boosts, now_s: float
+    ranked: Sequence[Ranked],
+    features: Mapping[int, RankingFeatures],
+    boosts: Boosts,
+    kinds: Mapping[str, KindDefaults],
+    now_s: float,
 ) -> list[Ranked]:
     """Multiply raw scores by their boosts, add the boosts to the parts, and sort, the highest
     first.
@@ -401,7 +392,7 @@ def apply_boosts(
     `features` are by chunk; `now_s` is since 1970.
     """
     factors = {
-        one.candidate.chunk: compute_boosts(features[one.candidate.chunk], boosts, now_s)
+        one.candidate.chunk: compute_boosts(features[one.candidate.chunk], boosts, kinds, now_s)
         for one in ranked
     }
     return sort_ranked(_boost(one, factors[one.candidate.chunk]) for one in ranked)
@@ -413,8 +404,12 @@ def _boost(one: Ranked, factors: Mapping[str, float]) -> Ranked:
     )
 
 
-def compute_boosts(features: RankingFeatures, boosts: Boosts, now_s: float) -> dict[str, float]:
+def compute_boosts(
+    features: RankingFeatures, boosts: Boosts, kinds: Mapping[str, KindDefaults], now_s: float
+) -> dict[str, float]:
     """The factor of each boost that is on, by its name; `now_s` is since 1970.
+
+    A section that states no importance has that of its kind.
 
     Importance raises or lowers a score, around 0.5. Recency raises new notes, and old ones less;
     decay lowers old ones.
@@ -422,8 +417,11 @@ def compute_boosts(features: RankingFeatures, boosts: Boosts, now_s: float) -> d
     today = _DAY_0 + int(now_s // DAY_S)
     saved = _DAY_0 + int(features.saved_s // DAY_S)
     of = date.fromisoformat(features.day).toordinal() if features.day else saved
+    importance = features.importance
+    if importance is None:
+        importance = find_kind(kinds, features.kind).importance
     pulls = {
-        "importance": (boosts.importance, 2.0 * boosts.importance_of(features) - 1.0),
+        "importance": (boosts.importance, 2.0 * importance - 1.0),
         "recency": (boosts.recency, _fade(today - saved, boosts)),
         "decay": (boosts.decay, _fade(today - of, boosts) - 1.0),
     }

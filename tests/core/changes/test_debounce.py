@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.debounce import PATHS_LIMIT, DebouncePolicy, Debouncer, Settled
+from memsyncd.config import SyncConfig
+from memsyncd.core.changes.debounce import PATHS_LIMIT, Debouncer, Settled
 
 QUIET_S = 0.1
 CAP_S = 1.0
+POLICY = SyncConfig(debounce_ms=100, max_wait_ms=1000)
 WS = "ws"
 
 
 @pytest.fixture
 def debouncer() -> Debouncer[str]:
-    return Debouncer(DebouncePolicy(QUIET_S, CAP_S))
+    return Debouncer(POLICY)
 
 
 def save(debouncer: Debouncer[str], path: str, now_s: float) -> None:
@@ -168,7 +170,7 @@ def test_a_dropped_workspace_has_nothing_pending(debouncer: Debouncer[str]) -> N
 
 def test_a_negative_time_is_no_policy() -> None:
     with pytest.raises(ValueError, match="negative"):
-        DebouncePolicy(-0.1, 1)
+        Debouncer(SyncConfig(debounce_ms=-100))
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ def replay(pushes: list[Push], *, is_popped_promptly: bool) -> list[tuple[float,
     """Push all events at their times, pop at every deadline in between (or only at the end), and
     return the results with their times.
     """
-    debouncer: Debouncer[str] = Debouncer(DebouncePolicy(QUIET_S, CAP_S))
+    debouncer: Debouncer[str] = Debouncer(POLICY)
     now_s, came = 0.0, []
 
     def pop_until(limit_s: float) -> None:
@@ -244,7 +246,7 @@ def test_nothing_pushed_is_lost_or_waits_past_the_cap(pushes: list[Push]) -> Non
 
 
 @given(PUSHES)
-def test_nothing_is_lost_when_nobody_looks_for_a_while(pushes: list[Push]) -> None:
+def test_no_event_is_lost_when_the_debouncer_is_polled_late(pushes: list[Push]) -> None:
     came = replay(pushes, is_popped_promptly=False)
     assert all(any(is_answer(one, push) for _, one in came) for push in pushes)
 
@@ -255,7 +257,7 @@ def test_the_same_events_settle_the_same_way(pushes: list[Push]) -> None:
 
 
 @given(PUSHES)
-def test_one_workspace_is_looked_at_no_more_often_than_its_events_ask_for(
+def test_one_workspace_is_scanned_no_more_often_than_its_events_require(
     pushes: list[Push],
 ) -> None:
     came = replay(pushes, is_popped_promptly=True)

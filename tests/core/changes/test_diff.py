@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import (
@@ -110,7 +110,7 @@ def test_a_difference_either_way_in_one_field_makes_a_note_suspect(field: str, s
         (Snapshot(root_state="missing", root_identity=(2, 1), files={}), False),
     ],
 )
-def test_a_disk_is_away_where_there_are_no_notes_and_the_root_lies_elsewhere_than_they_did(
+def test_a_disk_counts_as_unmounted_if_there_are_no_notes_and_the_root_is_on_another_device(
     snapshot: Snapshot, is_away: bool
 ) -> None:
     assert is_disk_away({record_of().stat.device}, snapshot) == is_away
@@ -136,11 +136,11 @@ def test_a_note_read_within_the_grain_of_its_ctime_is_read_again_whatever_its_mt
     assert not is_racy(record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS + 1))
 
 
-def test_a_time_set_far_into_the_future_does_not_make_a_note_suspect_for_ever() -> None:
+def test_a_time_far_in_the_future_does_not_make_a_note_suspect_in_every_scan() -> None:
     assert not is_racy(record_of(stat=FileStat(1, 10**18, 0, 1, 1), read_at_ns=LATE_NS))
 
 
-def test_a_full_round_reads_every_note() -> None:
+def test_a_full_scan_reads_every_note() -> None:
     assert find_suspects(
         {"a.md": record_of()}, seen({"a.md": stat_of()}), is_full=True
     ).to_read == ("a.md",)
@@ -190,6 +190,16 @@ def test_a_restricted_scan_lets_only_notes_in_its_scope_vanish() -> None:
     assert len(find_suspects(recorded, seen({}, only=frozenset({""}))).vanished) == 3
 
 
+def test_notes_of_a_folder_that_a_note_has_replaced_vanish_with_a_scan_of_that_note() -> None:
+    recorded = {".memories/x.md/a.md": record_of(), ".memories/x.md/d/b.md": record_of()}
+    snapshot = seen({".memories/x.md": stat_of()}, only=frozenset({".memories/x.md"}))
+    suspects = find_suspects(recorded, snapshot)
+    assert suspects.vanished == tuple(recorded)
+    was = Missing(since_s=dict.fromkeys(recorded, 1.0), sure=frozenset(recorded))
+    missing = track_missing(was, recorded, snapshot, suspects.vanished, now_s=2.0)
+    assert missing.since_s == was.since_s
+
+
 def plan(
     recorded: Mapping[str, Recorded],
     read: Mapping[str, Recorded],
@@ -224,13 +234,13 @@ def test_a_record_that_has_become_certain_is_worth_writing_once() -> None:
     assert plan({"a.md": racy}, {"a.md": certain}).touched == ("a.md",)
 
 
-def test_a_vanished_note_waits_for_the_grace_and_then_goes() -> None:
+def test_a_vanished_note_is_deleted_after_the_grace_time() -> None:
     recorded = {"a.md": record_of()}
     assert plan(recorded, {}, ("a.md",), age_s=1.4) == ChangeSet(pending_deletes=("a.md",))
     assert plan(recorded, {}, ("a.md",), age_s=1.5) == ChangeSet(gone=("a.md",))
 
 
-def test_a_note_that_comes_back_within_the_grace_never_went() -> None:
+def test_a_note_that_returns_within_the_grace_time_is_unchanged() -> None:
     recorded = {"a.md": record_of("x")}
     assert plan(recorded, {"a.md": record_of("y")}, ("a.md",), age_s=9.0) == ChangeSet(
         modified=("a.md",)
@@ -294,18 +304,35 @@ PATHS = st.sampled_from(
         ),
     ]
 )
-FILES = st.dictionaries(
-    PATHS,
-    st.builds(record_of, st.sampled_from("pqr"), stat=st.builds(stat_of, inode=st.integers(1, 3))),
+RECORDS = st.builds(
+    record_of, st.sampled_from("pqr"), stat=st.builds(stat_of, inode=st.integers(1, 3))
 )
+FILES = st.dictionaries(PATHS, RECORDS)
 FOLDERS = st.frozensets(
     st.sampled_from(
         ["", ".memories", ".memories/a", ".memories/a/b", "MEMORY.md", ".memories/x.md"]
     )
 )
 
+# Notes and folders that take each other's names. Records may hold a note and notes beneath its
+# path, while the delete of either is pending; a disk may not.
+NESTED = (".memories/x.md", ".memories/x.md/y.md", ".memories/x.md/y.md/z.md", ".memories/a.md")
+NESTED_FILES = st.dictionaries(st.sampled_from(NESTED), RECORDS)
 
-def look(
+
+def drop_notes_beneath_notes(files: dict[str, Recorded]) -> dict[str, Recorded]:
+    return {
+        path: note
+        for path, note in files.items()
+        if not is_within(path.rpartition("/")[0], frozenset(files))
+    }
+
+
+NESTED_DISKS = NESTED_FILES.map(drop_notes_beneath_notes)
+NESTED_SCOPES = st.frozensets(st.sampled_from((*NESTED, ".memories")), max_size=2)
+
+
+def check(
     disk: Mapping[str, Recorded],
     only: frozenset[str] | None = None,
     failed: frozenset[str] = frozenset(),
@@ -345,7 +372,7 @@ def apply(
 def test_applying_the_changes_to_the_records_gives_the_disk(
     recorded: dict[str, Recorded], disk: dict[str, Recorded]
 ) -> None:
-    after, _ = run_round(recorded, disk, look(disk))
+    after, _ = run_round(recorded, disk, check(disk))
     assert after == disk
 
 
@@ -353,8 +380,8 @@ def test_applying_the_changes_to_the_records_gives_the_disk(
 def test_syncing_twice_changes_nothing_the_second_time(
     recorded: dict[str, Recorded], disk: dict[str, Recorded]
 ) -> None:
-    after, _ = run_round(recorded, disk, look(disk))
-    again, changes = run_round(after, disk, look(disk))
+    after, _ = run_round(recorded, disk, check(disk))
+    again, changes = run_round(after, disk, check(disk))
     assert changes.is_empty
     assert again == after
 
@@ -363,7 +390,7 @@ def test_syncing_twice_changes_nothing_the_second_time(
 def test_unobserved_notes_are_never_deleted(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], failed: frozenset[str]
 ) -> None:
-    snapshot = look(disk, failed=failed)
+    snapshot = check(disk, failed=failed)
     after, _ = run_round(recorded, disk, snapshot)
     assert all(
         after[path] == note for path, note in recorded.items() if not snapshot.is_observed(path)
@@ -374,18 +401,85 @@ def test_unobserved_notes_are_never_deleted(
 def test_a_restricted_sync_updates_its_scope_and_leaves_the_rest(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
 ) -> None:
-    snapshot = look(disk, only=only)
+    snapshot = check(disk, only=only)
     after, _ = run_round(recorded, disk, snapshot)
     wanted = {path: note for path, note in recorded.items() if not snapshot.is_in_scope(path)}
     wanted |= {path: note for path, note in disk.items() if snapshot.is_in_scope(path)}
     assert after == wanted
 
 
+@settings(max_examples=settings().max_examples * 8)
+@given(recorded=NESTED_FILES, disk=NESTED_DISKS, only=NESTED_SCOPES)
+def test_a_restricted_sync_follows_notes_and_folders_that_take_each_others_names(
+    recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
+) -> None:
+    snapshot = check(disk, only=only)
+    after, _ = run_round(recorded, disk, snapshot)
+    wanted = {path: note for path, note in recorded.items() if not snapshot.is_in_scope(path)}
+    wanted |= {path: note for path, note in disk.items() if snapshot.is_in_scope(path)}
+    assert after == wanted
+
+
+@settings(max_examples=settings().max_examples * 8)
+@given(
+    recorded=NESTED_FILES,
+    disks=st.lists(st.tuples(NESTED_DISKS, st.none() | NESTED_SCOPES), min_size=1, max_size=6),
+)
+def test_restricted_syncs_in_any_order_and_the_grace_lead_to_the_disk(
+    recorded: dict[str, Recorded], disks: list[tuple[dict[str, Recorded], frozenset[str] | None]]
+) -> None:
+    """Each scan is of what changed; after a pending delete its notes are scanned again."""
+    index = Index(recorded)
+    now = recorded
+    for disk, only in disks:
+        snapshot = seen({}, only=only)
+        now = drop_notes_beneath_notes(
+            {path: note for path, note in now.items() if not snapshot.is_in_scope(path)}
+            | {path: note for path, note in disk.items() if snapshot.is_in_scope(path)}
+        )
+        index.scan(now, only)
+    index.end_grace(now)
+    scopes = [seen({}, only=only) for _, only in disks]
+    for path in {*recorded, *now}:
+        if any(scope.is_in_scope(path) for scope in scopes):
+            assert index.recorded.get(path) == now.get(path)
+
+
+class Index:
+    """Records that scans change, and the notes that they miss."""
+
+    def __init__(self, recorded: Mapping[str, Recorded]) -> None:
+        self.recorded = dict(recorded)
+        self.pending: frozenset[str] = frozenset()
+        self._missing = NOTHING_MISSING
+        self._now_s = 0.0
+
+    def scan(self, disk: Mapping[str, Recorded], only: frozenset[str] | None) -> ChangeSet:
+        self._now_s += 0.4
+        snapshot = check(disk, only=only)
+        suspects = find_suspects(self.recorded, snapshot, is_full=True)
+        self._missing = track_missing(
+            self._missing, self.recorded, snapshot, suspects.vanished, now_s=self._now_s
+        )
+        read = {path: disk[path] for path in suspects.to_read}
+        changes = plan_changes(self.recorded, read, self._missing, now_s=self._now_s, grace_s=1.5)
+        self.recorded = apply(self.recorded, read, changes)
+        self.pending = frozenset(changes.pending_deletes) or self.pending
+        return changes
+
+    def end_grace(self, disk: Mapping[str, Recorded]) -> None:
+        """Scan the notes with a pending delete until there are none, as the timer does."""
+        while self.pending:
+            pending, self.pending = self.pending, frozenset()
+            self._now_s += 1.5
+            self.scan(disk, pending)
+
+
 @given(recorded=FILES, disk=FILES)
 def test_each_path_is_in_one_field_and_each_field_is_in_order(
     recorded: dict[str, Recorded], disk: dict[str, Recorded]
 ) -> None:
-    _, changes = run_round(recorded, disk, look(disk))
+    _, changes = run_round(recorded, disk, check(disk))
     ends = [path for pair in changes.moved for path in pair]
     every = [
         *changes.added,
@@ -439,12 +533,12 @@ def test_only_what_changed_is_inserted_and_deleted() -> None:
     assert plan == RowChanges(kept=((0, 100), (2, 102)), shifted=(), inserted=(1,), deleted=(101,))
 
 
-def test_twins_pair_in_order() -> None:
+def test_equal_rows_pair_in_order() -> None:
     plan = plan_row_changes(stand(("a", 1), ("a", 5), ("a", 9)), [("a", 1), ("a", 5)])
     assert plan == RowChanges(kept=((0, 100), (1, 101)), shifted=(), inserted=(), deleted=(102,))
 
 
-def test_all_goes_and_all_comes() -> None:
+def test_all_rows_are_replaced_if_none_is_equal() -> None:
     assert plan_row_changes(stand(("a", 1)), []) == RowChanges(
         kept=(), shifted=(), inserted=(), deleted=(100,)
     )
@@ -454,7 +548,7 @@ def test_all_goes_and_all_comes() -> None:
 
 
 @given(wishes, wishes)
-def test_every_row_and_every_wish_is_named_exactly_once(
+def test_every_stored_and_every_wanted_row_is_used_exactly_once(
     standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
 ) -> None:
     plan = plan_row_changes(stand(*standing), wanted)
@@ -481,7 +575,7 @@ def test_carrying_out_the_plan_gives_the_new_rows(
 
 
 @given(wishes, wishes)
-def test_nothing_is_deleted_that_could_have_stayed(
+def test_no_row_is_deleted_that_could_be_kept(
     standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
 ) -> None:
     plan = plan_row_changes(stand(*standing), wanted)

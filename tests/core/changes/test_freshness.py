@@ -17,7 +17,7 @@ SCANS = st.lists(st.tuples(st.none() | st.frozensets(PATHS), st.floats(0, 100)))
 
 
 @given(EVENTS, SCANS)
-def test_a_path_counts_until_a_scan_that_began_no_earlier_has_looked_at_it(
+def test_a_path_is_pending_until_a_scan_that_began_after_its_event_has_covered_it(
     events: list[tuple[str, float]], scans: list[tuple[frozenset[str] | None, float]]
 ) -> None:
     unscanned = UnscannedPaths()
@@ -34,14 +34,14 @@ def test_a_path_counts_until_a_scan_that_began_no_earlier_has_looked_at_it(
     assert len(unscanned) == len(wanted)
 
 
-def test_a_storm_of_paths_takes_bounded_memory_and_is_not_forgotten_before_a_full_scan() -> None:
+def test_many_pending_paths_take_bounded_memory_and_stay_pending_until_a_full_scan() -> None:
     unscanned = UnscannedPaths()
     paths = [f"{number}.md" for number in range(2 * UNSCANNED_LIMIT)]
     for path in paths:
         unscanned.add(path, 1.0)
     assert len(unscanned) == UNSCANNED_LIMIT + 1
     unscanned.settle(paths, 2.0)
-    assert len(unscanned) == 1  # the root: what was not remembered may lie anywhere
+    assert len(unscanned) == 1  # the root: forgotten paths may be anywhere
     unscanned.settle(None, 2.0)
     assert not len(unscanned)
     assert ROOT == ""
@@ -50,5 +50,5 @@ def test_a_storm_of_paths_takes_bounded_memory_and_is_not_forgotten_before_a_ful
 def test_a_scan_is_overdue_only_well_after_the_next_was_planned() -> None:
     assert describe_overdue(None, 1000.0, 30.0) == ""
     assert describe_overdue(100.0, 100.0 + 30 + OVERDUE_SLACK_S, 30.0) == ""
-    said = describe_overdue(100.0, 101.0 + 30 + OVERDUE_SLACK_S, 30.0)
-    assert said == "the last full scan began 61 s ago, one is due every 30 s"
+    message = describe_overdue(100.0, 101.0 + 30 + OVERDUE_SLACK_S, 30.0)
+    assert message == "the last full scan began 61 s ago, one is due every 30 s"

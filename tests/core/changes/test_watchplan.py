@@ -42,7 +42,7 @@ def _how(watch: Watch) -> str:
     return "link" if watch.is_link_target else "deep" if watch.is_recursive else "flat"
 
 
-def test_the_root_is_watched_without_what_lies_beneath_and_the_memories_with_it() -> None:
+def test_the_root_is_watched_without_its_subfolders_and_the_memories_recursively() -> None:
     assert plan(".memories", "src", "node_modules") == {("", "flat"), ("/.memories", "deep")}
 
 
@@ -218,7 +218,7 @@ PATHS = st.lists(
 
 
 @given(patterns=st.lists(PATTERNS, max_size=3), parts=PATHS)
-def test_whatever_an_include_matches_lies_in_a_watched_folder(
+def test_every_path_that_an_include_matches_is_in_a_watched_folder(
     patterns: list[str], parts: list[str]
 ) -> None:
     includes, path = Includes.parse(patterns), "/".join(parts)

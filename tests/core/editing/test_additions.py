@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import codecs
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, reject
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.additions import (
     CONTENT_LIMIT_CHARS,
     DEFAULT_KINDS,
@@ -275,7 +276,9 @@ def test_several_sections_are_appended_in_order() -> None:
     redis = "## Use Redis\n<!-- memory: {created: 2026-01-02} -->\nUse Redis.\n"
     assert data.decode() == f"# Decisions\n\n{SECTION}\n{redis}\n{redis}"
     assert spans == (Span(3, 6), Span(8, 10), Span(12, 14))
-    anchors = [section.anchor for section in parse_note(NotePath(PATH), data).sections]
+    anchors = [
+        section.anchor for section in parse_note(NotePath(PATH), data, ChunkingConfig()).sections
+    ]
     assert anchors[2:] == [f"{PATH}#decisions/use-redis", f"{PATH}#decisions/use-redis-2"]
 
 
@@ -323,7 +326,7 @@ def test_an_added_memory_is_read_back_and_the_rest_of_the_note_stays(
         assert any("---" in addition.content for addition in added)
         return
     assert data.startswith(standing or b"")
-    note = parse_note(NotePath(PATH), data)
+    note = parse_note(NotePath(PATH), data, ChunkingConfig())
     assert [section.anchor for section in note.sections[: len(before)]] == [
         part.anchor for part in before
     ]
@@ -359,7 +362,7 @@ def _assert_content(kept: list[str], content: str) -> None:
 
 
 @given(st.text(min_size=1, max_size=30).filter(lambda text: text.strip()))
-def test_plain_words_are_kept_to_the_letter(content: str) -> None:
+def test_plain_words_are_kept_unchanged(content: str) -> None:
     addition = Addition(content=f"x{content}y", summary="Words")
     try:
         check_addition(addition)
@@ -468,7 +471,7 @@ def test_a_written_comment_is_read_back(
 @pytest.mark.parametrize(
     "char", ["\ufeff", "\ufffe", "\U0001ffff", "\U000e0001", "\ue000", "\u0378"]
 )
-def test_characters_that_yaml_does_not_take_are_written_by_their_numbers(char: str) -> None:
+def test_characters_that_yaml_does_not_allow_are_written_as_escapes(char: str) -> None:
     assert read(Addition(content="x", source=f"a{char}b")).source == f"a{char}b"
 
 

@@ -30,7 +30,7 @@ def test_a_changed_line_is_shown_with_its_surroundings() -> None:
     )
 
 
-def test_a_note_that_was_not_there_comes_from_nothing() -> None:
+def test_the_diff_of_a_new_note_has_an_empty_old_side() -> None:
     assert diff(None, "one\n") == "--- /dev/null\n+++ note.md\n@@ -0,0 +1 @@\n+one\n"
     assert diff("one\n", None) == "--- note.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n"
 
@@ -46,7 +46,7 @@ def test_a_missing_last_line_end_shows() -> None:
     )
 
 
-def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
+def test_bytes_that_are_not_text_are_shown_as_well() -> None:
     assert "+\ufffd" in render_diff(b"a\n", b"\xff\n", old_name="n", new_name="n")
 
 

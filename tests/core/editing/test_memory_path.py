@@ -102,7 +102,7 @@ def test_a_path_beneath_memories_names_a_note_of_the_workspace(
         "/memories/" + "a" * 5_000_000,
     ],
 )
-def test_a_path_that_could_lead_elsewhere_is_refused(text: str) -> None:
+def test_a_path_that_could_leave_the_memory_folder_is_refused(text: str) -> None:
     with pytest.raises(PathRefused):
         parse_memory_path(text)
 
@@ -121,7 +121,7 @@ def test_a_path_that_could_lead_elsewhere_is_refused(text: str) -> None:
         ("/memories/\ud800", "Path /memories/\\ud800 refused: it holds a control character"),
     ],
 )
-def test_a_refusal_says_which_path_and_why(text: str, message: str) -> None:
+def test_a_refusal_names_the_path_and_the_reason(text: str, message: str) -> None:
     with pytest.raises(PathRefused) as refused:
         parse_memory_path(text)
     assert refused.value.message == message
@@ -171,5 +171,5 @@ def test_a_note_outside_of_memories_has_no_memory_path(text: str) -> None:
         show_memory_path(NotePath(text))
 
 
-def test_a_memory_file_within_memories_is_shown_by_the_name_that_it_hides_behind() -> None:
+def test_a_memory_file_within_memories_is_shown_under_the_name_that_shadows_it() -> None:
     assert show_memory_path(NotePath(".memories/MEMORY.md")) == "/memories/MEMORY.md"

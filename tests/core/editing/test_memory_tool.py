@@ -60,7 +60,7 @@ def lines_of(data: bytes) -> list[str]:
 
 
 @either
-def test_a_new_note_has_the_very_text(dialect: Dialect) -> None:
+def test_a_new_note_has_exactly_the_given_text(dialect: Dialect) -> None:
     edited = create_text(PATH, None, "Grüße\r\nno end", dialect)
     assert (edited.data, edited.text) == (
         "Grüße\r\nno end".encode(),
@@ -118,7 +118,7 @@ def test_a_long_snippet_is_cut_and_marked() -> None:
 
 
 @either
-def test_words_that_are_not_there_are_not_replaced(dialect: Dialect) -> None:
+def test_absent_words_are_not_replaced(dialect: Dialect) -> None:
     for old_str in ("Old\ntext", ""):
         with pytest.raises(EditRefused) as refused:
             replace_text(PATH, b"Hello", old_str, "x", dialect)
@@ -138,7 +138,7 @@ def test_words_that_are_not_there_are_not_replaced(dialect: Dialect) -> None:
         (b"x\n" * 101, "x", ", ".join(map(str, range(1, 101))) + ", …"),
     ],
 )
-def test_words_that_are_there_more_than_once_are_not_replaced(
+def test_words_that_occur_more_than_once_are_not_replaced(
     dialect: Dialect, data: bytes, old_str: str, lines: str
 ) -> None:
     with pytest.raises(EditRefused) as refused:
@@ -150,7 +150,7 @@ def test_words_that_are_there_more_than_once_are_not_replaced(
 
 
 @pytest.mark.parametrize(("dialect", "prefix"), [("docs", "Error: "), ("sdk", "")])
-def test_nothing_is_replaced_in_a_note_that_is_not_there(dialect: Dialect, prefix: str) -> None:
+def test_nothing_is_replaced_in_a_missing_note(dialect: Dialect, prefix: str) -> None:
     with pytest.raises(NoteNotFound) as refused:
         replace_text(PATH, None, "a", "b", dialect)
     assert (
@@ -230,7 +230,7 @@ def test_a_replacement_changes_the_lines_it_names_and_no_other(
         (b"\xff\n\xfe", 1, "x", b"\xff\nx\n\xfe", b"\xff\nx\n\xfe\n"),
     ],
 )
-def test_text_becomes_lines_of_its_own(
+def test_inserted_text_becomes_whole_lines(
     data: bytes, insert_line: int, text: str, docs: bytes, sdk: bytes | None
 ) -> None:
     edited = insert_text(PATH, data, insert_line, text, "docs")
@@ -241,14 +241,14 @@ def test_text_becomes_lines_of_its_own(
 
 
 @pytest.mark.parametrize("insert_line", [-1, 3, 10, 2**63])
-def test_a_line_that_is_not_there_is_refused(insert_line: int) -> None:
+def test_a_missing_line_is_refused(insert_line: int) -> None:
     with pytest.raises(EditRefused) as refused:
         insert_text(PATH, b"1\n2\n", insert_line, "x", "docs")
-    said = f"Invalid `insert_line` parameter: {insert_line}. It should be within the range"
-    assert refused.value.message == f"Error: {said} of lines of the file: [0, 2]"
+    text_said = f"Invalid `insert_line` parameter: {insert_line}. It should be within the range"
+    assert refused.value.message == f"Error: {text_said} of lines of the file: [0, 2]"
     with pytest.raises(EditRefused) as refused:
         insert_text(PATH, b"1\n2\n", insert_line, "x", "sdk")
-    assert refused.value.message == f"{said} [0, 2]."
+    assert refused.value.message == f"{text_said} [0, 2]."
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_line_that_is_not_there_is_refused(insert_line: int) -> None:
         ("sdk", f"The path {PATH} does not exist. Please provide a valid path."),
     ],
 )
-def test_nothing_is_inserted_into_a_note_that_is_not_there(dialect: Dialect, message: str) -> None:
+def test_nothing_is_inserted_into_a_missing_note(dialect: Dialect, message: str) -> None:
     with pytest.raises(NoteNotFound) as refused:
         insert_text(PATH, None, 0, "x", dialect)
     assert refused.value.message == message
@@ -290,7 +290,7 @@ def test_an_insertion_keeps_every_byte_of_the_note(
 
 
 @given(notes, st.integers(0, 12), texts)
-def test_an_insertion_as_the_sdk_does_it_loses_nothing_either(
+def test_an_insertion_in_the_sdk_dialect_loses_no_byte(
     data: bytes, insert_line: int, text: str
 ) -> None:
     try:
@@ -309,7 +309,7 @@ def test_an_insertion_as_the_sdk_does_it_loses_nothing_either(
 
 
 @either
-def test_utf16_is_left_alone(dialect: Dialect) -> None:
+def test_utf16_notes_are_not_changed(dialect: Dialect) -> None:
     data = "a\n".encode("utf-16")
     with pytest.raises(EditRefused):
         replace_text(PATH, data, "a", "b", dialect)
@@ -533,20 +533,20 @@ def test_a_missing_path_is_refused_in_the_words_of_the_command(
 
 
 def test_an_existing_path_is_refused_in_the_words_of_the_command() -> None:
-    said = "File /memories/x already exists"
-    for dialect, message in find_dialects(f"Error: {said}", said):
+    text_said = "File /memories/x already exists"
+    for dialect, message in find_dialects(f"Error: {text_said}", text_said):
         error = refuse_existing("create", "/memories/x", dialect)
         assert (type(error), error.message) == (AlreadyExists, message)
-    said = "The destination /memories/x already exists"
-    for dialect, message in find_dialects(f"Error: {said}", said):
+    text_said = "The destination /memories/x already exists"
+    for dialect, message in find_dialects(f"Error: {text_said}", text_said):
         error = refuse_existing("rename", "/memories/x", dialect)
         assert (type(error), error.message) == (AlreadyExists, message)
 
 
 @pytest.mark.parametrize("command", ["delete", "rename"])
-def test_memories_itself_stays(command: str) -> None:
-    said = f"Cannot {command} the /memories directory itself"
-    for dialect, message in find_dialects(f"Error: {said}", said):
+def test_the_memories_folder_itself_cannot_be_deleted_or_renamed(command: str) -> None:
+    text_said = f"Cannot {command} the /memories directory itself"
+    for dialect, message in find_dialects(f"Error: {text_said}", text_said):
         error = refuse_root(command, dialect)  # type: ignore[arg-type]
         assert (type(error), error.message) == (PathRefused, message)
 
@@ -571,7 +571,7 @@ def test_memories_itself_stays(command: str) -> None:
         ),
     ],
 )
-def test_a_folder_is_no_file(
+def test_a_folder_is_not_a_file(
     command: Command, docs: tuple[type[MemsyncdError], str], sdk: tuple[type[MemsyncdError], str]
 ) -> None:
     for dialect, (kind, message) in (("docs", docs), ("sdk", sdk)):
@@ -579,7 +579,7 @@ def test_a_folder_is_no_file(
         assert (type(error), error.message) == (kind, message)
 
 
-def test_deleting_and_renaming_answer_alike_in_both_dialects() -> None:
+def test_deleting_and_renaming_have_the_same_answers_in_both_dialects() -> None:
     for dialect, _ in find_dialects("", ""):
         assert describe_deleted("/memories/{x}", dialect) == "Successfully deleted /memories/{x}"
         assert (

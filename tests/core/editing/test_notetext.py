@@ -83,7 +83,7 @@ def test_lines_are_counted_as_they_are_when_read(texts: list[str]) -> None:
     assert count_lines(unify_line_ends(raw)) == len(decode_note("n.md", data).lines)
 
 
-def test_half_a_surrogate_pair_is_no_text() -> None:
+def test_half_a_surrogate_pair_is_not_text() -> None:
     check_text("new_str", "é𝄞")
     with pytest.raises(BadRequest, match="new_str"):
         check_text("new_str", "a\ud834")

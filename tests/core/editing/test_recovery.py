@@ -1,4 +1,6 @@
-"""Whichever way an interrupted change set goes, it goes there whole, and over nobody's text."""
+"""An interrupted change set ends complete in either direction, and overwrites no other program's
+text.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ STATES = st.lists(st.sampled_from(TargetState), min_size=1, max_size=8)
 
 @st.composite
 def interrupted(draw: st.DrawFn) -> list[TargetState]:
-    """As a kill leaves it, and other programs after it: so many targets have happened, the rest
-    have not."""
+    """Like a kill and later writes of other programs: so many targets have happened, the rest have
+    not.
+    """
     n_happened, n_rest = draw(st.integers(0, 5)), draw(st.integers(0, 5))
     happened = draw(
         st.lists(
@@ -54,24 +57,26 @@ def interrupted(draw: st.DrawFn) -> list[TargetState]:
         ([CHANGED_NEW, CHANGED_OLD], REPORT),
     ],
 )
-def test_what_becomes_of_a_change_set(states: list[TargetState], direction: Direction) -> None:
+def test_each_combination_of_states_has_its_direction(
+    states: list[TargetState], direction: Direction
+) -> None:
     assert plan_recovery(states).direction is direction
 
 
-def test_a_direction_that_was_refused_gives_way_to_the_other_where_that_is_possible() -> None:
+def test_a_refused_direction_is_replaced_by_the_other_if_possible() -> None:
     assert plan_recovery([NEW, OLD], [ROLL_BACK]).direction is COMPLETE
     assert plan_recovery([CHANGED_NEW, OLD], [COMPLETE]).direction is COMPLETE
     assert plan_recovery([NEW, CHANGED_OLD], [ROLL_BACK]).direction is ROLL_BACK
 
 
-def test_only_a_text_that_neighbours_do_not_explain_is_doubtful() -> None:
-    assert plan_recovery([NEW, CHANGED, OLD]).doubtful == (1,)
-    assert plan_recovery([CHANGED, NEW, OLD, CHANGED]).doubtful == ()
-    assert plan_recovery([CHANGED]).doubtful == ()
+def test_only_a_text_that_other_targets_do_not_explain_is_uncertain() -> None:
+    assert plan_recovery([NEW, CHANGED, OLD]).uncertain == (1,)
+    assert plan_recovery([CHANGED, NEW, OLD, CHANGED]).uncertain == ()
+    assert plan_recovery([CHANGED]).uncertain == ()
 
 
 def carry_out(states: list[TargetState], direction: Direction, n_steps: int) -> list[TargetState]:
-    """What the disk holds after so many of the direction's steps."""
+    """The content of the disk after so many of the direction's steps."""
     after = list(states)
     for at in find_to_change(direction, states)[:n_steps]:
         after[at] = NEW if direction is COMPLETE else OLD
@@ -79,7 +84,7 @@ def carry_out(states: list[TargetState], direction: Direction, n_steps: int) -> 
 
 
 @given(states=STATES)
-def test_a_change_set_ends_whole_but_for_what_is_doubtful_or_reported(
+def test_a_change_set_ends_complete_except_for_uncertain_or_reported_targets(
     states: list[TargetState],
 ) -> None:
     plan = plan_recovery(states)
@@ -93,13 +98,13 @@ def test_a_change_set_ends_whole_but_for_what_is_doubtful_or_reported(
 
 
 @given(states=STATES)
-def test_what_another_program_wrote_is_never_changed(states: list[TargetState]) -> None:
+def test_text_that_another_program_wrote_is_never_changed(states: list[TargetState]) -> None:
     plan = plan_recovery(states)
     assert {states[at] for at in find_to_change(plan.direction, plan.states)} <= {OLD, NEW}
 
 
 @given(states=interrupted(), n_steps=st.integers(0, 10))
-def test_a_kill_in_the_middle_of_a_recovery_changes_nothing_about_its_end(
+def test_a_kill_during_recovery_does_not_change_its_result(
     states: list[TargetState], n_steps: int
 ) -> None:
     first = plan_recovery(states)
@@ -110,19 +115,19 @@ def test_a_kill_in_the_middle_of_a_recovery_changes_nothing_about_its_end(
 
 
 def is_ours(states: list[TargetState]) -> list[TargetState | None]:
-    """The states, without what is told of other programs' texts."""
+    """The states, without what is derived for other programs' texts."""
     return [state if state in (OLD, NEW) else None for state in states]
 
 
 @given(states=interrupted())
-def test_what_is_told_of_a_text_by_its_neighbours_is_true_of_any_interruption(
+def test_the_text_derived_from_other_targets_is_right_for_any_interruption(
     states: list[TargetState],
 ) -> None:
     """Every number of targets that may have happened agrees with it."""
-    told = plan_recovery(states).states
+    reported = plan_recovery(states).states
     for n_happened in range(len(states) + 1):
         sides = [states[:n_happened], states[n_happened:]]
         if NOT_HAPPENED.intersection(sides[0]) or HAPPENED.intersection(sides[1]):
             continue
-        assert not NOT_HAPPENED.intersection(told[:n_happened])
-        assert not HAPPENED.intersection(told[n_happened:])
+        assert not NOT_HAPPENED.intersection(reported[:n_happened])
+        assert not HAPPENED.intersection(reported[n_happened:])

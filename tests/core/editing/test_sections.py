@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.sections import (
     contain,
     find_closing_lines,
@@ -76,7 +77,7 @@ def test_a_sections_bytes_run_to_its_last_line_that_is_not_blank(anchor: str, ow
     assert NOTE[slice(*found)] == own
 
 
-def test_a_byte_order_mark_is_no_sections() -> None:
+def test_a_byte_order_mark_belongs_to_no_section() -> None:
     assert find_section_bytes("n.md", codecs.BOM_UTF8 + b"# a\n", "n.md#a") == (3, 7)
 
 
@@ -84,20 +85,20 @@ def test_plain_text_is_one_section() -> None:
     assert find_section_bytes("n.txt", b"# a\n\nb", "n.txt#") == (0, 6)
 
 
-def test_a_section_that_is_not_there_is_not_found() -> None:
+def test_a_missing_section_is_not_found() -> None:
     assert find_section_bytes("n.md", NOTE, "n.md#three") is None
     assert find_section_bytes("n.md", b"", "n.md#") is None
     with pytest.raises(NoteNotFound):
         replace_section("n.md", NOTE, "n.md#three", b"")
 
 
-def test_other_bytes_take_the_place_of_a_section() -> None:
+def test_a_section_is_replaced_by_other_bytes() -> None:
     assert replace_section("n.md", NOTE, "n.md#one", b"# 1\n") == NOTE.replace(
         b"# One\ntext\n", b"# 1\n"
     )
 
 
-def test_a_section_that_is_taken_out_takes_the_blank_lines_with_it_that_set_it_off() -> None:
+def test_a_removed_section_takes_its_separating_blank_lines_along() -> None:
     note = b"# one\n\n \n# two\ntext\n\n# three\n"
     assert replace_section("n.md", note, "n.md#one", b"") == b"# two\ntext\n\n# three\n"
     assert replace_section("n.md", note, "n.md#two", b"") == b"# one\n\n \n# three\n"
@@ -144,7 +145,7 @@ def test_sections_are_those_of_the_parser_and_their_bytes_read_as_their_lines(
     data: bytes, path: str
 ) -> None:
     lines = decode_note(path, data).lines
-    sections = parse_note(NotePath(path), data).sections
+    sections = parse_note(NotePath(path), data, ChunkingConfig()).sections
     assert [section.anchor for section in sections] == [
         part.anchor for part in split_note_sections(path, data)
     ]
@@ -166,7 +167,7 @@ def drop_blank_end(lines: list[str]) -> list[str]:
 
 
 @given(notes(), st.sampled_from([b"# new", b"# new\n\n## and\r\n", b"\xff", b"```\n"]))
-def test_a_section_put_back_gives_the_same_bytes(data: bytes, by: bytes) -> None:
+def test_restoring_a_removed_section_gives_the_same_bytes(data: bytes, by: bytes) -> None:
     for part in split_note_sections("n.md", data):
         found = find_section_bytes("n.md", data, part.anchor)
         assert found is not None
@@ -181,7 +182,7 @@ def test_a_section_put_back_gives_the_same_bytes(data: bytes, by: bytes) -> None
 
 @given(notes())
 @example(b"```\n```\n# a\n```\n# a\n")
-def test_a_section_changed_and_put_back_by_its_name_gives_the_same_bytes(data: bytes) -> None:
+def test_restoring_a_changed_section_by_its_name_gives_the_same_bytes(data: bytes) -> None:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return
     for part in split_note_sections("n.md", data):
@@ -280,7 +281,9 @@ def test_a_text_stays_within_its_section(text: str, kept: str | None) -> None:
 
 
 @pytest.mark.parametrize(("last", "fence"), [("x", "```"), ("``` ````", "`````")])
-def test_a_text_that_cannot_be_kept_otherwise_goes_into_a_fence(last: str, fence: str) -> None:
+def test_a_text_that_cannot_be_contained_otherwise_is_put_into_a_fence(
+    last: str, fence: str
+) -> None:
     # Below lists that nest so deeply, the parser gives up.
     lines = ["<q", "- " * 50 + last]
     assert contain(lines) == [fence, *lines, fence]
@@ -289,7 +292,7 @@ def test_a_text_that_cannot_be_kept_otherwise_goes_into_a_fence(last: str, fence
 @given(wild)
 @example(["<!--", "--", "```"])
 @example(["[a]:", "===", "# x"])
-def test_a_heading_before_and_one_after_enclose_any_text_between(lines: list[str]) -> None:
+def test_a_text_between_two_headings_stays_between_them(lines: list[str]) -> None:
     kept = contain(lines)
     whole = ["## before", "<!-- memory: {kind: x} -->", *kept, "", "## after"]
     heads = [block for block in split_blocks(whole) if block.kind == HEADING]
@@ -298,7 +301,7 @@ def test_a_heading_before_and_one_after_enclose_any_text_between(lines: list[str
 
 
 @given(wild)
-def test_no_line_is_lost_but_the_marks_of_headings(lines: list[str]) -> None:
+def test_no_line_is_lost_except_the_marks_of_headings(lines: list[str]) -> None:
     kept = contain(lines)
     n_heads = sum(block.kind == HEADING for block in split_blocks(lines))
     if n_heads == 0:

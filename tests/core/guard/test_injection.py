@@ -15,10 +15,10 @@ from memsyncd.core.guard.injection import INJECTION_PATTERNS, MARKUP_PATTERNS, f
 FORGETS = "tells its reader to forget earlier instructions"
 ROLE = "gives its reader another role"
 SECRECY = "tells its reader to keep something from the user"
-COMMENT = "speaks to an assistant in a comment, which people do not see where it is rendered"
+COMMENT = "addresses an assistant in a comment, which is invisible when rendered"
 FRAME = "looks like the frame of a conversation"
 CALL = "looks like a call of a tool or its result"
-HIDDEN = "hides text from people: characters that nobody sees"
+HIDDEN = "hides text from people: invisible characters"
 TURNED = "hides text from people: characters that turn the order of others"
 
 TRIED = [
@@ -74,13 +74,13 @@ A café, a naïve façade, “quotes” – dashes… 日本語の文章 한국�
 
 
 @pytest.mark.parametrize(("what", "text"), TRIED)
-def test_a_trick_is_named_at_its_place(what: str, text: str) -> None:
+def test_an_injection_is_reported_at_its_line(what: str, text: str) -> None:
     found = find_injections(f"# Note\n\n{text}\n")
     assert [instruction.what for instruction in found] == [what]
     assert 7 < found[0].start < 8 + len(text)
 
 
-def test_every_trick_is_tried() -> None:
+def test_every_injection_pattern_has_an_example() -> None:
     assert {trick.what for trick in (*INJECTION_PATTERNS, *MARKUP_PATTERNS)} | {HIDDEN, TURNED} == {
         what for what, _ in TRIED
     }
@@ -107,7 +107,7 @@ def test_an_injection_is_reported_once_at_its_first_place() -> None:
         " ".join
     )
 )
-def test_any_text_can_be_looked_through(text: str) -> None:
+def test_any_text_can_be_checked(text: str) -> None:
     found = find_injections(text)
     assert [instruction.start for instruction in found] == sorted(
         instruction.start for instruction in found

@@ -199,7 +199,7 @@ def test_text_that_only_looks_like_a_secret_stays(line: str) -> None:
     assert find_secrets(line) == []
 
 
-def test_lines_that_are_innocent_alone_are_so_together() -> None:
+def test_lines_that_are_harmless_alone_have_no_secret_when_joined() -> None:
     assert find_secrets(INNOCENT) == []
 
 
@@ -278,7 +278,7 @@ def test_nor_does_a_text_of_parts_of_secrets(text: str) -> None:
     assert redact(text) == redact_secrets(text, find_secrets(text))
 
 
-def test_a_private_key_without_an_end_ends_where_its_lines_look_like_no_key() -> None:
+def test_a_private_key_without_an_end_has_the_lines_that_look_like_a_key() -> None:
     text = KEY.rpartition("\n")[0] + "\n\nThat was the key of the old host.\n"
     masked = redact_secrets(text, find_secrets(text))
     assert masked.endswith("\nThat was the key of the old host.\n")
@@ -300,7 +300,7 @@ def test_of_two_secrets_that_overlap_one_is_named() -> None:
     ]
 
 
-def test_every_form_begins_as_is_looked_for_and_holds_a_run() -> None:
+def test_every_token_form_has_a_hint_and_a_run() -> None:
     """The fast first search must not skip a text that a pattern would match."""
     assert {form.what for form in TOKEN_PATTERNS} == {what for what, _ in [*KNOWN, *LOOKED_BACK]}
     for _, token in KNOWN:
@@ -320,7 +320,7 @@ TOKENS = [token for _, token in [*KNOWN, *LOOKED_BACK]]
         )
     )
 )
-def test_the_fast_look_for_tokens_leaves_out_none(pieces: list[str]) -> None:
+def test_the_fast_search_for_tokens_misses_none(pieces: list[str]) -> None:
     # an escape is read as the character that it escapes
     text = re.sub(r"\\+_", "_", "".join(pieces))
     slowly, at = [], 0
@@ -354,7 +354,7 @@ def test_a_secret_with_escapes_is_found_at_its_place_in_the_source(
     st.text("pasectrokny \n", max_size=60),
     st.lists(st.tuples(st.sampled_from([*KEYWORDS]), st.text("kaes ", max_size=3))),
 )
-def test_hints_that_are_looked_for_together_are_all_found(
+def test_hints_that_are_searched_together_are_all_found(
     text: str, pieces: list[tuple[bytes, str]]
 ) -> None:
     folded = fold_case(text + "".join(hint.decode() + after for hint, after in pieces))

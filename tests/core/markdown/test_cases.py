@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.config import ChunkingConfig, GuardConfig
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Meta, Note
 from memsyncd.core.notepath import NotePath
@@ -33,8 +33,8 @@ def test_a_note_is_parsed_as_its_case_expects(case: Path) -> None:
 def read(case: Path) -> Note:
     data = case.read_bytes()
     wanted = re.search(rb"<!-- policy: (\d+)/(\d+) -->", data)
-    policy = ChunkPolicy(int(wanted[1]), int(wanted[2])) if wanted else ChunkPolicy()
-    return parse_note(NotePath(case.name), data, policy)
+    sizes = {"max_tokens": int(wanted[1]), "overlap": int(wanted[2])} if wanted else {}
+    return parse_note(NotePath(case.name), data, ChunkingConfig(**sizes), GuardConfig())
 
 
 def render(note: Note) -> str:
@@ -61,8 +61,10 @@ def _render_lines(note: Note) -> Iterator[str]:
 
 
 def _render_meta(meta: Meta) -> str:
-    said = {name: getattr(meta, name) for name in Meta.__dataclass_fields__}
-    return "".join(f" {name}={value!r}" for name, value in said.items() if value not in (None, ()))
+    message = {name: getattr(meta, name) for name in Meta.__struct_fields__}
+    return "".join(
+        f" {name}={value!r}" for name, value in message.items() if value not in (None, ())
+    )
 
 
 if __name__ == "__main__":

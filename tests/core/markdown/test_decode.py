@@ -41,5 +41,5 @@ def test_invalid_bytes_are_decoded_as_well_as_possible_and_reported(
     ]
 
 
-def test_windows_line_ends_are_no_problem() -> None:
+def test_windows_line_ends_are_not_a_problem() -> None:
     assert decode_note("a.md", b"a\r\nb\r\n").problems == ()

@@ -75,7 +75,7 @@ def test_links_are_found_in_every_form(text: str, target: str, heading: str, rel
         *("`#code`", "##", "&#39;", "```\n#no\n```"),
     ],
 )
-def test_text_that_only_looks_like_a_link_or_tag_is_none(text: str) -> None:
+def test_text_that_only_looks_like_a_link_or_tag_is_not_one(text: str) -> None:
     assert [mention for mention in find(text) if mention.tag or mention.target != "x.md"] == []
 
 
@@ -100,5 +100,5 @@ def test_a_fence_in_an_item_ends_where_it_closes() -> None:
     assert [(mention.line, mention.target) for mention in find(text)] == [(4, "yes"), (5, "next")]
 
 
-def test_a_line_of_many_links_takes_no_time_to_speak_of() -> None:
+def test_a_line_of_many_links_is_parsed_in_linear_time() -> None:
     assert len(find("[[a]] `b` #c " * 20_000)) == 40_000

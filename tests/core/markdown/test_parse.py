@@ -6,8 +6,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.digest import digest_bytes, digest_text
-from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS, ChunkPolicy
+from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Note, count_tokens
@@ -57,14 +58,20 @@ LINES = st.sampled_from(
         ),
     ]
 )
+CONFIG = Config()
 TEXTS = st.lists(LINES, max_size=40).map("\n".join)
 POLICIES = st.sampled_from(
-    [ChunkPolicy(), ChunkPolicy(10, 6), ChunkPolicy(1, 0), ChunkPolicy(30, 29)]
+    [
+        ChunkingConfig(),
+        ChunkingConfig(max_tokens=10, overlap=6),
+        ChunkingConfig(max_tokens=1, overlap=0),
+        ChunkingConfig(max_tokens=30, overlap=29),
+    ]
 )
 
 
-def parse(text: str, policy: ChunkPolicy | None = None, path: NotePath = PATH) -> Note:
-    return parse_note(path, text.encode(), policy or ChunkPolicy())
+def parse(text: str, policy: ChunkingConfig | None = None, path: NotePath = PATH) -> Note:
+    return parse_note(path, text.encode(), policy or CONFIG.chunking, CONFIG.guard)
 
 
 @given(
@@ -78,7 +85,7 @@ def parse(text: str, policy: ChunkPolicy | None = None, path: NotePath = PATH) -
 def test_any_bytes_can_be_read_and_every_place_lies_within_the_note(
     data: bytes, path: NotePath
 ) -> None:
-    note = parse_note(path, data)
+    note = parse_note(path, data, CONFIG.chunking, CONFIG.guard)
     assert note.digest == digest_bytes(data)
     for item in (*note.sections, *note.chunks):
         assert item.span.end <= note.n_lines
@@ -88,7 +95,7 @@ def test_any_bytes_can_be_read_and_every_place_lies_within_the_note(
 
 
 @given(TEXTS, POLICIES)
-def test_chunks_hold_every_line_that_is_not_blank(text: str, policy: ChunkPolicy) -> None:
+def test_chunks_hold_every_line_that_is_not_blank(text: str, policy: ChunkingConfig) -> None:
     lines = decode_note("", text.encode()).lines
     held = {
         line
@@ -99,7 +106,9 @@ def test_chunks_hold_every_line_that_is_not_blank(text: str, policy: ChunkPolicy
 
 
 @given(TEXTS, POLICIES)
-def test_a_chunk_is_its_lines_and_lies_within_its_section(text: str, policy: ChunkPolicy) -> None:
+def test_a_chunk_is_its_lines_and_lies_within_its_section(
+    text: str, policy: ChunkingConfig
+) -> None:
     note = parse(text, policy)
     lines = decode_note("", text.encode()).lines
     spans = {section.anchor: section.span for section in note.sections}
@@ -116,7 +125,7 @@ def test_a_chunk_is_its_lines_and_lies_within_its_section(text: str, policy: Chu
 
 @given(TEXTS, POLICIES)
 def test_chunks_are_contiguous_and_overlap_by_no_more_than_the_policy(
-    text: str, policy: ChunkPolicy
+    text: str, policy: ChunkingConfig
 ) -> None:
     lines = decode_note("", text.encode()).lines
     for before, after in pairwise(parse(text, policy).chunks):
@@ -124,7 +133,7 @@ def test_chunks_are_contiguous_and_overlap_by_no_more_than_the_policy(
         if after.span.start <= before.span.end:
             assert before.anchor == after.anchor
             overlap = "\n".join(lines[after.span.start - 1 : before.span.end])
-            assert count_tokens(overlap) <= policy.overlap_tokens
+            assert count_tokens(overlap) <= policy.overlap
             assert count_tokens(after.text) <= policy.max_tokens
 
 
@@ -218,15 +227,15 @@ def test_closed_fences_and_comments_are_no_problem(text: str) -> None:
     assert parse(text).problems == ()
 
 
-def test_a_policy_whose_overlap_would_never_end_cannot_be_made() -> None:
+def test_a_policy_whose_overlap_exceeds_the_chunk_is_refused() -> None:
     with pytest.raises(ValueError, match="not a chunk policy"):
-        ChunkPolicy(10, 10)
+        parse("a", ChunkingConfig(max_tokens=10, overlap=10))
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".TXT", ".Txt"])
-def test_a_plain_note_has_no_headings_however_its_suffix_is_written(suffix: str) -> None:
+def test_a_plain_text_note_has_no_headings_whatever_the_case_of_its_suffix(suffix: str) -> None:
     assert [
         section.heading
-        for section in parse_note(NotePath(f".memories/a{suffix}"), b"# one\n\n# two\n").sections
+        for section in parse("# one\n\n# two\n", path=NotePath(f".memories/a{suffix}")).sections
     ] == [()]
-    assert len(parse_note(NotePath(".memories/a.MD"), b"# one\n\n# two\n").sections) == 2
+    assert len(parse("# one\n\n# two\n", path=NotePath(".memories/a.MD")).sections) == 2

@@ -153,7 +153,7 @@ def test_each_line_that_is_not_blank_is_in_exactly_one_block(lines: list[str], f
     )
 
 
-def test_headings_within_fences_quotes_and_lists_are_none() -> None:
+def test_headings_within_fences_quotes_and_lists_are_not_headings() -> None:
     lines = [
         "# one",
         "```",

@@ -63,7 +63,7 @@ def anchors(text: str, *, has_top: bool = False) -> list[str]:
         ("# a\n## x\n# a\n## x", ["n#a", "n#a/x", "n#a-2", "n#a-2/x"]),
     ],
 )
-def test_anchors_name_the_way_to_a_section_and_are_unique(text: str, expected: list[str]) -> None:
+def test_anchors_name_the_path_to_a_section_and_are_unique(text: str, expected: list[str]) -> None:
     assert anchors(text) == expected
 
 
@@ -71,7 +71,7 @@ def test_lines_before_the_first_heading_are_a_section_if_there_are_any() -> None
     assert anchors("# a", has_top=True) == ["n#", "n#a"]
 
 
-def test_many_twins_are_named_in_no_time() -> None:
+def test_many_sections_of_one_name_get_anchors_in_linear_time() -> None:
     assert anchors("# a\n" * 20_000)[-1] == "n#a-20000"
 
 

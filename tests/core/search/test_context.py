@@ -77,7 +77,7 @@ def test_nothing_makes_an_empty_text_without_a_heading() -> None:
     )
 
 
-def test_the_heading_may_be_another_or_none() -> None:
+def test_the_heading_can_be_replaced_or_omitted() -> None:
     assert build_context_block([CACHE], PLENTY, heading="## Memories").text.startswith(
         "## Memories\n\n### Cache"
     )
@@ -110,7 +110,7 @@ def test_lines_that_are_missing_leave_a_mark() -> None:
     )
 
 
-def test_blank_lines_between_chunks_are_no_gap() -> None:
+def test_blank_lines_between_chunks_are_not_a_gap() -> None:
     chunks = [
         make_chunk("a.md", 4, "four", n_blanks_before=1),
         make_chunk("a.md", 1, "one\ntwo"),
@@ -159,14 +159,14 @@ def test_the_first_chunk_that_does_not_fit_is_cut_at_a_line_end_and_closes_the_b
     assert {part.reason for part in block.omitted} == {NO_ROOM}
 
 
-def test_a_chunk_of_which_no_line_fits_makes_way_for_the_next() -> None:
+def test_a_chunk_of_which_no_line_fits_is_skipped() -> None:
     giant = make_chunk("b.md", 1, "word " * 200)
     block = build_context_block([AUTH, giant, CACHE], Budget(max_tokens=60))
     assert places(block.included) == ["auth.md:3-5", "cache.md:10-11"]
     assert places(block.omitted) == ["b.md:1-1"]
 
 
-def test_of_a_best_line_longer_than_the_budget_the_beginning_is_shown() -> None:
+def test_a_best_line_longer_than_the_budget_is_cut() -> None:
     block = build_context_block(
         [make_chunk("b.md", 4, "many words " * 400), CACHE], Budget(max_tokens=100), heading=""
     )
@@ -265,7 +265,7 @@ def test_passing_over_chunks_without_rendering_them_changes_no_block(
 
 
 @given(offers(), BUDGETS)
-def test_every_line_that_was_offered_is_included_or_left_out(
+def test_every_candidate_line_is_included_or_omitted(
     chunks: list[ContextChunk], budget: Budget
 ) -> None:
     block = build_context_block(chunks, budget)
@@ -304,7 +304,7 @@ def test_no_line_is_shown_twice(chunks: list[ContextChunk], budget: Budget) -> N
 
 
 @given(offers())
-def test_with_room_for_everything_nothing_is_left_out(chunks: list[ContextChunk]) -> None:
+def test_nothing_is_omitted_if_everything_fits(chunks: list[ContextChunk]) -> None:
     assert build_context_block(chunks, PLENTY).omitted == ()
 
 

@@ -25,7 +25,7 @@ from memsyncd.core.search.dates import NamedDate, find_named_dates, find_note_da
         ("version 1.2.3", []),
     ],
 )
-def test_a_question_names_these_dates(question: str, named: list[NamedDate]) -> None:
+def test_the_dates_in_a_question_are_found(question: str, named: list[NamedDate]) -> None:
     assert list(find_named_dates(question)) == named
 
 
@@ -44,7 +44,9 @@ def test_a_question_names_these_dates(question: str, named: list[NamedDate]) -> 
         ("7 May 2023", "yesterday", 0.0),
     ],
 )
-def test_a_day_fits_a_named_date_so_well(question: str, day: str | None, fit: float) -> None:
+def test_the_fit_of_a_day_to_a_named_date_is_graded(
+    question: str, day: str | None, fit: float
+) -> None:
     assert fit_dates(find_named_dates(question), day) == fit
 
 
@@ -60,7 +62,7 @@ def test_a_notes_day_is_the_stated_one_or_that_of_its_name() -> None:
 
 
 @given(st.text())
-def test_any_text_is_a_question_and_a_name(text: str) -> None:
+def test_any_text_can_be_a_question_or_a_file_name(text: str) -> None:
     for named in find_named_dates(text):
         assert 0.0 <= named.fit(date(2024, 2, 29)) <= 1.0
     find_note_date(text, Meta(created=text))

@@ -61,7 +61,9 @@ def find(text: str, *wanted: tuple[str, bool]) -> dict[int, list[str]]:
         ("anything", ("", True), None),
     ],
 )
-def test_a_term_is_met_here(text: str, wanted: tuple[str, bool], found: list[str] | None) -> None:
+def test_a_term_matches_at_these_places(
+    text: str, wanted: tuple[str, bool], found: list[str] | None
+) -> None:
     assert find(text, wanted).get(0) == found
 
 
@@ -92,7 +94,7 @@ def test_places_in_bytes_become_places_of_the_same_characters(text: str) -> None
 
 
 @pytest.mark.parametrize("text", ["redis timeout", "rédis timeout"])
-def test_of_places_that_begin_as_one_the_longest_comes_first(text: str) -> None:
+def test_of_matches_with_one_start_the_longest_comes_first(text: str) -> None:
     n_bytes = len(text.encode())
     places = sort_ranges(to_character_ranges(text, [(0, 5), (0, n_bytes), (0, 5)]))
     assert places[0] == (0, len(text))
@@ -133,7 +135,7 @@ def test_white_space_is_folded() -> None:
         ("two red **cats** here", (4, 14), "two **red cats** here"),
     ],
 )
-def test_the_stars_of_the_text_are_never_taken_for_marks(
+def test_asterisks_of_the_text_are_not_taken_for_marks(
     text: str, match: tuple[int, int], snippet: str
 ) -> None:
     assert render_snippet(text, [match]) == snippet
@@ -151,13 +153,13 @@ def test_a_long_text_is_cut_at_words_around_the_match_and_marked() -> None:
     assert len(snippet) <= WINDOW_CHARACTERS + 2 + 2 * len(MARK)
 
 
-def test_the_window_lies_where_most_matches_are() -> None:
+def test_the_window_contains_most_matches() -> None:
     text = "cache " + "x " * 300 + "cache and cache " + "y " * 300
     places = [(found.start(), found.end()) for found in re.finditer("cache", text)]
     assert render_snippet(text, places).count("**cache**") == 2
 
 
-def test_thousands_of_matches_in_one_giant_line_cost_no_more_than_a_look_at_each() -> None:
+def test_thousands_of_matches_in_one_giant_line_take_linear_time() -> None:
     text = "filler " * 10_000 + "filler filler"
     places = [(found.start(), found.end()) for found in re.finditer("filler", text)]
     began_s = time.perf_counter()
@@ -171,7 +173,7 @@ def test_a_match_at_either_end_is_shown() -> None:
     assert render_snippet(text, [(len(text) - 4, len(text))]).endswith("x **last**")
 
 
-def test_a_text_without_spaces_is_cut_all_the_same() -> None:
+def test_a_text_without_spaces_is_cut_as_well() -> None:
     text = "日" * 5000
     snippet = render_snippet(text, [(2500, 2502)])
     assert "**日日**" in snippet

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.context import ContextChunk
@@ -94,7 +94,7 @@ def test_chunks_of_different_sections_do_not_cut_each_other() -> None:
     ]
 
 
-def test_parts_of_a_giant_line_stay_whole() -> None:
+def test_chunks_of_a_giant_line_are_not_split() -> None:
     whole = make_passage(1, 3)
     part = ScoredPassage(chunk=replace(whole.chunk, text="half of a line"), raw_score=2.0)
     assert select_passages([part, whole], nothing) == [part.chunk, whole.chunk]
@@ -157,7 +157,7 @@ def test_passages_with_the_words_come_before_their_neighbours() -> None:
     ]
 
 
-def test_weak_chunks_come_last_whatever_they_hold() -> None:
+def test_weak_chunks_come_last_whatever_they_contain() -> None:
     def weigh(text: str) -> float:
         return 0.45 if "7" in text else 0.0
 
@@ -167,7 +167,7 @@ def test_weak_chunks_come_last_whatever_they_hold() -> None:
     ]
 
 
-def test_equals_come_in_order_of_note_and_line() -> None:
+def test_equal_passages_are_ordered_by_note_and_line() -> None:
     passages = [
         make_passage(5, 6, section="b.md#x"),
         make_passage(7, 8, section="a.md#x"),
@@ -185,13 +185,13 @@ def test_chunks_without_raw_scores_keep_their_order() -> None:
 # --- bonuses of lines -----------------------------------------------------------------------------
 
 
-def test_a_word_tells_the_more_the_fewer_chunks_hold_it() -> None:
+def test_a_rarer_word_weighs_more() -> None:
     rarities = [compute_rarity(100, n_holding) for n_holding in range(101)]
     assert rarities == sorted(rarities, reverse=True)
     assert rarities[-1] == compute_rarity(0, 0) == pytest.approx(0.000001)
 
 
-def test_lines_gain_by_the_share_of_words_that_they_hold() -> None:
+def test_lines_gain_by_the_share_of_words_that_they_contain() -> None:
     text = "so the pear is red"
     assert score_lines(text, {}, [3.0, 1.0]) == 0.0
     assert score_lines(text, {0: [(7, 11)]}, [3.0, 1.0]) == pytest.approx(WORDS_SHARE * 0.75)
@@ -216,7 +216,7 @@ def test_lines_gain_by_the_share_of_words_that_they_hold() -> None:
         (f"{'so ' * 20}Ann: hello", False),
     ],
 )
-def test_lines_gain_by_a_lead_that_is_asked_for(text: str, is_led: bool) -> None:
+def test_lines_gain_by_a_matching_lead(text: str, is_led: bool) -> None:
     at = text.encode().index(b"Ann")
     assert score_lines(text, {0: [(at, at + 3)]}, [1.0]) == pytest.approx(
         WORDS_SHARE + LEAD_SHARE * is_led
@@ -257,7 +257,7 @@ def test_pinned_chunks_come_first_then_memory_then_the_project_then_recent_ones(
     assert order(*chunks) == [3, 2, 1, 0]
 
 
-def test_of_notes_the_newest_comes_first_and_its_lines_in_order() -> None:
+def test_the_newest_note_comes_first_with_its_lines_in_order() -> None:
     chunks = [
         make(1, "recent", modified_ns=1, path="old.md"),
         make(2, "recent", modified_ns=9, path="new.md", line=8),
@@ -266,20 +266,20 @@ def test_of_notes_the_newest_comes_first_and_its_lines_in_order() -> None:
     assert order(*chunks) == [3, 2, 1]
 
 
-def test_of_pinned_chunks_the_most_important_comes_first() -> None:
+def test_the_most_important_pinned_chunk_comes_first() -> None:
     assert order(make(1, "pinned", weight=0.9, modified_ns=9), make(2, "pinned", weight=1.0)) == [
         2,
         1,
     ]
 
 
-def test_however_much_is_pinned_the_newest_is_not_the_first_to_go() -> None:
+def test_the_newest_note_outlasts_pinned_chunks_in_a_small_block() -> None:
     pinned = [make(i, "pinned", line=i) for i in range(1, 50)]
     ordered = order(*pinned, make(99, "recent"), max_tokens=1000)
     assert ordered[:8] == [1, 2, 3, 4, 5, 6, 99, 7]
 
 
-def test_one_chunk_that_lasts_comes_first_in_the_smallest_block() -> None:
+def test_one_durable_chunk_comes_first_in_the_smallest_block() -> None:
     assert order(
         make(1, "MEMORY.md", n_tokens=300),
         make(2, "MEMORY.md", line=4),
@@ -308,7 +308,7 @@ def chunk_lists(draw: st.DrawFn) -> list[StartChunk]:
 
 
 @given(chunk_lists(), st.integers(100, 3000), st.randoms(use_true_random=False))
-def test_order_loses_nothing_and_does_not_depend_on_how_chunks_come(
+def test_ordering_loses_no_chunk_and_does_not_depend_on_input_order(
     chunks: list[StartChunk], max_tokens: int, shuffler: random.Random
 ) -> None:
     ordered = order_start_chunks(chunks, max_tokens=max_tokens)

@@ -131,7 +131,7 @@ def test_a_text_holds_no_more_filters_than_the_limit() -> None:
 @given(typed_filters)
 @example('kind:"' * 100)
 @example("-" * 500 + "kind:x")
-def test_any_text_can_be_asked_for_filters_and_phrases_are_never_touched(text: str) -> None:
+def test_filters_are_extracted_from_any_text_and_phrases_stay_unchanged(text: str) -> None:
     taken, rest = extract_filters(text)
     assert taken.is_empty == (rest == text)
     assert len(rest) <= len(text)
@@ -142,7 +142,7 @@ def test_any_text_can_be_asked_for_filters_and_phrases_are_never_touched(text: s
 @given(st.text(alphabet="0123456789-/. ", max_size=12))
 @example("2026-2-28")
 @example("9999-12-31")
-def test_a_day_is_one_of_the_calendar_or_none(text: str) -> None:
+def test_a_day_is_a_calendar_day_or_is_refused(text: str) -> None:
     day = parse_day(text)
     assert day is None or parse_day(day) == day
 
@@ -158,7 +158,7 @@ def test_filters_name_themselves_as_people_type_them() -> None:
     assert NO_FILTERS.is_empty
 
 
-def test_joined_filters_are_all_kept_and_none_twice() -> None:
+def test_joined_filters_are_kept_once_each() -> None:
     one, two, three = (Filters(kinds=(kind,)) for kind in "abc")
     joined = one.join(two).join(three)
     assert [each.kinds for each in joined.chain()] == [("a",), ("b",), ("c",)]
@@ -308,7 +308,7 @@ def test_a_term_keeps_the_text_as_it_was_typed() -> None:
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-def test_a_query_may_have_1_kib_and_not_a_byte_more() -> None:
+def test_a_query_of_1_kib_is_accepted_and_one_byte_more_is_refused() -> None:
     assert parse_query("x" * QUERY_LIMIT_BYTES).positive
     with pytest.raises(TooLarge):
         parse_query("x" * (QUERY_LIMIT_BYTES + 1))
@@ -316,7 +316,7 @@ def test_a_query_may_have_1_kib_and_not_a_byte_more() -> None:
         parse_query("日" * (QUERY_LIMIT_BYTES // 3 + 1))
 
 
-def test_stopwords_take_no_room_from_the_words_that_count() -> None:
+def test_stopwords_do_not_count_toward_the_limit_of_terms() -> None:
     query = parse_query(" ".join(f"the of w{number}" for number in range(TERM_LIMIT)))
     assert len(query.should) == TERM_LIMIT
     assert query.n_dropped == 0
@@ -357,7 +357,7 @@ def test_a_query_never_holds_more_terms_than_the_limit(text: str) -> None:
 @example(" ".join(f"-{number}" for number in range(200)) + " x", "")
 @example("a." * 512, "")
 @example("\U00011fc0", "")
-def test_any_text_is_a_query_and_none_is_a_syntax_error_to_fts5(text: str, note: str) -> None:
+def test_any_text_compiles_to_valid_fts5(text: str, note: str) -> None:
     connection = make_table("a b", note.encode("utf-8", "replace").decode())
     if len(text.encode("utf-8", "replace")) <= QUERY_LIMIT_BYTES:
         find(connection, text)
@@ -411,7 +411,7 @@ def test_must_not_terms_exclude_notes() -> None:
     assert find(connection, 'redis -"cold redis"') == [1, 2]
 
 
-def test_a_flag_is_looked_for_like_any_word() -> None:
+def test_a_flag_is_searched_like_any_word() -> None:
     connection = make_table("use --force with care", "use a feather")
     assert find(connection, "--force") == [1]
 
@@ -434,7 +434,7 @@ def test_words_are_found_whatever_their_case_accents_or_ending() -> None:
         assert find(connection, text) == [1], text
 
 
-def test_a_prefix_has_no_fewer_characters_than_keep_it_cheap() -> None:
+def test_a_prefix_below_the_minimum_length_is_not_searched_as_a_prefix() -> None:
     assert parse_query("a*").should[0].form is Form.WORD
     assert parse_query("ab*").should[0].form is Form.PREFIX
 

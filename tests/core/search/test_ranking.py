@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.config import SearchConfig
+from memsyncd.core.editing.additions import KindDefaults
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import find_named_dates
 from memsyncd.core.search.ranking import (
     DAY_S,
     MAX_BOOST,
-    Boosts,
     Candidate,
     FoundChunks,
     Passage,
@@ -88,7 +89,7 @@ def candidate_lists(draw: st.DrawFn) -> list[Candidate]:
 # --- order ----------------------------------------------------------------------------------------
 
 
-def test_the_strongest_comes_first() -> None:
+def test_the_candidate_with_the_highest_score_comes_first() -> None:
     passages = rank(
         make(1, 1, 2, stemmed=1.0, file=1),
         make(2, 1, 2, stemmed=9.0, file=2),
@@ -172,7 +173,7 @@ def test_a_chunk_gains_nothing_by_another_note_or_by_chunks_without_the_words() 
     assert parts == {1: 0.0, 2: 0.0, 3: 1.0}
 
 
-def test_a_note_gains_whose_day_the_question_names() -> None:
+def test_a_note_of_the_day_that_the_question_names_gains() -> None:
     candidates = [
         make(1, 1, 2, day="2023-05-07", file=1),
         make(2, 1, 2, day="2023-06-07", file=2),
@@ -225,7 +226,7 @@ def test_chunks_apart_or_of_other_notes_stay_apart() -> None:
     assert len(rank(make(1, 1, 4, file=1), make(2, 5, 9, file=2))) == 2
 
 
-def test_a_passage_takes_in_no_more_than_it_may_hold() -> None:
+def test_a_passage_never_exceeds_its_limit() -> None:
     passages = rank(
         make(1, 1, 4, n_tokens=100),
         make(2, 5, 8, n_tokens=100),
@@ -327,7 +328,7 @@ def test_passages_are_those_of_ranking_boosting_and_joining_everything(
     has_boosts: bool,
 ) -> None:
     def boost(ranked: Sequence[Ranked]) -> list[Ranked]:
-        return apply_boosts(ranked, features, Boosts(importance=0.1), TODAY_S)
+        return apply_boosts(ranked, features, SearchConfig(importance=0.1), KINDS, TODAY_S)
 
     features = {
         row[0]: RankingFeatures(importance=row[0] % 3 / 2, day=None, saved_s=0.0)
@@ -352,7 +353,7 @@ def test_passages_are_those_of_ranking_boosting_and_joining_everything(
 # --- cutting --------------------------------------------------------------------------------------
 
 
-def test_there_are_no_more_passages_than_asked_for() -> None:
+def test_there_are_no_more_passages_than_requested() -> None:
     many = [make(number, 10 * number, 10 * number) for number in range(1, 20)]
     assert [passage.best.candidate.chunk for passage in rank(*many, limit=3)] == [1, 2, 3]
 
@@ -368,9 +369,10 @@ def test_chunks_of_one_giant_line_are_one_passage_though_each_alone_is_too_large
 # --- Boosts ---------------------------------------------------------------------------------------
 
 TODAY_S = 20_000 * DAY_S  # 2024-10-04
+KINDS = {"decision": KindDefaults(".memories/decisions.md", 1.0)}
 WEIGHTS = st.floats(0.0, 0.1)
 LEANINGS = st.builds(
-    Boosts,
+    SearchConfig,
     importance=WEIGHTS,
     recency=WEIGHTS,
     decay=WEIGHTS,
@@ -385,11 +387,16 @@ TRAITS = st.builds(
 
 
 def factors(
-    boosts: Boosts, *, importance: float | None = None, day: str | None = None, age_days: float = 0
+    boosts: SearchConfig,
+    *,
+    importance: float | None = None,
+    day: str | None = None,
+    age_days: float = 0,
 ) -> dict[str, float]:
     features = RankingFeatures(importance=importance, day=day, saved_s=TODAY_S - age_days * DAY_S)
     return {
-        name: round(factor, 4) for name, factor in compute_boosts(features, boosts, TODAY_S).items()
+        name: round(factor, 4)
+        for name, factor in compute_boosts(features, boosts, KINDS, TODAY_S).items()
     }
 
 
@@ -397,17 +404,19 @@ def factors(
     ("importance", "factor"),
     [(1.0, 1.1), (0.75, 1.0488), (0.5, 1.0), (None, 1.0), (0.0, round(1 / 1.1, 4))],
 )
-def test_importance_moves_both_ways_from_the_middle(
+def test_importance_above_half_raises_and_below_half_lowers(
     importance: float | None, factor: float
 ) -> None:
-    assert factors(Boosts(importance=0.1), importance=importance) == {"importance": factor}
+    assert factors(SearchConfig(importance=0.1), importance=importance) == {"importance": factor}
 
 
 @pytest.mark.parametrize(
     ("age_days", "factor"), [(0, 1.1), (30, 1.0488), (60, 1.0241), (10_000, 1.0), (-5, 1.1)]
 )
 def test_recency_raises_new_notes(age_days: int, factor: float) -> None:
-    assert factors(Boosts(recency=0.1), age_days=age_days, day="1990-01-01") == {"recency": factor}
+    assert factors(SearchConfig(recency=0.1), age_days=age_days, day="1990-01-01") == {
+        "recency": factor
+    }
 
 
 @pytest.mark.parametrize(
@@ -421,36 +430,36 @@ def test_recency_raises_new_notes(age_days: int, factor: float) -> None:
     ],
 )
 def test_decay_lowers_notes_of_an_old_day_or_saved_on_one(day: str | None, factor: float) -> None:
-    assert factors(Boosts(decay=0.1), age_days=30, day=day) == {"decay": factor}
+    assert factors(SearchConfig(decay=0.1), age_days=30, day=day) == {"decay": factor}
 
 
 def test_a_half_life_is_the_configured_one() -> None:
-    assert factors(Boosts(recency=0.1, half_life_days=7), age_days=7) == {"recency": 1.0488}
+    assert factors(SearchConfig(recency=0.1, half_life_days=7), age_days=7) == {"recency": 1.0488}
 
 
-def test_half_a_weight_goes_half_as_far_and_boosts_that_are_off_are_no_part() -> None:
-    assert factors(Boosts(importance=0.05), importance=1.0) == {"importance": 1.0488}
-    assert factors(Boosts()) == {}
-    assert Boosts().is_off
-    assert not Boosts(decay=0.01).is_off
+def test_half_a_weight_has_half_the_effect_and_boosts_that_are_off_are_not_listed() -> None:
+    assert factors(SearchConfig(importance=0.05), importance=1.0) == {"importance": 1.0488}
+    assert factors(SearchConfig()) == {}
+    assert not SearchConfig().has_boosts
+    assert SearchConfig(decay=0.01).has_boosts
 
 
-def test_an_age_is_the_same_all_day_long() -> None:
+def test_an_age_changes_only_from_day_to_day() -> None:
     features = RankingFeatures(importance=None, day="2024-10-01", saved_s=TODAY_S - 1)
-    boosts = Boosts(recency=0.1, decay=0.1)
-    assert compute_boosts(features, boosts, TODAY_S) == compute_boosts(
-        features, boosts, TODAY_S + DAY_S - 1
+    boosts = SearchConfig(recency=0.1, decay=0.1)
+    assert compute_boosts(features, boosts, KINDS, TODAY_S) == compute_boosts(
+        features, boosts, KINDS, TODAY_S + DAY_S - 1
     )
-    assert compute_boosts(features, boosts, TODAY_S) != compute_boosts(
-        features, boosts, TODAY_S + DAY_S
+    assert compute_boosts(features, boosts, KINDS, TODAY_S) != compute_boosts(
+        features, boosts, KINDS, TODAY_S + DAY_S
     )
 
 
 @given(TRAITS, LEANINGS, st.floats(0, 8e9))
-def test_together_they_never_go_beyond_their_bounds(
-    features: RankingFeatures, boosts: Boosts, now_s: float
+def test_boosts_together_stay_within_their_bounds(
+    features: RankingFeatures, boosts: SearchConfig, now_s: float
 ) -> None:
-    product = math.prod(compute_boosts(features, boosts, now_s).values())
+    product = math.prod(compute_boosts(features, boosts, KINDS, now_s).values())
     assert 1 / MAX_BOOST - 1e-9 <= product <= MAX_BOOST + 1e-9
 
 
@@ -475,7 +484,7 @@ def test_boosted_candidates_are_sorted_again_and_name_their_boosts() -> None:
         chunk: RankingFeatures(importance=importance, day=None, saved_s=0.0)
         for chunk, importance in ((1, None), (2, 1.0), (3, 1.0))
     }
-    boosted = apply_boosts(ranked, features, Boosts(importance=0.1), TODAY_S)
+    boosted = apply_boosts(ranked, features, SearchConfig(importance=0.1), KINDS, TODAY_S)
     assert [one.candidate.chunk for one in boosted] == [2, 1, 3]
     assert boosted[0].raw_score == pytest.approx(10.45)
     assert boosted[0].parts["importance"] == pytest.approx(1.1)
@@ -485,14 +494,14 @@ def test_boosted_candidates_are_sorted_again_and_name_their_boosts() -> None:
 
 
 def test_a_section_without_importance_has_that_of_its_kind() -> None:
-    boosts = Boosts(importance=0.1, kinds={"decision": 1.0})
-    said, by_kind, nothing = (
+    boosts = SearchConfig(importance=0.1)
+    message, by_kind, nothing = (
         RankingFeatures(importance=importance, kind=kind, day=None, saved_s=0.0)
         for importance, kind in ((1.0, None), (None, "Decision"), (None, "rumour"))
     )
     assert (
-        compute_boosts(said, boosts, TODAY_S)
-        == compute_boosts(by_kind, boosts, TODAY_S)
+        compute_boosts(message, boosts, KINDS, TODAY_S)
+        == compute_boosts(by_kind, boosts, KINDS, TODAY_S)
         == {"importance": MAX_BOOST}
     )
-    assert compute_boosts(nothing, boosts, TODAY_S) == {"importance": 1.0}
+    assert compute_boosts(nothing, boosts, KINDS, TODAY_S) == {"importance": 1.0}

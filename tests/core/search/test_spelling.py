@@ -68,14 +68,14 @@ def test_the_fewest_edits_come_first_then_the_same_first_letter_then_the_commone
     )
 
 
-def test_no_more_are_given_than_asked_for() -> None:
+def test_no_more_suggestions_are_returned_than_requested() -> None:
     known = [(f"word{letter}", 1) for letter in "abcdefgh"]
     assert len(suggest_words("wordx", known)) == N_SUGGESTIONS
     assert len(suggest_words("wordx", known, limit=1)) == 1
 
 
 @given(WORDS, WORDS)
-def test_edits_are_a_distance_and_the_bound_only_cuts_it(one: str, other: str) -> None:
+def test_the_edit_distance_is_a_metric_and_the_bound_only_cuts_it(one: str, other: str) -> None:
     edits = edit_distance(one, other, 20)
     assert edits == edit_distance(other, one, 20)
     assert (edits == 0) == (one == other)
@@ -86,7 +86,7 @@ def test_edits_are_a_distance_and_the_bound_only_cuts_it(one: str, other: str) -
 
 
 @given(WORDS, st.integers(0, 7), st.sampled_from(["drop", "double", "swap", "change"]))
-def test_a_slip_is_one_edit(word: str, at: int, slip: str) -> None:
+def test_a_typing_error_is_one_edit(word: str, at: int, slip: str) -> None:
     if at + 1 >= len(word):
         return
     head, here, rest = word[:at], word[at], word[at + 1 :]
@@ -99,9 +99,7 @@ def test_a_slip_is_one_edit(word: str, at: int, slip: str) -> None:
 
 
 @given(st.text(), st.lists(st.tuples(st.text(min_size=1), st.integers(0, 5))))
-def test_any_text_gets_known_words_as_suggestions_or_none(
-    word: str, known: list[tuple[str, int]]
-) -> None:
+def test_suggestions_for_any_text_are_known_words(word: str, known: list[tuple[str, int]]) -> None:
     found = suggest_words(word, known)
     assert set(found) <= {other for other, _ in known}
     assert fold_word(word) not in found

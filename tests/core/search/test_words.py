@@ -51,7 +51,7 @@ def test_a_typed_word_is_split_into_these_sequences(
     assert [row.words for row in split_words(typed)] == rows
 
 
-def test_a_phrase_is_one_row_however_long() -> None:
+def test_a_phrase_of_any_length_is_one_sequence() -> None:
     assert [row.words for row in split_words("疫苗温度", is_strict=True)] == [
         ("疫苗", "苗温", "温度")
     ]
@@ -69,13 +69,13 @@ def test_any_two_adjacent_characters_are_found(run: str, data: st.DataObject) ->
 
 
 @given(st.text(max_size=200))
-def test_any_text_can_be_cut(text: str) -> None:
+def test_any_text_can_be_split(text: str) -> None:
     find_subwords(text)
     assert all(row.words for row in split_words(text))
 
 
 @given(st.text(max_size=100))
-def test_a_subword_is_at_its_range(text: str) -> None:
+def test_a_subword_is_found_at_its_range(text: str) -> None:
     for start, end, word in find_subword_ranges(text):
         assert word[0] == text[start]
         assert start < end <= len(text)
@@ -85,7 +85,7 @@ HUMPED = st.text(st.sampled_from("aB1 _+#.C日本é"), max_size=60)
 
 
 @given(HUMPED)
-def test_subwords_of_humps_are_those_that_a_plain_pattern_finds(text: str) -> None:
+def test_subwords_of_camel_case_are_those_of_a_plain_pattern(text: str) -> None:
     humped = re.compile(
         rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))"
         rf"[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
@@ -101,5 +101,5 @@ def test_subwords_of_humps_are_those_that_a_plain_pattern_finds(text: str) -> No
 
 
 @given(HUMPED)
-def test_the_indexed_parts_are_those_that_have_places(text: str) -> None:
+def test_every_indexed_subword_has_a_range(text: str) -> None:
     assert find_subwords(text).split() == [word for _, _, word in find_subword_ranges(text)]

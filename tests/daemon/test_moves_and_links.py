@@ -1,5 +1,6 @@
-"""Notes and folders come, go, move and are swapped; links lead to them. The index follows, and
-nobody has asked it to."""
+"""Notes and folders are created, deleted, moved and swapped, and links lead to them. The index
+follows without a requested scan.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +16,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Daemon, Home, Place, Presence
+    from tests.daemon.conftest import Daemon, Home, Place, SearchProbe
 
     MakePlace = Callable[..., Place]
 
 pytestmark = pytest.mark.shared_daemon
 
 MEMORY = "MEMORY.md"
+# Longer than the debounce: later events are handled at once, not collected with earlier ones.
 QUIET_S = 0.3
-"""Longer than the debounce: what happens then is looked at once it is heard, not gathered with what
-was before."""
 
 
 def write(path: Path, word: str) -> Path:
@@ -33,13 +33,13 @@ def write(path: Path, word: str) -> Path:
     return path
 
 
-def test_a_note_that_is_moved_in_is_found_though_nothing_follows(place: Place) -> None:
+def test_a_note_moved_in_is_found_without_further_events(place: Place) -> None:
     write(place.outside / "new.md", "larch").rename(place.root / ".memories" / "new.md")
     place.wait_found("larch", ".memories/new.md")
     place.wait_equal()
 
 
-def test_a_note_that_is_moved_out_or_deleted_goes_after_its_grace(place: Place) -> None:
+def test_a_note_moved_out_or_deleted_is_removed_after_the_grace_time(place: Place) -> None:
     write(place.root / ".memories" / "a.md", "larch")
     write(place.root / ".memories" / "b.md", "maple")
     place.wait_equal()
@@ -51,7 +51,7 @@ def test_a_note_that_is_moved_out_or_deleted_goes_after_its_grace(place: Place) 
     place.wait_equal()
 
 
-def test_a_note_that_is_gone_leaves_in_time_though_others_are_saved_all_the_while(
+def test_a_deleted_note_is_removed_in_time_during_continuous_saves(
     place: Place,
 ) -> None:
     gone, busy = write(place.root / ".memories" / "gone.md", "larch"), place.root / MEMORY
@@ -67,7 +67,7 @@ def test_a_note_that_is_gone_leaves_in_time_though_others_are_saved_all_the_whil
 
 
 def test_a_renamed_note_is_found_under_its_new_name_alone_and_at_once(
-    place: Place, watch_word: Callable[[str], Presence]
+    place: Place, watch_word: Callable[[str], SearchProbe]
 ) -> None:
     old = write(place.root / ".memories" / "old.md", "larch")
     place.wait_found("larch", ".memories/old.md")
@@ -80,7 +80,7 @@ def test_a_renamed_note_is_found_under_its_new_name_alone_and_at_once(
     place.wait_equal()
 
 
-def test_a_renamed_note_is_one_that_moved(place: Place) -> None:
+def test_a_renamed_note_is_a_move(place: Place) -> None:
     old = write(place.root / ".memories" / "old.md", "larch")
     place.wait_equal()
     time.sleep(QUIET_S)
@@ -90,7 +90,7 @@ def test_a_renamed_note_is_one_that_moved(place: Place) -> None:
 
 
 def test_a_renamed_folder_takes_its_notes_with_it(
-    place: Place, watch_word: Callable[[str], Presence]
+    place: Place, watch_word: Callable[[str], SearchProbe]
 ) -> None:
     folder = place.root / ".memories" / "sessions"
     write(folder / "one.md", "larch")
@@ -106,7 +106,7 @@ def test_a_renamed_folder_takes_its_notes_with_it(
     place.wait_equal()
 
 
-def test_folders_that_are_made_moved_in_or_copied_in_are_found_with_all_they_hold_and_watched(
+def test_folders_created_moved_in_or_copied_in_are_indexed_and_watched(
     place: Place,
 ) -> None:
     memories = place.root / ".memories"
@@ -125,13 +125,13 @@ def test_folders_that_are_made_moved_in_or_copied_in_are_found_with_all_they_hol
         place.wait_found(word, f".memories/{path}")
 
 
-def test_many_small_notes_made_at_once_are_all_found(place: Place) -> None:
+def test_many_small_notes_created_at_once_are_all_found(place: Place) -> None:
     for number in range(100):
         write(place.root / ".memories" / f"day{number % 20}" / f"{number}.md", f"note{number}")
     place.wait_equal()
 
 
-def test_memories_that_are_removed_and_made_again_are_followed_again(place: Place) -> None:
+def test_memories_that_are_removed_and_created_again_are_watched_again(place: Place) -> None:
     memories = place.root / ".memories"
     shutil.rmtree(memories)
     place.wait_equal()
@@ -142,7 +142,7 @@ def test_memories_that_are_removed_and_made_again_are_followed_again(place: Plac
     place.wait_equal()
 
 
-def test_a_first_memory_is_found_in_a_folder_that_had_none(
+def test_the_first_memory_of_a_folder_is_found(
     home: Home, daemon: Daemon, root: Path, make_place: MakePlace
 ) -> None:
     place = make_place(root)
@@ -153,7 +153,7 @@ def test_a_first_memory_is_found_in_a_folder_that_had_none(
     place.wait_equal()
 
 
-def test_a_root_that_goes_is_missing_and_forgets_nothing_until_it_is_back(place: Place) -> None:
+def test_a_removed_root_is_missing_and_keeps_its_index_until_it_returns(place: Place) -> None:
     aside = place.outside / "aside"
     place.root.rename(aside)
     place.wait(lambda: place.status()["state"] == "missing", "nobody noticed that the root is gone")
@@ -166,7 +166,7 @@ def test_a_root_that_goes_is_missing_and_forgets_nothing_until_it_is_back(place:
     place.wait_found("maple", ".memories/more.md")
 
 
-def test_a_root_that_is_swapped_for_another_folder_is_read_anew_and_watched(place: Place) -> None:
+def test_a_root_swapped_for_another_folder_is_read_again_and_watched(place: Place) -> None:
     write(place.outside / "other" / "MEMORY.md", "larch")
     write(place.outside / "other" / ".memories" / "deep" / "note.md", "maple")
     place.root.rename(place.outside / "aside")
@@ -179,7 +179,7 @@ def test_a_root_that_is_swapped_for_another_folder_is_read_anew_and_watched(plac
     assert not place.find("aspen", wait="disk")
 
 
-def test_what_is_no_note_is_never_found(place: Place) -> None:
+def test_a_file_that_is_not_a_note_is_never_found(place: Place) -> None:
     memories = place.root / ".memories"
     hidden = (".hidden.md", ".note.md.swp", ".tmp-1-abc", ".git/x.md")
     for name in (*hidden, "#auto.md#", "#auto.md", "note.md~", "note.md.tmp.1.abc", "image.png"):
@@ -196,7 +196,7 @@ def test_what_is_no_note_is_never_found(place: Place) -> None:
 # --- links ---
 
 
-def test_a_memory_file_that_links_to_a_note_is_found_once_and_followed(place: Place) -> None:
+def test_a_memory_file_that_links_to_a_note_is_found_once_and_watched(place: Place) -> None:
     (place.root / MEMORY).unlink()
     real = write(place.root / ".memories" / "real.md", "larch")
     (place.root / MEMORY).symlink_to(".memories/real.md")
@@ -229,7 +229,7 @@ def test_the_target_of_a_new_link_is_watched_from_then_on(place: Place) -> None:
     place.wait_found("maple", ".memories/link.md")
 
 
-def test_the_target_of_a_link_is_followed_though_its_folder_goes_and_comes_back(
+def test_the_target_of_a_link_is_watched_after_its_folder_was_removed_and_recreated(
     place: Place,
 ) -> None:
     real = write(place.root / "docs" / "deep" / "real.md", "larch")
@@ -251,7 +251,7 @@ def test_a_linked_folder_is_found_and_watched(place: Place) -> None:
     place.wait_found("maple", ".memories/docs/two.md")
 
 
-def test_a_link_out_of_the_workspace_is_refused_by_name(place: Place) -> None:
+def test_a_link_out_of_the_workspace_is_reported(place: Place) -> None:
     secret = write(place.outside / "secret.md", "larch")
     (place.root / ".memories" / "link.md").symlink_to(secret)
     assert not place.find("larch", wait="disk")
@@ -261,7 +261,7 @@ def test_a_link_out_of_the_workspace_is_refused_by_name(place: Place) -> None:
     ]
 
 
-def test_a_hard_link_that_is_written_elsewhere_is_seen_by_whoever_asks_for_the_disk(
+def test_a_hard_link_written_elsewhere_is_found_by_a_search_that_waits_for_the_disk(
     place: Place,
 ) -> None:
     note = place.root / ".memories" / "hard.md"
@@ -282,7 +282,7 @@ def test_two_hard_links_in_one_workspace_are_both_found(place: Place) -> None:
 # --- includes ---
 
 
-def test_included_notes_are_followed_where_their_folders_come_and_go(
+def test_included_notes_are_watched_when_their_folders_are_created_and_removed(
     root: Path, make_place: MakePlace
 ) -> None:
     place = make_place(root, include=["CLAUDE.md", "docs/**/*.md"])
@@ -312,7 +312,7 @@ def test_a_workspace_that_is_removed_and_added_at_once_has_one_index_again(place
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process holds")
-def test_workspaces_that_come_and_go_leave_no_watch_thread_or_file_behind(
+def test_removed_workspaces_leave_no_watch_thread_or_file_behind(
     home: Home, daemon: Daemon, make_place: MakePlace
 ) -> None:
     proc = Path(f"/proc/{daemon.process.pid}")

@@ -1,9 +1,8 @@
-"""How soon does a daemon answer after it was started, and how soon has it ended after it was told
-to?
+"""Measure how soon a daemon answers after its start, and how soon it has ended after its stop.
 
-It is told to when it has nothing to do, by turns with one that is amid a first index while as many
-clients as may connect wait for an answer each. A start is compared to that of a Python that does
-nothing.
+It is stopped when it is idle, by turns with one that is in the middle of a first index while as
+many clients as may connect wait for an answer each. A start is compared to that of a Python that
+does nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +24,10 @@ N_CLIENTS = 64
 AMID_S = 1.0
 """When the first index of a corpus is under way."""
 STOP_TARGET_S = 5.0
-ASKED = {"query": "note", "wait": "disk"}
+REQUESTED = {"query": "note", "wait": "disk"}
 WAITING = (
-    json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": ASKED}).encode() + b"\n"
+    json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": REQUESTED}).encode()
+    + b"\n"
 )
 
 
@@ -70,8 +70,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
 
 @contextlib.contextmanager
 def indexing_for_many(home: Home, corpus: Path) -> Iterator[None]:
-    """A first index is under way, and all clients that may connect wait for what it will have
-    found."""
+    """A first index runs, and as many clients as may connect wait for its result."""
     with contextlib.ExitStack() as stack:
         with home.client() as client:
             client.call("workspace.add", path=str(corpus))

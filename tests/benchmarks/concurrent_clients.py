@@ -3,7 +3,7 @@
 The index has about 10,000 chunks, cut from the corpus as in `answers`. Each heavy client sends 60
 searches of 24 prefixes for 100 hits, reads no answer, and is replaced by a new one after two
 seconds. The light client asks one question after the other: words, headings and sentences. It is
-compared to the same client alone, before the crowd comes and after it has gone, in the same run.
+compared to the same client alone, before the heavy clients start and after they end, in the same run.
 `errors` counts answers that were errors, such as `timeout`.
 """
 
@@ -48,7 +48,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
         ]
         before_ms, _ = time_light(home, questions)
         heavy_ms = time_heavy(home)
-        with crowd(home):
+        with run_heavy_clients(home):
             time.sleep(HOLD_S / 2)
             crowded_ms, n_errors = time_light(home, questions, for_s=CROWDED_S)
         time.sleep(SETTLE_S)
@@ -64,13 +64,14 @@ def measure(corpus: Path) -> Iterator[Figure]:
         f" of {len(crowded_ms)}, errors {n_errors}; {n_chunks:,} chunks, a heavy search alone {heavy_ms:.0f} ms",
     )
     ratio = find_median(crowded_ms) / find_median(before_ms)
-    yield Figure(name="p50 of a search in the crowd / alone", value=ratio, unit="x", note=alone)
+    yield Figure(
+        name="p50 of a search beside heavy clients / alone", value=ratio, unit="x", note=alone
+    )
 
 
 def time_light(home: Home, questions: list[str], *, for_s: float = 0.0) -> tuple[list[float], int]:
-    """Milliseconds of each search, and how many answers were errors.
-
-    Each question is asked once, or all of them again and again for `for_s` seconds.
+    """Milliseconds of each search, and how many answers were errors. Each question is sent once, or
+    all of them repeatedly for `for_s` seconds.
     """
     times_ms, n_errors, end_s = [], 0, time.monotonic() + for_s
     with home.client() as client:
@@ -104,7 +105,7 @@ def time_heavy(home: Home) -> float:
 
 
 @contextlib.contextmanager
-def crowd(home: Home) -> Iterator[None]:
+def run_heavy_clients(home: Home) -> Iterator[None]:
     """Heavy clients, replaced in turn, until the `with` ends."""
     is_over = threading.Event()
     thread = threading.Thread(target=keep_crowd, args=(home.socket_path, is_over))

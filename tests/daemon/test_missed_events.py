@@ -1,4 +1,6 @@
-"""What no event tells is found by the clock, counted, and said; what events tell is not counted."""
+"""Changes without events are found by reconciles, counted, and reported; changes with events are
+not counted.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +20,21 @@ if TYPE_CHECKING:
 
 RECONCILE_S = 0.2
 SAVING_S = 1.2
+# The time that an event may take without counting as missed.
 LATE_S = 1.0
-"""What an event may take that is not missed."""
 
 
 @pytest.fixture(scope="module")
 def daemon(home: Home) -> Iterator[Daemon]:
-    """One that looks at everything five times a second, as others do every half minute."""
+    """A daemon that reconciles five times a second instead of every half minute."""
     home.config.write_text(f"[sync]\nreconcile_s = {RECONCILE_S}\n")
     daemon = home.start()
     yield daemon
     assert daemon.stop() == 0, home.read_log()
 
 
-def test_changes_that_no_event_tells_of_are_found_by_the_clock_and_said(place: Place) -> None:
-    """A hard link that is written by its other name rings nowhere in the workspace."""
+def test_changes_without_events_are_found_by_reconciles_and_reported(place: Place) -> None:
+    """A hard link that is written by its other name causes no event in the workspace."""
     other = place.outside / "other.md"
     other.write_text("# Other\n\nversion0\n")
     os.link(other, place.root / ".memories" / "hard.md")
@@ -49,11 +51,11 @@ def test_changes_that_no_event_tells_of_are_found_by_the_clock_and_said(place: P
     place.wait(is_said, "nobody says that events cannot be relied on")
     status = place.status()
     assert (status["watcher"], status["state"]) == ("timed", "degraded")
-    # Some more were found by the looks that came with a new watcher.
+    # The scans after a watcher was rebuilt found some more.
     assert status["missed_events"] >= 6
 
 
-def test_changes_that_no_event_tells_of_are_said_though_other_folders_tell_of_theirs(
+def test_missed_changes_are_reported_although_other_folders_have_events(
     place: Place,
 ) -> None:
     other = place.outside / "other.md"
@@ -78,7 +80,7 @@ def test_changes_that_no_event_tells_of_are_said_though_other_folders_tell_of_th
     assert "watch_rebuilt" in place.home.read_log()
 
 
-def test_changes_that_events_tell_of_are_not_counted(place: Place) -> None:
+def test_changes_with_events_are_not_counted_as_missed(place: Place) -> None:
     began_s, number = time.monotonic(), 0
     while time.monotonic() - began_s < SAVING_S:
         number += 1
@@ -93,9 +95,10 @@ def test_changes_that_events_tell_of_are_not_counted(place: Place) -> None:
     assert (status["watcher"], status["state"]) == ("inotify", "ready")
 
 
-def test_changes_are_not_counted_that_were_found_before_their_events_came(place: Place) -> None:
-    """By those who wait for the disk all the while, and where folders move, of which the system
-    tells late."""
+def test_changes_found_before_their_events_are_not_counted_as_missed(place: Place) -> None:
+    """By clients that wait for the disk all the time, and where folders move, which the system
+    reports late.
+    """
     is_over = threading.Event()
 
     def ask() -> None:

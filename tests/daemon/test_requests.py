@@ -1,5 +1,4 @@
-"""What a client asks, and gets: searches, freshness, places in notes; `nc -U` is all that it
-takes."""
+"""Requests of a client: searches, freshness, reads of sections; `nc -U` suffices as a client."""
 
 from __future__ import annotations
 
@@ -42,8 +41,8 @@ A twin of the section above, with a row of locks.
 
 
 @pytest.fixture(scope="module")
-def asked(home: Home, daemon: Daemon) -> Iterator[Place]:
-    """One for all who only ask; who changes it puts it right again."""
+def filled_place(home: Home, daemon: Daemon) -> Iterator[Place]:
+    """One daemon for all read-only tests; a test that changes notes restores them."""
     root = home.make_folder()
     write_first_notes(root)
     (root / ".memories" / "decisions.md").write_text(DECISIONS)
@@ -96,9 +95,9 @@ TWIN = ("decisions.md#decisions/redis-2", 16, 18)
     ],
 )
 def test_a_search_finds_the_section_and_its_lines(
-    asked: Place, query: str, options: dict[str, Any], found: list[tuple[str, int, int]]
+    filled_place: Place, query: str, options: dict[str, Any], found: list[tuple[str, int, int]]
 ) -> None:
-    assert search(asked, query, **options) == found
+    assert search(filled_place, query, **options) == found
 
 
 WORDS_OF_OTHERS = (
@@ -132,12 +131,12 @@ TORN = (
 @pytest.mark.parametrize(
     "query", [*WORDS_OF_OTHERS, *TORN, "\U0001f600", "日本", "a-b_c/d.e@f", "a" * 1000]
 )
-def test_any_text_is_a_query(asked: Place, query: str) -> None:
-    search(asked, query)
+def test_any_text_is_a_query(filled_place: Place, query: str) -> None:
+    search(filled_place, query)
 
 
 @pytest.mark.parametrize(
-    ("filters", "said"),
+    ("filters", "text_said"),
     [
         ({"before": "spring"}, "`before`"),
         ({"kinds": ["error"]}, "`kinds`"),
@@ -145,27 +144,29 @@ def test_any_text_is_a_query(asked: Place, query: str) -> None:
         ({"path": ["../*"]}, "`..`"),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused(
-    asked: Place, filters: dict[str, Any], said: str
+def test_an_invalid_filter_is_refused(
+    filled_place: Place, filters: dict[str, Any], text_said: str
 ) -> None:
     with pytest.raises(BadRequest) as failure:
-        asked.client.call("search", query="redis", workspace=asked.id, filters=filters)
-    assert said in failure.value.message
+        filled_place.client.call(
+            "search", query="redis", workspace=filled_place.id, filters=filters
+        )
+    assert text_said in failure.value.message
     assert failure.value.hint
 
 
-def test_an_archived_section_leaves_ordinary_search_and_comes_back(asked: Place) -> None:
-    note = asked.root / ".memories" / "decisions.md"
+def test_an_archived_section_leaves_ordinary_searches_and_returns(filled_place: Place) -> None:
+    note = filled_place.root / ".memories" / "decisions.md"
     note.write_text(DECISIONS.replace("importance: 0.9", "importance: 0.9, status: archived"))
-    assert search(asked, "incident", wait="disk") == []
-    assert search(asked, "incident is:archived") == [REDIS]
+    assert search(filled_place, "incident", wait="disk") == []
+    assert search(filled_place, "incident is:archived") == [REDIS]
     note.write_text(DECISIONS)
-    assert search(asked, "incident", wait="disk") == [REDIS]
+    assert search(filled_place, "incident", wait="disk") == [REDIS]
 
 
-def test_a_query_that_is_too_long_is_refused(asked: Place) -> None:
+def test_a_query_that_is_too_long_is_refused(filled_place: Place) -> None:
     with pytest.raises(TooLarge) as failure:
-        asked.client.call("search", query="x " * 4000, workspace=asked.id)
+        filled_place.client.call("search", query="x " * 4000, workspace=filled_place.id)
     assert failure.value.hint
 
 
@@ -183,24 +184,30 @@ def test_a_query_that_is_too_long_is_refused(asked: Place) -> None:
     ],
 )
 def test_an_empty_answer_says_why(
-    asked: Place, query: str, options: dict[str, Any], reason: str
+    filled_place: Place, query: str, options: dict[str, Any], reason: str
 ) -> None:
-    answer = asked.client.call("search", query=query, workspace=asked.id, **options)
+    answer = filled_place.client.call("search", query=query, workspace=filled_place.id, **options)
     assert answer["hits"] or reason in answer["why_empty"]
 
 
-def test_a_mistyped_word_is_put_right(asked: Place) -> None:
-    answer = asked.client.call("search", query="postgers kind:decision", workspace=asked.id)
-    assert "near words that do stand in notes: postgres" in answer["why_empty"]
+def test_a_mistyped_word_is_corrected(filled_place: Place) -> None:
+    answer = filled_place.client.call(
+        "search", query="postgers kind:decision", workspace=filled_place.id
+    )
+    assert "similar words in notes: postgres" in answer["why_empty"]
     assert answer["did_you_mean"] == "postgres kind:decision"
-    meant = asked.client.call("search", query=answer["did_you_mean"], workspace=asked.id)
+    meant = filled_place.client.call(
+        "search", query=answer["did_you_mean"], workspace=filled_place.id
+    )
     assert meant["hits"]
     assert meant["did_you_mean"] is None
 
 
-def test_the_same_question_has_the_same_answer_and_limits_hold(asked: Place) -> None:
+def test_the_same_question_has_the_same_answer_and_limits_hold(filled_place: Place) -> None:
     answers = [
-        asked.client.call("search", query="redis locks words", workspace=asked.id)["hits"]
+        filled_place.client.call("search", query="redis locks words", workspace=filled_place.id)[
+            "hits"
+        ]
         for _ in range(3)
     ]
     assert answers[0] == answers[1] == answers[2]
@@ -208,11 +215,13 @@ def test_the_same_question_has_the_same_answer_and_limits_hold(asked: Place) -> 
     assert scores == sorted(scores, reverse=True)
     assert all(0 < score <= 1 for score in scores)
     assert (
-        asked.client.call("search", query="redis locks words", workspace=asked.id, limit=1)["hits"]
+        filled_place.client.call(
+            "search", query="redis locks words", workspace=filled_place.id, limit=1
+        )["hits"]
         == answers[0][:1]
     )
-    cut = asked.client.call(
-        "search", query="redis locks words", workspace=asked.id, min_score=scores[0]
+    cut = filled_place.client.call(
+        "search", query="redis locks words", workspace=filled_place.id, min_score=scores[0]
     )["hits"]
     assert [hit["score"] for hit in cut] == [score for score in scores if score == scores[0]]
 
@@ -220,7 +229,7 @@ def test_the_same_question_has_the_same_answer_and_limits_hold(asked: Place) -> 
 # --- how fresh ---
 
 
-def test_who_waits_for_the_disk_finds_what_was_saved_just_before_every_time(place: Place) -> None:
+def test_a_search_that_waits_for_the_disk_always_finds_the_last_save(place: Place) -> None:
     for number in range(20):
         (place.root / "MEMORY.md").write_text(f"- version{number}\n")
         assert place.find(f"version{number}", wait="disk") == {"MEMORY.md"}
@@ -228,10 +237,12 @@ def test_who_waits_for_the_disk_finds_what_was_saved_just_before_every_time(plac
             assert not place.find(f"version{number - 1}", wait="disk")
 
 
-def test_many_who_wait_for_the_disk_at_once_all_see_it(place: Place, daemon: Daemon) -> None:
+def test_many_concurrent_searches_that_wait_for_the_disk_find_the_save(
+    place: Place, daemon: Daemon
+) -> None:
     failures: list[str] = []
 
-    def look(name: str) -> None:
+    def check(name: str) -> None:
         with daemon.client() as client:
             for number in range(10):
                 note = place.root / ".memories" / f"{name}.md"
@@ -241,7 +252,7 @@ def test_many_who_wait_for_the_disk_at_once_all_see_it(place: Place, daemon: Dae
                 )["hits"]:
                     failures.append(f"{name}x{number}")
 
-    threads = [threading.Thread(target=look, args=(f"writer{number}",)) for number in range(6)]
+    threads = [threading.Thread(target=check, args=(f"writer{number}",)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -249,7 +260,7 @@ def test_many_who_wait_for_the_disk_at_once_all_see_it(place: Place, daemon: Dae
     assert not failures
 
 
-def test_a_deletion_is_seen_at_once_by_who_waits_for_the_disk_and_by_all_after_the_grace(
+def test_a_deletion_is_seen_at_once_with_wait_and_by_all_after_the_grace_time(
     place: Place,
 ) -> None:
     (place.root / "MEMORY.md").unlink()
@@ -257,7 +268,7 @@ def test_a_deletion_is_seen_at_once_by_who_waits_for_the_disk_and_by_all_after_t
     place.wait_found("keepsake")
 
 
-def test_a_generation_is_waited_for_and_no_longer_than_asked(place: Place) -> None:
+def test_a_wait_for_a_generation_ends_at_its_timeout(place: Place) -> None:
     generation = place.status()["generation"]
     began_s = time.monotonic()
     with pytest.raises(NotFresh) as failure:
@@ -285,12 +296,12 @@ def test_a_generation_is_waited_for_and_no_longer_than_asked(place: Place) -> No
     assert answer["freshness"]["state"] == "ready"
 
 
-def test_a_sync_says_what_changed(place: Place) -> None:
+def test_a_sync_reports_the_changes(place: Place) -> None:
     memories = place.root / ".memories"
     (memories / "old.md").write_text("# Old\n\nlarch\n")
     place.client.call("sync", workspace=place.id)
     generation = place.status()["generation"]
-    place.daemon.process.send_signal(19)  # SIGSTOP: so that no event is heard before the sync
+    place.daemon.process.send_signal(19)  # SIGSTOP: so that no event is received before the sync
     (memories / "old.md").rename(memories / "new.md")
     (memories / "context.md").unlink()
     (memories / "fresh.md").write_text("maple\n")
@@ -315,9 +326,9 @@ def test_a_sync_says_what_changed(place: Place) -> None:
 # --- places ---
 
 
-def test_a_place_is_read_by_anchor_by_path_and_by_lines(asked: Place) -> None:
+def test_a_place_is_read_by_anchor_by_path_and_by_lines(filled_place: Place) -> None:
     def get(**where: object) -> dict[str, Any]:
-        return asked.client.call("get", workspace=asked.id, **where)
+        return filled_place.client.call("get", workspace=filled_place.id, **where)
 
     lines = DECISIONS.splitlines()
     redis = get(anchor=".memories/decisions.md#decisions/redis")
@@ -343,16 +354,16 @@ def test_a_place_is_read_by_anchor_by_path_and_by_lines(asked: Place) -> None:
     )
 
 
-def test_a_place_in_a_note_saved_just_now_is_where_it_is_now(asked: Place) -> None:
-    note = asked.root / ".memories" / "decisions.md"
+def test_a_section_of_a_note_saved_just_now_has_its_new_position(filled_place: Place) -> None:
+    note = filled_place.root / ".memories" / "decisions.md"
     for number in range(1, 10):
         note.write_text(DECISIONS.replace("# Decisions\n", "# Decisions\n" + "\nmore\n" * number))
-        got = asked.client.call(
-            "get", workspace=asked.id, anchor=".memories/decisions.md#decisions/redis"
+        got = filled_place.client.call(
+            "get", workspace=filled_place.id, anchor=".memories/decisions.md#decisions/redis"
         )
         assert (got["start_line"], got["text"].splitlines()[0]) == (11 + 2 * number, "## Redis")
     note.write_text(DECISIONS)
-    assert search(asked, "incident", wait="disk") == [REDIS]
+    assert search(filled_place, "incident", wait="disk") == [REDIS]
 
 
 @pytest.mark.parametrize(
@@ -375,18 +386,18 @@ def test_a_place_in_a_note_saved_just_now_is_where_it_is_now(asked: Place) -> No
         ({"path": "MEMORY.md", "anchor": "MEMORY.md#"}, BadRequest),
     ],
 )
-def test_a_place_that_is_none_is_refused_with_a_remedy(
-    asked: Place, where: dict[str, Any], error: type[MemsyncdError]
+def test_an_invalid_position_is_refused_with_a_remedy(
+    filled_place: Place, where: dict[str, Any], error: type[MemsyncdError]
 ) -> None:
-    (asked.outside / "outside.md").write_text("secret\n")
+    (filled_place.outside / "outside.md").write_text("secret\n")
     with pytest.raises(error) as failure:
-        asked.client.call("get", workspace=asked.id, **where)
+        filled_place.client.call("get", workspace=filled_place.id, **where)
     assert failure.value.hint
     assert "secret" not in str(failure.value)
 
 
-def test_a_list_tells_notes_and_sections_with_what_they_say_of_themselves(asked: Place) -> None:
-    notes = asked.client.call("list", workspace=asked.id)["notes"]
+def test_a_list_has_notes_and_sections_with_their_metadata(filled_place: Place) -> None:
+    notes = filled_place.client.call("list", workspace=filled_place.id)["notes"]
     by_path = {note["path"]: note for note in notes}
     assert by_path.keys() == {
         "MEMORY.md",
@@ -406,11 +417,15 @@ def test_a_list_tells_notes_and_sections_with_what_they_say_of_themselves(asked:
     ]
     assert [
         note["path"]
-        for note in asked.client.call("list", workspace=asked.id, kind="error")["notes"]
+        for note in filled_place.client.call("list", workspace=filled_place.id, kind="error")[
+            "notes"
+        ]
     ] == [".memories/decisions.md"]
     assert [
         note["path"]
-        for note in asked.client.call("list", workspace=asked.id, path="MEMORY.md")["notes"]
+        for note in filled_place.client.call("list", workspace=filled_place.id, path="MEMORY.md")[
+            "notes"
+        ]
     ] == ["MEMORY.md"]
 
 
@@ -418,7 +433,7 @@ def test_a_list_tells_notes_and_sections_with_what_they_say_of_themselves(asked:
 
 
 @pytest.mark.needs("nc")
-def test_nc_is_all_that_a_client_needs(place: Place) -> None:
+def test_nc_suffices_as_a_client(place: Place) -> None:
     request = {
         "jsonrpc": "2.0",
         "id": "a",
@@ -440,7 +455,7 @@ def test_nc_is_all_that_a_client_needs(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "said"),
+    ("line", "code", "text_said"),
     [
         ('{"jsonrpc":"2.0","id":1,"method":"serch"}', -32601, "search"),
         ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"qeury":"x"}}', -32602, "query"),
@@ -463,8 +478,8 @@ def test_nc_is_all_that_a_client_needs(place: Place) -> None:
         ('{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600, ""),
     ],
 )
-def test_a_bad_request_is_told_what_is_wrong_and_the_next_one_is_answered(
-    daemon: Daemon, line: str, code: int, said: str
+def test_a_bad_request_gets_an_exact_error_and_the_next_one_is_answered(
+    daemon: Daemon, line: str, code: int, text_said: str
 ) -> None:
     with daemon.client() as client:
         client._socket.sendall(
@@ -475,5 +490,5 @@ def test_a_bad_request_is_told_what_is_wrong_and_the_next_one_is_answered(
             answers += [json.loads(line) for line in client._socket.recv(1 << 20).splitlines()]
     refused = next(answer for answer in answers if "error" in answer)
     assert refused["error"]["code"] == code
-    assert said in json.dumps(refused)
+    assert text_said in json.dumps(refused)
     assert any(answer.get("result", {}).get("name") == "memsyncd" for answer in answers)

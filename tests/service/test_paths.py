@@ -1,5 +1,4 @@
-"""The service of a program, a configuration and notes that lie in odd places, or were brought up to
-date where they lie."""
+"""The service of a program, a configuration and notes in unusual paths, or upgraded in place."""
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ from tests.service.conftest import REPOSITORY
 if TYPE_CHECKING:
     from tests.service.conftest import Manager
 
-ODD = ('a b%h;# "it\'s" \\n $HOME$$ ${X} ünï 日本 & <b>', "-@!+=x ")
+UNUSUAL = ('a b%h;# "it\'s" \\n $HOME$$ ${X} ünï 日本 & <b>', "-@!+=x ")
 
 
 def make_program(folder: Path) -> str:
-    """An interpreter in an environment of its own, which finds what this one finds."""
+    """An interpreter in an environment of its own, which finds the packages of this one."""
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)], check=True
     )
@@ -35,26 +34,26 @@ def make_program(folder: Path) -> str:
     return str(folder / "bin" / "python")
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_program_configuration_and_notes_may_lie_anywhere(user: Manager, name: str) -> None:
-    odd = user.folder / name
-    (odd / "notes" / ".memories").mkdir(parents=True)
-    (odd / "notes" / "MEMORY.md").write_text("# larch\n")
-    (odd / "c.toml").write_text("[log]\nlevel = 'debug'\n")
-    python, env = make_program(odd / "venv"), {"MEMSYNCD_CONFIG": str(odd / "c.toml")}
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_program_configuration_and_notes_may_have_any_path(user: Manager, name: str) -> None:
+    unusual = user.folder / name
+    (unusual / "notes" / ".memories").mkdir(parents=True)
+    (unusual / "notes" / "MEMORY.md").write_text("# larch\n")
+    (unusual / "c.toml").write_text("[log]\nlevel = 'debug'\n")
+    python, env = make_program(unusual / "venv"), {"MEMSYNCD_CONFIG": str(unusual / "c.toml")}
     done = user.do(python, "-m", "memsyncd", "service", "install", **env)
     assert done.returncode == 0, done.stderr
     pid = user.show("MainPID")
     assert user.do("cat", f"/proc/{pid}/cmdline").stdout.split("\0")[0] == python
-    assert user.do(python, "-m", "memsyncd", "add", str(odd / "notes"), **env).returncode == 0
+    assert user.do(python, "-m", "memsyncd", "add", str(unusual / "notes"), **env).returncode == 0
     found = user.do(
-        python, "-m", "memsyncd", "search", "larch", "-w", str(odd / "notes"), "--wait", **env
+        python, "-m", "memsyncd", "search", "larch", "-w", str(unusual / "notes"), "--wait", **env
     )
     assert (found.returncode, found.stdout.splitlines()[0].partition(":")[0]) == (
         0,
-        str(odd / "notes" / "MEMORY.md"),
+        str(unusual / "notes" / "MEMORY.md"),
     )
-    assert json.loads(user.memsyncd("status", "--json").stdout)["config"] == str(odd / "c.toml")
+    assert json.loads(user.memsyncd("status", "--json").stdout)["config"] == str(unusual / "c.toml")
     again = user.do(python, "-m", "memsyncd", "service", "install", **env)
     assert again.stdout.startswith("kept ")
     report = json.loads(user.do(python, "-m", "memsyncd", "doctor", "--json", **env).stdout)
@@ -63,28 +62,28 @@ def test_program_configuration_and_notes_may_lie_anywhere(user: Manager, name: s
     ] == []
     assert user.show("MainPID") == pid
     assert user.do(python, "-m", "memsyncd", "service", "uninstall", **env).returncode == 0
-    shutil.rmtree(odd)
+    shutil.rmtree(unusual)
 
 
-def test_a_client_starts_it_at_a_socket_that_lies_anywhere(user: Manager) -> None:
-    odd = user.folder / "".join(ODD)
-    odd.mkdir(mode=0o700)
-    env = {"MEMSYNCD_SOCKET": str(odd / "m.sock")}
+def test_a_client_starts_the_service_at_a_socket_with_any_path(user: Manager) -> None:
+    unusual = user.folder / "".join(UNUSUAL)
+    unusual.mkdir(mode=0o700)
+    env = {"MEMSYNCD_SOCKET": str(unusual / "m.sock")}
     assert user.memsyncd("service", "install", "--on-demand", **env).returncode == 0
     assert user.show("ActiveState") == "inactive"
     answer = json.loads(user.memsyncd("status", "--json", **env).stdout)
     assert (answer["socket"], answer["pid"]) == (env["MEMSYNCD_SOCKET"], int(user.show("MainPID")))
     assert user.memsyncd("service", "uninstall", **env).returncode == 0
-    shutil.rmtree(odd)
+    shutil.rmtree(unusual)
 
 
 @pytest.mark.parametrize("name", ["a\nExecStartPre=/bin/false", "a\rb", "a\tb", "a\x7f", "a\udcff"])
-def test_what_no_file_of_a_supervisor_can_hold_is_refused_by_its_name(name: str) -> None:
+def test_a_path_that_no_unit_can_contain_is_refused_by_name(name: str) -> None:
     with pytest.raises(BadRequest, match="a service's file cannot contain"):
         find_program({"MEMSYNCD_CONFIG": f"/{name}"})
 
 
-def test_who_has_no_home_is_told_so_and_nothing_is_written_where_he_stands(user: Manager) -> None:
+def test_without_a_home_the_error_is_exact_and_no_file_is_written(user: Manager) -> None:
     for action in ("install", "status", "uninstall"):
         done = user.memsyncd("service", action, HOME="elsewhere")
         assert done.returncode == 78, done.stderr
@@ -92,7 +91,7 @@ def test_who_has_no_home_is_told_so_and_nothing_is_written_where_he_stands(user:
     assert not (user.folder / "elsewhere").exists()
 
 
-def test_a_program_that_was_brought_up_to_date_in_its_place_is_what_runs_after_installing_again(
+def test_a_program_upgraded_in_place_runs_after_installing_again(
     user: Manager,
 ) -> None:
     own = user.folder / "own"

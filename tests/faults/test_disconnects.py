@@ -1,5 +1,4 @@
-"""Clients that ask for what takes long and leave: the threads that read are free again for those
-who stay."""
+"""Clients that request long work and disconnect: the query threads are free again for others."""
 
 from __future__ import annotations
 
@@ -19,12 +18,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shared_daemon
 
 N_WORDS = 50_000
+# Requests of one client: more than may be pending, so that it is not read from any more.
 N_EACH = 40
-"""Questions of one client: more than may wait for an answer, so that it is not read from any
-more."""
 LONG_MS = 600_000
 BEGINNING = "z" * 30
-# Thirty times all the words, which FTS5 merges for each: this takes seconds for a single question.
+# Thirty times all the words, which FTS5 merges for each: this takes seconds for a single query.
 HEAVY = " ".join(f"{BEGINNING[:length]}*" for length in range(3, 31))
 
 
@@ -34,7 +32,7 @@ def hang_up(sock: socket.socket) -> None:
 
 def end_and_hang_up(sock: socket.socket) -> None:
     sock.shutdown(socket.SHUT_WR)
-    # Its end is heard first, when there is still somebody to answer.
+    # Its end is noticed first, while another client is still connected.
     time.sleep(0.3)
     sock.close()
 
@@ -53,7 +51,7 @@ def wordy(home: Home, daemon: Daemon) -> Iterator[Place]:
 
 @pytest.mark.parametrize("n_questions", [4, N_EACH])
 @pytest.mark.parametrize("leave", [hang_up, end_and_hang_up])
-def test_who_leaves_leaves_no_query_behind(
+def test_the_query_of_a_disconnected_client_is_cancelled(
     wordy: Place, leave: Callable[[socket.socket], None], n_questions: int
 ) -> None:
     with socket.socket(socket.AF_UNIX) as sock:

@@ -1,5 +1,4 @@
-"""Whatever the daemon does by itself, it changes nothing in a workspace: not a byte, a mode, a time
-or a name."""
+"""The daemon by itself changes nothing in a workspace: not a byte, a mode, a time or a name."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_everything(root: Path) -> dict[str, tuple[object, ...]]:
-    """All that could be changed. When a file was last read is no part of it."""
+    """All that could be changed, except the time of the last read."""
     found = {}
     for path in (root, *root.rglob("*")):
         stat = path.lstat()
@@ -31,7 +30,9 @@ def read_everything(root: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def test_indexing_searching_healing_and_leaving_change_no_file_of_a_workspace(own: Home) -> None:
+def test_indexing_searching_rebuilding_and_stopping_change_no_file_of_a_workspace(
+    own: Home,
+) -> None:
     root = own.make_folder()
     (root / ".memories" / "deep").mkdir(parents=True)
     (root / "MEMORY.md").write_bytes(b"\xef\xbb\xbf# Memory\r\n\r\nlarch  \r\n\r\n\r\n")

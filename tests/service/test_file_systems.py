@@ -1,5 +1,6 @@
-"""The doctor on a file system of a network's kind: for notes a warning, for databases an error, and
-well on a local disk."""
+"""The doctor on a file system of a network's type: a warning for notes, an error for databases, and
+nothing on a local disk.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ import pytest
 if TYPE_CHECKING:
     from tests.service.conftest import Manager
 
-SERVER = Path(__file__).with_name("afar.py")
+SERVER = Path(__file__).with_name("network_file_system.py")
 pytestmark = pytest.mark.skipif(
     not Path("/dev/fuse").exists(), reason="the kernel has no FUSE here"
 )
 
 
 def examine(user: Manager, **env: str) -> dict[str, dict[str, Any]]:
-    """What is not well, by its check."""
+    """The findings that are not ok, by their check."""
     done = user.memsyncd("doctor", "--json", **env)
     assert done.stdout, done.stderr
     findings = json.loads(done.stdout)["findings"]
@@ -32,7 +33,7 @@ def examine(user: Manager, **env: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_notes_on_a_network_are_found_and_said_to_be_heard_late(user: Manager) -> None:
+def test_notes_on_a_network_are_reported_as_found_late(user: Manager) -> None:
     far, near = user.folder / "far", user.folder / "near"
     far.mkdir(exist_ok=True)
     with user.begin(sys.executable, str(SERVER), str(far)):

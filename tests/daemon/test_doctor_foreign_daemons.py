@@ -1,5 +1,6 @@
-"""`memsyncd doctor` where what answers on the socket is of another version or no memsyncd: it ends
-in time and says so."""
+"""`memsyncd doctor` where the program on the socket is another version or not memsyncd: it ends in
+time and reports that.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
 PING = {"pid": os.getpid(), "version": "0.0.9", "protocol": memsyncd.PROTOCOL}
-ODD = {
+UNUSUAL = {
     "level": "fatal",
     "check": "engine",
     "what": "it burns",
@@ -35,8 +36,7 @@ Answers = dict[str, dict[str, Any] | None]
 
 @contextmanager
 def stand_in(home: Home, answers: Answers) -> Iterator[None]:
-    """Somebody listens on the socket and answers this; to what is not in it with an error, to None
-    not at all."""
+    """Listen on the socket with these answers; other methods get an error, None no answer at all."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.socket(socket.AF_UNIX))
         Path(home.socket_path).parent.mkdir(mode=0o700, exist_ok=True)
@@ -75,7 +75,7 @@ def stand_in(home: Home, answers: Answers) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("answers", "status", "said"),
+    ("answers", "status", "message"),
     [
         ({"ping": PING}, 1, "no such method: workspace.list"),
         (
@@ -99,8 +99,8 @@ def stand_in(home: Home, answers: Answers) -> Iterator[None]:
         pytest.param({"ping": None}, NO_DAEMON, "did not answer within", marks=pytest.mark.soak),
     ],
 )
-def test_what_answers_little_is_found_and_the_rest_looked_at(
-    make_home: Callable[[], Home], answers: Answers, status: int, said: str
+def test_a_daemon_that_answers_little_is_found_and_other_checks_run(
+    make_home: Callable[[], Home], answers: Answers, status: int, message: str
 ) -> None:
     home = make_home()
     with stand_in(home, answers):
@@ -109,13 +109,13 @@ def test_what_answers_little_is_found_and_the_rest_looked_at(
     report = Report(done.returncode, json.loads(done.stdout))
     assert report.status == status
     found = [finding for finding in report.findings("daemon") if finding["level"] == "error"]
-    assert [finding for finding in found if said in finding["what"]]
+    assert [finding for finding in found if message in finding["what"]]
     assert all(finding["remedy"] for finding in found)
     assert (report.level("version") == "warning") == (status == 1)
     assert report.level("disk") in ("ok", "warning")
 
 
-def test_what_another_version_finds_is_shown_though_it_says_it_otherwise(
+def test_findings_of_another_version_are_shown_in_its_format(
     make_home: Callable[[], Home],
 ) -> None:
     home = make_home()
@@ -123,9 +123,14 @@ def test_what_another_version_finds_is_shown_though_it_says_it_otherwise(
     listed = {"workspaces": [workspace], "config": str(home.config)}
     with stand_in(
         home,
-        {"ping": PING, "workspace.list": listed, "status": listed, "doctor": {"findings": [ODD]}},
+        {
+            "ping": PING,
+            "workspace.list": listed,
+            "status": listed,
+            "doctor": {"findings": [UNUSUAL]},
+        },
     ):
-        shown, told = do(home, "doctor"), do(home, "doctor", "--json")
+        shown, reported = do(home, "doctor"), do(home, "doctor", "--json")
     assert "it burns" in shown.stdout
-    assert Report(told.returncode, json.loads(told.stdout)).level("engine") == "warning"
-    assert told.returncode == 1
+    assert Report(reported.returncode, json.loads(reported.stdout)).level("engine") == "warning"
+    assert reported.returncode == 1

@@ -1,4 +1,4 @@
-"""A workspace whose databases somebody is about to harm."""
+"""A workspace whose databases a test damages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WAIT_S = 30.0
 
 
-class Kept:
+class WorkspaceFiles:
     """One workspace, and the files that the daemon keeps for it."""
 
     def __init__(self, home: Home, daemon: Daemon) -> None:
@@ -66,7 +66,7 @@ class Kept:
         assert self.find("maple", wait="disk") == {".memories/0.md"}
 
     def settle(self) -> int:
-        """Have all of it stand in the file, not in the log; the generation."""
+        """Move all rows from the WAL to the file; return the generation."""
         self.client.call("sync", workspace=self.id, rebuild=True)
         self.wait(
             lambda: self.status()["state"] == "ready" and not self.status()["pending"],
@@ -75,8 +75,9 @@ class Kept:
         return int(self.status()["generation"])
 
     def is_sound(self) -> bool:
-        """True if the file under the index's name is the one that answers, whole and with every
-        note."""
+        """True if the file under the index's name is the one that answers, complete and with every
+        note.
+        """
         if not self.index.exists():
             return False
         try:
@@ -90,7 +91,7 @@ class Kept:
             return False
 
     def log(self) -> str:
-        """What was said about this workspace."""
+        """The log lines about this workspace."""
         return "\n".join(line for line in self.home.log.read_text().splitlines() if self.id in line)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import (
@@ -24,7 +24,8 @@ from memsyncd.core.changes.diff import (
 from memsyncd.core.notepath import parse_note_path
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import Scope, parse_scope
+from memsyncd.files.scope import Scope
+from tests.files.conftest import parse_scope
 
 
 class Records:
@@ -34,8 +35,10 @@ class Records:
         self.scope = scope
         self.notes: dict[str, Recorded] = {}
         self.missing: Missing = NOTHING_MISSING
+        self.pending: list[str] = []
+        """The pending deletes of the last sync that left any: the timer is set for these."""
 
-    def sync(self, only: list[str] | None = None, *, grace_s: float = 0.0) -> ChangeSet:
+    def sync(self, only: Iterable[str] | None = None, *, grace_s: float = 0.0) -> ChangeSet:
         now_ns = time.time_ns()
         snapshot = scan(self.scope, only)
         suspects = find_suspects(self.notes, snapshot)
@@ -57,7 +60,14 @@ class Records:
             *(new for _, new in changes.moved),
         ):
             self.notes[path] = read[path]
+        self.pending = list(changes.pending_deletes) or self.pending
         return changes
+
+    def end_grace(self) -> None:
+        """Sync pending deletes until there are none, as the timer does."""
+        while self.pending:
+            pending, self.pending = self.pending, []
+            self.sync(pending)
 
     def digests(self) -> dict[str, str]:
         return {path: note.digest for path, note in self.notes.items()}
@@ -165,6 +175,101 @@ def test_after_any_changes_of_the_disk_the_records_equal_the_disk(
     assert by_events.digests() == by_scans.digests()
     assert by_events.sync().is_empty
     shutil.rmtree(root)
+
+
+# --- notes and folders that take each other's names ---
+
+NESTED = (
+    *("MEMORY.md", ".memories/a.md", ".memories/a.md/b.md", ".memories/a.md/b.md/c.md"),
+    *(".memories/d/a.md", ".memories/d/a.md/b.md", "docs/a.md", "docs/a.md/b.md"),
+)
+NAMES = st.sampled_from(NESTED)
+ABOVE = (".memories", ".memories/d", "docs", "")
+
+
+def make_way(place: Path, root: Path) -> list[str]:
+    """Remove the note, folder or file above that keeps a note from being written at `place`."""
+    above = (folder for folder in place.parents if folder.is_relative_to(root))
+    ways = [one for one in (place, *above) if one.is_file() or (one == place and one.is_dir())]
+    for way in ways:
+        if way.is_dir():
+            shutil.rmtree(way)
+        else:
+            way.unlink()
+    return [str(way.relative_to(root)) for way in ways]
+
+
+def replacing(path: str, text: bytes) -> Operation:
+    def run(root: Path) -> list[str]:
+        removed = make_way(root / path, root)
+        write_in_place(root / path, text)
+        return [*removed, path]
+
+    return run
+
+
+def moving_out(path: str) -> Operation:
+    def run(root: Path) -> list[str]:
+        (root / path).rename(root.with_name(f"{root.name}-{time.monotonic_ns()}"))
+        return [path]
+
+    return run
+
+
+def moving_over(old: str, new: str) -> Operation:
+    def run(root: Path) -> list[str]:
+        aside = root.with_name(f"{root.name}-aside")
+        (root / old).rename(aside)
+        removed = make_way(root / new, root)
+        (root / new).parent.mkdir(parents=True, exist_ok=True)
+        aside.rename(root / new)
+        return [old, *removed, new]
+
+    return run
+
+
+SWAPS = st.one_of(
+    st.builds(replacing, NAMES, st.sampled_from([b"one", b"two", b"three"])),
+    st.builds(removing, st.sampled_from((*NESTED, *ABOVE[:-1]))),
+    st.builds(moving_out, st.sampled_from((*NESTED, *ABOVE[:-1]))),
+    st.builds(moving_over, NAMES, NAMES),
+)
+SCOPES = st.tuples(
+    st.sampled_from(["at", "at", "above", "later", "full"]),
+    st.lists(st.sampled_from((*NESTED, *ABOVE[1:-1])), max_size=2),
+)
+
+
+@settings(max_examples=settings().max_examples * 4)
+@given(steps=st.lists(st.tuples(SWAPS, SCOPES), min_size=2, max_size=20))
+def test_partial_scans_follow_notes_and_folders_that_take_each_others_names(
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[Operation, tuple[str, list[str]]]],
+) -> None:
+    """Every change is scanned once, at its path or above, at once or later, with other paths."""
+    root = Path(os.path.realpath(tmp_path_factory.mktemp("w"))) / "root"
+    root.mkdir()
+    scope = parse_scope(str(root), include=["docs/**/*.md"])
+    records, dirty = Records(scope), set[str]()
+    records.sync()
+    for operation, (how, others) in steps:
+        try:
+            touched = operation(root)
+        except OSError:
+            touched = [""]
+        dirty |= {path.rpartition("/")[0] if how == "above" else path for path in touched}
+        if how == "later":
+            records.sync(others, grace_s=60)
+        else:
+            records.sync(None if how == "full" else {*dirty, *others}, grace_s=60)
+            dirty.clear()
+    records.sync(dirty, grace_s=60)
+    records.end_grace()
+    fresh = Records(scope)
+    fresh.sync()
+    assert records.digests() == fresh.digests()
+    assert records.sync().is_empty
+    shutil.rmtree(root.parent)
 
 
 def test_a_note_rewritten_at_once_with_the_same_size_and_time_is_noticed(root: Path) -> None:

@@ -1,8 +1,7 @@
-"""A file system of a kind that networks have, with one note in it: `python afar.py FOLDER` mounts
-and serves it until stdin ends.
+"""A file system of a network's type, with one note in it: `python network_file_system.py FOLDER` mounts and serves
+it until stdin ends.
 
-It speaks the kernel's FUSE protocol, as much of it as reading takes; whatever else is asked it does
-not know.
+It implements the part of the kernel's FUSE protocol that reading takes; other requests are refused.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def list_folder(offset: int) -> bytes:
 
 
 def answer(operation: int, node: int, body: bytes) -> bytes | int:
-    """What is sent back, or the number of an error."""
+    """The reply, or the number of an error."""
     if operation == INIT:
         return struct.pack("=4I2H2I2H8I", 7, 31, 0, 0, 0, 0, 1 << 16, 1, 0, 0, *[0] * 8)[:64]
     if operation == LOOKUP:
@@ -68,8 +67,8 @@ def serve(device: int) -> None:
         _, operation, unique, node = struct.unpack_from("=IIQQ", request)
         if operation in (FORGET, BATCH_FORGET, INTERRUPT):
             continue
-        said = answer(operation, node, request[40:])
-        data, code = (said, 0) if isinstance(said, bytes) else (b"", -said)
+        message = answer(operation, node, request[40:])
+        data, code = (message, 0) if isinstance(message, bytes) else (b"", -message)
         os.write(device, struct.pack("=IiQ", 16 + len(data), code, unique) + data)
 
 

@@ -1,0 +1,94 @@
+"""The configuration's structs are the policies of core, engine and server."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import memsyncd
+from memsyncd.config import Config, GuardConfig, HistoryConfig, KindConfig, find_keys
+from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS, KindDefaults, find_kind
+from memsyncd.engine.rebuild import index_fingerprint
+
+PACKAGE = Path(memsyncd.__file__).parent
+# Words of other subjects, too: the path and the level of many things.
+COMMON_WORDS = {"path", "level", "format", "enabled", "secrets", "importance"}
+# The budget of a context, not the size of a chunk.
+CONTEXT_TOKENS = ("protocol", "max_tokens")
+
+
+def test_the_default_of_a_key_is_written_in_the_configuration_alone() -> None:
+    schema = PACKAGE / "config" / "schema.py"
+    keys = {key.partition(".")[2] for key, _ in find_keys()} - COMMON_WORDS
+    copies = [
+        f"{path.relative_to(PACKAGE.parent)}:{line}: {name}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path != schema
+        for name, default, line in find_defaults(path)
+        if name in keys and is_value(default) and (path.parent.name, name) != CONTEXT_TOKENS
+    ]
+    assert not copies, "the default of a key is written twice:\n" + "\n".join(copies)
+
+
+def find_defaults(path: Path) -> Iterator[tuple[str, ast.expr, int]]:
+    """The fields of classes and the parameters of functions that have a default."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef):
+            for field in node.body:
+                if isinstance(field, ast.AnnAssign) and field.value is not None:
+                    yield ast.unparse(field.target), field.value, field.lineno
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            of = node.args
+            positional = [*of.posonlyargs, *of.args]
+            given = zip(positional[len(positional) - len(of.defaults) :], of.defaults, strict=True)
+            named = zip(of.kwonlyargs, of.kw_defaults, strict=True)
+            for argument, default in (*given, *named):
+                if default is not None:
+                    yield argument.arg, default, argument.lineno
+
+
+def is_value(default: ast.expr) -> bool:
+    """True for all but None, which stands for the configured value."""
+    return not (isinstance(default, ast.Constant) and default.value is None)
+
+
+def test_the_age_of_revisions_is_configured_in_days() -> None:
+    assert HistoryConfig(max_age_days=0.5).max_age_s == 43_200.0
+
+
+def test_a_configured_kind_replaces_a_predefined_one_or_is_added() -> None:
+    kinds = (
+        KindConfig(name="decision", note="docs/adr.md", importance=0.8),
+        KindConfig(name="recipe", note=".memories/recipes.md", importance=0.2),
+    )
+    config = Config(kind=kinds)
+    assert config.kinds == {
+        **DEFAULT_KINDS,
+        "decision": KindDefaults("docs/adr.md", 0.8),
+        "recipe": KindDefaults(".memories/recipes.md", 0.2),
+    }
+    assert find_kind(config.kinds, "Recipe") == KindDefaults(".memories/recipes.md", 0.2)
+
+
+def test_an_unknown_kind_is_added_where_no_kind_is() -> None:
+    for kind in ("rumour", None):
+        assert find_kind(Config().kinds, kind) == OTHER_KINDS
+
+
+def test_notes_are_guarded_as_configured() -> None:
+    flagged = GuardConfig(secrets="flag", instructions="off")
+    assert flagged.has_secrets
+    assert not flagged.has_instructions
+    assert not flagged.is_masking
+    assert not GuardConfig(secrets="off").has_secrets
+    assert GuardConfig().is_masking
+    assert GuardConfig().has_instructions
+
+
+def test_an_index_is_rebuilt_for_other_checks_and_not_for_masking() -> None:
+    mask, flag, off = (
+        index_fingerprint(Config(guard=GuardConfig(secrets=secrets)))
+        for secrets in ("mask", "flag", "off")
+    )
+    assert mask == flag != off

@@ -1,0 +1,139 @@
+"""Each table and column of index.db and records.db is read by something that uses its value.
+
+SQLite's authorizer names each column that a statement reads. Writing a note compares its rows with
+those in the index, and `doctor --verify` compares all of them: both read columns that nothing uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import apsw
+import pytest
+
+from memsyncd.engine.browse import find_problems, list_notes, read_place
+from memsyncd.protocol.search import Filters, GetParams, ListParams
+from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in
+
+Columns = set[tuple[str, str]]
+
+NOTE = """---
+title: Release
+kind: decision
+tags: [ops]
+task: T-1
+created: 2026-03-01
+pinned: true
+---
+# Deploy
+
+redis answers, token = ghp_16C7e42F292c6912E7710c838347Ae178B4a
+
+## Part
+
+kubernetes [[unfinished](
+"""
+ALL_FILTERS = Filters(
+    kind=["decision"],
+    tag=["ops"],
+    path=["MEMORY.md"],
+    section=["deploy"],
+    task=["T-1"],
+    after="2026",
+    before="2027",
+)
+# Both databases are ordinary SQLite files for other programs to read (the `sqlite3` shell).
+UNREAD = {
+    # What the request named; revisions have only the notes that it changed.
+    "change_sets": ("path", "new_path"),
+    # What a changed note is compared by, so that few rows are written.
+    "chunks": ("digest",),
+    "links": ("section", "line", "target", "heading", "relation"),
+    "sections": ("priority", "session", "source", "created", "expires", "extra"),
+    "workspace": ("created_at",),
+}
+
+
+RECORDS_TABLES = frozenset({"change_sets", "blobs", "heads", "moves", "revisions", "workspace"})
+
+
+class Recorder:
+    """Collects the columns that statements read, of `tables` only if that is set."""
+
+    def __init__(self) -> None:
+        self.tables: frozenset[str] | None = None
+        self.columns: Columns = set()
+
+    def watch(self, connection: apsw.Connection) -> None:
+        connection.authorizer = self._authorize
+
+    def _authorize(self, action: int, table: str, column: str, *_where: object) -> int:
+        if action == apsw.SQLITE_READ and (self.tables is None or table in self.tables):
+            self.columns.add((table, column))
+        return apsw.SQLITE_OK
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    recorder = Recorder()
+    apsw.connection_hooks.append(recorder.watch)
+    yield recorder
+    apsw.connection_hooks.remove(recorder.watch)
+
+
+def test_each_column_is_read_by_something_that_uses_it(
+    make_bench: Callable[..., Bench], recorder: Recorder
+) -> None:
+    bench = make_bench()
+    recorder.tables = RECORDS_TABLES
+    bench.open()
+    change(bench)
+    # A connection authorizes a statement once, so that all are opened again.
+    bench.workspace.close()
+    recorder.tables = None
+    bench.open()
+    ask(bench)
+    kept = {(table, column) for table, columns in UNREAD.items() for column in columns}
+    assert sorted(find_columns(bench) - recorder.columns - kept) == []
+    assert sorted(kept & recorder.columns) == []
+
+
+def change(bench: Bench) -> None:
+    """Have notes written, renamed and undone."""
+    bench.write("MEMORY.md", NOTE)
+    bench.write(".memories/b.md", "one two\n")
+    bench.follow()
+    bench.memory("str_replace", "/memories/b.md", old_str="two", new_str="three")
+    bench.memory("rename", old_path="/memories/b.md", new_path="/memories/c.md")
+    (bench.root / ".memories/c.md").rename(bench.root / ".memories/d.md")
+    bench.sync()
+    bench.see()
+    bench.memory("create", "/memories/e.md", file_text="four\n")
+    bench.undo(".memories/e.md")
+
+
+def ask(bench: Bench) -> None:
+    """Send the queries that read the index and the history, and scan the files."""
+    workspace = bench.workspace
+    for query in ("redis", '"redis answers"', "redis kubernetes", "nowhere", "redsi"):
+        for filters in (Filters(), ALL_FILTERS, Filters(archived=True)):
+            search_in([workspace], query, filters=filters)
+            build_block(workspace, query, filters=filters)
+    build_block(workspace)
+    [note, *_] = list_notes(workspace, SEARCH_POLICY, ListParams(kind="decision", tag="ops"))
+    read_place(workspace, GetParams(anchor=note.sections[0].anchor), now_ns=1)
+    find_problems(workspace)
+    bench.past()
+    bench.sync(is_full=True)
+
+
+def find_columns(bench: Bench) -> Columns:
+    """The columns of all tables but those of FTS5, whose words are read by MATCH."""
+    tables = "SELECT name FROM pragma_table_list WHERE type = 'table' AND schema = 'main'"
+    found: Columns = set()
+    for part in (bench.workspace.index, bench.workspace.records):
+        connection = part._writer
+        for (table,) in connection.execute(tables).fetchall():
+            columns = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+            found |= {(table, column) for (column,) in columns if not table.startswith("sqlite_")}
+    return found
