@@ -70,7 +70,7 @@ SELECTING_MATCHES = 20_000
 SELECTING_SHARE = 20
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
 # may, more often than not.
-MAX_HURRIED_MATCHES = 4_000
+MAX_HURRIED_MATCHES = 2_000
 MAX_HURRIED_TERMS = 8
 HURRIED = "there is more to look up than a hurried search may"
 # Neighbours join into passages, so many hits need many more chunks.
