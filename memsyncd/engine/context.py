@@ -36,7 +36,7 @@ from memsyncd.core.search.query import (
     compile_term,
     extract_filters,
 )
-from memsyncd.core.search.ranking import DEFAULT_RANKING, N_CANDIDATES, Candidate
+from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate
 from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.redaction import read_redacted
@@ -47,10 +47,14 @@ from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     count_blank_lines_before,
+    count_matching,
     find_start_chunks,
 )
 
 MATCH = "match"
+# A block shows lines of fewer chunks than a search needs for its passages, and reads the text of
+# all of them.
+N_CONTEXT_CANDIDATES = 200
 # A note's best chunk counts this much more for its other chunks than in a search: evidence lies
 # together. Measured on chats and documents, the first 500 tokens contain half a point more of it.
 NOTE_FACTOR = 2.0
@@ -130,7 +134,7 @@ def _find_matching(
     """Return the best of the matching lines, and how many chunks match beyond those ranked."""
     if question.is_empty:
         return [], 0
-    limit = max(N_CANDIDATES, budget.max_tokens // MIN_CHUNK_TOKENS)
+    limit = max(N_CONTEXT_CANDIDATES, budget.max_tokens // MIN_CHUNK_TOKENS)
     ranking = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
     ranked = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
     n_chunks = workspace.condition.counts.chunks
@@ -147,7 +151,8 @@ def _find_matching(
 
 def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
     """Make the function that scores lines by the query's words in them."""
-    counts = [count_matches(reader, compile_term(term), most=n_chunks) for term in query.positive]
+    matches = [compile_term(term) for term in query.positive]
+    counts = count_matching(reader, matches, most=n_chunks)
     matcher = Matcher([make_pattern(reader, term) for term in query.positive])
     rarities = [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
 

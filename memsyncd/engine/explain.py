@@ -177,7 +177,7 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
 
 
 def _explain_filters_alone(reader: Reader, question: Question) -> str:
-    if find_filtered(reader, question.filters, "", limit=1):
+    if find_filtered(reader, question.filters, "", limit=1).rows:
         return _explain_empty_question(question.query)
     return (
         f"nothing that is indexed passes "

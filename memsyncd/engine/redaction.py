@@ -81,7 +81,7 @@ def is_secret_word(reader: Reader, word: str) -> bool:
     if not word.isalnum() or not has_secrets(reader):
         return False
     found = find_candidates(reader, f'"{word}"', NO_FILTERS, limit=MAX_EXAMINED_CHUNKS)
-    texts = read_texts(reader, [candidate.chunk for candidate in found])
+    texts = read_texts(reader, [row[0] for row in found.rows])
     shown = _redact_texts(texts, read_chunk_secrets(reader, texts))
     return _contain(texts, word) and not _contain(shown, word)
 

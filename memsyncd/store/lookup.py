@@ -10,8 +10,8 @@ import msgspec
 
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.query import Filters
+from memsyncd.store.filters import compile_match_filters, find_file_ids
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import compile_filters, find_file_ids
 
 # --- notes and sections -------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ def count_matches(
 
     Without filters archived ones count too.
     """
-    allowed, bindings = compile_filters(reader, filters) if filters is not None else ("", {})
+    allowed, bindings = ("", {}) if filters is None else compile_match_filters(reader, filters)
     bound = {"match": match, "most": most, **bindings}
     return int(reader.rows(_COUNT.format(allowed=allowed), bound)[0][0])
 

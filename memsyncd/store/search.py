@@ -1,4 +1,4 @@
-"""Search index.db: compile filters, find candidates, and read the rows of hits.
+"""Search index.db: find candidates, and read the rows of hits.
 
 A search takes two steps. First the row ids of the best `limit` chunks with their bm25: SQLite keeps
 a short list and reads no text. Then the rows and text of the few that are shown. Joining the two in
@@ -8,199 +8,47 @@ one statement would fetch the text of every match.
 from __future__ import annotations
 
 import json
-import unicodedata
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
 
-from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.model import SecretLines, Span
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER
+from memsyncd.core.notepath import MEMORY_FILE
 from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
-from memsyncd.core.search.ranking import Candidate, RankingFeatures
+from memsyncd.core.search.ranking import ChunkRow, FoundChunks, RankingFeatures
+from memsyncd.store.filters import compile_filters, compile_match_filters
 from memsyncd.store.pool import Reader
-
-# --- filters ------------------------------------------------------------------------------------
-
-Bindings = dict[str, str]
-
-# The plus keeps SQLite from asking FTS5 once for each id of the set, as it does for a bare rowid.
-_AMONG = (
-    "AND +rowid IN (SELECT id FROM chunks WHERE section IN"
-    " (SELECT s.id FROM sections s WHERE {conditions}))"
-)
-_IS_ANY_ARCHIVED = "SELECT 1 FROM sections WHERE status = 'archived' LIMIT 1"
-_NOT_ARCHIVED = (
-    "AND +rowid NOT IN (SELECT id FROM chunks WHERE section IN"
-    " (SELECT id FROM sections WHERE status = 'archived'))"
-)
-
-_VALUES = "(SELECT value FROM json_each({values}))"
-_KIND = f"s.kind IN {_VALUES}"
-_TAG = f"s.id IN (SELECT section FROM tags WHERE tag COLLATE NOCASE IN {_VALUES})"
-_FILE = f"s.file IN {_VALUES}"
-_ALL_TAGS = "SELECT DISTINCT tag FROM tags"
-_ALL_TASKS = "SELECT DISTINCT task FROM sections WHERE task IS NOT NULL"
-_BELOW = "SELECT id FROM files WHERE path = ? OR (path >= ? AND path < ?)"
-_DAY = "coalesce(s.day, (SELECT day FROM files WHERE id = s.file))"
-_TASK = f"s.task COLLATE NOCASE IN {_VALUES}"
-# The slugs of the section and of those above it. They are compared between dashes, so that only
-# whole words match.
-_SLUGS = "'-' || replace(s.slugs, '/', '-/-') || '-'"
-_ANCHOR = "((SELECT path FROM files WHERE id = s.file) || '#' || s.slugs)"
-_SECTION = (
-    "EXISTS (SELECT 1 FROM json_each({values}) WHERE iif(instr(value, '#'),"
-    f" {_ANCHOR} = value OR ({_ANCHOR} > value || '/' AND {_ANCHOR} < value || '0'),"
-    f" instr({_SLUGS}, value)))"
-)
-
-
-def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
-    """Compile filters to SQL that limits rows of an FTS5 table, and its bindings.
-
-    The SQL begins with AND, and is empty if there is nothing to limit. Raises BadRequest for an
-    invalid glob.
-    """
-    conditions: list[str] = []
-    bindings: Bindings = {}
-    for one in filters.chain():
-        conditions += _compile(reader, one, bindings)
-        if one.exclude is not None:
-            excluded = _compile(reader, one.exclude, bindings)
-            conditions += [f"NOT coalesce({condition}, 0)" for condition in excluded]
-    if any(one.is_archived for one in filters.chain()):
-        conditions.append("s.status = 'archived'")
-    elif conditions:
-        conditions.append("s.status IS NOT 'archived'")
-    else:
-        # This query is cheap, and looking each match up in an empty set is not.
-        return _NOT_ARCHIVED if reader.rows(_IS_ANY_ARCHIVED) else "", {}
-    return _AMONG.format(conditions=" AND ".join(conditions)), bindings
-
-
-def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
-    """Return the ids of files that are one of `paths`, lie below one, or match one that is a glob.
-
-    A path that matches nothing from the root is looked up below `.memories/`. Raises BadRequest for
-    an invalid glob.
-    """
-    found: set[int] = set()
-    for path in paths:
-        text = path.removeprefix("./")
-        if text.strip("/"):
-            found.update(
-                _find_files(reader, text) or _find_files(reader, f"{MEMORY_FOLDER}/{text}")
-            )
-    return sorted(found)
-
-
-def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
-    """Return the conditions of one set of filters, and add their bindings."""
-    tags = [tag.lstrip("#") for tag in filters.tags]
-    sections = (value for one in filters.sections for value in _find_section_values(one))
-    lists: tuple[tuple[str, tuple[str, ...], Iterable[object]], ...] = (
-        (_KIND, filters.kinds, (kind.lower() for kind in filters.kinds)),
-        (_TAG, filters.tags, _find_equal_folded(reader, _ALL_TAGS, tags)),
-        (_FILE, filters.paths, find_file_ids(reader, filters.paths)),
-        (_TASK, filters.tasks, _find_equal_folded(reader, _ALL_TASKS, filters.tasks)),
-        (_SECTION, filters.sections, sections),
-    )
-    conditions = [
-        condition.format(values=_bind(json.dumps(list(values)), bindings))
-        for condition, filtered, values in lists
-        if filtered
-    ]
-    if filters.after is not None:
-        conditions.append(f"{_DAY} >= {_bind(filters.after, bindings)}")
-    if filters.before is not None:
-        conditions.append(f"{_DAY} < {_bind(filters.before, bindings)}")
-    return conditions
-
-
-def _bind(value: str, bindings: Bindings) -> str:
-    name = f"filter_{len(bindings)}"
-    bindings[name] = value
-    return f":{name}"
-
-
-def _find_equal_folded(reader: Reader, statement: str, values: Sequence[str]) -> list[str]:
-    """Return the stored values that equal one of `values` but for case and composed accents.
-
-    SQLite's NOCASE folds ASCII alone.
-    """
-    if all(map(str.isascii, values)):
-        return [*values]
-    folded = set(map(_fold, values))
-    return [value for (value,) in reader.rows(statement) if _fold(value) in folded]
-
-
-def _fold(text: str) -> str:
-    return unicodedata.normalize("NFC", text).casefold()
-
-
-def _find_forms(text: str) -> set[str]:
-    """Return the text with accents composed, as people type, and decomposed, as some file systems
-    store names.
-    """
-    if text.isascii():
-        return {text}
-    return {text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}
-
-
-def _find_section_values(text: str) -> set[str]:
-    """Return an anchor as it is, and words as slugs between dashes, to compare with `_SLUGS`.
-
-    A `/` may separate headings or be part of one.
-    """
-    # Few questions name a section, and this imports the scanner of markdown.
-    from memsyncd.core.markdown.sections import make_slug
-
-    words = text.lstrip("#")
-    if "#" in words:
-        return _find_forms(text)
-    forms = _find_forms(words)
-    nested = ("-/-".join(map(make_slug, form.split("/"))) for form in forms)
-    return {f"-{slug}-" for slug in (*map(make_slug, forms), *nested)}
-
-
-def _find_files(reader: Reader, path: str) -> list[int]:
-    if has_wildcard(path):
-        globs = _parse_glob(path)
-        rows = reader.rows("SELECT id, path FROM files")
-        return [row[0] for row in rows if globs.matches(row[1])]
-    found: list[int] = []
-    for folder in _find_forms(path.rstrip("/")):
-        found += (row[0] for row in reader.rows(_BELOW, (folder, f"{folder}/", f"{folder}0")))
-    return found
-
-
-# A search without hits tries each filter by itself.
-@lru_cache(maxsize=64)
-def _parse_glob(pattern: str) -> Globs:
-    return Globs.parse([pattern])
-
 
 # --- candidates ---------------------------------------------------------------------------------
 
 HEADING_WEIGHT, TEXT_WEIGHT, TAGS_WEIGHT, SUBWORDS_WEIGHT = 1.5, 1.0, 1.0, 1.0
-# Rows that a retriever reads beyond its limit: the last within the limit rarely ties with more.
-N_TIES = 50
+# Rows that are read beyond the limit: the last within the limit rarely ties with more.
+N_TIES = 200
+# If it does, so many of those that tie are put in order: in a large index a word may tie in nearly
+# all chunks.
+MAX_TIED = 5_000
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
 _BEST = (
     "SELECT rowid, -bm25({table}, {weights}) AS raw_score FROM {table}"
     " WHERE {table} MATCH :match {allowed} ORDER BY bm25({table}, {weights}) LIMIT :limit"
 )
-_BEST_IN_ORDER = (
-    "WITH found AS MATERIALIZED (SELECT rowid AS id, -bm25({table}, {weights}) AS raw_score"
-    " FROM {table} WHERE {table} MATCH :match {allowed})"
-    " SELECT found.id, raw_score FROM found JOIN chunks c ON c.id = found.id"
-    " JOIN files f ON f.id = c.file WHERE raw_score >= :least"
-    " ORDER BY raw_score DESC, f.path, c.start_line, c.end_line, c.digest LIMIT :limit"
+_TIED_IN_ORDER = (
+    "WITH tied AS MATERIALIZED (SELECT rowid AS id FROM {table} WHERE {table} MATCH :match"
+    " {allowed} AND -bm25({table}, {weights}) = :least LIMIT :most)"
+    " SELECT tied.id, :least FROM tied JOIN chunks c ON c.id = tied.id"
+    " JOIN files f ON f.id = c.file"
+    " ORDER BY f.path, c.start_line, c.end_line, c.digest LIMIT :limit"
 )
+NOTHING_FOUND = FoundChunks((), {}, {})
+# The plus as in the filters: with a bare rowid FTS5 is asked once for each.
+_SCORES = (
+    "SELECT rowid, -bm25({table}, {weights}) FROM {table} WHERE {table} MATCH ?"
+    " AND +rowid IN (SELECT value FROM json_each(?))"
+)
+# In the order of a candidate's fields.
 _CHUNKS = (
     "SELECT c.id, c.file, c.section, f.path, c.start_line, c.end_line, c.tokens, f.day"
     " FROM chunks c JOIN files f ON f.id = c.file WHERE c.id IN"
@@ -211,41 +59,59 @@ _FILTERED = (
     " ORDER BY f.path, c.start_line, c.id LIMIT :limit"
 )
 _MUST_NOT = "AND {id} NOT IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :must_not)"
-_MATCHING = (
-    "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :match"
-    # The plus as in the filters: with a bare rowid FTS5 is asked once for each.
-    " AND +rowid IN (SELECT value FROM json_each(:chunks))"
+_IS_MATCHING = "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1"
+# One statement for all terms: each takes longer to start than to find the matches of most words.
+_COUNT_ONE = (
+    "(SELECT count(*) FROM (SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT {most}))"
 )
-_IS_FREQUENT = (
-    "SELECT count(*) > :most"
-    " FROM (SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH :match LIMIT :most + 1)"
+_HOLDING_ONE = (
+    "SELECT {number}, rowid FROM chunks_fts WHERE chunks_fts MATCH ?{number}"
+    " AND +rowid IN (SELECT value FROM json_each(?1))"
+)
+# FTS5 looks for one row: for a word in many chunks that is cheaper than passing over all of them.
+_HOLDING_ONE_FREQUENT = (
+    "SELECT {number}, value FROM json_each(?1) WHERE EXISTS"
+    " (SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ?{number} AND rowid = value)"
 )
 
 
 def find_candidates(
-    reader: Reader, match: str, filters: Filters, *, limit: int, must_not: str = ""
-) -> list[Candidate]:
-    """Return the `limit` best chunks of each retriever (stemmed and exact words) for an FTS5
-    expression, and those that tie with the last, in no particular order.
+    reader: Reader,
+    match: str,
+    filters: Filters,
+    *,
+    limit: int,
+    must_not: str = "",
+    selecting: str = "",
+) -> FoundChunks:
+    """Return the `limit` best chunks for an FTS5 expression by the stems of its words, and those
+    that tie with the last, in no particular order, with their scores by exact words.
 
-    Chunks that match the expression `must_not` are excluded.
+    Chunks that match the expression `must_not` are excluded. With an expression `selecting`, whose
+    matches all match the other too, the `limit` chunks are those that rank best by it. What holds
+    an exact word holds its stem, so the exact words select nothing that the stems do not.
     """
-    allowed, bindings = compile_filters(reader, filters)
-    bound = {"match": match, **bindings}
+    allowed, bindings = compile_match_filters(reader, filters)
+    bound = {"match": selecting or match, **bindings}
     if must_not:
         allowed = f"{allowed} {_MUST_NOT.format(id='+rowid')}"
         bound["must_not"] = must_not
     stemmed = _find_best(reader, "chunks_fts", allowed, bound, limit)
-    exact = _find_best(reader, "chunks_exact", allowed, bound, limit)
-    rows = reader.rows(_CANDIDATES, (json.dumps(list(stemmed.keys() | exact.keys())),))
-    return [_candidate(row, stemmed.get(row[0], 0.0), exact.get(row[0], 0.0)) for row in rows]
+    if not stemmed:
+        return NOTHING_FOUND
+    chunks = json.dumps(list(stemmed))
+    if selecting:
+        stemmed = _read_scores(reader, "chunks_fts", match, chunks)
+    exact = _read_scores(reader, "chunks_exact", match, chunks)
+    rows = cast("list[ChunkRow]", reader.rows(_CANDIDATES, (chunks,)))
+    return FoundChunks(rows, stemmed, exact)
 
 
 def _find_best(
     reader: Reader, table: str, allowed: str, bound: dict[str, Any], limit: int
 ) -> dict[int, float]:
     """Return raw scores by chunk. The order in which SQLite finds chunks with equal scores must not
-    decide which are found.
+    decide which are found, unless more than MAX_TIED are equal.
     """
     most = limit + N_TIES
     statement = _BEST.format(table=table, weights=_WEIGHTS, allowed=allowed)
@@ -254,14 +120,21 @@ def _find_best(
         return dict(rows)
     least = rows[limit - 1][1]
     if len(rows) == most and rows[-1][1] == least:
-        statement = _BEST_IN_ORDER.format(table=table, weights=_WEIGHTS, allowed=allowed)
-        return dict(reader.rows(statement, {**bound, "least": least, "limit": limit}))
+        better = {chunk: raw_score for chunk, raw_score in rows if raw_score > least}
+        statement = _TIED_IN_ORDER.format(table=table, weights=_WEIGHTS, allowed=allowed)
+        n_left = limit - len(better)
+        tied = {**bound, "least": least, "most": MAX_TIED, "limit": n_left}
+        return better | dict(reader.rows(statement, tied))
     return {chunk: raw_score for chunk, raw_score in rows if raw_score >= least}
 
 
-def find_filtered(
-    reader: Reader, filters: Filters, must_not: str, *, limit: int
-) -> list[Candidate]:
+def _read_scores(reader: Reader, table: str, match: str, chunks: str) -> dict[int, float]:
+    """Return the raw scores of chunks (a list in JSON) that match, by chunk."""
+    statement = _SCORES.format(table=table, weights=_WEIGHTS)
+    return dict(reader.rows(statement, (match, chunks)))
+
+
+def find_filtered(reader: Reader, filters: Filters, must_not: str, *, limit: int) -> FoundChunks:
     """Return the first `limit` chunks by path and line that pass the filters and do not match the
     FTS5 expression `must_not`, if it is not empty.
     """
@@ -269,40 +142,41 @@ def find_filtered(
     excluded = _MUST_NOT.format(id="c.id") if must_not else ""
     bound = {"limit": limit, **({"must_not": must_not} if must_not else {}), **bindings}
     rows = reader.rows(_FILTERED.format(allowed=allowed, must_not=excluded), bound)
-    return [_candidate(row, 0.0, 0.0) for row in rows]
+    return FoundChunks(cast("list[ChunkRow]", rows), {}, {})
 
 
-def is_frequent(reader: Reader, match: str, *, most: int) -> bool:
-    """True if more than `most` chunks match an FTS5 expression; counts no further than that."""
-    return bool(reader.rows(_IS_FREQUENT, {"match": match, "most": most})[0][0])
+def count_matching(reader: Reader, matches: Sequence[str], *, most: int) -> list[int]:
+    """Return how many chunks match each FTS5 expression; counts no further than `most`."""
+    if not matches:
+        return []
+    counts = ", ".join([_COUNT_ONE.format(most=most)] * len(matches))
+    return list(reader.rows(f"SELECT {counts}", tuple(matches))[0])
 
 
 def is_matching(reader: Reader, match: str) -> bool:
     """True if any chunk matches an FTS5 expression."""
-    statement = "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1"
-    return bool(reader.rows(statement, (match,)))
+    return bool(reader.rows(_IS_MATCHING, (match,)))
 
 
-def find_matching(reader: Reader, match: str, chunks: Sequence[int]) -> set[int]:
-    """Return those of `chunks` that match an FTS5 expression."""
-    return {
-        row[0] for row in reader.rows(_MATCHING, {"match": match, "chunks": json.dumps(chunks)})
-    }
+def find_holding(
+    reader: Reader,
+    matches: Sequence[str],
+    chunks: Sequence[int],
+    frequent: Collection[str] = (),
+) -> list[set[int]]:
+    """Return for each FTS5 expression those of `chunks` that match it.
 
-
-def _candidate(row: tuple[Any, ...], stemmed: float, exact: float) -> Candidate:
-    chunk, file, section, path, start, end, n_tokens, day = row
-    return Candidate(
-        chunk=chunk,
-        file=file,
-        section=section,
-        path=path,
-        span=Span(start, end),
-        n_tokens=n_tokens,
-        day=day,
-        stemmed=stemmed,
-        exact=exact,
-    )
+    The answer is the same for `frequent` expressions, which many chunks match, and sooner there.
+    """
+    found: list[set[int]] = [set() for _ in matches]
+    if matches and chunks:
+        each = (
+            (_HOLDING_ONE_FREQUENT if match in frequent else _HOLDING_ONE).format(number=number)
+            for number, match in enumerate(matches, 2)
+        )
+        for number, chunk in reader.rows(" UNION ALL ".join(each), (json.dumps(chunks), *matches)):
+            found[number - 2].add(chunk)
+    return found
 
 
 # --- the rows of hits ---------------------------------------------------------------------------

@@ -73,7 +73,10 @@ _HEADING, _TAGS, _PARTS = (
     store_search.TAGS_WEIGHT,
     store_search.SUBWORDS_WEIGHT,
 )
-_FEW = tuple((module, "N_CANDIDATES", FEW_CANDIDATES) for module in (search, context))
+_FEW = (
+    (search, "N_CANDIDATES", FEW_CANDIDATES),
+    (context, "N_CONTEXT_CANDIDATES", FEW_CANDIDATES),
+)
 
 ABLATIONS = (
     Ablation(
@@ -108,9 +111,9 @@ ABLATIONS = (
         constants=(*_FEW, (search, "CANDIDATES_PER_HIT", 0)),
     ),
     Ablation(
-        name="candidates a hit",
+        name="200 candidates",
         category="busy-day",
-        constants=((search, "CANDIDATES_PER_HIT", 0),),
+        constants=((search, "N_CANDIDATES", 200), (search, "CANDIDATES_PER_HIT", 0)),
         is_context=False,
     ),
     Ablation(

@@ -59,13 +59,13 @@ def measure(corpus: Path) -> Iterator[Figure]:
         )
 
 
-def copy_notes(corpus: Path, root: Path) -> int:
+def copy_notes(corpus: Path, root: Path, most: int = N_CHUNKS) -> int:
     """Copy notes until there are so many chunks; returns how many."""
     paths = sorted((corpus / ".memories").rglob("*.md"))
     random.Random(7).shuffle(paths)
     n_chunks = 0
     for path in paths:
-        if n_chunks >= N_CHUNKS:
+        if n_chunks >= most:
             break
         target = root / path.relative_to(corpus)
         target.parent.mkdir(parents=True, exist_ok=True)

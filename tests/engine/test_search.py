@@ -12,7 +12,6 @@ from memsyncd.config import Config, SearchConfig
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
 from memsyncd.protocol.search import Filters, SearchAnswer
-from memsyncd.store.index import Counts
 from tests.engine.conftest import build_block, search_in
 
 
@@ -122,12 +121,15 @@ def test_a_query_that_runs_out_of_time_is_an_error(bench: Any) -> None:
 
 
 def test_a_hurried_search_is_refused_at_once_if_it_would_take_long(
-    filled: Any,
+    filled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert places(ask(filled, "redis cold", is_hurried=True)) == places(ask(filled, "redis cold"))
     with pytest.raises(NotFresh):
         ask(filled, "nowhere", is_hurried=True)
-    filled.workspace.change(counts=Counts(files=10_000, chunks=30_000))
+    with pytest.raises(NotFresh):
+        ask(filled, "redis a1 b2 c3 d4 e5 f6 g7 h8", is_hurried=True)
+    n_redis = len(ask(filled, "redis").hits)
+    monkeypatch.setattr("memsyncd.engine.search.MAX_HURRIED_MATCHES", n_redis)
     assert ask(filled, "redis", is_hurried=True).hits
     with pytest.raises(NotFresh):
         ask(filled, "redis cold", is_hurried=True)
@@ -340,6 +342,33 @@ def test_on_a_large_index_a_word_in_nearly_all_chunks_is_searched_if_the_others_
     bench.sync()
     assert len(ask(bench, "notes zebra", limit=50).hits) == 20
     assert places(ask(bench, "notes redis path:3.md")) == [".memories/3.md:1-1"]
+
+
+def test_on_a_large_index_the_rarest_words_select_and_all_words_rank(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(120):
+        words = ["filler"]
+        words += ["redis"] if number in (7, 50) else []
+        words += ["cache"] if number % 12 == 2 else []
+        bench.write(f".memories/{number}.md", " ".join(words))
+    bench.sync()
+    # One of the notes with the rarer word holds the other, too.
+    everything = ask(bench, "redis cache", limit=50).hits
+    assert len(everything) == 11
+    monkeypatch.setattr("memsyncd.engine.search.LARGE_INDEX_CHUNKS", 10)
+    monkeypatch.setattr("memsyncd.engine.search.N_CANDIDATES", 2)
+    monkeypatch.setattr("memsyncd.engine.search.CANDIDATES_PER_HIT", 0)
+    monkeypatch.setattr("memsyncd.engine.search.SELECTING_MATCHES", 5)
+    monkeypatch.setattr("memsyncd.engine.search.SELECTING_SHARE", 120)
+    selected = ask(bench, "redis cache", limit=50).hits
+    assert [(hit.path, hit.matched, hit.score) for hit in selected] == [
+        (hit.path, hit.matched, hit.score) for hit in everything[:2]
+    ]
+    assert selected[0].matched == ["redis", "cache"]
+    # Two chunks do not suffice: then all words select.
+    monkeypatch.setattr("memsyncd.engine.search.N_CANDIDATES", 20)
+    assert len(ask(bench, "redis cache", limit=50).hits) == len(everything)
 
 
 # --- importance and age -----------------------------------------------------------------------------------------------

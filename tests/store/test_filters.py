@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from memsyncd.core.search.query import NO_FILTERS, Filters, extract_filters
 from memsyncd.errors import BadRequest
+from memsyncd.store.filters import compile_filters, find_file_ids
 from memsyncd.store.index import Index, PutNote
-from memsyncd.store.search import compile_filters, find_file_ids
 
 Put = Callable[..., PutNote]
 

@@ -66,12 +66,13 @@ def test_a_search_in_steps_sees_one_generation_though_another_is_written_meanwhi
 ) -> None:
     index.apply([put("MEMORY.md", "# a\nredis")])
     with index.pool.acquire(5) as reader:
-        [candidate] = find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
+        found = find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
+        [candidate] = found.make_candidates()
         index.apply([DropNote("MEMORY.md")])
         assert read_sections(reader, [candidate.section])[candidate.section].anchor == "MEMORY.md#a"
         assert read_texts(reader, [candidate.chunk])[candidate.chunk] == "# a\nredis"
     with index.pool.acquire(5) as reader:
-        assert not find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
+        assert not find_candidates(reader, '"redis"', NO_FILTERS, limit=5).rows
 
 
 def test_a_released_reader_holds_no_snapshot(index: Index, put: Put) -> None:
@@ -125,8 +126,8 @@ def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
         while not stop.is_set():
             with index.pool.acquire(30) as reader:
                 found = find_candidates(reader, '"redis"', NO_FILTERS, limit=50)
-                texts = read_texts(reader, [candidate.chunk for candidate in found])
-                assert len(found) == len(texts) == 10
+                texts = read_texts(reader, [row[0] for row in found.rows])
+                assert len(found.rows) == len(texts) == 10
             n_read += 1
         return n_read
 
@@ -160,7 +161,7 @@ def test_a_word_of_a_query_is_tokenized_like_the_same_word_of_a_note(
     index.apply([put("MEMORY.md", "Running_late")])
     query = parse_query("running-LATE")
     with index.pool.acquire(5) as reader:
-        assert find_candidates(reader, compile_query(query), NO_FILTERS, limit=1)
+        assert find_candidates(reader, compile_query(query), NO_FILTERS, limit=1).rows
         reported = [word for _, _, word in reader.tokenize(" ".join(query.should[0].words))]
         assert reported == [word for _, _, word in reader.tokenize("Running_late")]
 

@@ -8,21 +8,25 @@ import pytest
 from memsyncd.core.model import Span
 from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.errors import NotFresh
+from memsyncd.store.filters import MAX_LISTED_CHUNKS, compile_filters, compile_match_filters
 from memsyncd.store.index import Index, PutNote
 from memsyncd.store.search import (
     N_RECENT_NOTES,
     N_START_CHUNKS,
+    N_TIES,
     count_blank_lines_before,
+    count_matching,
     find_candidates,
-    find_matching,
+    find_holding,
     find_start_chunks,
-    is_frequent,
     is_matching,
     read_sections,
 )
 from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]
+
+FIND_REDIS = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'redis'"
 
 
 @pytest.fixture
@@ -39,7 +43,7 @@ def filled(index: Index, put: Put) -> Index:
 def find(index: Index, match: str, filters: Filters = NO_FILTERS, *, limit: int = 100) -> list[str]:
     """`path:start-end` of each match, the best first."""
     with index.pool.acquire(5) as reader:
-        found = find_candidates(reader, match, filters, limit=limit)
+        found = find_candidates(reader, match, filters, limit=limit).make_candidates()
     return [
         f"{c.path}:{c.span.start}-{c.span.end}"
         for c in sorted(found, key=lambda c: (-c.stemmed, c.path, c.span))
@@ -52,7 +56,8 @@ def find_paths(index: Index, match: str, **filters: tuple[str, ...]) -> list[str
 
 def test_candidates_have_their_positions_and_raw_scores(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
-        [candidate] = find_candidates(reader, '"hot"', NO_FILTERS, limit=10)
+        found = find_candidates(reader, '"hot"', NO_FILTERS, limit=10)
+        [candidate] = found.make_candidates()
         section = read_sections(reader, [candidate.section])[candidate.section]
         text = read_texts(reader, [candidate.chunk])[candidate.chunk]
     assert (candidate.path, candidate.span) == ("MEMORY.md", Span(5, 6))
@@ -74,13 +79,14 @@ def test_the_chunks_that_contain_a_term_in_any_column_are_returned(
 ) -> None:
     with filled.pool.acquire(5) as reader:
         found = find_candidates(reader, '"redis" OR "disk"', NO_FILTERS, limit=10)
-        chunks = {candidate.chunk: candidate.path for candidate in found}
-        held = {
-            term: find_matching(reader, f'"{term}"', [*chunks])
-            for term in ("cache", "auth", "redis", "slow", "nowhere")
-        }
-        few = find_matching(
-            reader, '"redis"', [chunk for chunk, path in chunks.items() if path.endswith(".txt")]
+        chunks = {one.chunk: one.path for one in found.make_candidates()}
+        terms = ("cache", "auth", "redis", "slow", "nowhere")
+        matches = [f'"{term}"' for term in terms]
+        held = dict(zip(terms, find_holding(reader, matches, [*chunks]), strict=True))
+        assert find_holding(reader, matches, [*chunks], matches) == [*held.values()]
+        assert find_holding(reader, [], [*chunks]) == []
+        [few] = find_holding(
+            reader, ['"redis"'], [chunk for chunk, path in chunks.items() if path.endswith(".txt")]
         )
     assert sorted(chunks[chunk] for chunk in held["cache"]) == [
         ".memories/api/notes.md",
@@ -152,16 +158,85 @@ def test_a_query_past_its_deadline_is_stopped_and_its_reader_stays_usable(
         find_candidates(reader, match, NO_FILTERS, limit=200)
     with index.pool.acquire(30) as again:
         assert again is reader
-        assert find_candidates(again, '"a b"', NO_FILTERS, limit=5)
+        assert find_candidates(again, '"a b"', NO_FILTERS, limit=5).rows
 
 
-def test_a_word_in_more_chunks_than_are_counted_is_frequent(filled: Index) -> None:
+def test_matches_are_counted_up_to_a_limit(filled: Index) -> None:
+    n_redis = len(find(filled, '"redis"'))
+    assert n_redis > 1
     with filled.pool.acquire(5) as reader:
-        n_redis = len(find(filled, '"redis"'))
-        assert n_redis > 1
-        assert is_frequent(reader, '"redis"', most=n_redis - 1)
-        assert not is_frequent(reader, '"redis"', most=n_redis)
-        assert not is_frequent(reader, '"nowhere"', most=0)
+        matches = ['"redis"', '"nowhere"', '"hot"']
+        assert count_matching(reader, matches, most=100) == [n_redis, 0, 1]
+        assert count_matching(reader, matches, most=1) == [1, 0, 1]
+        assert count_matching(reader, [], most=1) == []
+
+
+def test_words_that_select_leave_the_scores_of_the_chosen_as_they_are(filled: Index) -> None:
+    either = '"redis" OR "disk" OR "cold"'
+    with filled.pool.acquire(5) as reader:
+        everything = find_candidates(reader, either, NO_FILTERS, limit=10)
+        chosen = find_candidates(reader, either, NO_FILTERS, limit=10, selecting='"cold"')
+    scores = {one.chunk: one for one in everything.make_candidates()}
+    assert len(chosen.rows) == 2
+    for one in chosen.make_candidates():
+        assert one == scores[one.chunk]
+
+
+def test_chunks_that_hold_the_exact_words_score_higher_than_those_with_their_stems(
+    index: Index, put: Put
+) -> None:
+    index.apply([put("MEMORY.md", "running"), put(".memories/a.md", "runs")])
+    with index.pool.acquire(5) as reader:
+        found = find_candidates(reader, '"runs"', NO_FILTERS, limit=10)
+    exact = {one.path: one.exact for one in found.make_candidates()}
+    assert exact["MEMORY.md"] == 0.0
+    assert exact[".memories/a.md"] > 0.0
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_of_many_chunks_with_equal_scores_the_first_by_path_are_found(
+    index: Index, put: Put, is_reversed: bool
+) -> None:
+    paths = sorted((f".memories/{n:03}.md" for n in range(N_TIES + 20)), reverse=is_reversed)
+    for path in paths:
+        index.apply([put(path, "redis")])
+    index.apply(
+        [put("best.md", "redis redis redis"), put(".memories/long.md", "redis " + "x " * 99)]
+    )
+    assert find(index, '"redis"', limit=4) == [
+        f"{path}:1-1" for path in ["best.md", *sorted(paths)[:3]]
+    ]
+
+
+def test_of_too_many_chunks_with_equal_scores_as_many_are_found_as_asked_for(
+    index: Index, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memsyncd.store.search.MAX_TIED", 10)
+    index.apply([put(f".memories/{number}.md", "redis") for number in range(N_TIES + 20)])
+    index.apply([put("best.md", "redis redis redis")])
+    found = find(index, '"redis"', limit=5)
+    assert found[0] == "best.md:1-1"
+    assert len(found) == 5
+
+
+def test_a_broad_filter_that_checks_each_match_finds_what_a_listed_one_finds(
+    index: Index, put: Put
+) -> None:
+    n_notes = MAX_LISTED_CHUNKS + 10
+    many = [put(f".memories/a/{number}.md", f"redis {number}") for number in range(n_notes)]
+    index.apply([*many, put(".memories/b.md", "redis"), put("MEMORY.md", "redis")])
+    broad, narrow = Filters(paths=(".memories/a",)), Filters(paths=(".memories/b.md",))
+    with index.pool.acquire(30) as reader:
+        for filters, is_listed in ((broad, False), (narrow, True)):
+            allowed, bindings = compile_match_filters(reader, filters)
+            listed, listed_bindings = compile_filters(reader, filters)
+            assert (allowed == listed) is is_listed
+            found = [
+                {row[0] for row in reader.rows(f"{FIND_REDIS} {sql}", bound)}
+                for sql, bound in ((allowed, bindings), (listed, listed_bindings))
+            ]
+            assert found[0] == found[1]
+            assert len(found[0]) == (1 if is_listed else n_notes)
 
 
 # --- the start of a session -----------------------------------------------------------------------

@@ -25,6 +25,9 @@ from memsyncd.core.notepath import show_path
 CONTEXT_HEADING = "## Prior Knowledge"
 NO_ROOM = "no room"
 _BETWEEN = "\n\n"
+# A line that closes a gap between lines shown can save so many characters or bytes at most: of the
+# mark for the gap, the numbers in the label, and the lines that close fences.
+MAX_SAVED = 250
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,16 +112,30 @@ class _Filling(msgspec.Struct):
     heading: str
     excerpts: dict[str, Excerpt] = msgspec.field(default_factory=dict)
     texts: dict[str, _Text] = msgspec.field(default_factory=dict)
+    # The cost of the block so far, with a separator after each text.
+    quarters: int = 0
+    n_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        if self.heading:
+            self._add(_Text.of(self.heading))
+
+    def _add(self, text: _Text) -> None:
+        self.quarters += text.quarters + len(_BETWEEN)
+        self.n_bytes += text.n_bytes + len(_BETWEEN)
+
+    def _remove(self, text: _Text) -> None:
+        self.quarters -= text.quarters + len(_BETWEEN)
+        self.n_bytes -= text.n_bytes + len(_BETWEEN)
 
     def include(self, chunks: Sequence[ContextChunk]) -> Iterator[ContextLines]:
         """Include the chunks that fit, in order, and yield their lines."""
         for chunk in chunks:
-            before = self._current_excerpt(chunk)
-            fresh = {
-                line: text for line, text in _place_lines(chunk).items() if line not in before.lines
-            }
-            if not fresh:
+            shown = self.excerpts[chunk.anchor].lines if chunk.anchor in self.excerpts else {}
+            fresh = {line: text for line, text in _place_lines(chunk).items() if line not in shown}
+            if not fresh or not self._may_fit(chunk, fresh):
                 continue
+            before = self._current_excerpt(chunk)
             if self._put(chunk.anchor, before.with_lines(fresh)):
                 yield ContextLines(chunk=chunk, span=chunk.span, reason=chunk.reason)
             elif cut := self._cut(chunk, before, fresh):
@@ -144,26 +161,46 @@ class _Filling(msgspec.Struct):
         start = chunk.span.start
         return before.with_lines({}, blanks=range(start - chunk.n_blanks_before, start))
 
+    def _may_fit(self, chunk: ContextChunk, fresh: Mapping[int, str]) -> bool:
+        """False if not even the first line of a chunk fits: then no cut of the chunk does.
+
+        This passes over most chunks once the block is full, without rendering them.
+        """
+        line = next((line for line, text in fresh.items() if text.strip()), None)
+        if not self.texts or line is None:
+            return True
+        text = fresh[line]
+        n_saved = MAX_SAVED
+        if chunk.anchor not in self.texts:
+            lines = {line: text}
+            excerpt = Excerpt(path=chunk.path, heading=chunk.heading, kind=chunk.kind, lines=lines)
+            text, n_saved = render_excerpt(excerpt), 0
+        least, max_bytes = _Text.of(text), self.budget.max_bytes
+        max_quarters = self.budget.max_tokens * QUARTERS_PER_TOKEN
+        return self.quarters + least.quarters <= max_quarters + n_saved and (
+            max_bytes is None or self.n_bytes + least.n_bytes <= max_bytes + n_saved
+        )
+
     def _put(self, anchor: str, excerpt: Excerpt) -> bool:
         """Show this excerpt of a section if there is room for it."""
         text = _Text.of(render_excerpt(excerpt))
         if not self._has_room(anchor, text):
             return False
+        if anchor in self.texts:
+            self._remove(self.texts[anchor])
+        self._add(text)
         self.excerpts[anchor], self.texts[anchor] = excerpt, text
         return True
 
     def _has_room(self, anchor: str, text: _Text) -> bool:
-        whole = [text, *(other for key, other in self.texts.items() if key != anchor)]
-        if self.heading:
-            whole.append(_Text.of(self.heading))
-        n_between = len(_BETWEEN) * (len(whole) - 1)
-        if (
-            sum(each.quarters for each in whole) + n_between
-            > self.budget.max_tokens * QUARTERS_PER_TOKEN
-        ):
-            return False
+        quarters, n_bytes = self.quarters + text.quarters, self.n_bytes + text.n_bytes
+        if anchor in self.texts:
+            quarters -= self.texts[anchor].quarters + len(_BETWEEN)
+            n_bytes -= self.texts[anchor].n_bytes + len(_BETWEEN)
         max_bytes = self.budget.max_bytes
-        return max_bytes is None or sum(each.n_bytes for each in whole) + n_between <= max_bytes
+        return quarters <= self.budget.max_tokens * QUARTERS_PER_TOKEN and (
+            max_bytes is None or n_bytes <= max_bytes
+        )
 
     def _cut(
         self, chunk: ContextChunk, before: Excerpt, fresh: dict[int, str]

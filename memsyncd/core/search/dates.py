@@ -20,6 +20,7 @@ _MONTHS = (
     "january february march april may june july august september october november december"
 ).split()
 _NAMES = "|".join(f"{month[:3]}(?:{month[3:]})?" if len(month) > 3 else month for month in _MONTHS)
+_DIGIT = re.compile(r"\d")
 _ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/.](\d{1,2})(?:[-/.](\d{1,2}))?(?!\d)")
 _COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)(\d\d)(\d\d)(?!\d)")
 _MONTH_FIRST = re.compile(
@@ -57,6 +58,8 @@ def find_named_dates(question: str) -> tuple[NamedDate, ...]:
 
     A month's name alone counts only with a day or a year, because "may" is also a word.
     """
+    if not _DIGIT.search(question):
+        return ()
     found = [
         NamedDate(int(m[1]), int(m[2]), int(m[3]) if m[3] else None)
         for m in _ISO.finditer(question)

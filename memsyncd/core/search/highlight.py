@@ -41,16 +41,24 @@ class Matcher:
         self._patterns = patterns
         self._by_first: dict[str, list[int]] = {}
         self._prefixes: list[tuple[str, int]] = []
+        self._has_phrases = False
         for index, term in enumerate(patterns):
             if term.is_prefix and len(term.words) == 1:
                 self._prefixes.append((term.words[0], index))
             elif term.words:
                 self._by_first.setdefault(term.words[0], []).append(index)
+                self._has_phrases = self._has_phrases or len(term.words) > 1
 
     def find(self, tokens: Sequence[Token]) -> dict[int, list[TextRange]]:
         """The ranges of each term in the text, by the term's index."""
         found: dict[int, list[TextRange]] = {}
         by_first, prefixes = self._by_first, self._prefixes
+        if not prefixes and not self._has_phrases:
+            # Few words of a text match: the others are passed over without a step of the loop.
+            for start, end, word in [token for token in tokens if token[2] in by_first]:
+                for index in by_first[word]:
+                    found.setdefault(index, []).append((start, end))
+            return found
         for at, token in enumerate(tokens):
             for index in by_first.get(token[2], ()):
                 last = self._find_last(tokens, at, self._patterns[index])
@@ -139,7 +147,7 @@ def render_snippet(
         parts += [_plain(text[at:first]), MARK, _plain(text[first:after]), MARK]
         at = after
     parts.append(_plain(text[at:end]))
-    body = _SPACE.sub(" ", "".join(parts)).strip()
+    body = " ".join("".join(parts).split())
     return f"{_ELLIPSIS if start > 0 else ''}{body}{_ELLIPSIS if end < len(text) else ''}"
 
 
@@ -148,11 +156,16 @@ def strip_title(text: str, heading: str) -> str:
     the whole text if nothing else is left.
     """
     first, _, rest = text.partition("\n")
-    if not heading or _letters(first) != _letters(heading):
+    if not heading or not _is_title(first, heading):
         return text
     if not first.lstrip().startswith("#"):
         rest = _UNDERLINE.sub("", rest, count=1)
     return _COMMENT.sub("", rest, count=1).strip("\n") or text
+
+
+def _is_title(line: str, heading: str) -> bool:
+    # Of most headings the line is the plain text.
+    return line.strip("# \t") == heading or _letters(line) == _letters(heading)
 
 
 def _letters(text: str) -> str:
@@ -187,4 +200,4 @@ def _plain(text: str) -> str:
     """The text without stars in a row, and without stars at its ends, which would lengthen the mark
     next to them.
     """
-    return _STARS.sub("", text).strip("*")
+    return _STARS.sub("", text).strip("*") if "*" in text else text

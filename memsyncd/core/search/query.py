@@ -14,7 +14,7 @@ that leads out of the root) stays text and is read as words.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from enum import Enum
 from typing import Final
@@ -269,6 +269,22 @@ def drop_terms(query: Query, common: Collection[Term]) -> Query:
     """
     rare = tuple(term for term in query.should if term not in common)
     return replace(query, should=rare) if rare or query.must else query
+
+
+def choose_rarest(terms: Sequence[Term], counts: Sequence[int], *, most: int) -> tuple[Term, ...]:
+    """The rarest of `terms`, which match so many chunks each, as long as their matches add up to
+    `most`; at least one that matches anything, if there is one.
+
+    They keep their order. A chunk without any of them has common words alone, and ranks low.
+    """
+    chosen: set[int] = set()
+    n_matches = 0
+    for at in sorted(range(len(terms)), key=lambda at: counts[at]):
+        if n_matches and n_matches + counts[at] > most:
+            break
+        chosen.add(at)
+        n_matches += counts[at]
+    return tuple(term for at, term in enumerate(terms) if at in chosen)
 
 
 def compile_term(term: Term) -> str:

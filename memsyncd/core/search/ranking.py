@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -27,8 +28,8 @@ from memsyncd.core.search.dates import NamedDate, fit_dates
 
 # --- Raw scores -----------------------------------------------------------------------------------
 
-# Of each retriever; fewer lose evidence, more only take time.
-N_CANDIDATES = 200
+# Fewer lose evidence, more only take time: notes are ranked only as far as they may be shown.
+N_CANDIDATES = 600
 MIN_SCORE = 0.0001
 
 
@@ -54,106 +55,144 @@ class Candidate(NamedTuple):
     """A chunk that SQLite found, with the negated bm25 of each retriever, 0 where a retriever did
     not find it.
 
-    `n_tokens` is the size of its text, `day` its note's day (ISO). A tuple, as each search makes
-    hundreds: a dataclass takes twice as long.
+    `n_tokens` is the size of its text, `day` its note's day (ISO). A tuple of plain values, as each
+    search makes hundreds of which it shows ten.
     """
 
     chunk: int
     file: int
     section: int
     path: str
-    span: Span
+    start_line: int
+    end_line: int
+    n_tokens: int
+    day: str | None
     stemmed: float
     exact: float
-    n_tokens: int
-    day: str | None = None
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start_line, self.end_line)
+
+
+# The fields of a candidate before its scores.
+ChunkRow = tuple[int, int, int, str, int, int, int, str | None]
+
+
+class FoundChunks(NamedTuple):
+    """What SQLite found: rows of chunks, and the negated bm25 of each retriever by chunk."""
+
+    rows: Sequence[ChunkRow]
+    stemmed: Mapping[int, float]
+    exact: Mapping[int, float]
+
+    def make_candidates(self) -> list[Candidate]:
+        return [self.make_candidate(row) for row in self.rows]
+
+    def make_candidate(self, row: ChunkRow) -> Candidate:
+        chunk = row[0]
+        return Candidate._make((*row, self.stemmed.get(chunk, 0.0), self.exact.get(chunk, 0.0)))
+
+
+NO_FACTORS: Mapping[str, float] = {}
+# The lines between two chunks that touch: a blank line between blocks, as in `Span.is_touching`.
+MAX_GAP = 1
 
 
 class Ranked(NamedTuple):
-    """A candidate with its raw score, and the parts of the score, which `explain` shows."""
+    """A candidate with its raw score and the parts of the score: `boosts` are factors by name."""
 
     candidate: Candidate
     raw_score: float
-    parts: dict[str, float]
+    exact: float
+    note: float
+    neighbours: float
+    day: float
+    boosts: Mapping[str, float] = NO_FACTORS
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The parts of the score, which `explain` shows."""
+        return {
+            "stems": self.candidate.stemmed,
+            "exact": self.exact,
+            "note": self.note,
+            "beside": self.neighbours,
+            "day": self.day,
+            **self.boosts,
+        }
 
 
 def rank_candidates(
-    candidates: Sequence[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
+    candidates: Iterable[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
 ) -> list[Ranked]:
     """All candidates, the highest raw score first; equals in order of path and line.
 
     The raw score is (stems + exact + note + neighbour bonus) times the fit of the day.
     """
-    words = {c.chunk: c.stemmed + policy.exact * c.exact for c in candidates}
-    by_file: dict[int, list[Candidate]] = {}
-    for candidate in candidates:
-        by_file.setdefault(candidate.file, []).append(candidate)
     ranked: list[Ranked] = []
-    for chunks in by_file.values():
-        best = max(0.0, *(words[c.chunk] for c in chunks))
-        neighbours = _best_neighbours(chunks, words)
-        ranked += [
-            _rank(
-                c,
-                policy.note * best,
-                policy.neighbour_bonus * neighbours.get(c.chunk, 0.0),
-                named,
-                policy,
-            )
-            for c in chunks
-        ]
+    for chunks in _group_by_file(candidates):
+        ranked += _rank_note(chunks, named, policy)
     return sort_ranked(ranked)
 
 
-def _best_neighbours(chunks: list[Candidate], words: Mapping[int, float]) -> dict[int, float]:
-    """The best score by words among the chunks of a note that touch a chunk, by that chunk."""
-    neighbours: dict[int, float] = {}
-    if len(chunks) == 1:
-        return neighbours
-    in_line = sorted(chunks, key=lambda c: c.span.start)
-    for at, one in enumerate(in_line, 1):
-        chunk, worth = one.chunk, words[one.chunk]
-        for other in itertools.islice(in_line, at, None):
-            if not one.span.is_touching(other.span):
+def _group_by_file(candidates: Iterable[Candidate]) -> Iterable[list[Candidate]]:
+    by_file: dict[int, list[Candidate]] = {}
+    for candidate in candidates:
+        chunks = by_file.get(candidate.file)
+        if chunks is None:
+            by_file[candidate.file] = [candidate]
+        else:
+            chunks.append(candidate)
+    return by_file.values()
+
+
+def _rank_note(
+    chunks: Sequence[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
+) -> list[Ranked]:
+    """The candidates of one note with their raw scores, in no particular order."""
+    weight, bonus = policy.exact, policy.neighbour_bonus
+    words = [c.stemmed + weight * c.exact for c in chunks]
+    note = policy.note * max(0.0, *words)
+    day = 1.0 + policy.day * fit_dates(named, chunks[0].day) if named else 1.0
+    ranked: list[Ranked] = []
+    for c, neighbour in zip(chunks, _best_neighbours(chunks, words), strict=True):
+        exact, beside = weight * c.exact, bonus * neighbour
+        raw_score = (c.stemmed + exact + note + beside) * day
+        ranked.append(Ranked(c, raw_score, exact, note, beside, day))
+    return ranked
+
+
+def _best_neighbours(chunks: Sequence[Candidate], words: Sequence[float]) -> list[float]:
+    """For each chunk of a note the best score by words among those that touch it, else 0."""
+    best = [0.0] * len(chunks)
+    in_line = sorted([(c.start_line, c.end_line, at) for at, c in enumerate(chunks)])
+    for number, (_, end, at) in enumerate(in_line, 1):
+        last, worth = end + MAX_GAP + 1, words[at]
+        for start, _, other in itertools.islice(in_line, number, None):
+            if start > last:
                 break  # they begin in order of line: no later one touches either
-            neighbours[chunk] = max(neighbours.get(chunk, 0.0), words[other.chunk])
-            neighbours[other.chunk] = max(neighbours.get(other.chunk, 0.0), worth)
-    return neighbours
+            best[at] = max(best[at], words[other])
+            best[other] = max(best[other], worth)
+    return best
 
 
 def sort_ranked(ranked: Iterable[Ranked]) -> list[Ranked]:
     """The highest raw score first; equals in order of path and line."""
-    return sorted(
-        ranked,
-        key=lambda one: (
-            -one.raw_score,
-            one.candidate.path,
-            one.candidate.span,
-            one.candidate.chunk,
-        ),
-    )
+    return sorted(ranked, key=_order)
 
 
-def _rank(
-    candidate: Candidate,
-    note: float,
-    neighbours: float,
-    named: Sequence[NamedDate],
-    policy: RankingPolicy,
-) -> Ranked:
-    exact = policy.exact * candidate.exact
-    day = 1.0 + policy.day * fit_dates(named, candidate.day) if named else 1.0
-    return Ranked(
-        candidate=candidate,
-        raw_score=(candidate.stemmed + exact + note + neighbours) * day,
-        parts={
-            "stems": candidate.stemmed,
-            "exact": exact,
-            "note": note,
-            "beside": neighbours,
-            "day": day,
-        },
-    )
+def _order(one: Ranked) -> tuple[float, str, int, int, int]:
+    c = one.candidate
+    return (-one.raw_score, c.path, c.start_line, c.end_line, c.chunk)
+
+
+# --- Passages -------------------------------------------------------------------------------------
+
+# Multiplies the raw scores of some candidates by their boosts.
+Boost = Callable[[Sequence["Ranked"]], Iterable["Ranked"]]
+# For rounding: a bound is a sum in another order than the score that it bounds.
+_ROUNDING = 1.0 + 1e-9
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,22 +209,24 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
 class _Group(msgspec.Struct):
     best: Ranked
     chunks: list[Candidate]
-    span: Span
+    start: int
+    end: int
     n_tokens: float
 
     def n_joined_tokens(self, candidate: Candidate) -> float:
         """The size of the union, each line counted once: a chunk's tokens count by the share of its
         lines that are new.
         """
-        span = candidate.span
-        n_before = max(0, min(span.end, self.span.start - 1) - span.start + 1)
-        n_after = max(0, span.end - max(span.start, self.span.end + 1) + 1)
-        return self.n_tokens + candidate.n_tokens * (n_before + n_after) / span.n_lines
+        start, end = candidate.start_line, candidate.end_line
+        n_before = max(0, min(end, self.start - 1) - start + 1)
+        n_after = max(0, end - max(start, self.end + 1) + 1)
+        return self.n_tokens + candidate.n_tokens * (n_before + n_after) / (end - start + 1)
 
     def add(self, candidate: Candidate) -> None:
         self.n_tokens = self.n_joined_tokens(candidate)
         self.chunks.append(candidate)
-        self.span = self.span.join(candidate.span)
+        self.start = min(self.start, candidate.start_line)
+        self.end = max(self.end, candidate.end_line)
 
 
 def join_passages(
@@ -199,20 +240,89 @@ def join_passages(
     for one in ranked:
         candidate = one.candidate
         neighbours = by_file.setdefault(candidate.file, [])
+        first, last = candidate.start_line - MAX_GAP - 1, candidate.end_line + MAX_GAP + 1
         for group in neighbours:
+            if group.start > last or group.end < first:
+                continue
             # A candidate that adds no line joins a passage of any size: a giant line is many
             # chunks, and one answer.
-            if group.span.is_touching(candidate.span) and group.n_joined_tokens(candidate) <= max(
-                passage_tokens, group.n_tokens
-            ):
+            if group.n_joined_tokens(candidate) <= max(passage_tokens, group.n_tokens):
                 group.add(candidate)
                 break
         else:
             if len(groups) < limit:  # a passage that is not shown takes nothing from those that are
-                group = _Group(one, [candidate], candidate.span, candidate.n_tokens)
+                start, end = candidate.start_line, candidate.end_line
+                group = _Group(one, [candidate], start, end, candidate.n_tokens)
                 neighbours.append(group)
                 groups.append(group)
-    return tuple(Passage(best=g.best, chunks=tuple(g.chunks), span=g.span) for g in groups)
+    return tuple(
+        Passage(best=g.best, chunks=tuple(g.chunks), span=Span(g.start, g.end)) for g in groups
+    )
+
+
+def rank_passages(
+    found: FoundChunks,
+    named: Sequence[NamedDate],
+    policy: RankingPolicy,
+    *,
+    limit: int,
+    passage_tokens: int,
+    boost: Boost | None = None,
+) -> tuple[Passage, ...]:
+    """Rank, boost and join: the passages of `join_passages`, the strongest first.
+
+    Only notes are ranked that may hold one of them. Chunks join within their note, so the passages
+    of a note depend on no other, and a bound of its raw scores tells which notes come first.
+    """
+    gain = (1.0 + policy.day if named else 1.0) * (MAX_BOOST if boost else 1.0) * _ROUNDING
+    best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
+    for bound, rows in _bound_notes(found, policy):
+        if len(best) == limit and gain * bound < best[-1][1].best.raw_score:
+            break
+        ranked = _rank_note([found.make_candidate(row) for row in rows], named, policy)
+        ordered = sort_ranked(boost(ranked) if boost else ranked)
+        passages = join_passages(ordered, limit=limit, passage_tokens=passage_tokens)
+        best += [(_order(passage.best), passage) for passage in passages]
+        best.sort(key=itemgetter(0))
+        del best[limit:]
+    return tuple(passage for _, passage in best)
+
+
+def _bound_notes(
+    found: FoundChunks, policy: RankingPolicy
+) -> list[tuple[float, Sequence[ChunkRow]]]:
+    """The rows of each note, and what no raw score of its chunks exceeds before the day and the
+    boosts; the highest bound first.
+    """
+    weight, exact, stemmed = policy.exact, found.exact, found.stemmed
+    by_file: dict[int, list[ChunkRow]] = {}
+    words: dict[int, list[float]] = {}
+    for row in found.rows:
+        chunk, file = row[0], row[1]
+        worth = stemmed.get(chunk, 0.0)
+        if chunk in exact:
+            worth += weight * exact[chunk]
+        if file in by_file:
+            by_file[file].append(row)
+            words[file].append(worth)
+        else:
+            by_file[file] = [row]
+            words[file] = [worth]
+    bounded: list[tuple[float, Sequence[ChunkRow]]]
+    bounded = [(_bound_scores(words[file], policy), rows) for file, rows in by_file.items()]
+    bounded.sort(key=itemgetter(0), reverse=True)
+    return bounded
+
+
+def _bound_scores(words: list[float], policy: RankingPolicy) -> float:
+    if len(words) == 1:
+        return words[0] + policy.note * max(0.0, words[0])
+    words.sort(reverse=True)
+    best, second = words[0], words[1]
+    # The best chunk's neighbour is the second at most, and the other way round.
+    bonus = policy.neighbour_bonus
+    beside = max(best + bonus * max(0.0, second), second + bonus * max(0.0, best))
+    return beside + policy.note * max(0.0, best)
 
 
 def normalize_scores(raw_scores: Sequence[float], *, coverage: float) -> tuple[float, ...]:
@@ -290,7 +400,7 @@ def apply_boosts(
 
 def _boost(one: Ranked, factors: Mapping[str, float]) -> Ranked:
     return one._replace(
-        raw_score=one.raw_score * math.prod(factors.values()), parts={**one.parts, **factors}
+        raw_score=one.raw_score * math.prod(factors.values()), boosts={**one.boosts, **factors}
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -31,7 +31,6 @@ _RUN = re.compile(f"[{_UNSPACED}]+")
 # All bytes of UTF-8 but those that begin a character of `_UNSPACED`.
 _SPACED_BYTES = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, 0xF0})
 _MARKS = re.compile(r"[^\w]|_")
-_HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 # The class of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the
 # rest.
 _SORTS = bytes(
@@ -40,12 +39,6 @@ _SORTS = bytes(
 # A hump in classes of characters, from a capital to the end of its word: capitals are rare, and the
 # search skips to them.
 _SORTED_HUMP = re.compile(rb"A(?:(?<=[a0]A)|(?=Aa))[aA0]*")
-# Anchored at the beginning of a word, so that a long text is scanned once and not once from every
-# character.
-_CAMEL_CASE = re.compile(
-    rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))"
-    rf"[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
-)
 _CAMEL_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # The look-behinds follow the sign, so that the search can skip to the next one.
 _PLUSES = re.compile(r"\+\+(?<=\b[A-Za-z]\+\+)(?![\w#+])")
@@ -59,7 +52,7 @@ def find_subwords(text: str) -> str:
 
     The same words as `find_subword_ranges`, faster.
     """
-    subwords = [word for _, words in _find_humped(text) for word in words]
+    subwords = [word for _, words in _find_composed(text) for word in words]
     subwords += [subword[2] for subword in _other_subword_ranges(text)]
     return " ".join(subwords)
 
@@ -119,7 +112,7 @@ def _find_by_sort(text: str) -> tuple[_Found, _Found, _Found]:
     """The subwords of names composed of words, of names with signs, and of scripts without
     spaces.
     """
-    humped = _find_humped(text)
+    humped = _find_composed(text)
     signed = [(start, [word]) for start, _, word in _signed_ranges(text)]
     if not _may_be_unspaced(text):
         return humped, signed, []
@@ -130,15 +123,9 @@ def _find_by_sort(text: str) -> tuple[_Found, _Found, _Found]:
     return humped, signed, runs
 
 
-def _find_humped(text: str) -> _Found:
+def _find_composed(text: str) -> _Found:
     """The place and the subwords of each name composed of words."""
-    humped: _Found = []
-    sorts = text.encode("ascii", "replace").translate(_SORTS)
-    for hump in _SORTED_HUMP.finditer(sorts):
-        start, end = sorts.rfind(b" ", 0, hump.start()) + 1, hump.end()
-        if end - start <= NAME_LIMIT_CHARACTERS:
-            humped.append((start, _CAMEL_WORD.findall(text, start, end)))
-    return humped
+    return [(start, _CAMEL_WORD.findall(text, start, end)) for start, end in _find_humped(text)]
 
 
 def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
@@ -146,13 +133,18 @@ def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
     second character.
     """
     subwords: list[tuple[int, int, str]] = []
-    if _HUMP.search(text):
-        for word in _CAMEL_CASE.finditer(text):
-            subwords += [
-                (p.start(), p.end(), p[0])
-                for p in _CAMEL_WORD.finditer(text, word.start(), word.end())
-            ]
+    for start, end in _find_humped(text):
+        subwords += [(p.start(), p.end(), p[0]) for p in _CAMEL_WORD.finditer(text, start, end)]
     return subwords + _other_subword_ranges(text)
+
+
+def _find_humped(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each word with a hump, in characters of the text."""
+    sorts = text.encode("ascii", "replace").translate(_SORTS)
+    for hump in _SORTED_HUMP.finditer(sorts):
+        start, end = sorts.rfind(b" ", 0, hump.start()) + 1, hump.end()
+        if end - start <= NAME_LIMIT_CHARACTERS:
+            yield start, end
 
 
 def _other_subword_ranges(text: str) -> list[tuple[int, int, str]]:

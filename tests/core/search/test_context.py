@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from unittest import mock
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.model import Span, count_tokens
+from memsyncd.core.search import context
 from memsyncd.core.search.context import (
     CONTEXT_HEADING,
     NO_ROOM,
@@ -250,6 +253,15 @@ def test_a_block_never_exceeds_its_budget(
     block = build_context_block(chunks, budget, heading=heading)
     assert count_tokens(block.text) == block.n_tokens <= budget.max_tokens
     assert budget.max_bytes is None or len(block.text.encode()) <= budget.max_bytes
+
+
+@given(offers(), BUDGETS, HEADINGS)
+def test_passing_over_chunks_without_rendering_them_changes_no_block(
+    chunks: list[ContextChunk], budget: Budget, heading: str
+) -> None:
+    fast = build_context_block(chunks, budget, heading=heading)
+    with mock.patch.object(context._Filling, "_may_fit", return_value=True):
+        assert build_context_block(chunks, budget, heading=heading) == fast
 
 
 @given(offers(), BUDGETS)

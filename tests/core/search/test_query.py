@@ -16,6 +16,7 @@ from memsyncd.core.search.query import (
     Form,
     Query,
     Term,
+    choose_rarest,
     compile_query,
     drop_terms,
     extract_filters,
@@ -445,3 +446,33 @@ def test_common_words_are_dropped_while_others_remain() -> None:
     assert drop_terms(query, [redis, file, cache]) == query
     strict = parse_query('"cold start" file')
     assert drop_terms(strict, strict.should).positive == strict.must
+
+
+# --- the rarest terms -----------------------------------------------------------------------------
+
+
+def make_terms(n_terms: int) -> list[Term]:
+    return [Term(text=f"w{n}", words=(f"w{n}",), form=Form.WORD) for n in range(n_terms)]
+
+
+def test_the_rarest_terms_are_chosen_as_long_as_their_matches_fit() -> None:
+    first, second, third, absent = terms = make_terms(4)
+    counts = [900, 30, 60, 0]
+    assert choose_rarest(terms, counts, most=100) == (second, third, absent)
+    assert choose_rarest(terms, counts, most=10) == (second, absent)
+    assert choose_rarest(terms, counts, most=1000) == (first, second, third, absent)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=12), st.integers(0, 300))
+def test_the_chosen_terms_match_something_fit_and_leave_no_rarer_one_out(
+    counts: list[int], most: int
+) -> None:
+    terms = make_terms(len(counts))
+    of = dict(zip(terms, counts, strict=True))
+    chosen = choose_rarest(terms, counts, most=most)
+    n_matches = sum(of[term] for term in chosen)
+    assert [term for term in terms if term in chosen] == [*chosen]
+    assert bool(n_matches) == any(counts)
+    assert n_matches <= most or sum(of[term] > 0 for term in chosen) == 1
+    for term in set(terms) - set(chosen):
+        assert of[term] >= max(of[one] for one in chosen)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,9 @@ from memsyncd.core.search.ranking import (
     DAY_S,
     MAX_BOOST,
     Candidate,
+    FoundChunks,
     Passage,
+    Ranked,
     RankingFeatures,
     RankingPolicy,
     apply_boosts,
@@ -23,6 +26,7 @@ from memsyncd.core.search.ranking import (
     join_passages,
     normalize_scores,
     rank_candidates,
+    rank_passages,
 )
 
 # --- Raw scores -----------------------------------------------------------------------------------
@@ -47,7 +51,8 @@ def make(
         file=file,
         section=chunk,
         path=f"{file}.md",
-        span=Span(start, end),
+        start_line=start,
+        end_line=end,
         stemmed=stemmed,
         exact=exact,
         n_tokens=n_tokens,
@@ -266,6 +271,85 @@ def test_every_candidate_is_in_one_passage_of_its_own_note_that_spans_it(
         )
 
 
+# --- all in one -----------------------------------------------------------------------------------
+
+POLICIES = st.builds(
+    RankingPolicy,
+    exact=st.floats(0, 2),
+    note=st.floats(0, 1),
+    neighbour_bonus=st.floats(0, 2),
+    day=st.floats(0, 1),
+)
+
+
+@st.composite
+def found_chunks(draw: st.DrawFn) -> FoundChunks:
+    """Candidates of several notes, some of a day, with scores that often equal each other."""
+    scores = st.sampled_from([0.0, 1.0, 2.0, 2.5, 9.0]) | st.floats(-0.5, 30)
+    days = {file: draw(st.none() | st.just("2023-05-07")) for file in range(1, 7)}
+    drawn = draw(
+        st.lists(
+            st.tuples(
+                st.integers(1, 6),
+                st.integers(1, 30),
+                st.integers(0, 6),
+                st.integers(1, 200),
+                scores,
+                scores,
+            ),
+            max_size=30,
+        )
+    )
+    found = FoundChunks([], {}, {})
+    for chunk, (file, start, more, n_tokens, stemmed, exact) in enumerate(drawn, 1):
+        found.rows.append(
+            (chunk, file, chunk, f"{file % 3}-{file}.md", start, start + more, n_tokens, days[file])
+        )
+        found.stemmed[chunk] = stemmed
+        if exact:
+            found.exact[chunk] = exact
+    return found
+
+
+@given(
+    found_chunks(),
+    POLICIES,
+    st.sampled_from(["", "7 May 2023"]),
+    st.integers(1, 12),
+    st.integers(10, 400),
+    st.booleans(),
+)
+def test_passages_are_those_of_ranking_boosting_and_joining_everything(
+    found: FoundChunks,
+    policy: RankingPolicy,
+    question: str,
+    limit: int,
+    passage_tokens: int,
+    has_boosts: bool,
+) -> None:
+    def boost(ranked: Sequence[Ranked]) -> list[Ranked]:
+        return apply_boosts(ranked, features, SearchConfig(importance=0.1), KINDS, TODAY_S)
+
+    features = {
+        row[0]: RankingFeatures(importance=row[0] % 3 / 2, day=None, saved_s=0.0)
+        for row in found.rows
+    }
+    named = find_named_dates(question)
+    everything = rank_candidates(found.make_candidates(), named, policy)
+    slow = join_passages(
+        boost(everything) if has_boosts else everything, limit=limit, passage_tokens=passage_tokens
+    )
+    fast = rank_passages(
+        found,
+        named,
+        policy,
+        limit=limit,
+        passage_tokens=passage_tokens,
+        boost=boost if has_boosts else None,
+    )
+    assert fast == slow
+
+
 # --- cutting --------------------------------------------------------------------------------------
 
 
@@ -386,10 +470,12 @@ def test_boosted_candidates_are_sorted_again_and_name_their_boosts() -> None:
             file=chunk,
             section=chunk,
             path=f"{chunk}.md",
-            span=Span(1, 2),
+            start_line=1,
+            end_line=2,
+            n_tokens=50,
+            day=None,
             stemmed=stemmed,
             exact=0.0,
-            n_tokens=50,
         )
         for chunk, stemmed in ((1, 10.0), (2, 9.5), (3, 4.0))
     ]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,7 +82,26 @@ def test_a_subword_is_found_at_its_range(text: str) -> None:
         assert start < end <= len(text)
 
 
-@given(st.text(st.sampled_from("aB1 _+#.C日本é"), max_size=60))
+HUMPED = st.text(st.sampled_from("aB1 _+#.C日本é"), max_size=60)
+
+
+@given(HUMPED)
+def test_subwords_of_camel_case_are_those_of_a_plain_pattern(text: str) -> None:
+    humped = re.compile(
+        rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))"
+        rf"[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
+    )
+    part = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+    plain = [
+        (found.start(), found.end(), found[0])
+        for word in humped.finditer(text)
+        for found in part.finditer(text, word.start(), word.end())
+    ]
+    assert find_subword_ranges(text)[: len(plain)] == plain
+    assert not any(humped.search(found) for _, _, found in find_subword_ranges(text)[len(plain) :])
+
+
+@given(HUMPED)
 def test_every_indexed_subword_has_a_range(text: str) -> None:
     assert find_subwords(text).split() == [word for _, _, word in find_subword_ranges(text)]
 

@@ -1,0 +1,261 @@
+"""Compile the filters of a search to conditions in SQL.
+
+A filter limits chunks by what their sections and notes state. Where few chunks pass, SQL lists them
+once; where many do, it looks up each chunk that matches the words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from memsyncd.core.globs import Globs, has_wildcard
+from memsyncd.core.notepath import MEMORY_FOLDER
+from memsyncd.core.search.query import Filters
+from memsyncd.store.pool import Reader
+
+Bindings = dict[str, str]
+
+# The plus keeps SQLite from asking FTS5 once for each id of the set, as it does for a bare rowid.
+_AMONG = "AND +rowid IN (SELECT c.id FROM {source} WHERE {conditions})"
+# For each match of chunks_fts. A scalar: SQLite may turn EXISTS into a join, and ask FTS5 once for
+# each chunk of the set.
+_FOR_EACH = "AND (SELECT {conditions} FROM {source} WHERE c.id = chunks_fts.rowid)"
+_SOURCE = "chunks c"
+_JOINS = {"s.": " JOIN sections s ON s.id = c.section", "f.": " JOIN files f ON f.id = c.file"}
+# A set of so many chunks is listed sooner than conditions are checked for each match of a common
+# word; a larger set is not.
+MAX_LISTED_CHUNKS = 2_000
+_N_PASSING = "SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {condition} LIMIT :most)"
+_IS_ANY_ARCHIVED = "SELECT 1 FROM sections WHERE status = 'archived' LIMIT 1"
+_NOT_ARCHIVED = (
+    "AND +rowid NOT IN (SELECT id FROM chunks WHERE section IN"
+    " (SELECT id FROM sections WHERE status = 'archived'))"
+)
+
+_VALUES = "(SELECT value FROM json_each({values}))"
+_KIND = f"s.kind IN {_VALUES}"
+_TAG = f"s.id IN (SELECT section FROM tags WHERE tag COLLATE NOCASE IN {_VALUES})"
+_FILE = f"c.file IN {_VALUES}"
+_ALL_TAGS = "SELECT DISTINCT tag FROM tags"
+_ALL_TASKS = "SELECT DISTINCT task FROM sections WHERE task IS NOT NULL"
+# A folder's files are not listed: they may be nearly all.
+_BELOW = "(f.path = {path} OR (f.path >= {first} AND f.path < {after}))"
+_FILES_BELOW = "SELECT id FROM files WHERE path = ? OR (path >= ? AND path < ?)"
+_DAY = "coalesce(s.day, (SELECT day FROM files WHERE id = s.file))"
+_TASK = f"s.task COLLATE NOCASE IN {_VALUES}"
+# The slugs of the section and of those above it. They are compared between dashes, so that only
+# whole words match.
+_SLUGS = "'-' || replace(s.slugs, '/', '-/-') || '-'"
+_ANCHOR = "((SELECT path FROM files WHERE id = s.file) || '#' || s.slugs)"
+_SECTION = (
+    "EXISTS (SELECT 1 FROM json_each({values}) WHERE iif(instr(value, '#'),"
+    f" {_ANCHOR} = value OR ({_ANCHOR} > value || '/' AND {_ANCHOR} < value || '0'),"
+    f" instr({_SLUGS}, value)))"
+)
+
+# The beginnings of conditions for which there is an index.
+_INDEXED = tuple(condition.partition("{")[0] for condition in (_KIND, _TAG, _FILE, _BELOW))
+_INDEXED += tuple(f"({beginning}" for beginning in _INDEXED)
+_BINDING = re.compile(r":(filter_\d+)")
+_JOINED_COLUMN = re.compile(r"\b[sf]\.")
+
+
+def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
+    """Compile filters to SQL that limits rows of `chunks` or an FTS5 table, and its bindings.
+
+    The SQL begins with AND, and is empty if there is nothing to limit. Raises BadRequest for an
+    invalid glob.
+    """
+    conditions, bindings = _compile_conditions(reader, filters)
+    if conditions:
+        return _AMONG.format(**_join_conditions(conditions)), bindings
+    # This query is cheap, and looking each match up in an empty set is not.
+    return _NOT_ARCHIVED if reader.rows(_IS_ANY_ARCHIVED) else "", {}
+
+
+def compile_match_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
+    """Compile filters to SQL that limits matches of `chunks_fts`: as `compile_filters`, or sooner.
+
+    Listing the chunks that pass takes time with their number. Where they are many, each match is
+    looked up instead.
+    """
+    conditions, bindings = _compile_conditions(reader, filters)
+    if conditions and not _is_narrow(reader, conditions, bindings):
+        return _FOR_EACH.format(**_join_conditions(conditions)), bindings
+    return compile_filters(reader, filters)
+
+
+def _join_conditions(conditions: Sequence[str]) -> dict[str, str]:
+    joined = " AND ".join(conditions)
+    return {"conditions": joined, "source": _find_source(joined)}
+
+
+def _find_source(condition: str) -> str:
+    used = set(_JOINED_COLUMN.findall(condition))
+    return _SOURCE + "".join(join for alias, join in _JOINS.items() if alias in used)
+
+
+def _is_narrow(reader: Reader, conditions: Sequence[str], bindings: Bindings) -> bool:
+    """True if an index tells that few chunks pass one of the conditions."""
+    for condition in conditions:
+        if condition.startswith(_INDEXED):
+            used = {name: bindings[name] for name in _BINDING.findall(condition)}
+            statement = _N_PASSING.format(source=_find_source(condition), condition=condition)
+            most = MAX_LISTED_CHUNKS + 1
+            if reader.rows(statement, {**used, "most": most})[0][0] < most:
+                return True
+    return False
+
+
+def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bindings]:
+    """Return conditions on chunks `c` and sections `s`, and their bindings; none for no filters."""
+    conditions: list[str] = []
+    bindings: Bindings = {}
+    for one in filters.chain():
+        conditions += _compile(reader, one, bindings)
+        if one.exclude is not None:
+            excluded = _compile(reader, one.exclude, bindings)
+            conditions += [f"NOT coalesce({condition}, 0)" for condition in excluded]
+    if any(one.is_archived for one in filters.chain()):
+        conditions.append("s.status = 'archived'")
+    elif conditions and reader.rows(_IS_ANY_ARCHIVED):
+        conditions.append("s.status IS NOT 'archived'")
+    return conditions, bindings
+
+
+def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
+    """Return the ids of files that are one of `paths`, lie below one, or match one that is a glob.
+
+    A path that matches nothing from the root is looked up below `.memories/`. Raises BadRequest for
+    an invalid glob.
+    """
+    found: set[int] = set()
+    for path in paths:
+        text = path.removeprefix("./")
+        if text.strip("/"):
+            found.update(
+                _find_files(reader, text) or _find_files(reader, f"{MEMORY_FOLDER}/{text}")
+            )
+    return sorted(found)
+
+
+def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
+    """Return the conditions of one set of filters, and add their bindings."""
+    tags = [tag.lstrip("#") for tag in filters.tags]
+    sections = (value for one in filters.sections for value in _find_section_values(one))
+    lists: tuple[tuple[str, tuple[str, ...], Iterable[object]], ...] = (
+        (_KIND, filters.kinds, (kind.lower() for kind in filters.kinds)),
+        (_TAG, filters.tags, _find_equal_folded(reader, _ALL_TAGS, tags)),
+        (_TASK, filters.tasks, _find_equal_folded(reader, _ALL_TASKS, filters.tasks)),
+        (_SECTION, filters.sections, sections),
+    )
+    conditions = [
+        condition.format(values=_bind(json.dumps(list(values)), bindings))
+        for condition, filtered, values in lists
+        if filtered
+    ]
+    if filters.paths:
+        conditions.append(_compile_paths(reader, filters.paths, bindings))
+    if filters.after is not None:
+        conditions.append(f"{_DAY} >= {_bind(filters.after, bindings)}")
+    if filters.before is not None:
+        conditions.append(f"{_DAY} < {_bind(filters.before, bindings)}")
+    return conditions
+
+
+def _bind(value: str, bindings: Bindings) -> str:
+    name = f"filter_{len(bindings)}"
+    bindings[name] = value
+    return f":{name}"
+
+
+def _find_equal_folded(reader: Reader, statement: str, values: Sequence[str]) -> list[str]:
+    """Return the stored values that equal one of `values` but for case and composed accents.
+
+    SQLite's NOCASE folds ASCII alone.
+    """
+    if all(map(str.isascii, values)):
+        return [*values]
+    folded = set(map(_fold, values))
+    return [value for (value,) in reader.rows(statement) if _fold(value) in folded]
+
+
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+def _find_forms(text: str) -> set[str]:
+    """Return the text with accents composed, as people type, and decomposed, as some file systems
+    store names.
+    """
+    if text.isascii():
+        return {text}
+    return {text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}
+
+
+def _find_section_values(text: str) -> set[str]:
+    """Return an anchor as it is, and words as slugs between dashes, to compare with `_SLUGS`.
+
+    A `/` may separate headings or be part of one.
+    """
+    # Few questions name a section, and this imports the scanner of markdown.
+    from memsyncd.core.markdown.sections import make_slug
+
+    words = text.lstrip("#")
+    if "#" in words:
+        return _find_forms(text)
+    forms = _find_forms(words)
+    nested = ("-/-".join(map(make_slug, form.split("/"))) for form in forms)
+    return {f"-{slug}-" for slug in (*map(make_slug, forms), *nested)}
+
+
+def _find_files(reader: Reader, path: str) -> list[int]:
+    if has_wildcard(path):
+        globs = _parse_glob(path)
+        rows = reader.rows("SELECT id, path FROM files")
+        return [row[0] for row in rows if globs.matches(row[1])]
+    found: list[int] = []
+    for folder in _find_forms(path.rstrip("/")):
+        found += (row[0] for row in reader.rows(_FILES_BELOW, _bound_folder(folder)))
+    return found
+
+
+def _bound_folder(folder: str) -> tuple[str, str, str]:
+    """Return a path, and the first text of those below it and the first after them."""
+    return folder, f"{folder}/", f"{folder}0"
+
+
+def _compile_paths(reader: Reader, paths: Iterable[str], bindings: Bindings) -> str:
+    """Return a condition for the files that `find_file_ids` returns."""
+    texts = [path.removeprefix("./") for path in paths]
+    plain = [text for text in texts if text.strip("/") and not has_wildcard(text)]
+    globs = [text for text in texts if has_wildcard(text)]
+    either = [
+        _BELOW.format(path=path, first=first, after=after)
+        for text in plain
+        for folder in _find_forms(_find_folder(reader, text))
+        for path, first, after in [[_bind(one, bindings) for one in _bound_folder(folder)]]
+    ]
+    if globs or not either:
+        files = json.dumps(find_file_ids(reader, globs))
+        either.append(_FILE.format(values=_bind(files, bindings)))
+    return either[0] if len(either) == 1 else f"({' OR '.join(either)})"
+
+
+def _find_folder(reader: Reader, text: str) -> str:
+    """Return the path without slashes after it; below `.memories/` if the root has none like it."""
+    statement = f"{_FILES_BELOW} LIMIT 1"
+    folder = text.rstrip("/")
+    forms = map(_bound_folder, _find_forms(folder))
+    is_at_root = any(reader.rows(statement, bounds) for bounds in forms)
+    return folder if is_at_root else f"{MEMORY_FOLDER}/{folder}"
+
+
+# A search without hits tries each filter by itself.
+@lru_cache(maxsize=64)
+def _parse_glob(pattern: str) -> Globs:
+    return Globs.parse([pattern])
