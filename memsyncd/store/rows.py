@@ -385,7 +385,8 @@ def _patch_text(connection: apsw.Connection, file_id: int, patch: NotePatch) -> 
         after = {"file": file_id, "after": first_below, "n": patch.n_shift}
         connection.execute(_SHIFT.format(table="texts"), after)
     lines = patch.note.text.split("\n")[last_above : first_below - 1 + patch.n_shift]
-    blocks = make_blocks("\n".join(lines), len(lines))
+    # With an end for the last line, too: it may be empty.
+    blocks = make_blocks("".join(f"{line}\n" for line in lines), len(lines))
     rows = [(file_id, start + last_above, end + last_above, data) for start, end, data in blocks]
     connection.executemany(_TEXT, rows)
 
