@@ -39,7 +39,6 @@ from memsyncd.protocol.search import (
     SearchParams,
     SearchResult,
 )
-from memsyncd.server.doctor import Doctor
 from memsyncd.server.operations import Facts, Operations, choose_workspaces, describe_freshness
 from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
 from memsyncd.server.session import Outcome, Session
@@ -51,7 +50,6 @@ from memsyncd.server.waits import (
     wait_for_work,
     wait_until_open,
 )
-from memsyncd.server.writes import Writes
 
 # What a search may take of the event loop before it moves to a thread.
 LOOP_BUDGET_S = 0.004
@@ -78,10 +76,8 @@ class Handlers:
         self._in_thread = reads.run
         self._loop_turns = LoopAdmission(clock)
         self._subscriptions = Subscriptions(workspaces)
+        self._facts = facts
         operations = Operations(workspaces, clock, self._places, facts, lambda: reads.n_pending)
-        doctor = Doctor(
-            workspaces, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())
-        )
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
             "search": self._search,
@@ -89,22 +85,40 @@ class Handlers:
             "get": self._get,
             "list": self._list,
             "problems": self._problems,
-            "doctor": doctor.examine,
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **operations.methods,
-            **Writes(workspaces, clock, self._in_thread).methods,
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
         if self._places.needs_disk(getattr(params, "workspace", None)):
             return self._dispatch_by_path(session, method, params)
-        return self._table[method](session, params)
+        return self._find(method)(session, params)
 
     async def _dispatch_by_path(self, session: Session, method: str, params: Any) -> Any:
         workspace = await self._places.find(params.workspace)
-        outcome = self._table[method](session, replace_fields(params, workspace=workspace.id))
+        outcome = self._find(method)(session, replace_fields(params, workspace=workspace.id))
         return await outcome if inspect.isawaitable(outcome) else outcome
+
+    def _find(self, method: str) -> Callable[[Session, Any], Outcome]:
+        if method not in self._table:
+            self._add_late_methods()
+        return self._table[method]
+
+    def _add_late_methods(self) -> None:
+        # To import these, with the editing of notes, takes longer than the first answer may.
+        from memsyncd.server.doctor import Doctor
+        from memsyncd.server.writes import Writes
+
+        facts = self._facts
+        doctor = Doctor(
+            self._workspaces,
+            self._clock,
+            self._in_thread,
+            lambda: (facts.socket, facts.find_socket_problem()),
+        )
+        self._table["doctor"] = doctor.examine
+        self._table |= Writes(self._workspaces, self._clock, self._in_thread).methods
 
     # --- search ---
 

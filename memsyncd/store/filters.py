@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from memsyncd.core.globs import Globs, has_wildcard
-from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.core.search.query import Filters
 from memsyncd.store.pool import Reader
@@ -130,7 +129,7 @@ def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bi
     return conditions, bindings
 
 
-def find_files(reader: Reader, paths: Iterable[str]) -> list[int]:
+def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
     """Return the ids of files that are one of `paths`, lie below one, or match one that is a glob.
 
     A path that matches nothing from the root is looked up below `.memories/`. Raises BadRequest for
@@ -205,6 +204,9 @@ def _find_section_values(text: str) -> set[str]:
 
     A `/` may separate headings or be part of one.
     """
+    # Few questions name a section, and this imports the scanner of markdown.
+    from memsyncd.core.markdown.sections import make_slug
+
     words = text.lstrip("#")
     if "#" in words:
         return _find_forms(text)
@@ -230,7 +232,7 @@ def _bound_folder(folder: str) -> tuple[str, str, str]:
 
 
 def _compile_paths(reader: Reader, paths: Iterable[str], bindings: Bindings) -> str:
-    """Return a condition for the files that `find_files` returns."""
+    """Return a condition for the files that `find_file_ids` returns."""
     texts = [path.removeprefix("./") for path in paths]
     plain = [text for text in texts if text.strip("/") and not has_wildcard(text)]
     globs = [text for text in texts if has_wildcard(text)]
@@ -241,7 +243,7 @@ def _compile_paths(reader: Reader, paths: Iterable[str], bindings: Bindings) -> 
         for path, first, after in [[_bind(one, bindings) for one in _bound_folder(folder)]]
     ]
     if globs or not either:
-        files = json.dumps(find_files(reader, globs))
+        files = json.dumps(find_file_ids(reader, globs))
         either.append(_FILE.format(values=_bind(files, bindings)))
     return either[0] if len(either) == 1 else f"({' OR '.join(either)})"
 

@@ -36,12 +36,20 @@ class Home:
         }
         (folder / "run").mkdir(mode=0o700)
         (folder / "config.toml").write_text(config)
-        with (folder / "daemon.log").open("wb") as log:
+        self._start()
+
+    def _start(self) -> None:
+        with (self.folder / "daemon.log").open("ab") as log:
             self._daemon = subprocess.Popen(
                 [sys.executable, "-m", "memsyncd", "run"], env=self.env, stdout=log, stderr=log
             )
         self.pid = self._daemon.pid
         self._wait_until_it_answers()
+
+    def restart(self) -> None:
+        """Stop the daemon and start another; return when that answers."""
+        self.stop()
+        self._start()
 
     def client(self) -> Client:
         return Client(self.socket_path, TIMEOUT_S)
@@ -54,13 +62,18 @@ class Home:
         """Register a workspace and wait until it is indexed."""
         with self.client() as client:
             client.call("workspace.add", path=str(root))
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Wait until all workspaces are indexed."""
+        with self.client() as client:
             end_s = time.monotonic() + READY_S
             while any(
                 one["state"] != "ready" or one["pending"]
                 for one in client.call("status")["workspaces"]
             ):
                 if time.monotonic() > end_s:
-                    raise TimeoutError(f"{root} was not indexed in {READY_S} s")
+                    raise TimeoutError(f"a workspace was not indexed in {READY_S} s")
                 time.sleep(0.05)
 
     def index_path(self) -> Path:

@@ -24,12 +24,15 @@ from tests.benchmarks.process import (
     count_wake_ups,
     count_watches,
     read_cpu_s,
+    read_pss_mb,
     read_rss_mb,
 )
 
 SIZES = (1, 10, 50)
 N_NOTES = 20
 IDLE_S = 60.0
+N_RECONCILES = 2
+"""Reconciles in that time, by the default of the configuration."""
 # After the last sync the index is maintained once, and memory is released.
 CALM_S = 9.0
 # The first reconcile reads notes again that were read within moments of being saved; idleness
@@ -38,7 +41,9 @@ FIRST_SCAN_S = 30.0
 SILENT_S = 10.0
 WITHOUT_LOOKS = "[sync]\nreconcile_s = 3600\n"
 BUDGET = {
-    "resident memory": (45, 0.6),
+    "resident memory": (35, 0.6),
+    "proportional share of memory": (30, 0.6),
+    "wake-ups a reconcile": (2, 0),
     "CPU a minute": (20, 4),
     "wake-ups a minute": (60, 0),
     "open files": (20, 6),
@@ -62,6 +67,7 @@ class ResourceUsage:
     """The resources of a process, and its use so far."""
 
     rss_mb: float
+    pss_mb: float
     fds: int
     threads: int
     watches: int
@@ -78,6 +84,7 @@ def measure(_corpus: Path) -> Iterator[Figure]:
 def measure_process(pid: int) -> ResourceUsage:
     return ResourceUsage(
         rss_mb=read_rss_mb(pid),
+        pss_mb=read_pss_mb(pid),
         fds=count_fds(pid),
         threads=count_threads(pid),
         watches=count_watches(pid),
@@ -122,6 +129,8 @@ def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
     name = f"idle, {n_workspaces} workspace{'' if n_workspaces == 1 else 's'}"
     for what, value, unit in (
         ("resident memory", after.rss_mb, "MB"),
+        ("proportional share of memory", after.pss_mb, "MB"),
+        ("wake-ups a reconcile", (after.wake_ups - before.wake_ups) / N_RECONCILES, ""),
         ("CPU a minute", (after.cpu_s - before.cpu_s) * 1000, "ms"),
         ("wake-ups a minute", after.wake_ups - before.wake_ups, ""),
         ("open files", after.fds, ""),

@@ -19,6 +19,11 @@ def read_rss_mb(pid: int, field: str = "VmRSS") -> float:
     return _read_status(Path(f"/proc/{pid}/status"), field) / 1024
 
 
+def read_pss_mb(pid: int) -> float:
+    """Return the resident memory, of shared pages only this process's share."""
+    return _read_status(Path(f"/proc/{pid}/smaps_rollup"), "Pss:") / 1024
+
+
 def reset_peak(pid: int) -> None:
     """Reset `VmHWM`."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
