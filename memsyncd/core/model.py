@@ -138,6 +138,27 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
+# --- Long lines ----------------------------------------------------------------------------------
+
+CHUNK_LIMIT_CHARS: Final = 65_536
+
+_CUT_BACK_CHARS = 1024
+
+
+def split_long_text(text: str) -> list[str]:
+    """Split the text of a chunk's lines into parts that are short enough to be indexed."""
+    parts: list[str] = []
+    at = 0
+    while len(text) - at > CHUNK_LIMIT_CHARS:
+        end = at + CHUNK_LIMIT_CHARS
+        blank = text.rfind(" ", end - _CUT_BACK_CHARS, end)
+        end = blank + 1 if blank > 0 else end
+        parts.append(text[at:end])
+        at = end
+    parts.append(text[at:])
+    return parts
+
+
 # --- Spans ----------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from msgspec.structs import astuple, replace
 
 from memsyncd.core.changes.diff import FileStat, Recorded
 from memsyncd.core.changes.known import KnownStats, pack_record
-from memsyncd.core.markdown.patch import NotePatch, Outline
+from memsyncd.core.markdown.outline import NotePatch, Outline
 from memsyncd.core.model import Note
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store.check_state import SUFFIX, CheckState, Ending

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memsyncd.core.markdown.chunks import split_long_text
+from memsyncd.core.model import split_long_text
 from memsyncd.errors import StoreCorrupt
 from memsyncd.store.pool import Reader
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from memsyncd.config import Config, GuardConfig
-from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
+from memsyncd.core.model import CHUNK_LIMIT_CHARS
 from memsyncd.engine.browse import find_problems, list_notes, read_place
 from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.protocol.search import GetParams, ListParams

@@ -14,11 +14,13 @@ from typing import NamedTuple, Protocol
 
 from memsyncd.core.markdown.blockrules import BLANKS
 from memsyncd.core.markdown.scanner import Block
-from memsyncd.core.model import QUARTERS_PER_TOKEN, Chunk, count_quarters
-
-CHUNK_LIMIT_CHARS = 65_536
-
-_CUT_BACK_CHARS = 1024
+from memsyncd.core.model import (
+    CHUNK_LIMIT_CHARS,
+    QUARTERS_PER_TOKEN,
+    Chunk,
+    count_quarters,
+    split_long_text,
+)
 
 
 class ChunkPolicy(Protocol):
@@ -118,17 +120,3 @@ class Packer:
             return [Chunk(anchor, start + 1, end, text)]
         parts = enumerate(split_long_text(text))
         return [Chunk(anchor, start + 1, end, part, number) for number, part in parts]
-
-
-def split_long_text(text: str) -> list[str]:
-    """Split the text of a chunk's lines into parts that are short enough to be indexed."""
-    parts: list[str] = []
-    at = 0
-    while len(text) - at > CHUNK_LIMIT_CHARS:
-        end = at + CHUNK_LIMIT_CHARS
-        blank = text.rfind(" ", end - _CUT_BACK_CHARS, end)
-        end = blank + 1 if blank > 0 else end
-        parts.append(text[at:end])
-        at = end
-    parts.append(text[at:])
-    return parts

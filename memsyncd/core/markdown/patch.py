@@ -13,8 +13,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.guard.warnings import NO_WARNINGS, GuardPolicy, find_warnings
 from memsyncd.core.markdown.blockrules import heading_level
@@ -22,6 +20,7 @@ from memsyncd.core.markdown.chunks import ChunkPolicy, Packer
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import find_front_matter
 from memsyncd.core.markdown.links import find_mentions
+from memsyncd.core.markdown.outline import NotePatch, Outline, OutlineSection
 from memsyncd.core.markdown.parse import (
     find_conflicts,
     find_unclosed_block,
@@ -38,43 +37,6 @@ from memsyncd.core.notepath import NotePath, is_plain
 _WHOLE_PROBLEMS = frozenset(
     ("bom", "nul", "not_utf8", "cr_line_ends", "long_line", "conflict_markers")
 )
-
-
-class OutlineSection(msgspec.Struct, frozen=True, gc=False):
-    """A section as it was before the edit; `start` is its first line, 1-based."""
-
-    anchor: str
-    heading: tuple[str, ...]
-    level: int
-    start: int
-
-
-class Outline(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a note as it was before the edit. `text` has LF for every line end, and none
-    after the last line. `problems` are the codes of its problems.
-    """
-
-    text: str
-    title: str
-    sections: tuple[OutlineSection, ...]
-    problems: frozenset[str]
-
-
-class NotePatch(msgspec.Struct, frozen=True, kw_only=True):
-    """The change of a note whose headings stay the same.
-
-    `note` is the whole note as it is now, but has the sections, chunks and links of lines from
-    `start` on and, before the edit, to before `old_after` only. What follows moves by `n_shift`
-    lines. The lines before `first_changed` and, before the edit, those from `old_same` on are the
-    same. All lines are 1-based.
-    """
-
-    note: Note
-    start: int
-    old_after: int
-    n_shift: int
-    first_changed: int
-    old_same: int
 
 
 def parse_patch(

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.model import Note, count_tokens
+from memsyncd.core.model import CHUNK_LIMIT_CHARS, Note, count_tokens
 from memsyncd.core.notepath import NotePath
 
 PATH = NotePath(".memories/note.md")
