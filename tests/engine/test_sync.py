@@ -47,7 +47,8 @@ def carry_out(root: Path, kind: str, path: str, number: int) -> None:
             place.write_text(f"text {number}")
         elif kind == "delete":
             shutil.rmtree(place) if place.is_dir() else place.unlink()
-        elif kind == "rename":
+        # A folder named MEMORY.md would hold no notes.
+        elif kind == "rename" and not (place.is_dir() and other.parent == root):
             other.parent.mkdir(parents=True, exist_ok=True)
             place.rename(other)
 
