@@ -287,7 +287,7 @@ def test_damage_that_no_question_meets_after_a_kill_is_found_in_idle_time_and_re
     files.settle()
     files.daemon.kill()
     with contextlib.closing(sqlite3.connect(files.index)) as file, file:
-        file.execute("UPDATE chunks_fts_content SET c1 = 'something else' WHERE id = 3")
+        file.execute("UPDATE chunks_fts_data SET block = randomblob(length(block)) WHERE id > 10")
     files.client.close()
     files.daemon = own.start()
     files.client = files.daemon.client()

@@ -407,7 +407,7 @@ def test_another_file_at_the_path_of_the_socket_is_reported_until_it_is_removed(
         assert "no socket" in client.call("status")["socket_problem"]
         [found] = [one for one in client.call("doctor")["findings"] if one["check"] == "socket"]
         assert (found["level"], found["where"]) == ("error", own.socket_path)
-        assert "remove it" in found["remedy"]
+        assert "remove what is at the socket" in found["remedy"]
         n_looks = client.call("metrics")["uptime_s"]
         wait_for(lambda: client.call("metrics")["uptime_s"] > n_looks + 1)
         assert os.path.lexists(path)

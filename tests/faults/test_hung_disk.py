@@ -255,7 +255,7 @@ def test_the_daemon_stops_soon_while_clients_wait_for_the_disk_and_closes_the_ot
         for path in (patrol.folder / "cache").rglob("*")
         if b in path.parts and path.is_file()
     )
-    assert databases == ["index.db"], "the index of the other was not closed"
+    assert databases == ["index.db", "index.db-check"], "the index of the other was not closed"
     assert [
         path.name
         for path in (patrol.folder / "state").rglob("*")
