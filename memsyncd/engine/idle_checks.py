@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from memsyncd.engine.completions import call_soon
+from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.store.check_state import check_part, lower_thread_priority

@@ -22,11 +22,11 @@ from memsyncd.config import Config
 from memsyncd.core.changes.debounce import Settled
 from memsyncd.core.changes.watchplan import is_relevant
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.completions import CompletionBatch, call_soon
 from memsyncd.engine.edit import EditOutcome
-from memsyncd.engine.events import ROOT, EventBuffer
+from memsyncd.engine.event_buffer import ROOT, EventBuffer
 from memsyncd.engine.external import PRUNE_AFTER, prune_slice, record_slice, sync_and_record
 from memsyncd.engine.idle_checks import Database, IdleChecks
+from memsyncd.engine.job_completions import CompletionBatch, call_soon
 from memsyncd.engine.opening import release_damaged_records
 from memsyncd.engine.rebuild import (
     UNFINISHED,

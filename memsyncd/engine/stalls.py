@@ -18,7 +18,7 @@ from memsyncd.core.scheduling import (
     find_next_check_s,
     find_stalled,
 )
-from memsyncd.engine.completions import call_soon
+from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.worker import WorkerPool
 from memsyncd.engine.workspace import STALL_FAULT, Workspace
 from memsyncd.logs import Event, get_log

@@ -23,7 +23,7 @@ import msgspec
 from memsyncd.core.changes.watchplan import plan_watches
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.completions import call_soon
+from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.worker import WorkerPool

@@ -20,7 +20,7 @@ from memsyncd.config import Config
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.events import ROOT
+from memsyncd.engine.event_buffer import ROOT
 from memsyncd.engine.opening import release_records
 from memsyncd.engine.rebuild import close_workspace, index_fingerprint
 from memsyncd.engine.registry import FolderCheck, Registry

@@ -16,7 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.cli.doctor import daemon_checks, filesystem_checks, folder_checks, process_checks
+from memsyncd.cli.doctor import (
+    daemon_checks,
+    folder_checks,
+    inotify_checks,
+    process_checks,
+    storage_checks,
+)
 from memsyncd.cli.doctor.findings import Finding, count_levels, is_healthy, render_examination
 from memsyncd.cli.terminal import Paint
 
@@ -306,19 +312,17 @@ broken line
     ],
 )
 def test_a_path_is_on_the_last_of_the_deepest_mounts(path: str, kind: str) -> None:
-    mount = filesystem_checks.find_mount(path, filesystem_checks.parse_mounts(MOUNTS))
+    mount = storage_checks.find_mount(path, storage_checks.parse_mounts(MOUNTS))
     assert mount is not None
     assert mount.kind == kind
 
 
 def test_without_a_mount_table_nothing_is_reported() -> None:
-    assert filesystem_checks.find_mount("/x", []) is None
-    storage = filesystem_checks.Storage(path="/x", mount=None)
-    assert filesystem_checks.check_notes_storage(storage) == []
+    assert storage_checks.find_mount("/x", []) is None
+    storage = storage_checks.Storage(path="/x", mount=None)
+    assert storage_checks.check_notes_storage(storage) == []
     assert (
-        filesystem_checks.check_own_storage(
-            storage, contents="x lies", variable="X", is_lasting=True
-        )
+        storage_checks.check_own_storage(storage, contents="x lies", variable="X", is_lasting=True)
         == []
     )
 
@@ -341,15 +345,15 @@ def test_without_a_mount_table_nothing_is_reported() -> None:
 )
 def test_sync_services_are_known_by_their_names_and_marks(path: str, service: str) -> None:
     assert (
-        filesystem_checks.find_service(path, lambda place: place == "/home/u/synced/.stfolder")
+        storage_checks.find_service(path, lambda place: place == "/home/u/synced/.stfolder")
         == service
     )
 
 
-def stand_on(kind: str, *options: str, service: str = "") -> filesystem_checks.Storage:
-    return filesystem_checks.Storage(
+def stand_on(kind: str, *options: str, service: str = "") -> storage_checks.Storage:
+    return storage_checks.Storage(
         path="/g",
-        mount=filesystem_checks.Mount(folder="/", kind=kind, options=options),
+        mount=storage_checks.Mount(folder="/", kind=kind, options=options),
         service=service,
     )
 
@@ -366,16 +370,16 @@ def stand_on(kind: str, *options: str, service: str = "") -> filesystem_checks.S
     ],
 )
 def test_the_finding_for_a_file_system_depends_on_its_content(
-    storage: filesystem_checks.Storage,
+    storage: storage_checks.Storage,
     of_notes: str | None,
     of_records: str | None,
     of_index: str | None,
 ) -> None:
-    notes = filesystem_checks.check_notes_storage(storage)
-    records = filesystem_checks.check_own_storage(
+    notes = storage_checks.check_notes_storage(storage)
+    records = storage_checks.check_own_storage(
         storage, contents="history lies", variable="XDG_STATE_HOME", is_lasting=True
     )
-    index = filesystem_checks.check_own_storage(
+    index = storage_checks.check_own_storage(
         storage, contents="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False
     )
     levels = [find_worst(found)[1] if found else None for found in (notes, records, index)]
@@ -388,7 +392,7 @@ def test_the_finding_for_a_file_system_depends_on_its_content(
 
 @given(st.text())
 def test_reading_the_kernels_tables_never_fails(text: str) -> None:
-    filesystem_checks.parse_mounts(text)
+    storage_checks.parse_mounts(text)
     folder_checks.find_error_line(text.splitlines())
 
 
@@ -439,9 +443,9 @@ def test_without_visible_processes_nothing_is_reported() -> None:
     [(10, 1, "ok"), (899, 1, "ok"), (900, 1, "warning"), (10, 116, "warning")],
 )
 def test_the_limits_of_inotify_are_checked(n_watches: int, n_instances: int, level: str) -> None:
-    limits = process_checks.Inotify(max_watches=1000, max_instances=128)
+    limits = inotify_checks.Inotify(max_watches=1000, max_instances=128)
     greedy = run(8, "/usr/bin/code", n_watches=n_watches, n_instances=n_instances)
-    found = process_checks.check_inotify(limits, [DAEMON, greedy], daemon_pid=7)
+    found = inotify_checks.check_inotify(limits, [DAEMON, greedy], daemon_pid=7)
     assert find_worst(found) == ("inotify", level)
     if level == "warning":
         assert "code (pid 8)" in found[0].what
@@ -449,8 +453,8 @@ def test_the_limits_of_inotify_are_checked(n_watches: int, n_instances: int, lev
 
 
 def test_without_inotify_nothing_is_reported(tmp_path: Path) -> None:
-    assert process_checks.read_inotify(str(tmp_path)) is None
-    assert process_checks.check_inotify(None, [], daemon_pid=None) == []
+    assert inotify_checks.read_inotify(str(tmp_path)) is None
+    assert inotify_checks.check_inotify(None, [], daemon_pid=None) == []
     assert process_checks.list_processes([], proc=str(tmp_path / "none")) == []
 
 

@@ -18,11 +18,6 @@ from memsyncd.cli.doctor.daemon_checks import (
     ping_sockets,
     read_service,
 )
-from memsyncd.cli.doctor.filesystem_checks import (
-    check_notes_storage,
-    check_own_storage,
-    find_storage,
-)
 from memsyncd.cli.doctor.findings import (
     Finding,
     count_levels,
@@ -46,11 +41,12 @@ from memsyncd.cli.doctor.folder_checks import (
     resolve_path,
     stat_entry,
 )
-from memsyncd.cli.doctor.process_checks import (
-    check_inotify,
-    check_open_files,
-    list_processes,
-    read_inotify,
+from memsyncd.cli.doctor.inotify_checks import check_inotify, read_inotify
+from memsyncd.cli.doctor.process_checks import check_open_files, list_processes
+from memsyncd.cli.doctor.storage_checks import (
+    check_notes_storage,
+    check_own_storage,
+    find_storage,
 )
 from memsyncd.cli.parser import JSON, Argument, Command, Option
 from memsyncd.cli.terminal import clean_line

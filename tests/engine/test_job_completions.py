@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from memsyncd.engine import completions
-from memsyncd.engine.completions import CALLS_PER_TURN, CompletionBatch
+from memsyncd.engine import job_completions
+from memsyncd.engine.job_completions import CALLS_PER_TURN, CompletionBatch
 from memsyncd.engine.sync import SyncDone
 
 QUIET = SyncDone(started_at_s=0.0, began_s=0.0)
@@ -42,7 +42,7 @@ async def run_callbacks() -> None:
 
 @pytest.fixture
 def short_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completions, "MAX_DELAY_S", 0.05)
+    monkeypatch.setattr(job_completions, "MAX_DELAY_S", 0.05)
 
 
 async def wait_for(is_so: Callable[[], bool]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.completions import call_soon
+from memsyncd.engine.job_completions import call_soon
 
 # Announced paths kept for each workspace; beyond it the root itself counts as announced.
 RECENT_LIMIT = 4096
