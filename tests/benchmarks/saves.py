@@ -1,97 +1,185 @@
-"""How long after a save are its words found? From the end of the save to the first answer that
-holds them, asked without pause.
-
-A finished save in a quiet workspace should wait for nothing; one that follows closely upon another
-waits for the debounce alone.
+"""Measures how long after a save its words are found, with 300, 3,000 and all notes; what a search
+costs that waits for the disk; and what one changed line of a large note costs.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from memsyncd.client import Client
-from tests.benchmarks.figure import Figure, find_median, find_percentile
-from tests.benchmarks.home import running
+from tests.benchmarks.bare import BareWatcher, walk_notes
+from tests.benchmarks.bench import Bench, Indexed, compare
+from tests.benchmarks.corpus import cut_to_bytes
+from tests.benchmarks.figure import Figure, Measured, Target, find_median, find_percentile
+from tests.benchmarks.home import Home
 
-N_SAVES = 40
-DEBOUNCE_S = 0.1
+SIZES = (300, 3000, None)
 QUIET_S = 0.35
-GIVE_UP_S = 10.0
-NOTE = "# Saved\n\n## Before\n\nWhat stood there before.\n\n## Now\n\nthe word is {}\n"
+GIVE_UP_S = 30.0
+SAVED = "# Saved\n\n## Before\n\nWhat stood there before.\n\n## Now\n\nthe word is {}\n"
+PATIENT_MS = 60_000
+QUERY = "memory"
+_EDITED = re.compile(r"edited[0-9]+word")
 
 
-def measure(corpus: Path) -> Iterator[Figure]:
-    with running() as home:
-        home.add(corpus)
-        note = corpus / ".memories" / "saved-by-the-benchmark.md"
-        try:
-            with home.client() as client:
-                yield from measure_saves(client, note)
-        finally:
-            note.unlink(missing_ok=True)
+def measure_found(bench: Bench) -> Iterator[Figure]:
+    sizes = [size for size in SIZES if size and size < len(bench.sources)] + [None]
+    for size in sizes:
+        indexed = bench.indexed_notes(size or len(bench.sources))
+        founds, watched = time_saves(bench, indexed)
+        name = f"{indexed[0].home.workspace()['files']:,} notes"
+        for percent, most in ((50, 3), (95, 10)):
+            yield compare(
+                "found",
+                f"finished save → found, {name}, p{percent}",
+                [
+                    Measured(
+                        value=find_percentile(found, percent),
+                        limit=find_percentile(watched, percent),
+                    )
+                    for found in founds
+                ],
+                unit="ms",
+                limit_name="watchdog's event",
+                target=Target(most=most, unit="ms"),
+            )
 
 
-def measure_saves(client: Client, note: Path) -> Iterator[Figure]:
+def time_saves(bench: Bench, indexed: list[Indexed]) -> tuple[list[list[float]], list[float]]:
+    """Milliseconds from the end of each save until its words are found, by checkout; and until an
+    event arrives in a bare watcher of a folder of its own.
+    """
+    founds: list[list[float]] = [[] for _ in indexed]
+    watched: list[float] = []
     words = (f"savedword{number}" for number in itertools.count())
-    for name, save in (("replaced", replace), ("in place", overwrite)):
-        times_ms = [time_save(client, note, next(words), save) for _ in range(N_SAVES)]
-        yield _tell(f"finished save found, {name}, p50", times_ms, 20)
-    times_ms = [
-        time_second_save(client, note, next(words), next(words)) for _ in range(N_SAVES // 2)
-    ]
-    yield _tell(
-        "save upon a save, beyond the debounce, p50",
-        [took_ms - DEBOUNCE_S * 1000 for took_ms in times_ms],
-        20,
-    )
-    times_ms = [time_asking(client, note, next(words)) for _ in range(N_SAVES)]
-    yield _tell("saved, then asked to wait for the disk, p50", times_ms, None)
+    other = bench.folder / "watched"
+    other.mkdir(exist_ok=True)
+    watcher = BareWatcher(other)
+    try:
+        for at, one in bench.by_turns(indexed, bench.effort.n_saves):
+            time.sleep(QUIET_S)
+            watcher.arm()
+            overwrite(other / "saved.md", next(words))
+            began_s = time.perf_counter()
+            watched.append((watcher.wait_s(GIVE_UP_S) - began_s) * 1000)
+            with one.home.client() as client:
+                time.sleep(QUIET_S)
+                word = next(words)
+                overwrite(one.root / ".memories" / "saved-by-the-benchmark.md", word)
+                founds[at].append(wait_found(client, word))
+    finally:
+        watcher.close()
+    # An event may arrive before the save has returned.
+    return founds, [max(0.01, one) for one in watched]
 
 
-def time_save(client: Client, note: Path, word: str, save: Callable[[Path, str], None]) -> float:
-    time.sleep(QUIET_S)
-    save(note, NOTE.format(word))
-    return wait_found(client, word)
-
-
-def time_second_save(client: Client, note: Path, first: str, second: str) -> float:
-    time_save(client, note, first, replace)
-    replace(note, NOTE.format(second))
-    return wait_found(client, second)
-
-
-def time_asking(client: Client, note: Path, word: str) -> float:
-    time.sleep(QUIET_S)
-    overwrite(note, NOTE.format(word))
-    began_s = time.perf_counter()
-    assert client.call("search", query=word, wait="disk")["hits"]
-    return (time.perf_counter() - began_s) * 1000
+def overwrite(note: Path, word: str) -> None:
+    note.write_text(SAVED.format(word))
 
 
 def wait_found(client: Client, word: str) -> float:
-    """Milliseconds until the word is found."""
+    """Milliseconds until the word is found, asked without pause. Raises TimeoutError."""
     began_s = time.perf_counter()
     while not client.call("search", query=word)["hits"]:
         if time.perf_counter() - began_s > GIVE_UP_S:
-            raise TimeoutError(f"{word} was not found")
+            raise TimeoutError(f"{word} was not found within {GIVE_UP_S} s")
     return (time.perf_counter() - began_s) * 1000
 
 
-def replace(note: Path, text: str) -> None:
-    """Save as careful editors do."""
-    fresh = note.with_name(f"{note.name}.tmp")
-    fresh.write_text(text)
-    fresh.replace(note)
+def measure_wait(bench: Bench) -> Iterator[Figure]:
+    """What a search that waits for the disk takes more than one that does not."""
+    indexed = bench.indexed(bench.whole)
+    waits: list[list[float]] = [[] for _ in indexed]
+    walks: list[list[float]] = [[] for _ in indexed]
+    for at, one in bench.by_turns(indexed, 3 * bench.effort.n_rounds):
+        began_s = time.perf_counter()
+        walk_notes(str(one.root))
+        walks[at].append((time.perf_counter() - began_s) * 1000)
+        with one.home.client() as client:
+            waiting_ms = time_search(client, wait="disk", timeout_ms=PATIENT_MS)
+            waits[at].append(waiting_ms - time_search(client))
+    yield compare(
+        "wait-disk",
+        '`wait: "disk"`, all notes, beyond the search itself, p50',
+        [
+            Measured(value=find_median(wait), limit=find_median(walk))
+            for wait, walk in zip(waits, walks, strict=True)
+        ],
+        unit="ms",
+        limit_name="stat walk",
+        target=Target(most=1.3),
+        note=f"least {min(waits[0]):.0f} / {min(walks[0]):.0f} ms",
+    )
 
 
-def overwrite(note: Path, text: str) -> None:
-    """Save as careless editors do."""
-    note.write_text(text)
+def time_search(client: Client, **params: object) -> float:
+    began_s = time.perf_counter()
+    client.call("search", query=QUERY, **params)
+    return (time.perf_counter() - began_s) * 1000
 
 
-def _tell(name: str, times_ms: list[float], target: float | None) -> Figure:
-    note = f"p95 {find_percentile(times_ms, 95):.1f}, of {len(times_ms)}"
-    return Figure(name=name, value=find_median(times_ms), unit="ms", target=target, note=note)
+def measure_edit(bench: Bench) -> Iterator[Figure]:
+    """Processor time of one changed line of a large note, and of all its lines of prose changed."""
+    n_bytes = bench.effort.note_bytes
+    lines = make_large_note(bench, n_bytes)
+    homes = [bench.start_home(checkout) for checkout in bench.checkouts]
+    roots = [home.make_workspace("large", 1) for home in homes]
+    for home, root in zip(homes, roots, strict=True):
+        home.add(root)
+    costs: dict[bool, list[list[float]]] = {True: [[] for _ in homes], False: [[] for _ in homes]}
+    words = (f"edited{number}word" for number in itertools.count())
+    # The first round writes a new note and is not counted.
+    for number in range(bench.effort.n_rounds + 1):
+        for is_whole in (True, False):
+            word = next(words)
+            lines = change_lines(lines, word, is_whole=is_whole)
+            for at, home in enumerate(homes):
+                home.wait_until_quiet()
+                note = roots[at] / ".memories" / "large.md"
+                cpu_ms = time_cpu_of_save(home, note, "\n".join(lines), word)
+                costs[is_whole][at] += [cpu_ms] if number else []
+    yield compare(
+        "edit",
+        f"one changed line of a note of {n_bytes / 1e6:g} MB, CPU",
+        [
+            Measured(value=min(one), limit=min(every))
+            for one, every in zip(costs[False], costs[True], strict=True)
+        ],
+        unit="ms",
+        limit_name="all lines changed",
+        target=Target(most=0.3),
+    )
+
+
+def make_large_note(bench: Bench, n_bytes: int) -> list[str]:
+    """Return the lines of notes of the corpus, one after the other."""
+    texts = (copy.read().decode(errors="replace") for copy in cut_to_bytes(bench.sources, n_bytes))
+    return "\n\n".join(texts)[:n_bytes].splitlines()
+
+
+def change_lines(lines: list[str], word: str, *, is_whole: bool) -> list[str]:
+    """Return the lines with a word more in the middle, or at the end of each line of prose."""
+    if is_whole:
+        return [f"{_strip_word(line)} {word}" if line[:1].isalpha() else line for line in lines]
+    middle = len(lines) // 2
+    return [*lines[:middle], f"the line with {word}", *lines[middle + 1 :]]
+
+
+def time_cpu_of_save(home: Home, note: Path, text: str, word: str) -> float:
+    """Milliseconds of the daemon's processor time from a save until its words are found."""
+    with home.client() as client:
+        before_s = home.cpu_s()
+        note.write_text(text)
+        params = {"query": word, "wait": "disk", "timeout_ms": PATIENT_MS}
+        if not client.call("search", **params)["hits"]:
+            raise RuntimeError(f"{word} was saved to {note} and is not found")
+        return (home.cpu_s() - before_s) * 1000
+
+
+def _strip_word(line: str) -> str:
+    start, _, last = line.rpartition(" ")
+    return start if _EDITED.fullmatch(last) else line
