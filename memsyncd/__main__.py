@@ -1,6 +1,5 @@
-"""`python -m memsyncd` is the command line."""
-
-from __future__ import annotations
+#!/usr/bin/env python3
+"""The program `memsyncd`, as it is installed, and `python -m memsyncd`: the command line."""
 
 import sys
 

@@ -72,7 +72,7 @@ SHARED_NAMES = frozenset(
     """.split()
 )
 # Two things of one name, each under the word of its own field.
-TWO_MEANINGS = frozenset({"ChangeSet", "Command", "Entry", "Reader", "find_files"})
+TWO_MEANINGS = frozenset({"Command", "Entry"})
 # Fields of what crosses the socket are read by clients, and what is public is by their programs.
 READ_BY_OTHERS = (
     "memsyncd/protocol/",

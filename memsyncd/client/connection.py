@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import _socket
 import os
-import struct
 import sys
 import time
 
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 READ_BYTES = 65536
+# Of C. `struct` would know them, but importing it takes a client half a millisecond.
+INT_BYTES, LONG_BYTES = 4, 8 if sys.maxsize > 2**32 else 4
 START_HINT = "start it with `memsyncd start`"
 
 
@@ -69,7 +70,28 @@ def find_sockets(env: Mapping[str, str]) -> tuple[str, ...]:
     return find_socket_paths(dirs, env, os.getuid())
 
 
-class Client:
+class Closing:
+    """A context manager that ends with `close`."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Client(Closing):
     """One connection. `timeout_s` limits the wait for each answer; None waits without limit.
 
     Raises NoDaemon if nothing listens on the socket, Unsafe if another user does.
@@ -93,17 +115,6 @@ class Client:
         self._lines: list[bytes] = []
         self._notifications: list[tuple[str, dict[str, Any]]] = []
         self._socket = _open_socket(socket_path, timeout_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._socket.close()
@@ -223,17 +234,20 @@ def _open_socket(path: str, timeout_s: float | None) -> _socket.socket:
 def _limit_connecting(connection: _socket.socket, timeout_s: float) -> None:
     # Not with `settimeout`: on a non-blocking socket, connecting fails at once while the queue is
     # full.
-    limit = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+    limit = _pack(int(timeout_s), LONG_BYTES) + _pack(int(timeout_s % 1 * 1e6), LONG_BYTES)
     connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, limit)
+
+
+def _pack(number: int, n_bytes: int) -> bytes:
+    return number.to_bytes(n_bytes, sys.byteorder)
 
 
 def _check_peer(connection: _socket.socket, path: str) -> None:
     # Requests are private: they must not reach a socket that another user has put there.
     if hasattr(_socket, "SO_PEERCRED"):
-        _, uid, _ = struct.unpack(
-            "3i",
-            connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, struct.calcsize("3i")),
-        )
+        # Process, user and group.
+        data = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 3 * INT_BYTES)
+        uid = int.from_bytes(data[INT_BYTES : 2 * INT_BYTES], sys.byteorder)
     else:
         uid = os.stat(path).st_uid
     if uid != os.geteuid():

@@ -16,13 +16,12 @@ from __future__ import annotations
 import os
 
 from memsyncd.client.anchors import split_anchor
-from memsyncd.client.connection import TIMEOUT_S, Client, connect
+from memsyncd.client.connection import TIMEOUT_S, Client, Closing, connect
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from types import TracebackType
     from typing import Any, Literal, Self, Unpack
 
     from memsyncd.client.types import (
@@ -49,7 +48,7 @@ SYNC_S = 600.0
 ARCHIVED = "archived"
 
 
-class Memsyncd:
+class Memsyncd(Closing):
     """The memory of one workspace. An instance belongs to one thread.
 
     `workspace` is a name, an id or any path inside it; by default the workspace of the current
@@ -85,17 +84,6 @@ class Memsyncd:
     def root(self) -> str:
         """The workspace's folder; paths in results are relative to it."""
         return self._connection.root
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connection. A later call opens a new one."""
@@ -440,7 +428,7 @@ class ContextBlock(str):
         return block
 
 
-class Changes:
+class Changes(Closing):
     """An endless iterator over changes of the index. Closing it, or leaving its `with`, ends the
     subscription.
     """
@@ -450,17 +438,6 @@ class Changes:
     def __init__(self, connection: Client, timeout_s: float | None) -> None:
         self._connection = connection
         self._notifications = connection.notifications(timeout_s=timeout_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __iter__(self) -> Self:
         return self

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import stat
-import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -356,6 +355,8 @@ def read_config_file(path: str, *, is_required: bool) -> ConfigFile:
     data = _read_bytes(path, is_required=is_required)
     if data is None:
         return ConfigFile(path=path, is_found=False, text="", tables={})
+    import tomllib
+
     text = _decode(path, data)
     try:
         return ConfigFile(path=path, is_found=True, text=text, tables=tomllib.loads(text))
@@ -463,6 +464,8 @@ def _find_possible_end(lines: list[str], start: int) -> int:
 
 
 def _parse_or_none(statement: str) -> dict[str, Any] | None:
+    import tomllib
+
     try:
         return tomllib.loads(statement)
     except tomllib.TOMLDecodeError:

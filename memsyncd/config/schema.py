@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from memsyncd.core.editing.additions import DEFAULT_KINDS, KindDefaults
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -38,7 +38,7 @@ from memsyncd.dirs import Dirs, find_dirs, has_named_socket
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck, Registry
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.worker import QueryPool, WorkerPool, call_within
+from memsyncd.engine.worker import Job, QueryPool, WorkerPool, call_within
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import AlreadyRunning, BadConfig, BadRequest, Busy, MemsyncdError
@@ -57,6 +57,8 @@ SWITCH_INTERVAL_S = 0.001
 QUERY_THREADS = 2
 LARGE_SYNC_CHUNKS = 500
 RELEASE_MEMORY_DELAY_S = 7.0
+IMPORT_DELAY_S = 1.0
+"""When everything is imported that the start does not need: after the first scans."""
 STOP_GRACE_S = 1.0
 """With the time that the server and the engine take to stop, the process ends within 5 s."""
 FOLDER_TIMEOUT_S, ADD_TIMEOUT_S = 0.5, 5.0
@@ -203,6 +205,7 @@ class _Daemon:
         log.debug(Event.DAEMON_READY, socket=self._owned.path, workspaces=len(workspaces))
         self._display.show_listening(self._owned.path, workspaces.values())
         showing = asyncio.create_task(self._display.show_indexing(workspaces))
+        loop.call_later(IMPORT_DELAY_S, self._workspaces.prepare, _import_late)
         await stopping.wait()
         showing.cancel()
 
@@ -313,6 +316,16 @@ class _Daemon:
             n_waiting=server.n_waiting,
             counts=server.counters,
         )
+
+
+def _import_late() -> Job[None]:
+    """Import what the first save and the first write need, so that they do not wait for it."""
+    import memsyncd.core.markdown.parse
+
+    yield
+    import memsyncd.server.writes  # noqa: F401
+
+    yield
 
 
 def _configure_logs(loaded: Loaded, *, stream: LineStream, is_terminal: bool) -> None:

@@ -115,8 +115,10 @@ def freeze_loaded_objects() -> None:
     """Exclude all objects that are loaded now from garbage collection.
 
     They exist as long as the process: each full collection, and the exit, would visit all of them.
+    Collections begin again if the caller has disabled them.
     """
     gc.freeze()
+    gc.enable()
 
 
 def release_memory() -> None:

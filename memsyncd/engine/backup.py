@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
@@ -24,8 +22,8 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Conflict, NotFresh, StoreFailed
 from memsyncd.files.scope import find_identity
 from memsyncd.logs import Event, get_log
+from memsyncd.protocol.memory import Backup, Restored
 from memsyncd.store.backup import (
-    Backup,
     adopt,
     back_up,
     count_revisions,
@@ -38,31 +36,25 @@ from memsyncd.store.records import Records
 log = get_log("engine")
 
 
-class RestoreOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a restore. `n_revisions` came from the file, `n_dropped` of all were beyond
-    what the configuration keeps, `n_recorded` changes were made since; `set_aside` is the former
-    file.
-    """
-
-    n_revisions: int
-    n_recorded: int
-    n_dropped: int
-    set_aside: Path | None
-
-
 def back_up_records(workspace: Workspace, _config: Config, clock: Clock) -> Job[Backup]:
     """Make a temporary copy of records.db, whether a history is kept now or not."""
     check_open(workspace)
     open_records(workspace, clock)
     records = _get_records(workspace)
     recover(workspace, clock)
-    return (yield from back_up(records.path))
+    made = yield from back_up(records.path)
+    return Backup(
+        workspace=workspace.id,
+        path=str(made.path),
+        revisions=made.n_revisions,
+        bytes=made.n_bytes,
+    )
 
 
 def prepare_restore(
     workspace: Workspace, config: Config, clock: Clock, *, is_replacing: bool
-) -> Job[Path]:
-    """Return where the file to be restored has to be put, after removing what lies there.
+) -> Job[Restored]:
+    """Return in `path` where the file to be restored has to be put; remove what lies there.
 
     Raises Conflict and BadRequest as `restore_records` would.
     """
@@ -71,12 +63,14 @@ def prepare_restore(
     staged = find_staged(workspace.records_path)
     remove_leftovers(workspace.records_path)
     yield
-    return staged
+    return Restored(
+        workspace=workspace.id, path=str(staged), revisions=0, recorded=0, dropped=0, set_aside=None
+    )
 
 
 def restore_records(
     workspace: Workspace, config: Config, clock: Clock, *, is_replacing: bool, client: str
-) -> Job[EditOutcome[RestoreOutcome]]:
+) -> Job[EditOutcome[Restored]]:
     """Put the staged file in the place of records.db, then record what the notes say now.
 
     Raises BadRequest for a file that cannot be restored, Conflict where a history would be lost,
@@ -101,11 +95,13 @@ def restore_records(
     yield from record_all(workspace, config, clock)
     n_recorded = workspace.n_revisions - n_before
     n_left = count_revisions(workspace.records_path)
-    restored = RestoreOutcome(
-        n_revisions=n_revisions,
-        n_recorded=n_recorded,
-        n_dropped=n_revisions + n_recorded - n_left,
-        set_aside=set_aside,
+    restored = Restored(
+        workspace=workspace.id,
+        path=str(staged),
+        revisions=n_revisions,
+        recorded=n_recorded,
+        dropped=n_revisions + n_recorded - n_left,
+        set_aside=None if set_aside is None else str(set_aside),
     )
     return EditOutcome(answer=restored, synced=synced)
 

@@ -125,7 +125,7 @@ NOTICE_REMEDIES = {
 
 
 def make_finding(
-    *, level: Level, check: str, what: str, where: str = "", remedy: str = ""
+    level: Level, check: str, what: str, remedy: str = "", *, where: str = ""
 ) -> FindingInfo:
     """Make a finding without its workspace; the assembly of the result sets that."""
     return FindingInfo(
@@ -167,7 +167,7 @@ def _check_recording(condition: Condition) -> list[FindingInfo]:
         "none: recording continues by itself; changes of notes that are not recorded yet cannot "
         "be undone"
     )
-    return [make_finding(level="info", check="history", what=what, remedy=remedy)] if what else []
+    return [make_finding("info", "history", what, remedy)] if what else []
 
 
 def describe_recording(condition: Condition) -> str:
@@ -180,17 +180,15 @@ def _check_faults(condition: Condition) -> list[FindingInfo]:
     found = []
     for word, text in sorted(condition.faults.items()):
         level, check, remedy = _FAULTS.get(word, ("warning", word, "see: memsyncd status"))
-        found.append(make_finding(level=level, check=check, what=text, remedy=remedy))
+        found.append(make_finding(level, check, text, remedy))
     for word, text in sorted(condition.notices.items()):
         if word != SET_ASIDE:  # which names each file
             remedy = NOTICE_REMEDIES.get(word, "see the history: memsyncd history")
             check = "index" if word == INDEX_LOG else "records"
             its_level: Level = "info" if word == MOVED else "warning"
-            found.append(make_finding(level=its_level, check=check, what=text, remedy=remedy))
+            found.append(make_finding(its_level, check, text, remedy))
     if not condition.faults.keys() & {"root", STALL_FAULT}:
-        found.append(
-            make_finding(level="ok", check="folder", what="the folder exists and can be listed")
-        )
+        found.append(make_finding("ok", "folder", "the folder exists and can be listed"))
     return found
 
 
@@ -198,21 +196,15 @@ def _check_watcher(condition: Condition, health: WatchHealth, config: Config) ->
     if not config.sync.enabled:
         return [
             make_finding(
-                level="info",
-                check="watcher",
-                what="syncing is switched off: only `memsyncd sync` reads the notes",
+                "info", "watcher", "syncing is switched off: only `memsyncd sync` reads the notes"
             )
         ]
     if health.mode == "off":
         what = f"watching is switched off: changes are found every {config.sync.reconcile_s:g} s"
-        return [make_finding(level="info", check="watcher", what=what)]
+        return [make_finding("info", "watcher", what)]
     found = []
     if "watch" not in condition.faults:
-        found.append(
-            make_finding(
-                level="ok", check="watcher", what=f"changes are reported by {health.observer}"
-            )
-        )
+        found.append(make_finding("ok", "watcher", f"changes are reported by {health.observer}"))
     n_missed = condition.n_missed_events
     if n_missed:
         what = f"{render_count(n_missed, 'change')} had no event and had to be found by reconciles"
@@ -222,14 +214,11 @@ def _check_watcher(condition: Condition, health: WatchHealth, config: Config) ->
         )
         found.append(
             make_finding(
-                level="warning" if n_missed >= MANY_MISSED else "info",
-                check="missed_events",
-                what=what,
-                remedy=remedy,
+                "warning" if n_missed >= MANY_MISSED else "info", "missed_events", what, remedy
             )
         )
     else:
-        found.append(make_finding(level="ok", check="missed_events", what="no change was missed"))
+        found.append(make_finding("ok", "missed_events", "no change was missed"))
     return found
 
 
@@ -240,13 +229,13 @@ def _check_past(condition: Condition) -> list[FindingInfo]:
             f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon "
             f"started; the last one succeeded"
         )
-        found.append(make_finding(level="info", check="sync", what=what))
+        found.append(make_finding("info", "sync", what))
     if condition.n_rebuilds:
         what = (
             f"the index was rebuilt {render_count(condition.n_rebuilds, 'time')} since the "
             f"daemon started"
         )
-        found.append(make_finding(level="info", check="index", what=what))
+        found.append(make_finding("info", "index", what))
     return found
 
 
@@ -255,17 +244,14 @@ def _check_freshness(
 ) -> list[FindingInfo]:
     if condition.state == "indexing":
         what = f"the notes are being indexed, {condition.pending:,} are still to be read"
-        return [make_finding(level="info", check="freshness", what=what)]
+        return [make_finding("info", "freshness", what)]
     if not config.sync.enabled or condition.root_state != "present" or condition.state == "stalled":
         return []
     if condition.synced_at_s is None:
         what = "the folder was never scanned in full"
         return [
             make_finding(
-                level="error",
-                check="freshness",
-                what=what,
-                remedy="correct the other findings; then: memsyncd sync",
+                "error", "freshness", what, "correct the other findings; then: memsyncd sync"
             )
         ]
     age_s = now_s - condition.synced_at_s
@@ -274,55 +260,35 @@ def _check_freshness(
             f"the clock was set back: the last scan of the folder is {-age_s:,.0f} s in the future"
         )
         return [
-            make_finding(
-                level="warning",
-                check="clock",
-                what=what,
-                remedy="correct the clock; notes are indexed meanwhile",
-            )
+            make_finding("warning", "clock", what, "correct the clock; notes are indexed meanwhile")
         ]
     if age_s > MAX_OVERDUE_SCANS * config.sync.reconcile_s + LATE_SLACK_S:
         what = (
             f"the last scan of the folder was {age_s:,.0f} s ago, one is due every "
             f"{config.sync.reconcile_s:g} s"
         )
-        return [
-            make_finding(
-                level="error",
-                check="freshness",
-                what=what,
-                remedy="see the log, then: memsyncd restart",
-            )
-        ]
+        return [make_finding("error", "freshness", what, "see the log, then: memsyncd restart")]
     if pending:
         what = f"{render_count(pending, 'note')} changed a moment ago and will be indexed soon"
-        return [make_finding(level="info", check="freshness", what=what)]
+        return [make_finding("info", "freshness", what)]
     return [
-        make_finding(
-            level="ok",
-            check="freshness",
-            what=f"the index is that of the disk {max(age_s, 0):.0f} s ago",
-        )
+        make_finding("ok", "freshness", f"the index is that of the disk {max(age_s, 0):.0f} s ago")
     ]
 
 
 def check_clock(drift_s: float) -> list[FindingInfo]:
     """`drift_s` is how far the clock was set forward since the daemon started."""
     if abs(drift_s) < CLOCK_JUMP_S:
-        return [
-            make_finding(
-                level="ok", check="clock", what="the clock was not set since the daemon started"
-            )
-        ]
+        return [make_finding("ok", "clock", "the clock was not set since the daemon started")]
     way = "forward" if drift_s > 0 else "back"
     what = f"the clock was set {way} by {abs(drift_s):,.0f} s since the daemon started"
     if drift_s > 0:
-        return [make_finding(level="info", check="clock", what=what)]
+        return [make_finding("info", "clock", what)]
     remedy = (
         "check that it is right now; `history` has changes from before at later times than "
         "changes since"
     )
-    return [make_finding(level="warning", check="clock", what=what, remedy=remedy)]
+    return [make_finding("warning", "clock", what, remedy)]
 
 
 def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
@@ -333,7 +299,7 @@ def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
     remedy = (
         "remove what is at the socket's path; the daemon listens there again at its next reconcile"
     )
-    return [make_finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
+    return [make_finding("error", "socket", what, remedy, where=path)]
 
 
 def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
@@ -342,13 +308,13 @@ def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
     """
     return [
         make_finding(
-            level="error",
-            check="sync",
-            what=(
+            "error",
+            "sync",
+            (
                 f"the {name} makes no progress: most likely a disk does not answer, and saves "
                 f"are not indexed meanwhile"
             ),
-            remedy="bring that disk back, or detach it (`umount -l`); else: memsyncd restart",
+            "bring that disk back, or detach it (`umount -l`); else: memsyncd restart",
         )
         for name in stalled
     ]
@@ -372,12 +338,8 @@ def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
     ]
     if n_rest:
         what = f"{render_count(n_rest, 'other problem')} in notes, all indexed as well as possible"
-        found.append(
-            make_finding(
-                level="info", check="problems", what=what, remedy="list them: memsyncd problems"
-            )
-        )
-    return found or [make_finding(level="ok", check="problems", what="the notes have no problems")]
+        found.append(make_finding("info", "problems", what, "list them: memsyncd problems"))
+    return found or [make_finding("ok", "problems", "the notes have no problems")]
 
 
 def _find_check(code: str) -> tuple[Level, str] | None:
@@ -401,13 +363,7 @@ def _describe_kind(level: Level, check: str, problems: Sequence[ProblemInfo]) ->
         f"{problem.path}:{problem.line}" if problem.line else problem.path for problem in problems
     ]
     lead = "" if len(problems) == 1 else f"{len(problems):,} times: "
-    return make_finding(
-        level=level,
-        check=check,
-        what=lead + first.problem,
-        where=name_places(places),
-        remedy=first.hint,
-    )
+    return make_finding(level, check, lead + first.problem, first.hint, where=name_places(places))
 
 
 def name_places(places: Sequence[str]) -> str:

@@ -35,13 +35,12 @@ from memsyncd.core.search.query import (
     compile_query,
     compile_term,
     extract_filters,
-    parse_query,
 )
 from memsyncd.core.search.ranking import DEFAULT_RANKING, N_CANDIDATES, Candidate
 from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.redaction import redact_sections, redact_texts
-from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, rank, read_filters
+from memsyncd.engine.redaction import read_redacted
+from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, make_question, rank
 from memsyncd.engine.workspace import Workspace
 from memsyncd.protocol.search import ContextAnswer, ContextParams, ContextPart
 from memsyncd.store.lookup import count_matches
@@ -49,8 +48,6 @@ from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     count_blank_lines_before,
     find_start_chunks,
-    read_sections,
-    read_texts,
 )
 
 MATCH = "match"
@@ -69,9 +66,7 @@ def build_context(
     options: RunOptions = DEFAULT_OPTIONS,
 ) -> ContextAnswer:
     """Build a block from a workspace's notes. Raises what `search` raises."""
-    query = parse_query(params.query)
-    filters = read_filters(params.filters).join(query.filters)
-    question = Question(text=params.query, query=query, filters=filters, absent=options.absent)
+    question = make_question(params, options)
     has_words = bool(extract_filters(params.query)[1].strip())
     timeout_s = options.limit_s(params, config)
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
@@ -90,7 +85,7 @@ def build_context(
     why_empty = (
         explain_nothing([workspace], question, timeout_s).why
         if has_words
-        else _explain_empty_start(workspace, filters)
+        else _explain_empty_start(workspace, question.filters)
     )
     return _make_answer(workspace, block, 0, why_empty=why_empty)
 
@@ -213,11 +208,8 @@ def _explain_empty_start(workspace: Workspace, filters: Filters) -> str:
 def _read_chunks(
     reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
 ) -> list[ContextChunk]:
-    sections = read_sections(reader, {chunk.section for chunk, _ in chosen})
-    texts = read_texts(reader, [chunk.chunk for chunk, _ in chosen])
-    blanks = count_blank_lines_before(reader, sections)
-    shown_sections = redact_sections(reader, sections, config)
-    shown_texts = redact_texts(reader, texts, config)
+    blanks = count_blank_lines_before(reader, {chunk.section for chunk, _ in chosen})
+    shown_sections, shown_texts = read_redacted(reader, [chunk for chunk, _ in chosen], config)
     return [
         ContextChunk(
             path=chunk.path,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from threading import Event
 from typing import Generic, TypeVar, assert_never
 
 import msgspec
@@ -32,7 +33,7 @@ from memsyncd.engine.recovery import (
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import Conflict, MemsyncdError, StoreFailed, Unwritable
+from memsyncd.errors import Busy, Conflict, MemsyncdError, StoreFailed, Unwritable
 from memsyncd.files.read import TextFile
 from memsyncd.files.scope import Scope, find_identity
 from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
@@ -107,18 +108,23 @@ Decide = Callable[[], tuple[Edit, T]]
 
 
 def edit_workspace(
-    workspace: Workspace, config: Config, clock: Clock, decide: Decide[T]
+    workspace: Workspace,
+    config: Config,
+    clock: Clock,
+    decide: Decide[T],
+    withdrawn: Event | None = None,
 ) -> Job[EditOutcome[T]]:
-    """Carry out one edit.
+    """Carry out one edit, unless `withdrawn` is set until it is decided.
 
-    Raises what `decide` raises, Conflict, PathRefused, Unwritable, StoreFull: then nothing changed.
+    Raises what `decide` raises, Busy, Conflict, PathRefused, Unwritable, StoreFull: then nothing
+    changed.
     """
     check_open(workspace)
+    yield from _check_root(workspace, config, clock)
     open_records(workspace, clock)
     history = find_history(workspace, config)
-    yield from _check_root(workspace, config, clock)
     recovered = recover(workspace, clock)
-    edit, answer, number = _try(workspace, history, decide, clock)
+    edit, answer, number = _try(workspace, history, decide, clock, withdrawn)
     if not edit.operations and not recovered:
         return EditOutcome(answer=answer)
     try:
@@ -172,7 +178,11 @@ def record_external(
 
 
 def _try(
-    workspace: Workspace, history: History | None, decide: Decide[T], clock: Clock
+    workspace: Workspace,
+    history: History | None,
+    decide: Decide[T],
+    clock: Clock,
+    withdrawn: Event | None,
 ) -> tuple[Edit, T, int | None]:
     """Decide and carry out, again if another program writes in between; also return the number of
     the change set, if there is one.
@@ -180,6 +190,9 @@ def _try(
     n_tried = 0
     while True:
         edit, answer = decide()
+        if withdrawn is not None and withdrawn.is_set():
+            message = "the write was withdrawn: its disk did not answer in time"
+            raise Busy(message, hint="try again")
         n_tried += 1
         try:
             number = (

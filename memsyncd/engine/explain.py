@@ -51,13 +51,16 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as typed and as parsed, and all filters that must hold, its own included.
+    """A query as typed, as parsed and as compiled for ranking, and all filters that must hold, its
+    own included.
 
     `absent` are notes that a fresh scan no longer found: workspace ids and paths.
     """
 
     text: str
     query: Query
+    match: str
+    must_not: str
     filters: Filters
     absent: frozenset[tuple[str, str]] = frozenset()
 

@@ -19,7 +19,8 @@ import msgspec
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing import memory_tool
-from memsyncd.core.editing.additions import Addition, append_section, check_addition, find_kind
+from memsyncd.core.editing.additions import Addition, append_section, check_addition
+from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.editing.memory_path import (
     MEMORIES,
     MemoryPath,

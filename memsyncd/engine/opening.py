@@ -137,6 +137,12 @@ def release_records(workspace: Workspace) -> Job[None]:
     yield from ()
 
 
+def release_damaged_records(workspace: Workspace) -> Job[None]:
+    """Close records in which a check has found damage; they are checked when they are opened."""
+    workspace.drop_failed_records()
+    yield from ()
+
+
 def _close_if_tampered(workspace: Workspace, records: Records, clock: Clock) -> bool:
     """Close records whose file another program tampered with. True if they were closed."""
     tampering = records.find_tampering()

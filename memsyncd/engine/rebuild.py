@@ -32,10 +32,12 @@ from memsyncd.errors import (
 )
 from memsyncd.logs import Event, get_log
 from memsyncd.store.index import Index, remove_index, replace_index
+from memsyncd.store.integrity import read_generation
 from memsyncd.store.pool import ConnectionPool
 from memsyncd.store.schema import compute_fingerprint
 
 DAMAGE_REBUILD_INTERVAL_S = 600.0
+READ_S = 1.0
 SYNC_FAULT, FULL_FAULT, INDEX_FAULT = "sync", "disk_full", "index"
 # Faults after which more may be out of date than the paths announced since.
 UNFINISHED = frozenset({SYNC_FAULT, FULL_FAULT, INDEX_FAULT})
@@ -78,8 +80,9 @@ def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[Op
     except (IndexUnfit, StoreCorrupt) as failure:
         # The old file answers the queries it can until the new one replaces it.
         workspace.close_old_readers()
-        workspace.old_readers = ConnectionPool(str(workspace.index_path))
+        workspace.old_readers = old = ConnectionPool(str(workspace.index_path))
         workspace.open_failure = None
+        workspace.change(generation=max(workspace.condition.generation, _read_generation(old)))
         return OpenResult(rebuild_reason=failure.message)
     except StoreFailed as failure:
         workspace.open_failure, workspace.open_failed_s = failure, clock.now_s()
@@ -93,6 +96,17 @@ def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[Op
         generation=index.generation, counts=index.counts, index_bytes=index.size_bytes()
     )
     return OpenResult(is_new=index.is_new)
+
+
+def _read_generation(readers: ConnectionPool) -> int:
+    """The generation of an index that is rebuilt, which the new one goes on from; 0 if unknown.
+
+    A client may have kept it to ask what has changed since.
+    """
+    unreadable = contextlib.suppress(MemsyncdError, LookupError, ValueError)
+    with unreadable, readers.acquire(READ_S) as reader:
+        return read_generation(reader)
+    return 0
 
 
 def _recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
@@ -195,7 +209,7 @@ def _replace_index(workspace: Workspace, config: Config) -> Index:
             if readers is not None:
                 ends.enter_context(readers.pausing_opens())
         replace_index(workspace.index_path, rebuild_path(workspace))
-    workspace.index = index = Index(workspace.index_path, index_fingerprint(config))
+    workspace.index = index = Index(workspace.index_path, index_fingerprint(config), is_sound=True)
     workspace.old_readers = workspace.open_failure = None
     for one in (old, old_readers):
         if one is not None:

@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
 from memsyncd.core.model import SecretLines, Span
+from memsyncd.core.search.passages import StartChunk
 from memsyncd.core.search.query import NO_FILTERS
+from memsyncd.core.search.ranking import Candidate
 from memsyncd.store.lookup import StoredNote, StoredSection
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -26,6 +28,7 @@ from memsyncd.store.search import (
     find_candidates,
     has_secrets,
     read_chunk_secrets,
+    read_sections,
     read_texts,
 )
 
@@ -34,32 +37,30 @@ MAX_EXAMINED_CHUNKS = 20
 _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 
-def redact_texts(
-    reader: Reader, texts: Mapping[int, ChunkText], config: Config
-) -> Mapping[int, ChunkText]:
-    """Redact the texts of chunks, by chunk. Each text keeps its number of lines."""
+def read_redacted(
+    reader: Reader, chosen: Sequence[Candidate | StartChunk], config: Config
+) -> tuple[Mapping[int, HitSection], Mapping[int, ChunkText]]:
+    """Read the sections of chunks and their texts, by their numbers, as they may be shown.
+
+    Each text keeps its number of lines; of a section, heading, kind and tags are redacted.
+    """
+    sections = read_sections(reader, {one.section for one in chosen})
+    texts = read_texts(reader, [one.chunk for one in chosen])
     if not config.guard.is_masking or not has_secrets(reader):
-        return texts
-    return _redact_texts(reader, texts)
+        return sections, texts
+    shown = _redact_texts(texts, read_chunk_secrets(reader, texts))
+    return {number: _redact_section(section) for number, section in sections.items()}, shown
 
 
-def _redact_texts(reader: Reader, texts: Mapping[int, ChunkText]) -> dict[int, ChunkText]:
-    held = read_chunk_secrets(reader, texts)
+def _redact_texts(
+    texts: Mapping[int, ChunkText], held: Mapping[int, ChunkSecrets]
+) -> dict[int, ChunkText]:
     return {
         chunk: replace(
             text, text=_redact(text.text, held[chunk]) if chunk in held else redact(text.text)
         )
         for chunk, text in texts.items()
     }
-
-
-def redact_sections(
-    reader: Reader, sections: Mapping[int, HitSection], config: Config
-) -> Mapping[int, HitSection]:
-    """Redact the headings, kinds and tags of sections, by section."""
-    if not config.guard.is_masking or not has_secrets(reader):
-        return sections
-    return {number: _redact_section(section) for number, section in sections.items()}
 
 
 def redact_notes(reader: Reader, notes: Sequence[StoredNote], config: Config) -> list[StoredNote]:
@@ -86,7 +87,8 @@ def is_secret_word(reader: Reader, word: str) -> bool:
         return False
     found = find_candidates(reader, f'"{word}"', NO_FILTERS, limit=MAX_EXAMINED_CHUNKS)
     texts = read_texts(reader, [candidate.chunk for candidate in found])
-    return _contain(texts, word) and not _contain(_redact_texts(reader, texts), word)
+    shown = _redact_texts(texts, read_chunk_secrets(reader, texts))
+    return _contain(texts, word) and not _contain(shown, word)
 
 
 def _contain(texts: Mapping[int, ChunkText], word: str) -> bool:

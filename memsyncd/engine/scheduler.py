@@ -26,6 +26,8 @@ from memsyncd.engine.completions import CompletionBatch, call_soon
 from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.events import ROOT, EventBuffer
 from memsyncd.engine.external import PRUNE_AFTER, prune_slice, record_slice, sync_and_record
+from memsyncd.engine.idle_checks import Database, IdleChecks
+from memsyncd.engine.opening import release_damaged_records
 from memsyncd.engine.rebuild import (
     UNFINISHED,
     OpenResult,
@@ -91,6 +93,7 @@ class Scheduler:
         self._events = EventBuffer(config.sync, clock, self._settled)
         self._timers = _Timers()
         self._rebuilds = RebuildPolicy(clock, self._rebuild_or_build)
+        self.checks = IdleChecks(lambda: worker.is_busy, self._found_damage)
         self._scans: dict[str, Future[SyncDone]] = {}
         self._reconciles: dict[str, Future[Any]] = {}
         self._missing_roots: set[str] = set()
@@ -224,6 +227,22 @@ class Scheduler:
         else:
             self.scan(workspace)
 
+    def _found_damage(self, workspace: Workspace, database: Database, finding: str) -> None:
+        """Repair a database in which a check has found damage."""
+        if self._workspaces.get(workspace.id) is not workspace:
+            return
+        if database is workspace.index:
+            reason = f"index.db is damaged: {finding}"
+            damage = StoreCorrupt(reason, hint="memsyncd rebuilds it by itself")
+            self._failed(workspace, damage, self._clock.now_s())
+        elif database is workspace.records:
+            # Opening it again checks it, sets it aside if it is damaged, and reports that.
+            job = partial(release_damaged_records, workspace)
+            self._submit(workspace, job, self._released, is_urgent=True)
+
+    def _released(self, workspace: Workspace, _result: None) -> None:
+        self.scan(workspace)
+
     def _reopen(self, workspace: Workspace) -> None:
         if workspace.may_reopen(self._clock.now_s()):
             self._open(workspace, is_urgent=True)
@@ -310,6 +329,8 @@ class Scheduler:
     def _failed(self, workspace: Workspace, failure: BaseException, at_s: float) -> None:
         n_failed = workspace.condition.n_failed_syncs + 1
         workspace.change(is_indexing=False, n_failed_syncs=n_failed)
+        if isinstance(failure, StoreCorrupt) and workspace.index is not None:
+            workspace.index.checks.note_damage()
         self._rebuilds.on_failure(workspace, failure, at_s)
 
     def _opened(self, workspace: Workspace, opened: OpenResult) -> None:
@@ -356,6 +377,8 @@ class Scheduler:
         if done.paths:
             self.tidy_later(workspace)
         if is_reconcile:
+            if not done.paths:
+                self.checks.start(workspace)
             report = partial(self._count_missed, workspace)
             self._events.find_unannounced(workspace.id, done.discovered, report)
         if request.only is None:
@@ -399,7 +422,9 @@ class Scheduler:
 
     def _tidy(self, workspace: Workspace) -> None:
         def on_done(workspace: Workspace, is_tidy: bool) -> None:
-            if not is_tidy:
+            if is_tidy:
+                self.checks.start(workspace)
+            else:
                 self.tidy_later(workspace)
 
         self._submit(workspace, partial(tidy_workspace, workspace), on_done)

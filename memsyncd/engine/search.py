@@ -41,7 +41,7 @@ from memsyncd.core.search.ranking import (
     rank_candidates,
 )
 from memsyncd.engine.explain import Question, explain_nothing
-from memsyncd.engine.redaction import redact_sections, redact_texts
+from memsyncd.engine.redaction import read_redacted
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NotFresh
 from memsyncd.protocol import search as protocol
@@ -54,8 +54,6 @@ from memsyncd.store.search import (
     find_matching,
     is_frequent,
     read_ranking_features,
-    read_sections,
-    read_texts,
 )
 
 # From this size on a common word costs milliseconds: FTS5 ranks every chunk that contains it.
@@ -112,11 +110,8 @@ def search(
 
     Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.acquire` raises.
     """
-    filters = read_filters(params.filters)
-    query = parse_query(params.query)
-    question = Question(
-        text=params.query, query=query, filters=filters.join(query.filters), absent=options.absent
-    )
+    question = make_question(params, options)
+    query = question.query
     if options.is_hurried:
         _check_effort(workspaces, query)
     found = [
@@ -132,6 +127,19 @@ def search(
     reason = explain_nothing(workspaces, question, options.limit_s(params, config))
     return SearchAnswer(
         hits=[], relaxed=False, why_empty=reason.why, did_you_mean=reason.did_you_mean
+    )
+
+
+def make_question(params: SearchParams | ContextParams, options: RunOptions) -> Question:
+    """Parse and compile the query and the filters of a request. Raises BadRequest and TooLarge."""
+    filters, query = read_filters(params.filters), parse_query(params.query)
+    return Question(
+        text=params.query,
+        query=query,
+        match=compile_positive(query),
+        must_not=compile_must_not(query),
+        filters=filters.join(query.filters),
+        absent=options.absent,
     )
 
 
@@ -214,6 +222,7 @@ def _search_one(
     options: RunOptions,
 ) -> list[_FoundHit]:
     n_hits = params.limit or config.search.max_results
+    expressions = [(term, compile_term(term)) for term in question.query.positive]
     with workspace.acquire(options.limit_s(params, config)) as reader:
         n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
         ranked = rank(
@@ -229,7 +238,7 @@ def _search_one(
         if options.is_hurried:
             reader.allow(READ_S)
         hits = _read_hits(
-            reader, workspace, question.query, passages, config, is_explained=params.explain
+            reader, workspace, expressions, passages, config, is_explained=params.explain
         )
     return [
         _FoundHit(passage.best.raw_score, workspace.entry.name, hit)
@@ -249,7 +258,7 @@ def rank(
 ) -> list[Ranked]:
     """Rank the chunks of one workspace that match, unjoined, best first: `limit` per retriever."""
     n_chunks = workspace.condition.counts.chunks
-    found = _find_candidates(reader, question.query, question.filters, n_chunks, limit)
+    found = _find_candidates(reader, question, n_chunks, limit)
     absent = {path for workspace_id, path in question.absent if workspace_id == workspace.id}
     candidates = [candidate for candidate in found if candidate.path not in absent]
     ranked = rank_candidates(candidates, question.query.days, ranking)
@@ -260,19 +269,19 @@ def rank(
 
 
 def _find_candidates(
-    reader: Reader, query: Query, filters: Filters, n_chunks: int, limit: int
+    reader: Reader, question: Question, n_chunks: int, limit: int
 ) -> list[Candidate]:
-    match, must_not = compile_positive(query), compile_must_not(query)
-    if not match:
+    filters, must_not = question.filters, question.must_not
+    if not question.match:
         return find_filtered(reader, filters, must_not, limit=limit)
-    rare = _compile_rare(reader, query, n_chunks)
+    rare = _compile_rare(reader, question.query, n_chunks)
     if rare:
         found = find_candidates(reader, rare, filters, limit=limit, must_not=must_not)
         # Rare words may occur nowhere, or nowhere that passes the filters; then common words
         # decide.
         if found:
             return found
-    return find_candidates(reader, match, filters, limit=limit, must_not=must_not)
+    return find_candidates(reader, question.match, filters, limit=limit, must_not=must_not)
 
 
 def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
@@ -293,7 +302,7 @@ def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
 def _read_hits(
     reader: Reader,
     workspace: Workspace,
-    query: Query,
+    expressions: Sequence[tuple[Term, str]],
     passages: Sequence[Passage],
     config: Config,
     *,
@@ -301,17 +310,14 @@ def _read_hits(
 ) -> list[Hit]:
     if not passages:
         return []
-    expressions = [(term.text, compile_term(term)) for term in query.positive]
     best = [passage.best.candidate for passage in passages]
     chunks = [candidate.chunk for passage in passages for candidate in passage.chunks]
-    sections = read_sections(reader, {candidate.section for candidate in best})
-    texts = read_texts(reader, [candidate.chunk for candidate in best])
     # The index knows which chunks contain a term; their texts overlap and would have to be
     # tokenized for it.
-    holders = [(text, find_matching(reader, match, chunks)) for text, match in expressions]
-    shown_sections = redact_sections(reader, sections, config)
-    shown_texts = redact_texts(reader, texts, config)
-    matcher = Matcher([make_pattern(reader, term) for term in query.positive])
+    holders = [(term.text, find_matching(reader, match, chunks)) for term, match in expressions]
+    patterns = [make_pattern(reader, term) for term, _ in expressions]
+    shown_sections, shown_texts = read_redacted(reader, best, config)
+    matcher = Matcher(patterns)
     hits = []
     for passage, candidate in zip(passages, best, strict=True):
         section = shown_sections[candidate.section]

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import (
-    ChangeSet,
     Missing,
+    NoteChanges,
     Recorded,
     Snapshot,
     Suspects,
@@ -27,7 +27,7 @@ from memsyncd.core.changes.diff import (
     plan_changes,
     track_missing,
 )
-from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.changes.known import find_not_skipped
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
@@ -219,11 +219,16 @@ def sync_workspace(
 def _scan(
     workspace: Workspace, index: Index, request: SyncRequest
 ) -> tuple[Snapshot, Mapping[str, Recorded], Suspects]:
-    """Scan, and compare with the records of what was scanned."""
-    snapshot = scan(workspace.scope, only=request.only)
-    # The scan may widen its scope; missing notes are needed to recognise moves.
-    scanned = None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys()
-    recorded = index.recorded(scanned)
+    """Scan, and compare with the records of the notes that the scan has not found unchanged."""
+    if request.only is None and not request.is_full:
+        known = index.known_stats()
+        snapshot = scan(workspace.scope, known=known)
+        recorded = index.find_recorded(find_not_skipped(known, snapshot.unchanged))
+    else:
+        snapshot = scan(workspace.scope, only=request.only)
+        # The scan may widen its scope; missing notes are needed to recognise moves.
+        missing = workspace.missing.since_s.keys()
+        recorded = index.recorded(None if snapshot.only is None else snapshot.only | missing)
     if is_away(workspace, recorded, snapshot):
         snapshot = replace(snapshot, root_state="missing")
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
@@ -276,8 +281,11 @@ def _is_just_emptied(read: ReadFile, before: Recorded, grace_s: float) -> bool:
 
 
 def _make_updates(
-    batch: list[ReadFile], changes: ChangeSet, config: Config, done: SyncDone
+    batch: list[ReadFile], changes: NoteChanges, config: Config, done: SyncDone
 ) -> Iterator[Update]:
+    # A daemon that starts and finds no change never needs the parser.
+    from memsyncd.core.markdown.parse import parse_note
+
     by_path = {file.path.text: file for file in batch}
     came_from = {new: old for old, new in changes.moved}
     done.added += changes.added
@@ -311,7 +319,7 @@ def _write(workspace: Workspace, index: Index, updates: list[Update], done: Sync
 
 
 def _record_moves(
-    workspace: Workspace, changes: ChangeSet, batch: list[ReadFile], done: SyncDone
+    workspace: Workspace, changes: NoteChanges, batch: list[ReadFile], done: SyncDone
 ) -> None:
     if not changes.moved or workspace.records is None:
         return
@@ -411,5 +419,5 @@ def remember_disk(workspace: Workspace, snapshot: Snapshot) -> None:
     if records is not None and snapshot.root_state == "present" and identity is not None:
         with contextlib.suppress(StoreFailed):
             device, inode = identity
-            records.remember_disk(device if snapshot.files else None)
+            records.remember_disk(device if snapshot.has_notes else None)
             records.remember_inode(inode)

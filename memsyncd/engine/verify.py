@@ -66,7 +66,7 @@ def examine_file(workspace: Workspace, _config: Config, _clock: Clock) -> Job[li
             if workspace.index_path.exists()
             else "index.db was deleted"
         )
-        return [make_finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
+        return [make_finding("error", "index", what, REBUILT, where=path)]
     with workspace.acquire(EXAMINE_S) as reader:
         generation = read_generation(reader)
     if generation != index.generation:
@@ -75,17 +75,9 @@ def examine_file(workspace: Workspace, _config: Config, _clock: Clock) -> Job[li
             f"wrote it"
         )
         return [
-            make_finding(
-                level="error",
-                check="generation",
-                what=what,
-                where=path,
-                remedy="rebuild it: memsyncd reindex",
-            )
+            make_finding("error", "generation", what, "rebuild it: memsyncd reindex", where=path)
         ]
-    return [
-        make_finding(level="ok", check="generation", what=f"generation {generation}, as expected")
-    ]
+    return [make_finding("ok", "generation", f"generation {generation}, as expected")]
 
 
 def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
@@ -96,15 +88,9 @@ def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInf
     damage = _find_damage(workspace.index_path, is_thorough=is_thorough)
     if damage:
         return [
-            make_finding(
-                level="error",
-                check="index",
-                what=f"index.db is damaged: {damage}",
-                where=path,
-                remedy=REBUILT,
-            )
+            make_finding("error", "index", f"index.db is damaged: {damage}", REBUILT, where=path)
         ]
-    return [make_finding(level="ok", check="index", what="index.db is sound", where=path)]
+    return [make_finding("ok", "index", "index.db is sound", where=path)]
 
 
 def examine_index_on_worker(
@@ -125,34 +111,27 @@ def describe_repaired(found: Iterable[FindingInfo]) -> FindingInfo:
     rebuilt or replaced meanwhile.
     """
     was = "; ".join(finding.what for finding in found if finding.level == "error")
-    return make_finding(
-        level="info", check="index", what=f"a moment ago, and repaired since: {was}"
-    )
+    return make_finding("info", "index", f"a moment ago, and repaired since: {was}")
 
 
 def describe_unopened(workspace: Workspace) -> FindingInfo:
     """The finding for a workspace without an open index."""
     if workspace.condition.is_indexing:
         return make_finding(
-            level="info",
-            check="index",
-            what="the index is being rebuilt; searches find old or few notes meanwhile",
+            "info", "index", "the index is being rebuilt; searches find old or few notes meanwhile"
         )
     where, failure = str(workspace.index_path), workspace.open_failure
     if failure is not None:
         return make_finding(
-            level="error",
-            check="index",
-            what=f"index.db cannot be opened: {failure.message}",
+            "error",
+            "index",
+            f"index.db cannot be opened: {failure.message}",
+            failure.hint,
             where=where,
-            remedy=failure.hint,
         )
     what = "no index can be written; searches find old notes or none"
     return make_finding(
-        level="error",
-        check="index",
-        what=what,
-        remedy="see the other findings and the log; then: memsyncd reindex",
+        "error", "index", what, "see the other findings and the log; then: memsyncd reindex"
     )
 
 
@@ -163,9 +142,7 @@ def describe_unexamined(workspace: Workspace) -> FindingInfo:
         "generation not compared: the index is still being brought up to date"
         f" ({pending:,} notes to be read)"
     )
-    return make_finding(
-        level="info", check="generation", what=what, remedy="run this again when that is done"
-    )
+    return make_finding("info", "generation", what, "run this again when that is done")
 
 
 def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
@@ -180,11 +157,7 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
             "not needed"
         )
         what = "records.db was damaged; the damaged file was set aside"
-        found.append(
-            make_finding(
-                level="warning", check="records", what=what, where=str(aside), remedy=remedy
-            )
-        )
+        found.append(make_finding("warning", "records", what, remedy, where=str(aside)))
     if "records" in workspace.condition.faults:
         return found
     if not path.exists():
@@ -195,7 +168,7 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
         what = "records.db was deleted, and with it the earlier texts of notes"
         return [
             *found,
-            make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
+            make_finding("error", "records", what, remedy, where=str(path)),
         ]
     damage = _find_damage(path, is_thorough=is_thorough)
     if damage:
@@ -206,24 +179,18 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
         what = f"records.db is damaged: {damage}"
         return [
             *found,
-            make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
+            make_finding("error", "records", what, remedy, where=str(path)),
         ]
     n_lost = count_damaged_blobs(path) if is_thorough else 0
     if n_lost and TEXTS_LOST not in workspace.condition.notices:
         what = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
         return [
             *found,
-            make_finding(
-                level="warning",
-                check="records",
-                what=what,
-                where=str(path),
-                remedy=NOTICE_REMEDIES[TEXTS_LOST],
-            ),
+            make_finding("warning", "records", what, NOTICE_REMEDIES[TEXTS_LOST], where=str(path)),
         ]
     return [
         *found,
-        make_finding(level="ok", check="records", what="records.db is sound", where=str(path)),
+        make_finding("ok", "records", "records.db is sound", where=str(path)),
     ]
 
 
@@ -342,19 +309,14 @@ def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[Findin
             f"{render_count(len(comparison.unreadable), 'note')}"
         )
         found.append(
-            make_finding(
-                level="info",
-                check="verify",
-                what=what,
-                where=name_places(sorted(comparison.unreadable)),
-            )
+            make_finding("info", "verify", what, where=name_places(sorted(comparison.unreadable)))
         )
     if n_synced:
         found.append(
             make_finding(
-                level="info",
-                check="verify",
-                what=f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}",
+                "info",
+                "verify",
+                f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}",
             )
         )
     if is_equal:
@@ -362,7 +324,7 @@ def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[Findin
             f"index equals disk: {render_count(comparison.n_notes, 'note')} with "
             f"{comparison.n_bytes:,} bytes compared"
         )
-        found.append(make_finding(level="ok", check="verify", what=what))
+        found.append(make_finding("ok", "verify", what))
     return found
 
 
@@ -374,14 +336,10 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
             f"{render_count(comparison.n_notes, 'note')}: {path}: {how}"
         )
         yield make_finding(
-            level="error",
-            check="verify",
-            what=what,
-            where=name_places(sorted(comparison.wrong)),
-            remedy=REINDEX,
+            "error", "verify", what, REINDEX, where=name_places(sorted(comparison.wrong))
         )
     for orphan in comparison.orphans:
-        yield make_finding(level="error", check="verify", what=orphan, remedy=REINDEX)
+        yield make_finding("error", "verify", orphan, REINDEX)
     if comparison.unseen:
         what = (
             f"other bytes in {render_count(len(comparison.unseen), 'note')} though size, "
@@ -392,11 +350,7 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
             "without a trace, or the disk"
         )
         yield make_finding(
-            level="error",
-            check="verify",
-            what=what,
-            where=name_places(sorted(comparison.unseen)),
-            remedy=remedy,
+            "error", "verify", what, remedy, where=name_places(sorted(comparison.unseen))
         )
     if comparison.changed:
         what = (
@@ -405,9 +359,5 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
         )
         remedy = "run this again when no program writes notes"
         yield make_finding(
-            level="warning",
-            check="verify",
-            what=what,
-            where=name_places(sorted(comparison.changed)),
-            remedy=remedy,
+            "warning", "verify", what, remedy, where=name_places(sorted(comparison.changed))
         )

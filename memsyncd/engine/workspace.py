@@ -308,6 +308,7 @@ class Workspace:
         Records whose file another program replaced stay open: `opening` closes those with care.
         """
         if self.records is not None and self.records.find_tampering() is None:
+            self.records.checks.note_damage()
             self.close_records()
 
     def close_records(self) -> None:

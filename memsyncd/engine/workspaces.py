@@ -28,7 +28,7 @@ from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.watching import Watching
-from memsyncd.engine.worker import Worker, heartbeat
+from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.files.scope import find_identity
@@ -36,6 +36,7 @@ from memsyncd.logs import Event, get_log
 
 # No workspace's id, so that the worker runs it between two steps of any other job.
 HEARTBEAT_KEY = "heartbeat"
+PREPARATION_KEY = "preparation"
 SLEPT_S = 1.0
 # The limit of `stop`. Running jobs get at least half; SQLite rolls an interrupted commit back.
 STOP_S = 2.0
@@ -149,6 +150,7 @@ class Workspaces:
             self._timer.cancel()
         self.stalls.stop()
         began_s = time.monotonic()
+        is_unchecked = self.scheduler.checks.stop(STOP_S / 4)
         is_unwatched = self.watching.stop(STOP_S / 2)
         left_s = STOP_S - (time.monotonic() - began_s)
         is_idle = self._worker.stop(max(STOP_S / 2, left_s))
@@ -156,7 +158,7 @@ class Workspaces:
         for workspace in self.by_id.values():
             if workspace.id not in blocked:
                 workspace.close()
-        return is_unwatched and is_idle
+        return is_unwatched and is_idle and is_unchecked
 
     def listen(self, on_synced: OnSynced) -> None:
         """Call `on_synced` on the loop after every sync."""
@@ -171,11 +173,20 @@ class Workspaces:
         self.stalls.arm()
         return self._worker.submit(HEARTBEAT_KEY, heartbeat, is_urgent=True)
 
+    def prepare(self, job: Callable[[], Job[None]]) -> None:
+        """Run a job of no workspace on the worker, in turns with those of workspaces."""
+        self.stalls.arm()
+        self._worker.submit(PREPARATION_KEY, job, may_stall=False)
+
     def count_jobs(self) -> int:
         """The number of jobs of all workspaces that wait for the worker or run."""
         return self._worker.count_jobs()
 
     # --- finding a workspace ---
+
+    def sorted(self) -> list[Workspace]:
+        """All workspaces by name and id."""
+        return sorted(self.by_id.values(), key=lambda one: (one.entry.name, one.id))
 
     def find(self, text: str | None) -> Workspace:
         """As `Registry.find`; may block, as a path that is no root is resolved on disk."""

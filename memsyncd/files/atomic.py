@@ -13,7 +13,6 @@ import errno
 import functools
 import os
 import re
-import secrets
 import stat as modes
 import sys
 from collections.abc import Callable, Iterator
@@ -39,7 +38,8 @@ class TemporaryFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_temporary_name() -> str:
     """Make an unused name: it has 64 random bits."""
-    return f".memsyncd-{secrets.token_hex(8)}.tmp"
+    # Not `secrets`, which imports all of OpenSSL: 3.5 MB.
+    return f".memsyncd-{os.urandom(8).hex()}.tmp"
 
 
 def is_temporary(name: str) -> bool:

@@ -15,11 +15,13 @@ import errno
 import heapq
 import os
 import stat as modes
+import struct
 from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
 from memsyncd.core.changes.diff import FileStat, RootState, Snapshot
+from memsyncd.core.changes.known import SHADOWED, KnownStats, has_ordinary_name, pack_stat
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
 from memsyncd.files.confined import (
@@ -45,15 +47,18 @@ from memsyncd.files.scope import (
 
 N_ATTEMPTS = 3
 N_EXAMPLES = 3
-SHADOWED = f"{MEMORY_FOLDER}/{MEMORY_FILE}"
+NOTHING_KNOWN: KnownStats = {}
 
 
-def scan(scope: Scope, only: Collection[str] | None = None) -> Snapshot:
+def scan(
+    scope: Scope, only: Collection[str] | None = None, *, known: KnownStats = NOTHING_KNOWN
+) -> Snapshot:
     """Scan the whole workspace, or the paths in `only` (relative to the root) and those beneath.
 
     The state of the disk raises nothing. If a link lies within `only`, the whole workspace is
     scanned, since the notes of one link depend on the other links; the snapshot's `only` has the
-    scanned paths, without those that no note can have.
+    scanned paths, without those that no note can have. Notes in listed folders whose stat is the
+    `known` one are in the snapshot's `unchanged`.
     """
     requested = None
     if only is not None:
@@ -62,7 +67,7 @@ def scan(scope: Scope, only: Collection[str] | None = None) -> Snapshot:
     for _ in range(N_ATTEMPTS):
         if before[0] != "present":
             break
-        snapshot = _scan_once(scope, before[1], requested)
+        snapshot = _scan_once(scope, before[1], requested, known)
         after = stat_root(scope.root)
         if after == before:
             return snapshot
@@ -85,19 +90,25 @@ def stat_root(root: str) -> tuple[RootState, tuple[int, int] | None]:
 
 
 def _scan_once(
-    scope: Scope, identity: tuple[int, int] | None, only: frozenset[str] | None
+    scope: Scope,
+    identity: tuple[int, int] | None,
+    only: frozenset[str] | None,
+    known: KnownStats,
 ) -> Snapshot:
-    walk = Walk(scope)
+    walk = Walk(scope, known)
     for path in ("",) if only is None else only:
         walk.visit(path)
     if walk.links and only is not None:
-        return _scan_once(scope, identity, None)
+        return _scan_once(scope, identity, None, known)
     walk.follow_links()
     _report_not_indexed(walk, only)
+    # A note of two include globs is seen twice, and may change between the two.
+    walk.unchanged.difference_update(walk.files)
     return Snapshot(
         root_state="present",
         root_identity=identity,
         files=walk.files,
+        unchanged=walk.unchanged,
         failed_folders=frozenset(walk.failed),
         unreadable_files=frozenset(walk.unreadable),
         problems=tuple(sorted(set(walk.problems), key=lambda found: (found.path, found.code))),
@@ -134,11 +145,14 @@ class _Folder(msgspec.Struct, frozen=True, kw_only=True):
 class Walk(msgspec.Struct):
     """The findings of a scan in progress.
 
+    Notes in `files` have another stat than the `known` one, those in `unchanged` have that.
     `links` are to be followed. `unindexed` are files beside notes with names that no note has.
     """
 
     scope: Scope
+    known: KnownStats
     files: dict[str, FileStat] = msgspec.field(default_factory=dict)
+    unchanged: set[str] = msgspec.field(default_factory=set)
     failed: set[str] = msgspec.field(default_factory=set)
     unreadable: set[str] = msgspec.field(default_factory=set)
     problems: list[Problem] = msgspec.field(default_factory=list)
@@ -241,22 +255,23 @@ class Walk(msgspec.Struct):
         if folder.is_linked:
             self.link_folders.add(folder.real_path)
         is_selected = self._choose_filter(folder)
-        files, max_plain_bytes = self.files, -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
+        find_known, add_unchanged = self.known.get, self.unchanged.add
+        max_bytes = -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
         prefix = f"{folder.path}/" if folder.path else ""
         for entry in entries:
             path = prefix + entry.name
             try:
-                if not is_note_name(entry.name):
+                known = find_known(path)
+                if known is None and not is_note_name(entry.name):
                     self._add_other(folder, path, entry, stack)
                 elif not entry.is_file(follow_symlinks=False):
                     self._add_non_regular(folder, path, entry, stack)
                 elif is_selected is None or is_selected(path):
                     stat = entry.stat(follow_symlinks=False)
-                    is_plain = path.isascii() and path.isprintable() and "conflict" not in path
-                    # Nearly every file takes this branch, without a call: it is most of the cost
-                    # of a scan.
-                    if is_plain and stat.st_size <= max_plain_bytes:
-                        files[path] = file_stat(stat)
+                    # Nearly every file takes this branch, with as few calls as possible: it is
+                    # most of the cost of a scan.
+                    if known and stat.st_size <= max_bytes and known == _pack(stat):
+                        add_unchanged(path)
                     else:
                         self._add(path, stat)
             except FileNotFoundError:
@@ -317,7 +332,8 @@ class Walk(msgspec.Struct):
 
     def _add(self, path: str, stat: os.stat_result) -> None:
         """Add a regular file that the scope selects."""
-        if not (path.isascii() and path.isprintable()) and not self._check_name(path, stat):
+        is_ordinary = has_ordinary_name(path)
+        if not is_ordinary and not self._check_name(path, stat):
             return
         if stat.st_size > self.scope.max_file_bytes:
             self.report(path, "too_large", why=f"{stat.st_size} bytes")
@@ -325,7 +341,7 @@ class Walk(msgspec.Struct):
             self._mark_unreadable(path, "evicted")
         else:
             self.files[path] = file_stat(stat)
-            if "conflict" in path and is_conflict_copy(path):
+            if not is_ordinary and is_conflict_copy(path):
                 self.report(path, "sync_conflict")
 
     def _check_name(self, path: str, stat: os.stat_result) -> bool:
@@ -395,6 +411,13 @@ class Walk(msgspec.Struct):
     def _mark_unreadable(self, path: str, code: str, error: OSError | None = None) -> None:
         self.unreadable.add(path)
         self.report(path, code, why=(error and error.strerror) or "")
+
+
+def _pack(stat: os.stat_result) -> bytes | None:
+    try:
+        return pack_stat(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+    except struct.error:
+        return None
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:

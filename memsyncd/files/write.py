@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat as modes
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -435,7 +434,8 @@ def restore(folder_fd: int, displaced: str, name: str, *, is_recorded: bool = Fa
 def make_copy_name(name: str) -> str:
     """Make an unused name of at most 255 bytes for a copy, with the suffix of `name`."""
     stem, dot, suffix = name.rpartition(".")
-    mark = f"_conflict-{secrets.randbelow(10**8):08}" + (f"{dot}{suffix}" if stem else "")
+    number = int.from_bytes(os.urandom(8)) % 10**8
+    mark = f"_conflict-{number:08}" + (f"{dot}{suffix}" if stem else "")
     room = NAME_LIMIT_BYTES - len(mark.encode())
     return (stem or name).encode()[:room].decode(errors="ignore") + mark
 

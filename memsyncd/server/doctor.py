@@ -46,7 +46,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.protocol.operations import DoctorParams, DoctorResult, FindingInfo
-from memsyncd.server.operations import sort_workspaces
+from memsyncd.server.operations import choose_workspaces
 from memsyncd.server.session import Session
 from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open
 
@@ -89,12 +89,7 @@ class Doctor:
 
     async def examine(self, _session: Session, params: DoctorParams) -> DoctorResult:
         """Examine one workspace, or all. Raises WorkspaceNotFound."""
-        is_all = params.workspace is None
-        chosen = (
-            sort_workspaces(self._workspaces)
-            if is_all
-            else [self._workspaces.find(params.workspace)]
-        )
+        chosen = choose_workspaces(self._workspaces, params.workspace)
         await wait_until_open(chosen, OPEN_S)
         drift_s = self._read_clock_s() - self._clock_began_s
         stalled = await self._find_stalled()
@@ -255,8 +250,5 @@ def _check_problems(workspace: Workspace) -> list[FindingInfo]:
 
 def _make_failure(check: str, failure: MemsyncdError) -> FindingInfo:
     return make_finding(
-        level="error",
-        check=check,
-        what=f"this could not be checked: {failure.message}",
-        remedy=failure.hint,
+        "error", check, f"this could not be checked: {failure.message}", failure.hint
     )

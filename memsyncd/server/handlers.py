@@ -39,8 +39,7 @@ from memsyncd.protocol.search import (
     SearchParams,
     SearchResult,
 )
-from memsyncd.server.doctor import Doctor
-from memsyncd.server.operations import Facts, Operations, describe_freshness, sort_workspaces
+from memsyncd.server.operations import Facts, Operations, choose_workspaces, describe_freshness
 from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
@@ -51,7 +50,6 @@ from memsyncd.server.waits import (
     wait_for_work,
     wait_until_open,
 )
-from memsyncd.server.writes import Writes
 
 # What a search may take of the event loop before it moves to a thread.
 LOOP_BUDGET_S = 0.004
@@ -78,10 +76,8 @@ class Handlers:
         self._in_thread = reads.run
         self._loop_turns = LoopAdmission(clock)
         self._subscriptions = Subscriptions(workspaces)
+        self._facts = facts
         operations = Operations(workspaces, clock, self._places, facts, lambda: reads.n_pending)
-        doctor = Doctor(
-            workspaces, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())
-        )
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
             "search": self._search,
@@ -89,22 +85,40 @@ class Handlers:
             "get": self._get,
             "list": self._list,
             "problems": self._problems,
-            "doctor": doctor.examine,
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **operations.methods,
-            **Writes(workspaces, clock, self._in_thread).methods,
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
         if self._places.needs_disk(getattr(params, "workspace", None)):
             return self._dispatch_by_path(session, method, params)
-        return self._table[method](session, params)
+        return self._find(method)(session, params)
 
     async def _dispatch_by_path(self, session: Session, method: str, params: Any) -> Any:
         workspace = await self._places.find(params.workspace)
-        outcome = self._table[method](session, replace_fields(params, workspace=workspace.id))
+        outcome = self._find(method)(session, replace_fields(params, workspace=workspace.id))
         return await outcome if inspect.isawaitable(outcome) else outcome
+
+    def _find(self, method: str) -> Callable[[Session, Any], Outcome]:
+        if method not in self._table:
+            self._add_late_methods()
+        return self._table[method]
+
+    def _add_late_methods(self) -> None:
+        # To import these, with the editing of notes, takes longer than the first answer may.
+        from memsyncd.server.doctor import Doctor
+        from memsyncd.server.writes import Writes
+
+        facts = self._facts
+        doctor = Doctor(
+            self._workspaces,
+            self._clock,
+            self._in_thread,
+            lambda: (facts.socket, facts.find_socket_problem()),
+        )
+        self._table["doctor"] = doctor.examine
+        self._table |= Writes(self._workspaces, self._clock, self._in_thread).methods
 
     # --- search ---
 
@@ -129,11 +143,7 @@ class Handlers:
 
     def _choose_for_search(self, params: SearchParams) -> list[Workspace]:
         is_all = params.workspace == ALL_WORKSPACES
-        chosen = (
-            sort_workspaces(self._workspaces)
-            if is_all
-            else [self._workspaces.find(params.workspace)]
-        )
+        chosen = self._workspaces.sorted() if is_all else [self._workspaces.find(params.workspace)]
         for workspace in chosen:
             self._workspaces.scheduler.quick_check(workspace)
         return chosen
@@ -200,10 +210,7 @@ class Handlers:
         self, chosen: Sequence[Workspace], answer: SearchAnswer, arrived_s: float
     ) -> SearchResult:
         return SearchResult(
-            hits=answer.hits,
-            relaxed=answer.relaxed,
-            why_empty=answer.why_empty,
-            did_you_mean=answer.did_you_mean,
+            **asdict(answer),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
         )
@@ -261,14 +268,9 @@ class Handlers:
         )
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
-        is_all = params.workspace is None
-        chosen = (
-            sort_workspaces(self._workspaces)
-            if is_all
-            else [self._workspaces.find(params.workspace)]
-        )
         found = [
-            await self._in_thread(partial(browse.find_problems, workspace)) for workspace in chosen
+            await self._in_thread(partial(browse.find_problems, workspace))
+            for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])
 

@@ -102,12 +102,7 @@ class Operations:
 
     def _status(self, _session: Session, params: WorkspaceParams) -> Status:
         facts, load = self._facts, self._facts.read_load()
-        is_all = params.workspace is None
-        chosen = (
-            sort_workspaces(self._workspaces)
-            if is_all
-            else [self._workspaces.find(params.workspace)]
-        )
+        chosen = choose_workspaces(self._workspaces, params.workspace)
         for workspace in chosen:
             self._workspaces.scheduler.quick_check(workspace)
         return Status(
@@ -159,8 +154,8 @@ class Operations:
         return WorkspaceList(workspaces=[info])
 
     async def _list(self, _session: Session, _params: NoParams) -> WorkspaceList:
-        await self._places.detect_memory(sort_workspaces(self._workspaces))
-        found = sort_workspaces(self._workspaces)
+        await self._places.detect_memory(self._workspaces.sorted())
+        found = self._workspaces.sorted()
         return WorkspaceList(workspaces=[describe_workspace(workspace) for workspace in found])
 
     async def _sync(self, _session: Session, params: SyncParams) -> SyncReport:
@@ -257,9 +252,9 @@ class Operations:
 # --- workspaces, freshness, syncs ---------------------------------------------------------------
 
 
-def sort_workspaces(workspaces: Workspaces) -> list[Workspace]:
-    """All workspaces by name and id."""
-    return sorted(workspaces.by_id.values(), key=lambda one: (one.entry.name, one.id))
+def choose_workspaces(workspaces: Workspaces, name: str | None) -> list[Workspace]:
+    """The workspace of this name, or all without one. Raises WorkspaceNotFound."""
+    return workspaces.sorted() if name is None else [workspaces.find(name)]
 
 
 def describe_workspace(workspace: Workspace) -> WorkspaceInfo:

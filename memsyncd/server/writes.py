@@ -20,7 +20,7 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd.engine import backup, history, memory_tool
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.edit import Decide, Edit, EditOutcome, edit_workspace
+from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -33,7 +33,6 @@ from memsyncd.server.waits import (
     wait_unless_stalled,
     wait_until_recovered,
 )
-from memsyncd.store.backup import find_staged
 
 # How long a write waits for its turn by default.
 WRITE_S = 30.0
@@ -160,9 +159,7 @@ class Writes:
             )
         params = replace_fields(params, client=params.client or session.name)
         job = partial(history.undo, target=history.parse_target(params), params=params)
-        future = self._workspaces.scheduler.edit(workspace, job)
-        timeout_s = _read_timeout_s(params.timeout_ms)
-        outcome = await wait_for_turn(self._workspaces, workspace, future, timeout_s)
+        outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
         return protocol.Undone(
             change_set=outcome.change_set,
             undone=outcome.answer.revisions,
@@ -185,71 +182,42 @@ class Writes:
 
     async def _back_up(self, _session: Session, params: protocol.BackupParams) -> protocol.Backup:
         workspace = self._workspaces.find(params.workspace)
-        future = self._workspaces.scheduler.run(workspace, backup.back_up_records)
-        made = await wait_for_turn(self._workspaces, workspace, future, WRITE_S)
-        return protocol.Backup(
-            workspace=workspace.id,
-            path=str(made.path),
-            revisions=made.n_revisions,
-            bytes=made.n_bytes,
-        )
+        return await self._run(workspace, backup.back_up_records, WRITE_S)
 
     async def _restore(self, session: Session, params: protocol.RestoreParams) -> protocol.Restored:
         workspace = self._workspaces.find(params.workspace)
-        path = str(find_staged(workspace.records_path))
         if params.prepare:
             prepare = partial(backup.prepare_restore, is_replacing=params.replace)
-            await self._run(workspace, prepare)
-            return protocol.Restored(
-                workspace=workspace.id,
-                path=path,
-                revisions=0,
-                recorded=0,
-                dropped=0,
-                set_aside=None,
-            )
+            return await self._run(workspace, prepare)
         job = partial(
             backup.restore_records,
             is_replacing=params.replace,
             client=params.client or session.name,
         )
-        future = self._workspaces.scheduler.edit(workspace, job)
-        restored = (await wait_for_turn(self._workspaces, workspace, future, WRITE_S)).answer
-        return protocol.Restored(
-            workspace=workspace.id,
-            path=path,
-            revisions=restored.n_revisions,
-            recorded=restored.n_recorded,
-            dropped=restored.n_dropped,
-            set_aside=None if restored.set_aside is None else str(restored.set_aside),
-        )
+        return (await self._run_edit(workspace, job, WRITE_S)).answer
 
     # --- turns on the worker ---
 
     async def _edit(
         self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None
     ) -> EditOutcome[T]:
-        cancelled = threading.Event()
-
-        def decide_unless_cancelled() -> tuple[Edit, T]:
-            decided = decide()
-            if cancelled.is_set():
-                message = "the write was withdrawn: its disk did not answer in time"
-                raise Busy(message, hint="try again")
-            return decided
-
-        job = partial(edit_workspace, decide=decide_unless_cancelled)
-        future = self._workspaces.scheduler.edit(workspace, job)
-        timeout_s = _read_timeout_s(timeout_ms)
+        withdrawn = threading.Event()
+        job = partial(edit_workspace, decide=decide, withdrawn=withdrawn)
         try:
-            return await wait_for_turn(self._workspaces, workspace, future, timeout_s)
+            return await self._run_edit(workspace, job, _read_timeout_s(timeout_ms))
         except NotFresh:
-            cancelled.set()
+            withdrawn.set()
             raise
 
-    async def _run(self, workspace: Workspace, job: JobFactory[T]) -> T:
+    async def _run_edit(
+        self, workspace: Workspace, job: JobFactory[EditOutcome[T]], timeout_s: float
+    ) -> EditOutcome[T]:
+        future = self._workspaces.scheduler.edit(workspace, job)
+        return await wait_for_turn(self._workspaces, workspace, future, timeout_s)
+
+    async def _run(self, workspace: Workspace, job: JobFactory[T], timeout_s: float = READ_S) -> T:
         future = self._workspaces.scheduler.run(workspace, job)
-        return await wait_for_turn(self._workspaces, workspace, future, READ_S)
+        return await wait_for_turn(self._workspaces, workspace, future, timeout_s)
 
 
 async def wait_for_turn(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import stat as modes
 from collections.abc import Generator, Iterator
@@ -20,6 +19,7 @@ import apsw
 import msgspec
 
 from memsyncd.errors import BadRequest, StoreCorrupt, StoreFailed, StoreFull
+from memsyncd.store.check_state import forget_checks
 from memsyncd.store.connection import (
     Durability,
     open_reader,
@@ -75,7 +75,7 @@ def back_up(records: Path) -> Generator[None, None, Backup]:
     Writes between the steps are allowed: SQLite then begins the copy again. Raises the classes of
     `naming_failures`, StoreCorrupt if the copy is damaged.
     """
-    target = records.with_name(f"{records.name}{BACKUP_MARK}{secrets.token_hex(8)}")
+    target = records.with_name(f"{records.name}{BACKUP_MARK}{os.urandom(8).hex()}")
     remove_leftovers(records)
     with _naming_disk_failures(records):
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -155,6 +155,7 @@ def adopt(staged: Path, *, workspace: str, root: str, inode: int | None, now_s: 
         records.remember_disk(None)
     finally:
         records.close()
+        forget_checks(staged)
     _fold_log(staged)
 
 
@@ -237,6 +238,7 @@ def swap_in(staged: Path, records: Path, *, now_s: float, is_kept: bool) -> Path
         aside = _keep_beside(records, now_s) if is_kept else None
         try:
             os.replace(staged, records)
+            forget_checks(records)
         except OSError:
             if aside is not None:
                 aside.unlink()
@@ -274,7 +276,7 @@ def _keep_beside(records: Path, now_s: float) -> Path:
     try:
         os.link(records, aside)
     except OSError:
-        copy = records.with_name(f"{records.name}{BACKUP_MARK}{secrets.token_hex(8)}")
+        copy = records.with_name(f"{records.name}{BACKUP_MARK}{os.urandom(8).hex()}")
         shutil.copy(records, copy)
         _sync(copy)
         os.rename(copy, aside)

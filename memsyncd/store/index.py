@@ -14,12 +14,15 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import assert_never
 
+import apsw
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from memsyncd.core.changes.diff import FileStat, Recorded
+from memsyncd.core.changes.known import KnownStats, pack_record
 from memsyncd.core.model import Note
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
+from memsyncd.store.check_state import SUFFIX, CheckState, Ending
 from memsyncd.store.connection import (
     Durability,
     open_writer,
@@ -48,12 +51,20 @@ FTS_TABLES = ("chunks_fts", "chunks_exact")
 # Pages of FTS5 that one step of `tidy` may write: some milliseconds, for a save may wait.
 MERGE_PAGES = 500
 
+# After more updates at once the known stats are read again when a scan needs them: kept up to date,
+# they would lie between the short-lived objects of a large sync and keep its memory from being
+# freed.
+KNOWN_UPDATES_LIMIT = 64
+# From so many paths on, reading all records is cheaper than looking each up.
+MANY_PATHS = 500
+
 # For FTS5 in a new index: segments merged while it is filled would be merged again by `tidy`.
 _FILLING = {"automerge": 0, "crisismerge": 64}
 # FTS5's own defaults.
 _FILLED = {"automerge": 4, "crisismerge": 16}
 
 _RECORDED = "SELECT path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files"
+_KNOWN = "SELECT path, size, mtime_ns, ctime_ns, inode, device, read_at_ns FROM files"
 _TOUCH = (
     "UPDATE files SET size=?, mtime_ns=?, ctime_ns=?, inode=?, device=?, read_at_ns=? WHERE path=?"
 )
@@ -61,6 +72,7 @@ _COUNT = (
     "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM sections),"
     " (SELECT count(*) FROM chunks), (SELECT count(*) FROM problems)"
 )
+_PUT_COUNTS = "INSERT OR REPLACE INTO meta(key, value) VALUES('counts', ?)"
 _COUNT_OF = (
     "SELECT (SELECT count(*) FROM sections WHERE file = ?1),"
     " (SELECT count(*) FROM chunks WHERE file = ?1),"
@@ -116,7 +128,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     moved: int = 0
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class Counts(msgspec.Struct, frozen=True):
     """The number of rows in an index; `problems` are those of its notes."""
 
     files: int = 0
@@ -147,10 +159,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 class Index:
     """The write side of an open index.db. Methods raise the classes of `translating_errors`."""
 
-    def __init__(self, path: Path, fingerprint: str, *, generation: int = 0) -> None:
+    def __init__(
+        self, path: Path, fingerprint: str, *, generation: int = 0, is_sound: bool = False
+    ) -> None:
         """Open `path`, or create it with `generation` if it is missing.
 
-        Raises IndexUnfit if the file must be rebuilt.
+        Nothing that grows with the index is read, unless another program may have written to it:
+        then it is checked in full, if it is not known that it `is_sound`. Raises IndexUnfit if the
+        file must be rebuilt.
         """
         self.path = path
         self.fingerprint = fingerprint
@@ -159,22 +175,25 @@ class Index:
             is_folder = path.is_dir()
         if is_folder:
             raise IndexUnfit("index.db is a folder")
+        self.checks = CheckState(path)
         try:
             self._writer = open_writer(str(path), Durability.REBUILDABLE)
             try:
                 with translating_errors():
-                    self._open(generation)
+                    self._open(generation, is_sound=is_sound)
             except BaseException:
                 self._writer.close()
                 raise
         except StoreCorrupt as failure:
+            self.checks.note_damage()
             raise IndexUnfit(f"index.db is damaged: {failure.message}") from failure
         self.pool = ConnectionPool(str(path))
         self._has_deleted = True
         self._is_filled = False
         self.is_tidy = False
+        self._known: dict[str, bytes] | None = None
 
-    def _open(self, generation: int) -> None:
+    def _open(self, generation: int, *, is_sound: bool) -> None:
         self.is_new = is_empty(self._writer)
         if self.is_new:
             with transaction(self._writer):
@@ -182,12 +201,18 @@ class Index:
                 self._set_merging(_FILLING)
         elif read_fingerprint(self._writer) != self.fingerprint:
             raise IndexUnfit("index.db was made by another version or with other chunking")
-        elif damage := self.find_damage():
-            raise IndexUnfit(f"index.db is damaged: {damage}")
+        elif self.checks.ending is Ending.DOUBTFUL and not is_sound:
+            if damage := self.find_damage():
+                self.checks.note_damage()
+                raise IndexUnfit(f"index.db is damaged: {damage}")
+            is_sound = True
+        self.checks.find_parts(self._writer)
+        if self.is_new or is_sound:
+            self.checks.note_checked()
         self._ids = Ids.read(self._writer)
         generation_row = "SELECT value FROM meta WHERE key = 'generation'"
         self.generation = int(self._writer.execute(generation_row).get or 0)
-        self.counts = self._count()
+        self.counts = self._read_counts()
         self.file_guard = FileGuard(self._writer, str(self.path))
 
     def recorded(self, only: Collection[str] | None = None) -> dict[str, Recorded]:
@@ -205,6 +230,29 @@ class Index:
                 rows = self._writer.execute(f"{_RECORDED} {where}", below)
                 found.update(_recorded(row) for row in rows)
             return found
+
+    def find_recorded(self, paths: Collection[str]) -> dict[str, Recorded]:
+        """Return what the index recorded of exactly these files, by path."""
+        with translating_errors():
+            if len(paths) >= MANY_PATHS:
+                rows = [row for row in self._writer.execute(_RECORDED) if row[0] in paths]
+            else:
+                found = (self._writer.execute(f"{_RECORDED} WHERE path = ?", (p,)) for p in paths)
+                rows = list(itertools.chain.from_iterable(found))
+        return dict(map(_recorded, rows))
+
+    def known_stats(self) -> KnownStats:
+        """Return the packed stat of every recorded file.
+
+        They are read once, and `apply` keeps them up to date; a caller must not keep them.
+        """
+        if self._known is None:
+            with translating_errors():
+                self._known = {
+                    path: pack_record(path, read_stat_row(stat), read_at_ns)
+                    for path, *stat, read_at_ns in self._writer.execute(_KNOWN)
+                }
+        return self._known
 
     def read_digests(self) -> dict[str, str]:
         """Return the digest of every note by path: far cheaper than `recorded`."""
@@ -226,15 +274,38 @@ class Index:
                 if paths:
                     statement = "UPDATE meta SET value = ? WHERE key = 'generation'"
                     self._writer.execute(statement, (str(self.generation + 1),))
+                    counts_row = " ".join(map(str, astuple(self.counts)))
+                    self._writer.execute(_PUT_COUNTS, (counts_row,))
         except BaseException:
-            self._ids, self.counts = ids_before, counts_before
+            self._ids, self.counts, self._known = ids_before, counts_before, None
             raise
+        self._update_known(updates)
         if paths:
             self.generation += 1
         self._has_deleted = self._has_deleted or counts["deleted"] > 0
         self.is_tidy = False
         changed = tuple(dict.fromkeys(paths))
         return Written(generation=self.generation, paths=changed, **counts)
+
+    def _update_known(self, updates: Sequence[Update]) -> None:
+        known = self._known
+        if known is None or len(updates) > KNOWN_UPDATES_LIMIT:
+            self._known = None
+            return
+        for update in updates:
+            match update:
+                case PutNote(note=note, stat=stat, read_at_ns=read_at_ns, moved_from=old_path):
+                    # A note that exists keeps its own rows, and the other path its.
+                    if old_path is not None and note.path not in known:
+                        known.pop(old_path, None)
+                    known[note.path] = pack_record(note.path, stat, read_at_ns)
+                case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
+                    if path in known:
+                        known[path] = pack_record(path, stat, read_at_ns)
+                case DropNote(path=path):
+                    known.pop(path, None)
+                case _:
+                    assert_never(update)
 
     def _apply_one(self, update: Update, rows: Rows, counts: dict[str, int]) -> list[str]:
         match update:
@@ -279,6 +350,11 @@ class Index:
     def _file_id(self, path: str) -> int | None:
         found = self._writer.execute("SELECT id FROM files WHERE path = ?", (path,)).get
         return None if found is None else int(found)
+
+    def _read_counts(self) -> Counts:
+        """Return the counts as of the last commit; count the rows of an index without them."""
+        row = self._writer.execute("SELECT value FROM meta WHERE key = 'counts'").get
+        return self._count() if row is None else Counts(*map(int, row.split()))
 
     def _count(self) -> Counts:
         row = self._writer.execute(_COUNT).get
@@ -343,26 +419,33 @@ class Index:
             answer = self._writer.execute("PRAGMA quick_check(1)").get
         return "" if answer == "ok" else str(answer)
 
+    def open_apart(self) -> apsw.Connection:
+        """See `ConnectionPool.open_apart`."""
+        return self.pool.open_apart()
+
     def size_bytes(self) -> int:
         """Return the size of the file and its WAL on the disk."""
         return sum(_size(f"{self.path}{suffix}") for suffix in ("", "-wal"))
 
     def close(self) -> None:
+        is_in_place = self.is_in_place()
         self.pool.close()
         self._writer.close()
+        if is_in_place:
+            self.checks.save_closed()
 
 
 def remove_index(path: Path) -> None:
     """Delete the files of a closed index, if they exist. Raises StoreFailed if that fails."""
     with _translating_folder_errors():
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in ("", "-wal", "-shm", "-journal", SUFFIX):
             _remove(Path(f"{path}{suffix}"))
 
 
 def replace_index(path: Path, rebuilt: Path) -> None:
     """Rename a closed index over another, which may be open: its connections keep the old file."""
-    for suffix in ("-wal", "-shm"):
-        _remove(Path(f"{path}{suffix}"))
+    for old in (f"{path}-wal", f"{path}-shm", f"{path}{SUFFIX}", f"{rebuilt}{SUFFIX}"):
+        _remove(Path(old))
     if path.is_dir() and not path.is_symlink():
         _remove(path)
     rebuilt.replace(path)

@@ -11,7 +11,7 @@ import msgspec
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.query import Filters
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import compile_filters, find_files
+from memsyncd.store.search import compile_filters, find_file_ids
 
 # --- notes and sections -------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ def read_notes(
     With `kind` or `tag`, only sections that have it, and notes with such sections.
     """
     where = "" if path is None else " WHERE id IN (SELECT value FROM json_each(?))"
-    bindings = () if path is None else (json.dumps(find_files(reader, [path])),)
+    bindings = () if path is None else (json.dumps(find_file_ids(reader, [path])),)
     sections = _read_sections(reader, kind, tag)
     is_filtered = kind is not None or tag is not None
     notes = []

@@ -117,6 +117,19 @@ class ConnectionPool:
         with self._opening:
             yield
 
+    def open_apart(self) -> apsw.Connection:
+        """Open a connection that does not belong to the pool, for a check. The caller closes it."""
+        with self._opening:
+            connection = open_reader(self._path)
+            try:
+                with translating_errors():
+                    # Opens the WAL as well, before the file can be replaced.
+                    connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
     def close_idle(self) -> None:
         """Close the connections that were idle for IDLE_S."""
         before_s = time.monotonic() - IDLE_S

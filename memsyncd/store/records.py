@@ -24,9 +24,11 @@ from msgspec.structs import replace
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.blobs import Blobs
+from memsyncd.store.check_state import CheckState, Ending, forget_checks
 from memsyncd.store.connection import (
     Durability,
     check_readable,
+    open_reader,
     open_writer,
     release_memory,
     transaction,
@@ -142,6 +144,7 @@ def take_over(old: Path, new: Path, own: Owner) -> None:
         connection.close()
     new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.rename(old, new)
+    forget_checks(old)
 
 
 def find_foreign(path: Path) -> list[Path]:
@@ -195,6 +198,7 @@ class Records:
         self._own = Owner(id=workspace, root=root, inode=inode)
         if path.is_dir():
             self.set_aside = self._move_aside(now_s, "")
+        self.checks = CheckState(path)
         self._check_owner(now_s, is_moved)
         try:
             self._writer = self._open(now_s)
@@ -228,6 +232,7 @@ class Records:
         """Open a file that seemed damaged: it is moved aside only if the disk can read all of it
         and it still seems damaged.
         """
+        self.checks.ending = Ending.DOUBTFUL
         for suffix in ("", "-wal"):
             if os.path.exists(f"{self.path}{suffix}"):
                 check_readable(f"{self.path}{suffix}")
@@ -257,7 +262,10 @@ class Records:
         writer = open_writer(str(self.path), Durability.LASTING)
         writer.limit(apsw.SQLITE_LIMIT_LENGTH, TEXT_LIMIT_BYTES)
         try:
-            if writer.execute("PRAGMA quick_check(1)").get != "ok":
+            # What is written here cannot be rebuilt: only a file that was closed and is untouched
+            # is opened without a check; idle time checks it later.
+            is_checked = self.checks.ending is not Ending.CLEAN
+            if is_checked and writer.execute("PRAGMA quick_check(1)").get != "ok":
                 raise StoreCorrupt("records.db is damaged")
             owners = read_owners(writer)
             is_own = any(owner.id == self._own.id for owner in owners)
@@ -266,6 +274,9 @@ class Records:
             _migrate(writer)
             with transaction(writer):
                 self._claim(writer, now_s)
+            self.checks.find_parts(writer)
+            if is_checked:
+                self.checks.note_checked()
         except apsw.Error as error:
             writer.close()
             raise translate_error(error) from error
@@ -340,6 +351,7 @@ class Records:
 
         Raises the classes of `translating_errors` if that fails; the file stays open then.
         """
+        self.checks.note_damage()
         is_written = tampering in (Tampering.TRUNCATED, Tampering.OVERWRITTEN)
         if is_written:
             # The file may have another's content now. Until that is known, its WAL stays separate.
@@ -370,9 +382,16 @@ class Records:
             release_memory(self._writer)
             return self.file_guard.tidy()
 
+    def open_apart(self) -> apsw.Connection:
+        """Open a connection that cannot write, for a check. The caller closes it."""
+        return open_reader(str(self.path))
+
     def close(self) -> None:
+        is_in_place = self.file_guard.is_in_place()
         self._writer.close()
         OPEN_FILES.discard(self.path)
+        if is_in_place:
+            self.checks.save_closed()
 
 
 def _migrate(writer: apsw.Connection) -> None:

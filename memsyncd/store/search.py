@@ -16,7 +16,6 @@ from typing import Any, cast
 import msgspec
 
 from memsyncd.core.globs import Globs, has_wildcard
-from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER
 from memsyncd.core.search.passages import StartChunk, StartReason
@@ -84,7 +83,7 @@ def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
     return _AMONG.format(conditions=" AND ".join(conditions)), bindings
 
 
-def find_files(reader: Reader, paths: Iterable[str]) -> list[int]:
+def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
     """Return the ids of files that are one of `paths`, lie below one, or match one that is a glob.
 
     A path that matches nothing from the root is looked up below `.memories/`. Raises BadRequest for
@@ -107,7 +106,7 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     lists: tuple[tuple[str, tuple[str, ...], Iterable[object]], ...] = (
         (_KIND, filters.kinds, (kind.lower() for kind in filters.kinds)),
         (_TAG, filters.tags, _find_equal_folded(reader, _ALL_TAGS, tags)),
-        (_FILE, filters.paths, find_files(reader, filters.paths)),
+        (_FILE, filters.paths, find_file_ids(reader, filters.paths)),
         (_TASK, filters.tasks, _find_equal_folded(reader, _ALL_TASKS, filters.tasks)),
         (_SECTION, filters.sections, sections),
     )
@@ -158,6 +157,9 @@ def _find_section_values(text: str) -> set[str]:
 
     A `/` may separate headings or be part of one.
     """
+    # Few questions name a section, and this imports the scanner of markdown.
+    from memsyncd.core.markdown.sections import make_slug
+
     words = text.lstrip("#")
     if "#" in words:
         return _find_forms(text)

@@ -18,7 +18,7 @@ from watchdog.utils import Seconds
 
 from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.health import OnEventsLost, OnUnwatched
-from memsyncd.watch.inotify_reader import Reader
+from memsyncd.watch.inotify_reader import EventReader
 from memsyncd.watch.watch_group import WatchGroup
 
 JOIN_LIMIT_S = 5.0
@@ -36,7 +36,7 @@ class Emitter(InotifyEmitter):
         event_queue: EventQueue,
         watch: ObservedWatch,
         *,
-        reader: Reader,
+        reader: EventReader,
         run_later: RunLater,
         on_events_lost: OnEventsLost,
         timeout: Seconds = DEFAULT_OBSERVER_TIMEOUT,
@@ -112,7 +112,7 @@ class LinuxObserver(BaseObserver):
     def __init__(
         self, run_later: RunLater, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched
     ) -> None:
-        self.reader = Reader(on_events_lost, on_unwatched)
+        self.reader = EventReader(on_events_lost, on_unwatched)
         self.reader.start()
         super().__init__(
             Emitter, reader=self.reader, run_later=run_later, on_events_lost=on_events_lost

@@ -31,7 +31,7 @@ PAIR_LIMIT_MS = 20
 HAS_PROC = os.path.isdir("/proc/self/fd")
 
 
-class Reader(InotifyFD):
+class EventReader(InotifyFD):
     """The one thread that reads inotify for all workspaces."""
 
     def __init__(self, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched) -> None:

@@ -29,7 +29,7 @@ from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, P
 
 from memsyncd.watch.backlog import Backlog, RunLater
 from memsyncd.watch.health import OnEventsLost, is_worth_reporting
-from memsyncd.watch.inotify_reader import PAIR_LIMIT_MS, Reader
+from memsyncd.watch.inotify_reader import PAIR_LIMIT_MS, EventReader
 
 NO_WAIT = float("-inf")
 # How often one folder is opened again because another thread changed the table meanwhile.
@@ -115,7 +115,7 @@ class WatchGroup:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: EventReader,
         path: bytes,
         mask: Mask,
         *,

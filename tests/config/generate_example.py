@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from memsyncd.config.schema import ARRAYS, SECTIONS
-from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS
 from tests.source_comments import read_comments
 
 TARGET = Path(__file__).parents[2] / "config.example.toml"

@@ -12,7 +12,7 @@ from memsyncd.config import (
     find_keys,
     load_config,
 )
-from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS
 from tests.config.generate_example import TARGET as EXAMPLE
 from tests.config.generate_example import generate_example
 

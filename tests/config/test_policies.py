@@ -8,7 +8,7 @@ from pathlib import Path
 
 import memsyncd
 from memsyncd.config import Config, GuardConfig, HistoryConfig, KindConfig, find_keys
-from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS, KindDefaults, find_kind
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults, find_kind
 from memsyncd.engine.rebuild import index_fingerprint
 
 PACKAGE = Path(memsyncd.__file__).parent

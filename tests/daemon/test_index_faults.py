@@ -280,6 +280,23 @@ def test_an_index_damaged_between_two_starts_is_rebuilt(
     second_life[tamper.__name__].wait_healed()
 
 
+def test_damage_that_no_question_meets_after_a_kill_is_found_in_idle_time_and_repaired(
+    own: Home,
+) -> None:
+    files = WorkspaceFiles(own, own.start())
+    files.settle()
+    files.daemon.kill()
+    with contextlib.closing(sqlite3.connect(files.index)) as file, file:
+        file.execute("UPDATE chunks_fts_content SET c1 = 'something else' WHERE id = 3")
+    files.client.close()
+    files.daemon = own.start()
+    files.client = files.daemon.client()
+    files.wait(lambda: "index.db is damaged" in files.log(), "nobody noticed")
+    files.wait_healed()
+    files.client.close()
+    assert files.daemon.stop() == 0, own.read_log()
+
+
 def test_an_index_of_another_workspace_is_not_used(
     second_life: dict[str, WorkspaceFiles],
 ) -> None:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from memsyncd.config import HistoryConfig
 from memsyncd.engine.backup import (
-    RestoreOutcome,
+    Restored,
     back_up_records,
     prepare_restore,
     restore_records,
@@ -25,16 +25,16 @@ from tests.engine.conftest import other_program_reading, take
 
 def back_up(bench: Any, target: Path) -> Path:
     made = take(back_up_records(bench.workspace, bench.config, bench.clock))
-    assert made.n_revisions == len(bench.past())
+    assert made.revisions == len(bench.past())
     return Path(shutil.move(made.path, target))
 
 
 def prepare(bench: Any, *, replace: bool = False) -> Path:
     steps = prepare_restore(bench.workspace, bench.config, bench.clock, is_replacing=replace)
-    return take(steps)  # type: ignore[no-any-return]
+    return Path(take(steps).path)
 
 
-def restore(bench: Any, backup: Path, *, replace: bool = False) -> RestoreOutcome:
+def restore(bench: Any, backup: Path, *, replace: bool = False) -> Restored:
     shutil.copy(backup, find_staged(bench.workspace.records_path))
     steps = restore_records(
         bench.workspace, bench.config, bench.clock, is_replacing=replace, client="test"
@@ -68,7 +68,7 @@ def test_a_history_is_restored_in_another_workspace_and_can_be_undone_there(
 ) -> None:
     shutil.copytree(old.root / ".memories", bench.root / ".memories", dirs_exist_ok=True)
     done = restore(bench, saved)
-    assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 0, 0)
+    assert (done.revisions, done.recorded, done.dropped) == (3, 0, 0)
     assert done.set_aside is None
     assert describe(bench) == describe(old)
     bench.undo(revision=3)
@@ -84,7 +84,7 @@ def test_a_restore_records_current_texts_as_revisions_and_changes_no_note(
     bench.write(".memories/new.md", "new\n")
     before = bench.files()
     done = restore(bench, saved)
-    assert (done.n_revisions, done.n_recorded) == (3, 2)
+    assert (done.revisions, done.recorded) == (3, 2)
     assert bench.files() == before
     assert [one.path for one in bench.past(limit=2)] == [".memories/new.md", ".memories/b.md"]
     assert {one.command for one in bench.past(limit=2)} == {"external"}
@@ -94,7 +94,7 @@ def test_a_restore_records_current_texts_as_revisions_and_changes_no_note(
 
 def test_a_note_deleted_since_the_backup_can_be_restored(bench: Any, saved: Path) -> None:
     done = restore(bench, saved)
-    assert done.n_recorded == 1
+    assert done.recorded == 1
     assert bench.files() == {}
     bench.undo(".memories/b.md")
     assert bench.files() == {".memories/b.md": b"two\n"}
@@ -112,12 +112,12 @@ def test_a_history_with_revisions_is_replaced_only_if_requested(bench: Any, save
     prepare(bench, replace=True)
     done = restore(bench, saved, replace=True)
     assert done.set_aside is not None
-    assert count_revisions(done.set_aside) == 1
+    assert count_revisions(Path(done.set_aside)) == 1
     assert bench.files() == {".memories/own.md": b"own\n"}
-    back = restore(bench, done.set_aside, replace=True)
+    back = restore(bench, Path(done.set_aside), replace=True)
     assert describe(bench)[-1:] == before
     assert back.set_aside is not None
-    assert done.set_aside.exists()
+    assert Path(done.set_aside).exists()
 
 
 def test_an_unrecorded_change_counts_as_history_too(bench: Any, saved: Path) -> None:
@@ -145,7 +145,7 @@ def test_preparing_returns_the_path_and_clears_it(bench: Any) -> None:
 
 
 def test_a_purge_deletes_unfetched_copies(old: Any) -> None:
-    made = take(back_up_records(old.workspace, old.config, old.clock)).path
+    made = Path(take(back_up_records(old.workspace, old.config, old.clock)).path)
     params = PurgeParams(containing="one")
     steps = purge(old.workspace, old.config, old.clock, parse_target(params), params)
     assert take(steps).revisions
@@ -185,7 +185,7 @@ def test_nothing_is_restored_without_a_history_or_a_folder(bench: Any, saved: Pa
     with pytest.raises(NotFresh, match="folder is missing"):
         restore(bench, saved)
     shutil.move(bench.root.with_name("away"), bench.root)
-    assert restore(bench, saved).n_revisions == 3
+    assert restore(bench, saved).revisions == 3
 
 
 def test_revisions_over_the_configured_limit_are_dropped_and_counted(
@@ -194,7 +194,7 @@ def test_revisions_over_the_configured_limit_are_dropped_and_counted(
     bench.config = structs.replace(bench.config, history=HistoryConfig(max_revisions=1))
     done = restore(bench, saved)
     # The note does not exist here, which is its only kept revision.
-    assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 1, 2)
+    assert (done.revisions, done.recorded, done.dropped) == (3, 1, 2)
     assert len(bench.past()) == 2
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
@@ -147,6 +148,32 @@ def test_the_generation_grows_over_a_rebuild(bench: Any) -> None:
         bench.workspace.condition.generation == bench.workspace.index.generation == done.generation
     )
     assert bench.workspace.condition.n_rebuilds == 1
+
+
+def test_the_generation_grows_when_an_index_of_another_version_is_rebuilt(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.write("MEMORY.md", "two")
+    generation = bench.sync().generation
+    bench.workspace.close()
+    with contextlib.closing(sqlite3.connect(bench.workspace.index_path)) as file, file:
+        file.execute("UPDATE meta SET value = 'older' WHERE key = 'fingerprint'")
+    bench.workspace.change(generation=0)
+    assert bench.open().rebuild_reason != ""
+    assert bench.workspace.condition.generation == generation
+    assert bench.rebuild().generation > generation
+
+
+def test_an_index_whose_generation_cannot_be_read_is_rebuilt_all_the_same(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.workspace.close()
+    with contextlib.closing(sqlite3.connect(bench.workspace.index_path)) as file, file:
+        file.execute("UPDATE meta SET value = 'older' WHERE key = 'fingerprint'")
+        file.execute("DELETE FROM meta WHERE key = 'generation'")
+    bench.workspace.change(generation=0)
+    assert bench.open().rebuild_reason != ""
+    assert bench.rebuild().generation > 0
 
 
 def test_one_rebuild_restores_a_deleted_index(bench: Any) -> None:

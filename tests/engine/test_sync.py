@@ -1,14 +1,130 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import time
+import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from memsyncd.engine import sync as sync_module
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.sync import BATCH_FILES
 from memsyncd.errors import StoreFull
+from memsyncd.store.index import Index
 from memsyncd.store.records import Records
+from memsyncd.store.rows import Rows
+
+# --- records in memory ----------------------------------------------------------------------------
+
+# Long after every file was written: no record is racy.
+LATER = Clock(now_s=time.monotonic, wall_ns=lambda: time.time_ns() + 10**12)
+PLACES = (
+    "MEMORY.md",
+    ".memories/a.md",
+    ".memories/b.md",
+    ".memories/f/a.md",
+    ".memories/b.md/c.md",
+)
+STEP = st.one_of(
+    st.tuples(st.just("write"), st.sampled_from(PLACES), st.integers(0, 2)),
+    st.tuples(st.just("delete"), st.sampled_from(PLACES), st.just(0)),
+    st.tuples(st.just("rename"), st.sampled_from(PLACES), st.integers(0, 4)),
+    st.tuples(st.sampled_from(["sync", "save", "fail", "reopen"]), st.just(""), st.just(0)),
+)
+
+
+def carry_out(root: Path, kind: str, path: str, number: int) -> None:
+    place, other = root / path, root / PLACES[number]
+    with contextlib.suppress(OSError):
+        if kind == "write":
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(f"text {number}")
+        elif kind == "delete":
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+        elif kind == "rename":
+            other.parent.mkdir(parents=True, exist_ok=True)
+            place.rename(other)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(STEP, max_size=12))
+def test_a_sync_by_records_in_memory_leaves_the_index_of_the_disk(
+    make_bench: Any, steps: list[tuple[str, str, int]]
+) -> None:
+    bench = make_bench(f"p{uuid.uuid4().hex}")
+    bench.open()
+    bench.clock = LATER
+    for kind, path, number in (*steps, ("sync", "", 0)):
+        if kind in ("sync", "save"):
+            bench.sync(*(PLACES if kind == "save" else ()))
+        elif kind == "fail":
+            fail_to_write(bench)
+        elif kind == "reopen":
+            bench.workspace.close()
+            bench.open()
+        else:
+            carry_out(bench.root, kind, path, number)
+    files = {path: data.decode() for path, data in bench.files().items()}
+    assert bench.paths() == sorted(files)
+    assert bench.texts() == files
+    index = bench.workspace.index
+    kept, index._known = index.known_stats(), None
+    assert index.known_stats() == kept
+    bench.workspace.close()
+
+
+def fail_to_write(bench: Any) -> None:
+    """Run a sync whose transaction fails at its end, if it writes anything."""
+    (bench.root / "MEMORY.md").write_text(uuid.uuid4().hex)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rows, "flush", raise_full)
+        with contextlib.suppress(StoreFull):
+            bench.sync()
+
+
+def raise_full(*_: object) -> None:
+    raise StoreFull("full", hint="wait")
+
+
+def test_a_note_beneath_a_folder_that_took_the_name_of_a_missing_note_is_kept(bench: Any) -> None:
+    bench.clock = LATER
+    note = bench.write(".memories/x.md", "a note")
+    bench.sync()
+    note.unlink()
+    bench.write(".memories/x.md/a.md", "in a folder")
+    bench.sync(grace_s=60.0)
+    again = bench.sync(grace_s=60.0)
+    assert again.pending_deletes == (".memories/x.md",)
+    assert (again.n_unchanged, again.vanished) == (1, [])
+    bench.sync()
+    assert bench.paths() == [".memories/x.md/a.md"]
+
+
+def test_a_sync_without_changes_looks_up_no_record(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.clock = LATER
+    for number in range(5):
+        bench.write(f".memories/{number}.md", "text")
+    bench.sync()
+    looked_up: list[object] = []
+    monkeypatch.setattr(Index, "recorded", lambda *_: looked_up.append("all"))
+    find = Index.find_recorded
+    monkeypatch.setattr(
+        Index, "find_recorded", lambda index, paths: looked_up.extend(paths) or find(index, paths)
+    )
+    assert bench.sync().n_unchanged == 5
+    assert not looked_up
+    bench.write(".memories/3.md", "other text")
+    assert bench.sync().modified == [".memories/3.md"]
+    assert looked_up == [".memories/3.md"]
+
 
 # --- added and changed notes ----------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import Snapshot
+from memsyncd.core.changes.known import NEVER_SAME, has_ordinary_name, pack_stat
 from memsyncd.files.scan import Walk, scan, stat_root
 from tests.files.conftest import parse_scope
 
@@ -537,3 +539,64 @@ def test_a_scan_finds_the_notes_of_the_scope_and_a_restricted_one_its_part_of_th
     assert dict(part.files) == {
         path: stat for path, stat in whole.files.items() if part.is_in_scope(path)
     }
+
+
+# --- known stats ----------------------------------------------------------------------------------
+
+KNOWN_NAMES = ("MEMORY.md", ".memories/a.md", ".memories/b/c.md", ".memories/caf\u00e9.md",
+               ".memories/MEMORY.md", ".memories/a (conflicted copy).md", "docs/d.md")  # fmt: skip
+KNOWLEDGE = st.sampled_from(["same", "other", "never", "unknown"])
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(KNOWN_NAMES, KNOWLEDGE)), st.booleans())
+def test_a_scan_that_knows_some_stats_sees_the_same_notes_and_problems(
+    knowledge: dict[str, str], excludes_some: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(os.path.realpath(folder))
+        for path in KNOWN_NAMES:
+            write(root, path)
+        exclude = (".memories/b/*",) if excludes_some else ()
+        scope = parse_scope(str(root), include=("docs/**", "docs/*.md"), exclude=exclude)
+        plain = scan(scope)
+        known = {path: make_known(root / path, how) for path, how in knowledge.items()}
+        known = {path: stat for path, stat in known.items() if stat is not None}
+        known = {path: known[path] if has_ordinary_name(path) else NEVER_SAME for path in known}
+        found = scan(scope, known=known)
+    # MEMORY.md is not found by listing a folder: it is looked at by itself.
+    same = {path for path, how in knowledge.items() if how == "same" and has_ordinary_name(path)}
+    same.discard("MEMORY.md")
+    assert set(found.unchanged) == same & plain.files.keys()
+    assert found.files == {p: stat for p, stat in plain.files.items() if p not in same}
+    assert (found.problems, found.failed_folders) == (plain.problems, plain.failed_folders)
+
+
+def make_known(place: Path, how: str) -> bytes | None:
+    stat = place.stat()
+    packed = pack_stat(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+    return {"same": packed, "other": packed[:-1] + b"x", "never": NEVER_SAME}.get(how)
+
+
+def test_a_known_note_that_is_too_large_by_now_is_reported(root: Path) -> None:
+    stat = write(root, ".memories/a.md", "12345").stat()
+    known = {".memories/a.md": pack_stat(5, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)}
+    assert set(scan(parse_scope(str(root)), known=known).unchanged) == {".memories/a.md"}
+    snapshot = scan(parse_scope(str(root), max_file_bytes=4), known=known)
+    assert (set(snapshot.unchanged), find_codes(snapshot)) == (
+        set(),
+        [(".memories/a.md", "too_large")],
+    )
+
+
+def test_a_link_in_the_place_of_a_known_note_is_not_taken_for_it(
+    root: Path, tmp_path: Path
+) -> None:
+    stat = write(root, "MEMORY.md").stat()
+    known = {"MEMORY.md": pack_stat(1, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)}
+    known[".memories/a.md"] = known["MEMORY.md"]
+    (root / "MEMORY.md").rename(tmp_path / "outside.md")
+    for path in ("MEMORY.md", ".memories/a.md"):
+        (root / path).symlink_to(tmp_path / "outside.md")
+    snapshot = scan(parse_scope(str(root)), known=known)
+    assert not snapshot.has_notes
+    assert {code for _, code in find_codes(snapshot)} == {"link_outside"}

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import (
     NOTHING_MISSING,
-    ChangeSet,
     Missing,
+    NoteChanges,
     Recorded,
     find_suspects,
     plan_changes,
@@ -38,7 +38,7 @@ class Records:
         self.pending: list[str] = []
         """The pending deletes of the last sync that left any: the timer is set for these."""
 
-    def sync(self, only: Iterable[str] | None = None, *, grace_s: float = 0.0) -> ChangeSet:
+    def sync(self, only: Iterable[str] | None = None, *, grace_s: float = 0.0) -> NoteChanges:
         now_ns = time.time_ns()
         snapshot = scan(self.scope, only)
         suspects = find_suspects(self.notes, snapshot)
@@ -315,6 +315,6 @@ def test_a_note_that_is_deleted_and_created_again_within_the_grace_time_is_never
     note.write_bytes(b"old")
     records.sync()
     note.unlink()
-    assert records.sync(["MEMORY.md"], grace_s=60) == ChangeSet(pending_deletes=("MEMORY.md",))
+    assert records.sync(["MEMORY.md"], grace_s=60) == NoteChanges(pending_deletes=("MEMORY.md",))
     note.write_bytes(b"new")
-    assert records.sync(["MEMORY.md"], grace_s=60) == ChangeSet(modified=("MEMORY.md",))
+    assert records.sync(["MEMORY.md"], grace_s=60) == NoteChanges(modified=("MEMORY.md",))

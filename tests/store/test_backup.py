@@ -372,7 +372,7 @@ def test_a_kill_at_any_line_of_a_restore_leaves_the_old_or_the_new_history_whole
         seen.add((is_killed, is_new, bool(aside)))
         kept = [one for one in aside if one.exists()]
         assert [read_paths(one) for one in kept] == ([former] if is_new else []), n_lines
-        assert names == {"records.db", *(one.name for one in kept)}
+        assert names == {"records.db", "records.db-check", *(one.name for one in kept)}
         if not is_killed:
             break
     # Killed before the file is kept, after that, after the rename, and not at all.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memsyncd.core.search.query import NO_FILTERS, Filters, extract_filters
 from memsyncd.errors import BadRequest
 from memsyncd.store.index import Index, PutNote
-from memsyncd.store.search import compile_filters, find_files
+from memsyncd.store.search import compile_filters, find_file_ids
 
 Put = Callable[..., PutNote]
 
@@ -182,7 +182,7 @@ def test_paths_name_files_folders_and_globs(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         paths = dict(reader.rows("SELECT id, path FROM files"))
         for path, n_found in requested.items():
-            found = find_files(reader, [path])
+            found = find_file_ids(reader, [path])
             assert len(found) == n_found, (path, [paths[row] for row in found])
 
 

@@ -3,22 +3,26 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.diff import FileStat
+from memsyncd.core.changes.diff import FileStat, Recorded
+from memsyncd.core.changes.known import NEVER_SAME, pack_record
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store import index as index_module
-from memsyncd.store.index import Counts, DropNote, Index, PutNote, TouchNote, remove_index
+from memsyncd.store.index import Counts, DropNote, Index, PutNote, TouchNote, Update, remove_index
 from memsyncd.store.integrity import Tampering
 from memsyncd.store.rows import read_stat_row, stat_row
 from memsyncd.store.schema import SCHEMA, compute_fingerprint, compute_user_version, create_schema
+from tests.store.conftest import put_note
 
 Put = Callable[..., PutNote]
 Open = Callable[..., Index]
@@ -41,6 +45,88 @@ def write_raw(path: Path, *statements: str) -> None:
     for statement in statements:
         connection.execute(statement)
     connection.close()
+
+
+# --- known stats ----------------------------------------------------------------------------------
+
+PATHS = ("MEMORY.md", ".memories/a.md", ".memories/a.md/b.md", ".memories/caf\u00e9.md")
+GRAIN_TICKS = st.sampled_from([1, 10**10])
+PATH = st.sampled_from(PATHS)
+# As in a sync, no path is in a batch twice.
+OLD_PATH = st.sampled_from((".memories/old.md", ".memories/older.md"))
+UPDATE = st.one_of(
+    st.tuples(st.just("put"), PATH, st.none() | OLD_PATH, st.integers(1, 9), GRAIN_TICKS),
+    st.tuples(st.just("touch"), PATH, st.none(), st.integers(1, 9), GRAIN_TICKS),
+    st.tuples(st.just("drop"), PATH, st.none(), st.just(0), st.just(0)),
+)
+PUT_OLD = st.tuples(st.just("put"), OLD_PATH, st.none(), st.integers(1, 9), GRAIN_TICKS)
+
+BATCH = st.lists(
+    UPDATE | PUT_OLD, max_size=4, unique_by=(lambda one: one[1], lambda one: one[2] or one[1])
+)
+
+
+def make_update(kind: str, path: str, old: str | None, tick: int, ahead: int) -> Update:
+    stat = FileStat(tick, tick, tick, tick, 1)
+    match kind:
+        case "put":
+            return msgspec.structs.replace(
+                put_note(path, f"text {tick}", moved_from=old, tick=tick), read_at_ns=ahead
+            )
+        case "touch":
+            return TouchNote(path=path, stat=stat, read_at_ns=ahead)
+        case _:
+            return DropNote(path)
+
+
+def read_known(recorded: dict[str, Recorded]) -> dict[str, bytes]:
+    return {path: pack_record(path, one.stat, one.read_at_ns) for path, one in recorded.items()}
+
+
+@given(st.lists(st.tuples(BATCH, st.booleans()), max_size=6))
+def test_the_known_stats_are_those_in_the_file_after_any_updates_and_failures(
+    batches: list[tuple[list[tuple[str, str, str | None, int, int]], bool]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index(Path(folder) / "index.db", "f" * 32)
+        for batch, must_fail in batches:
+            updates: list[Update] = [make_update(*one) for one in batch]
+            if must_fail:
+                with pytest.raises(AssertionError):
+                    index.apply([*updates, object()])  # type: ignore[list-item]
+            else:
+                index.apply(updates)
+            assert index.known_stats() == read_known(index.recorded())
+        index.close()
+
+
+def test_the_known_stats_are_read_again_after_many_updates(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "one")])
+    before = index.known_stats()
+    n_notes = index_module.KNOWN_UPDATES_LIMIT + 1
+    index.apply([put(f".memories/{number}.md", "text") for number in range(n_notes)])
+    assert index.known_stats() is not before
+    assert index.known_stats() == read_known(index.recorded())
+    assert len(index.known_stats()) == n_notes + 1
+
+
+def test_the_records_of_exactly_these_files_are_found(
+    index: Index, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.apply([put(".memories/a", "one"), put(".memories/a/b.md", "two"), put("c.md", "three")])
+    paths = {".memories/a", "c.md", "gone.md"}
+    assert index.find_recorded(paths).keys() == {".memories/a", "c.md"}
+    assert index.find_recorded(set()) == {}
+    monkeypatch.setattr(index_module, "MANY_PATHS", 1)
+    assert index.find_recorded(paths).keys() == {".memories/a", "c.md"}
+
+
+def test_a_note_whose_inode_does_not_fit_is_known_and_never_skipped(index: Index) -> None:
+    stat = FileStat(1, 1, 1, 2**64 - 1, 1)
+    index.apply(
+        [msgspec.structs.replace(put_note("MEMORY.md", "one"), stat=stat, read_at_ns=10**10)]
+    )
+    assert index.known_stats() == {"MEMORY.md": NEVER_SAME}
 
 
 # --- opening --------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ def _examine_program(
     last_error = "" if is_answered else find_last_error(dirs.log_file)
     if last_error:
         what = f"the last background daemon logged: {last_error}"
-        found.append(Finding(level="info", check="log", what=what, where=dirs.log_file))
+        found.append(Finding("info", "log", what, where=dirs.log_file))
     return found
 
 
@@ -134,25 +134,13 @@ def _examine_config(console: Console, dirs: Dirs) -> list[Finding]:
         remedy = error.hint or "see memsyncd config check"
         return [
             *found,
-            Finding(
-                level="error", check="config", what=what, where=dirs.config_file, remedy=remedy
-            ),
+            Finding("error", "config", what, remedy, where=dirs.config_file),
         ]
     found += [
-        Finding(
-            level="warning",
-            check="config",
-            what=warning,
-            where=dirs.config_file,
-            remedy="memsyncd config check",
-        )
+        Finding("warning", "config", warning, "memsyncd config check", where=dirs.config_file)
         for warning in loaded.warnings
     ]
-    return found or [
-        Finding(
-            level="ok", check="config", what="the configuration is valid", where=dirs.config_file
-        )
-    ]
+    return found or [Finding("ok", "config", "the configuration is valid", where=dirs.config_file)]
 
 
 def _examine_machine(
@@ -199,11 +187,7 @@ def _examine_machine(
     if state.mount is not None and not any(
         finding.check in ("filesystem", "cloud") for finding in found
     ):
-        found.append(
-            Finding(
-                level="ok", check="filesystem", what="notes, index and records lie on local disks"
-            )
-        )
+        found.append(Finding("ok", "filesystem", "notes, index and records lie on local disks"))
     return found
 
 
@@ -228,7 +212,7 @@ def _examine_with_daemon(
         remedy = "memsyncd restart; if it does not stop, follow the hint of that"
         workspaces, found = _examine_without_daemon(args, console, dirs)
         return workspaces, [
-            Finding(level="error", check="daemon", what=what, remedy=remedy),
+            Finding("error", "daemon", what, remedy),
             *found,
         ]
     terminal = console.terminal
@@ -249,17 +233,11 @@ def _examine_with_daemon(
                 else ("its answer is that of another version", "")
             )
             what, remedy = f"the daemon could not check this: {why}", hint or "memsyncd restart"
-            findings.append(
-                Finding(
-                    level="error", check="daemon", what=what, remedy=remedy, workspace=workspace.id
-                )
-            )
+            findings.append(Finding("error", "daemon", what, remedy, workspace=workspace.id))
     terminal.clear()
     if not chosen:
         what = "no folder is indexed"
-        findings.append(
-            Finding(level="info", check="workspaces", what=what, remedy="memsyncd add PATH")
-        )
+        findings.append(Finding("info", "workspaces", what, "memsyncd add PATH"))
     return list(chosen.values()), findings
 
 
@@ -293,13 +271,7 @@ def _examine_without_daemon(
     known += _read_configured(console, dirs)
     chosen = [_find_registered(name, known) for name in args.workspaces] or known
     findings = [
-        Finding(
-            level="error",
-            check="workspaces",
-            what=damage,
-            where=list_file,
-            remedy="check its contents",
-        )
+        Finding("error", "workspaces", damage, "check its contents", where=list_file)
     ] * bool(damage)
     for workspace in chosen:
         findings.append(check_root(workspace))
@@ -307,9 +279,7 @@ def _examine_without_daemon(
             path = f"{folder}/{workspace.id}/{check}.db"
             findings += check_database(path, check=check, workspace=workspace.id)
     what = "only the daemon checks index, records, watcher and notes"
-    findings.append(
-        Finding(level="info", check="daemon", what=what, remedy="start it, then run this again")
-    )
+    findings.append(Finding("info", "daemon", what, "start it, then run this again"))
     return chosen, findings
 
 

@@ -113,43 +113,23 @@ def check_daemon(
     if not there:
         return [_check_no_answer(answers, processes)]
     first = there[0]
-    found = [
-        Finding(
-            level="ok",
-            check="daemon",
-            what=f"the daemon answers (pid {first.pid})",
-            where=first.path,
-        )
-    ]
+    found = [Finding("ok", "daemon", f"the daemon answers (pid {first.pid})", where=first.path)]
     others = {answer.pid: answer for answer in there if answer.pid != first.pid}
     for pid, other in others.items():
         what = (
             f"a second daemon answers (pid {pid}): the environment decides which one a client uses"
         )
         found.append(
-            Finding(
-                level="error",
-                check="two_daemons",
-                what=what,
-                where=other.path,
-                remedy=f"end one of them: kill {pid}",
-            )
+            Finding("error", "two_daemons", what, f"end one of them: kill {pid}", where=other.path)
         )
     if not others:
-        found.append(Finding(level="ok", check="two_daemons", what="no other daemon answers"))
+        found.append(Finding("ok", "two_daemons", "no other daemon answers"))
     if first.version != version or first.protocol != protocol:
         level: Level = "warning" if first.protocol == protocol else "error"
         what = f"the daemon is version {first.version}, this program {version}"
-        found.append(
-            Finding(
-                level=level,
-                check="version",
-                what=what,
-                remedy="memsyncd restart makes them equal",
-            )
-        )
+        found.append(Finding(level, "version", what, "memsyncd restart makes them equal"))
     else:
-        found.append(Finding(level="ok", check="version", what=f"both are version {version}"))
+        found.append(Finding("ok", "version", f"both are version {version}"))
     return found
 
 
@@ -161,11 +141,7 @@ def _check_no_answer(answers: Sequence[PingResult], processes: Sequence[Process]
     if process is not None and process.is_stopped:
         what = f"{named} is stopped, by a signal or a debugger"
         return Finding(
-            level="error",
-            check="daemon",
-            what=what,
-            where=answers[0].path,
-            remedy=f"resume it: kill -CONT {pid}",
+            "error", "daemon", what, f"resume it: kill -CONT {pid}", where=answers[0].path
         )
     if held is not None:
         return _check_holder(held, named, pid)
@@ -175,16 +151,8 @@ def _check_no_answer(answers: Sequence[PingResult], processes: Sequence[Process]
             "use the XDG_RUNTIME_DIR and MEMSYNCD_SOCKET that it was started with,"
             f" or end it: kill {pid}"
         )
-        return Finding(
-            level="error", check="daemon", what=what, where=answers[0].path, remedy=remedy
-        )
-    return Finding(
-        level="error",
-        check="daemon",
-        what="no daemon runs",
-        where=answers[0].path,
-        remedy=START_REMEDY,
-    )
+        return Finding("error", "daemon", what, remedy, where=answers[0].path)
+    return Finding("error", "daemon", "no daemon runs", START_REMEDY, where=answers[0].path)
 
 
 def _check_holder(held: PingResult, named: str, pid: int | None) -> Finding:
@@ -198,7 +166,7 @@ def _check_holder(held: PingResult, named: str, pid: int | None) -> Finding:
     elif not held.is_late:
         what = f"another program answers on the socket: {held.failure}"
         remedy = "find it with `ss -xlp` or `lsof -U`, end it, and: memsyncd start"
-    return Finding(level="error", check="daemon", what=what, where=held.path, remedy=remedy)
+    return Finding("error", "daemon", what, remedy, where=held.path)
 
 
 def check_socket(socket: PathStat, folder: PathStat, *, uid: int, is_held: bool) -> list[Finding]:
@@ -210,35 +178,21 @@ def check_socket(socket: PathStat, folder: PathStat, *, uid: int, is_held: bool)
     if socket.kind != "socket":
         what = f"the socket's path is not a socket but a {socket.kind}"
         found.append(
-            Finding(
-                level="error",
-                check="socket",
-                what=what,
-                where=socket.path,
-                remedy="check what it is and remove it",
-            )
+            Finding("error", "socket", what, "check what it is and remove it", where=socket.path)
         )
     elif socket.uid != uid:
         what = f"the socket belongs to user {socket.uid}"
         remedy = "do not trust its answers; set MEMSYNCD_SOCKET to a path in a folder of your own"
-        found.append(
-            Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy)
-        )
+        found.append(Finding("error", "socket", what, remedy, where=socket.path))
     elif socket.mode & 0o077:
         what = f"others may reach the socket (mode {socket.mode:04o})"
         remedy = f"chmod 600 {socket.path}"
-        found.append(
-            Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy)
-        )
+        found.append(Finding("error", "socket", what, remedy, where=socket.path))
     elif not is_held:
         what = "the socket of an ended daemon remains; the next daemon removes it"
-        found.append(Finding(level="info", check="socket", what=what, where=socket.path))
+        found.append(Finding("info", "socket", what, where=socket.path))
     if not [finding for finding in found if finding.check == "socket"]:
-        found.append(
-            Finding(
-                level="ok", check="socket", what="only you can reach the socket", where=socket.path
-            )
-        )
+        found.append(Finding("ok", "socket", "only you can reach the socket", where=socket.path))
     return found
 
 
@@ -250,7 +204,7 @@ def _check_path_length(path: str) -> list[Finding]:
     remedy = (
         "set MEMSYNCD_SOCKET, or `path` under [socket], to a shorter path in a folder of your own"
     )
-    return [Finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
+    return [Finding("error", "socket", what, remedy, where=path)]
 
 
 def _check_socket_folder(folder: PathStat, uid: int) -> list[Finding]:
@@ -259,30 +213,16 @@ def _check_socket_folder(folder: PathStat, uid: int) -> list[Finding]:
     if folder.kind != "folder":
         what = f"the socket's folder is a {folder.kind}, so no daemon will start"
         return [
-            Finding(
-                level="error",
-                check="socket",
-                what=what,
-                where=folder.path,
-                remedy="use the path of the real folder",
-            )
+            Finding("error", "socket", what, "use the path of the real folder", where=folder.path)
         ]
     if folder.uid != uid:
         what = f"the socket's folder belongs to user {folder.uid}, so no daemon will start"
         remedy = "set MEMSYNCD_SOCKET to a path in a folder of your own"
-        return [Finding(level="error", check="socket", what=what, where=folder.path, remedy=remedy)]
+        return [Finding("error", "socket", what, remedy, where=folder.path)]
     if folder.mode & 0o077:
         level: Level = "error" if folder.mode & 0o022 else "warning"
         what = f"others may read the socket's folder (mode {folder.mode:04o})"
-        return [
-            Finding(
-                level=level,
-                check="socket",
-                what=what,
-                where=folder.path,
-                remedy=f"chmod 700 {folder.path}",
-            )
-        ]
+        return [Finding(level, "socket", what, f"chmod 700 {folder.path}", where=folder.path)]
     return []
 
 
@@ -337,26 +277,18 @@ def read_service(console: Console) -> ServiceState:
 def check_service(service: ServiceState, *, daemon_pid: int | None) -> list[Finding]:
     """Check that the service runs the daemon that answers."""
     if service.absence:
-        return [
-            Finding(
-                level="info",
-                check="service",
-                what=f"no supervisor restarts the daemon: {service.absence}",
-            )
-        ]
+        return [Finding("info", "service", f"no supervisor restarts the daemon: {service.absence}")]
     if not service.is_installed:
         what = "no service is installed: after a reboot no daemon runs"
-        return [Finding(level="info", check="service", what=what, remedy=INSTALL_REMEDY)]
+        return [Finding("info", "service", what, INSTALL_REMEDY)]
     found = []
     if service.state == "failed":
         what = f"the service has failed ({service.result}) and is not restarted"
         remedy = "see memsyncd service logs; then: memsyncd service restart"
-        found.append(Finding(level="error", check="service", what=what, remedy=remedy))
+        found.append(Finding("error", "service", what, remedy))
     elif service.pid is None and not service.is_waiting and daemon_pid is None:
         what = f"the service does not run ({service.state})"
-        found.append(
-            Finding(level="error", check="service", what=what, remedy="memsyncd service restart")
-        )
+        found.append(Finding("error", "service", what, "memsyncd service restart"))
     if (
         daemon_pid is not None
         and service.pid != daemon_pid
@@ -366,30 +298,14 @@ def check_service(service: ServiceState, *, daemon_pid: int | None) -> list[Find
             f"the daemon that answers (pid {daemon_pid}) is not the service's:"
             " no supervisor restarts it"
         )
-        found.append(
-            Finding(
-                level="warning",
-                check="service",
-                what=what,
-                remedy="memsyncd service restart replaces it",
-            )
-        )
+        found.append(Finding("warning", "service", what, "memsyncd service restart replaces it"))
     if not service.is_current:
         what = "the service's files do not match this program and environment"
-        found.append(
-            Finding(
-                level="warning",
-                check="service",
-                what=what,
-                remedy=f"rewrite them: {INSTALL_REMEDY}",
-            )
-        )
+        found.append(Finding("warning", "service", what, f"rewrite them: {INSTALL_REMEDY}"))
     if not service.is_enabled:
         what = "the service does not start by itself"
-        found.append(Finding(level="warning", check="service", what=what, remedy=INSTALL_REMEDY))
+        found.append(Finding("warning", "service", what, INSTALL_REMEDY))
     if service.n_restarts:
         what = f"the system restarted the daemon {service.n_restarts} times"
-        found.append(
-            Finding(level="info", check="service", what=what, remedy="see memsyncd service logs")
-        )
-    return found or [Finding(level="ok", check="service", what="the system runs the daemon")]
+        found.append(Finding("info", "service", what, "see memsyncd service logs"))
+    return found or [Finding("ok", "service", "the system runs the daemon")]

@@ -142,14 +142,10 @@ def check_notes_storage(
             f"a timed scan ({reconcile}) finds them; `search --wait` scans at once;"
             " or keep notes on a local disk"
         )
-        found.append(
-            Finding(
-                level="warning", check="filesystem", what=what, where=storage.path, remedy=remedy
-            )
-        )
+        found.append(Finding("warning", "filesystem", what, remedy, where=storage.path))
     elif storage.mount and "ro" in storage.mount.options:
         what = "the notes lie on a read-only disk: they are searchable, and cannot be edited"
-        found.append(Finding(level="info", check="filesystem", what=what, where=storage.path))
+        found.append(Finding("info", "filesystem", what, where=storage.path))
     if storage.service:
         what = (
             f"{storage.service} syncs this folder: two machines that write at once leave"
@@ -159,9 +155,7 @@ def check_notes_storage(
             "keep its files on this machine (not `online only`);"
             " copies are listed as `sync_conflict`"
         )
-        found.append(
-            Finding(level="info", check="cloud", what=what, where=storage.path, remedy=remedy)
-        )
+        found.append(Finding("info", "cloud", what, remedy, where=storage.path))
     return found
 
 
@@ -176,27 +170,17 @@ def check_own_storage(
     if kind in NETWORK_KINDS:
         what = f"{contents} on a {kind} file system, whose locks SQLite cannot trust"
         remedy = f"stop the daemon, set {variable} to a folder on a local disk, start it again"
-        found.append(
-            Finding(level="error", check="filesystem", what=what, where=storage.path, remedy=remedy)
-        )
+        found.append(Finding("error", "filesystem", what, remedy, where=storage.path))
     elif storage.mount and "ro" in storage.mount.options:
         what = f"{contents} on a read-only disk"
         remedy = f"mount it for writing, or set {variable} to another folder"
-        found.append(
-            Finding(level="error", check="filesystem", what=what, where=storage.path, remedy=remedy)
-        )
+        found.append(Finding("error", "filesystem", what, remedy, where=storage.path))
     elif kind in VOLATILE and is_lasting:
         what = f"{contents} in memory ({kind}) and will be lost at a reboot"
         remedy = f"set {variable} to a folder on a disk"
-        found.append(
-            Finding(
-                level="warning", check="filesystem", what=what, where=storage.path, remedy=remedy
-            )
-        )
+        found.append(Finding("warning", "filesystem", what, remedy, where=storage.path))
     if storage.service:
         what = f"{contents} in a folder that {storage.service} syncs, which damages databases"
         remedy = f"stop the daemon, set {variable} to a folder that is not synced, start it again"
-        found.append(
-            Finding(level="error", check="cloud", what=what, where=storage.path, remedy=remedy)
-        )
+        found.append(Finding("error", "cloud", what, remedy, where=storage.path))
     return found

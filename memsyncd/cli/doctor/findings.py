@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LEVELS: tuple[Level, ...] = ("error", "warning", "info", "ok")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """The result of one check: `check` is a stable name, `where` a path or empty.
 
@@ -32,8 +32,8 @@ class Finding:
     level: Level
     check: str
     what: str
-    where: str = ""
     remedy: str = ""
+    where: str = ""
     workspace: str | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def describe_unresponsive(path: str) -> Finding:
     """Make the finding for a workspace whose folder does not respond."""
     what = "the disk that holds the folder does not respond; most likely a network disk"
     remedy = "check whether its server can be reached; `umount -l` detaches a disk that is gone"
-    return Finding(level="error", check="folder", what=what, where=path, remedy=remedy)
+    return Finding("error", "folder", what, remedy, where=path)
 
 
 def measure_disk_space(paths: Iterable[str]) -> list[DiskSpace]:
@@ -134,24 +134,20 @@ def check_disk_space(disks: Sequence[DiskSpace]) -> list[Finding]:
     """Check that the disks have room for index and records."""
     found = []
     for disk in disks:
-        where = ", ".join(disk.paths)
-        remedy = "free some space on this disk; memsyncd continues by itself"
         if disk.free_bytes < LOW_BYTES:
-            level: Level = "error" if disk.free_bytes < NO_BYTES else "warning"
+            is_full, remedy = disk.free_bytes < NO_BYTES, "free some space on this disk"
             what = f"{render_size(disk.free_bytes)} are free on the disk"
-            found.append(Finding(level=level, check="disk", what=what, where=where, remedy=remedy))
         elif disk.n_inodes is not None and disk.n_inodes < LOW_INODES:
-            level = "error" if not disk.n_inodes else "warning"
+            is_full, remedy = not disk.n_inodes, "delete unneeded files"
             what = f"the disk has inodes for only {disk.n_inodes} more files"
-            remedy = "delete unneeded files; memsyncd continues by itself"
-            found.append(Finding(level=level, check="disk", what=what, where=where, remedy=remedy))
+        else:
+            continue
+        level: Level = "error" if is_full else "warning"
+        remedy += "; memsyncd continues by itself"
+        found.append(Finding(level, "disk", what, remedy, where=", ".join(disk.paths)))
     if disks and not found:
         least = min(disk.free_bytes for disk in disks)
-        found.append(
-            Finding(
-                level="ok", check="disk", what=f"there is enough space ({render_size(least)} free)"
-            )
-        )
+        found.append(Finding("ok", "disk", f"there is enough space ({render_size(least)} free)"))
     return found
 
 
@@ -161,51 +157,30 @@ def check_permissions(entries: Sequence[PathStat], *, uid: int) -> list[Finding]
     """
     found = [finding for entry in entries if (finding := _check_entry(entry, uid)) is not None]
     if not found and any(entry.kind != "missing" for entry in entries):
-        found.append(
-            Finding(level="ok", check="folders", what="only you can read what memsyncd keeps")
-        )
+        found.append(Finding("ok", "folders", "only you can read what memsyncd keeps"))
     return found
 
 
 def _check_entry(entry: PathStat, uid: int) -> Finding | None:
-    mode = "700" if entry.kind == "folder" else "600"
+    level: Level = "error"
+    remedy = f"chmod {'700' if entry.kind == 'folder' else '600'} {entry.path}"
     if entry.kind in ("missing", "link"):
         return None
     if entry.kind == "unreadable":
         what, remedy = "this cannot be read", "check who owns the folders above it"
-        return Finding(level="error", check="folders", what=what, where=entry.path, remedy=remedy)
-    if entry.uid != uid:
+    elif entry.uid != uid:
         what = f"this belongs to user {entry.uid}"
         remedy = f"sudo chown -R {uid} {entry.path}" if entry.uid == 0 else "check who created it"
-        return Finding(level="error", check="folders", what=what, where=entry.path, remedy=remedy)
-    if entry.mode & 0o022:
+    elif entry.mode & 0o022:
         what = f"others may write here (mode {entry.mode:04o})"
-        return Finding(
-            level="error",
-            check="folders",
-            what=what,
-            where=entry.path,
-            remedy=f"chmod {mode} {entry.path}",
-        )
-    if entry.mode & 0o055:
+    elif entry.mode & 0o055:
+        level = "warning"
         what = f"others may read here, where text of your notes is kept (mode {entry.mode:04o})"
-        return Finding(
-            level="warning",
-            check="folders",
-            what=what,
-            where=entry.path,
-            remedy=f"chmod {mode} {entry.path}",
-        )
-    if not entry.mode & 0o200:
+    elif not entry.mode & 0o200:
         what = f"you may not write here (mode {entry.mode:04o})"
-        return Finding(
-            level="error",
-            check="folders",
-            what=what,
-            where=entry.path,
-            remedy=f"chmod {mode} {entry.path}",
-        )
-    return None
+    else:
+        return None
+    return Finding(level, "folders", what, remedy, where=entry.path)
 
 
 def check_config_mode(entry: PathStat, *, uid: int) -> list[Finding]:
@@ -215,7 +190,7 @@ def check_config_mode(entry: PathStat, *, uid: int) -> list[Finding]:
     if entry.uid not in (uid, 0) or entry.mode & 0o022:
         what = f"others may change the configuration (user {entry.uid}, mode {entry.mode:04o})"
         remedy = f"chmod 600 {entry.path}"
-        return [Finding(level="error", check="config", what=what, where=entry.path, remedy=remedy)]
+        return [Finding("error", "config", what, remedy, where=entry.path)]
     return []
 
 
@@ -231,7 +206,7 @@ def check_config_path(daemon_path: str, own_path: str) -> list[Finding]:
         "set the same XDG_CONFIG_HOME and MEMSYNCD_CONFIG for both:"
         " memsyncd restart, or memsyncd service install"
     )
-    return [Finding(level="warning", check="config", what=what, where=own_path, remedy=remedy)]
+    return [Finding("warning", "config", what, remedy, where=own_path)]
 
 
 # --- workspaces without a daemon ----------------------------------------------------------------
@@ -280,25 +255,13 @@ def check_root(workspace: RegisteredWorkspace) -> Finding:
     if not os.path.isdir(where):
         remedy = "restore the folder, or start the daemon and: memsyncd remove"
         return Finding(
-            level="error",
-            check="folder",
-            what="the folder is missing",
-            where=where,
-            remedy=remedy,
-            workspace=workspace.id,
+            "error", "folder", "the folder is missing", remedy, where=where, workspace=workspace.id
         )
     if not os.access(where, os.R_OK | os.X_OK):
         what, remedy = "the folder cannot be listed", "make it readable for you"
-        return Finding(
-            level="error",
-            check="folder",
-            what=what,
-            where=where,
-            remedy=remedy,
-            workspace=workspace.id,
-        )
+        return Finding("error", "folder", what, remedy, where=where, workspace=workspace.id)
     what = "the folder exists and can be listed"
-    return Finding(level="ok", check="folder", what=what, where=where, workspace=workspace.id)
+    return Finding("ok", "folder", what, where=where, workspace=workspace.id)
 
 
 def check_database(path: str, *, check: str, workspace: str) -> list[Finding]:
@@ -316,16 +279,7 @@ def check_database(path: str, *, check: str, workspace: str) -> list[Finding]:
     except OSError as error:
         what = f"it cannot be read: {error.strerror}"
         remedy = "check who owns it"
-        return [
-            Finding(
-                level="error",
-                check=check,
-                what=what,
-                where=path,
-                remedy=remedy,
-                workspace=workspace,
-            )
-        ]
+        return [Finding("error", check, what, remedy, where=path, workspace=workspace)]
     damage = find_damage(head, size_bytes)
     if not damage:
         return []
@@ -334,16 +288,7 @@ def check_database(path: str, *, check: str, workspace: str) -> list[Finding]:
         "records": "keep a copy; at its next start the daemon sets it aside and creates a new one",
     }[check]
     name = os.path.basename(path)
-    return [
-        Finding(
-            level="error",
-            check=check,
-            what=f"{name} {damage}",
-            where=path,
-            remedy=remedy,
-            workspace=workspace,
-        )
-    ]
+    return [Finding("error", check, f"{name} {damage}", remedy, where=path, workspace=workspace)]
 
 
 def find_damage(head: bytes, size_bytes: int) -> str:

@@ -157,24 +157,16 @@ def check_open_files(processes: Sequence[Process], *, daemon_pid: int | None) ->
                 f"end it: kill {process.pid}; then check how it was started,"
                 " and with which MEMSYNCD_SOCKET"
             )
-            found.append(
-                Finding(level="error", check="two_daemons", what=what, where=where, remedy=remedy)
-            )
+            found.append(Finding("error", "two_daemons", what, remedy, where=where))
         else:
             what = f"{process.name} (pid {process.pid}) has a database open"
             remedy = (
                 "reading it is safe; do not write to it, nor open it with an old SQLite;"
                 f" if saves are not indexed, end it: kill {process.pid}"
             )
-            found.append(
-                Finding(level="info", check="open_databases", what=what, where=where, remedy=remedy)
-            )
+            found.append(Finding("info", "open_databases", what, remedy, where=where))
     if processes and not found:
-        found.append(
-            Finding(
-                level="ok", check="open_databases", what="no other program has the databases open"
-            )
-        )
+        found.append(Finding("ok", "open_databases", "no other program has the databases open"))
     return found
 
 
@@ -208,8 +200,8 @@ def check_inotify(
             f"sudo sysctl fs.inotify.{name}={max(most * 4, 1024)};"
             " to make it permanent, write it to /etc/sysctl.d/60-inotify.conf"
         )
-        found.append(Finding(level="warning", check="inotify", what=message, remedy=remedy))
+        found.append(Finding("warning", "inotify", message, remedy))
     message = (
         f"{n_watches:,} of {limits.max_watches:,} inotify watches are in use, {own:,} by the daemon"
     )
-    return found or [Finding(level="ok", check="inotify", what=message)]
+    return found or [Finding("ok", "inotify", message)]

@@ -48,9 +48,10 @@ class FileStat(NamedTuple):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one scan. Paths are relative to the root unless stated otherwise.
 
-    `files` holds every note that was seen. `failed_folders` could not be listed; `unreadable_files`
-    exist but cannot be read now (evicted to a cloud), and may be links to folders. Records of and
-    beneath both stay.
+    `files` holds every note that was seen, except those in `unchanged`, whose stat is the one that
+    the caller of the scan knew. `failed_folders` could not be listed; `unreadable_files` exist but
+    cannot be read now (evicted to a cloud), and may be links to folders. Records of and beneath
+    both stay.
     `link_folders` are absolute: the folders of the targets of links, whether or not the targets
     exist. `only` names the paths to which the scan was restricted, each with everything beneath it;
     None means no restriction.
@@ -59,11 +60,17 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     root_state: RootState
     root_identity: tuple[int, int] | None = None
     files: Mapping[str, FileStat]
+    unchanged: Collection[str] = ()
     failed_folders: frozenset[str] = frozenset()
     unreadable_files: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
     link_folders: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
+
+    @property
+    def has_notes(self) -> bool:
+        """True if any note was seen."""
+        return bool(self.files or self.unchanged)
 
     def is_in_scope(self, path: str) -> bool:
         """True if `path` was in the scope of this scan."""
@@ -129,7 +136,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_MISSING = Missing(since_s={}, sure=frozenset())
 
 
-class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
+class NoteChanges(msgspec.Struct, frozen=True, kw_only=True):
     """The changes to make to the records; each path is in one field at most, each field is in
     order.
 
@@ -160,7 +167,7 @@ def is_disk_away(devices: Collection[int], snapshot: Snapshot) -> bool:
     """
     if not devices or snapshot.root_state != "present" or snapshot.root_identity is None:
         return False
-    if snapshot.files or snapshot.failed_folders or snapshot.unreadable_files:
+    if snapshot.has_notes or snapshot.failed_folders or snapshot.unreadable_files:
         return False
     return snapshot.root_identity[0] not in devices
 
@@ -174,8 +181,8 @@ def find_suspects(
 ) -> Suspects:
     """Compare the records with a scan.
 
-    With `is_full` every note seen is to be read, whatever its stat. For a restricted scan
-    `recorded` needs only the records in its scope.
+    With `is_full` every note seen is to be read, whatever its stat. `recorded` needs only the
+    records in the scope of the scan, and must not have those of its `unchanged` notes.
     """
     to_read = []
     for path, stat in snapshot.files.items():
@@ -189,7 +196,7 @@ def find_suspects(
     return Suspects(
         to_read=tuple(sorted(to_read)),
         vanished=tuple(sorted(_find_vanished(recorded, snapshot))),
-        n_unchanged=len(snapshot.files) - len(to_read),
+        n_unchanged=len(snapshot.unchanged) + len(snapshot.files) - len(to_read),
     )
 
 
@@ -199,11 +206,13 @@ def is_racy(record: Recorded, grain_ns: int = GRAIN_NS) -> bool:
     A tool sets an mtime later than the read (`touch -d`, rsync), and this changes ctime as well.
     Then ctime alone decides, or every scan would read such a note again.
     """
-    _, mtime_ns, ctime_ns, _, _ = record.stat
-    return (
-        record.read_at_ns <= ctime_ns + grain_ns
-        or mtime_ns <= record.read_at_ns <= mtime_ns + grain_ns
-    )
+    return is_racy_stat(record.stat, record.read_at_ns, grain_ns)
+
+
+def is_racy_stat(stat: FileStat, read_at_ns: int, grain_ns: int = GRAIN_NS) -> bool:
+    """As `is_racy`, without a record."""
+    _, mtime_ns, ctime_ns, _, _ = stat
+    return read_at_ns <= ctime_ns + grain_ns or mtime_ns <= read_at_ns <= mtime_ns + grain_ns
 
 
 def track_missing(
@@ -236,7 +245,7 @@ def plan_changes(
     *,
     now_s: float,
     grace_s: float,
-) -> ChangeSet:
+) -> NoteChanges:
     """Convert reads (a fresh record for each note that could be read) and missing notes to changes.
 
     A missing note moves at once if its bytes exist under a new path; otherwise it is gone after
@@ -251,7 +260,7 @@ def plan_changes(
     )
     old, new = {pair[0] for pair in moved}, {pair[1] for pair in moved}
     due = {path for path in missing.sure if now_s - missing.since_s[path] >= grace_s}
-    return ChangeSet(
+    return NoteChanges(
         added=tuple(path for path in fresh if path not in new),
         modified=tuple(path for path in both if recorded[path].digest != read[path].digest),
         touched=tuple(path for path in both if _is_touched(recorded[path], read[path])),

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
-from types import MappingProxyType
 from typing import Final, NoReturn
 
 import msgspec
@@ -337,39 +336,3 @@ def _quote(text: str) -> str:
 def _escape(char: str) -> str:
     """Write characters that YAML does not accept by their numbers."""
     return f"\\U{ord(char):08x}" if unicodedata.category(char)[0] == "C" else char
-
-
-# --- Kinds ----------------------------------------------------------------------------------------
-
-# Kinds are an open set; the configuration adds to the table.
-
-
-class KindDefaults(msgspec.Struct, frozen=True):
-    """The note that takes memories of a kind, and their importance, 0-1."""
-
-    note: str
-    importance: float
-
-
-# For a kind that is not in the table, and for no kind.
-OTHER_KINDS: Final = KindDefaults(".memories/notes.md", 0.5)
-
-DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
-    {
-        "preference": KindDefaults(".memories/preferences.md", 0.95),
-        "error": KindDefaults(".memories/errors.md", 0.9),
-        "solution_approach": KindDefaults(".memories/solutions.md", 0.85),
-        "decision": KindDefaults(".memories/decisions.md", 0.7),
-        "procedure": KindDefaults(".memories/procedures.md", 0.65),
-        "client_pattern": KindDefaults(".memories/patterns.md", 0.6),
-        "strategy": KindDefaults(".memories/strategy.md", 0.6),
-        "research": KindDefaults(".memories/research.md", 0.55),
-        "insight": KindDefaults(".memories/insights.md", 0.5),
-        "tool_run": KindDefaults(".memories/runs.md", 0.3),
-    }
-)
-
-
-def find_kind(kinds: Mapping[str, KindDefaults], kind: str | None) -> KindDefaults:
-    """The defaults of a kind; `kinds` has names in lower case."""
-    return kinds.get((kind or "").lower(), OTHER_KINDS)

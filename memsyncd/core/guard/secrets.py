@@ -34,10 +34,10 @@ from memsyncd.core.guard.keyword_values import (
 from memsyncd.core.guard.token_patterns import (
     LONGEST_LOOKBEHIND,
     MIN_RUN_CHARS,
-    TOKEN,
     TOKEN_LOOKBEHINDS,
     TOKEN_PATTERNS,
     TOKEN_STARTS,
+    token_pattern,
 )
 
 # --- Finding and redacting ------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def _find_tokens(text: str, folded: bytes) -> list[Secret]:
             and text.endswith(TOKEN_LOOKBEHINDS, max(0, at - LONGEST_LOOKBEHIND), at)
         ):
             # In an escaped text a line end is `\n`, whose letter does not belong to the token.
-            token = TOKEN.match(text, at + 1 if text[at - 1 : at] == "\\" else at)
+            token = token_pattern().match(text, at + 1 if text[at - 1 : at] == "\\" else at)
         if token is None and text[at] == "_":
             token = _match_emphasised(text, at, end if end >= 0 else len(text))
         if token and (secret := _read_token(token)):
@@ -209,7 +209,11 @@ def _match_emphasised(text: str, start: int, end: int) -> re.Match[str] | None:
     """The token in a run that markdown shows without the `_` around it."""
     within = text[start:end].strip("_")
     first = text.index(within, start)
-    return TOKEN.match(text, first, first + len(within)) if within[:2] in TOKEN_STARTS else None
+    return (
+        token_pattern().match(text, first, first + len(within))
+        if within[:2] in TOKEN_STARTS
+        else None
+    )
 
 
 def _read_token(found: re.Match[str]) -> Secret | None:

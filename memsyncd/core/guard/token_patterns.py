@@ -9,6 +9,7 @@ anything else has it.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 # The shortest run of all: an access key of AWS, the header of the shortest JWT.
@@ -152,10 +153,14 @@ TOKEN_PATTERNS = (
     TokenPattern("JSON web token", _JWT, "two objects of JSON in base64 and a signature"),
 )
 
-TOKEN = re.compile(
-    "|".join(f"(?P<f{number}>{form.pattern})" for number, form in enumerate(TOKEN_PATTERNS)),
-    re.ASCII,
-)
+
+@cache
+def token_pattern() -> re.Pattern[str]:
+    """All of `TOKEN_PATTERNS` as one, whose group `f0` is the first. Compiling it takes 10 ms."""
+    forms = (f"(?P<f{number}>{form.pattern})" for number, form in enumerate(TOKEN_PATTERNS))
+    return re.compile("|".join(forms), re.ASCII)
+
+
 # The beginnings of these runs, except for those that follow one of `TOKEN_LOOKBEHINDS`, such as
 # letters after a backslash.
 TOKEN_STARTS = frozenset(

@@ -7,14 +7,15 @@ A problem never quotes a secret, it names only the sort.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from memsyncd.core.guard.hints import fold_case
-from memsyncd.core.guard.injection import find_injections
-from memsyncd.core.guard.secrets import Secret, find_secrets
 from memsyncd.core.model import Problem, SecretLines, Span
+
+if TYPE_CHECKING:
+    from memsyncd.core.guard.secrets import Secret
 
 SECRET, PROMPT_INJECTION = "secret", "prompt_injection"
 # The secrets of one note that get a problem each; a dump of thousands is one task.
@@ -49,6 +50,10 @@ NO_WARNINGS = Warnings()
 
 def find_warnings(path: str, text: str, policy: GuardPolicy) -> Warnings:
     r"""Check a note's text, which has `\n` for every line end."""
+    # The configuration needs the policy at the start: the patterns are compiled for the first note.
+    from memsyncd.core.guard.injection import find_injections
+    from memsyncd.core.guard.secrets import find_secrets
+
     folded = fold_case(text)
     secrets = find_secrets(text, folded) if policy.has_secrets else []
     injections = find_injections(text, folded) if policy.has_instructions else []

@@ -18,13 +18,15 @@ continue, and blocks that may look further than the next line are taken only fro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memsyncd.core.markdown import blockrules as rules
 from memsyncd.core.markdown.blockrules import BLANKS
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 # --- Blocks ---------------------------------------------------------------------------------------
 
@@ -126,16 +128,17 @@ def split_blocks_slowly(lines: Sequence[str], first: int = 0) -> list[Block]:
 def parse_blocks(lines: Sequence[str], first: int, after: int) -> list[Block]:
     """The blocks that markdown-it itself finds in the lines from `first` to before `after`."""
     text = "\n".join(lines[first:after]) + "\n"
-    return [_make_block(token, first) for token in _PARSER.parse(text) if _is_block(token)]
+    return [_make_block(token, first) for token in _parser().parse(text) if _is_block(token)]
 
 
-def _make_parser() -> MarkdownIt:
+@cache
+def _parser() -> MarkdownIt:
+    # Most notes need no markdown-it: importing it takes 15 ms and 2 MB.
+    from markdown_it import MarkdownIt
+
     parser = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table")
     parser.core.ruler.enableOnly(["block"])
     return parser
-
-
-_PARSER = _make_parser()
 
 
 def _is_block(token: Token) -> bool:

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from memsyncd.core.editing.additions import KindDefaults, find_kind
+from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import NamedDate, fit_dates
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from memsyncd.core.changes.diff import (
     GRAIN_NS,
     NOTHING_MISSING,
-    ChangeSet,
     ExistingRow,
     FileStat,
     Missing,
+    NoteChanges,
     Recorded,
     RowChanges,
     Snapshot,
@@ -206,7 +206,7 @@ def plan(
     gone: tuple[str, ...] = (),
     *,
     age_s: float = 0.0,
-) -> ChangeSet:
+) -> NoteChanges:
     missing = Missing(since_s=dict.fromkeys(gone, 0.0), sure=frozenset(gone))
     return plan_changes(recorded, read, missing, now_s=age_s, grace_s=1.5)
 
@@ -214,7 +214,7 @@ def plan(
 def test_new_bytes_are_a_modification_and_old_ones_only_a_touch() -> None:
     recorded = {"a.md": record_of("x"), "b.md": record_of("y")}
     read = {"a.md": record_of("z"), "b.md": record_of("y", stat=stat_of(inode=9))}
-    assert plan(recorded, read) == ChangeSet(modified=("a.md",), touched=("b.md",))
+    assert plan(recorded, read) == NoteChanges(modified=("a.md",), touched=("b.md",))
 
 
 def test_reading_the_same_again_changes_nothing() -> None:
@@ -236,19 +236,19 @@ def test_a_record_that_has_become_certain_is_worth_writing_once() -> None:
 
 def test_a_vanished_note_is_deleted_after_the_grace_time() -> None:
     recorded = {"a.md": record_of()}
-    assert plan(recorded, {}, ("a.md",), age_s=1.4) == ChangeSet(pending_deletes=("a.md",))
-    assert plan(recorded, {}, ("a.md",), age_s=1.5) == ChangeSet(gone=("a.md",))
+    assert plan(recorded, {}, ("a.md",), age_s=1.4) == NoteChanges(pending_deletes=("a.md",))
+    assert plan(recorded, {}, ("a.md",), age_s=1.5) == NoteChanges(gone=("a.md",))
 
 
 def test_a_note_that_returns_within_the_grace_time_is_unchanged() -> None:
     recorded = {"a.md": record_of("x")}
-    assert plan(recorded, {"a.md": record_of("y")}, ("a.md",), age_s=9.0) == ChangeSet(
+    assert plan(recorded, {"a.md": record_of("y")}, ("a.md",), age_s=9.0) == NoteChanges(
         modified=("a.md",)
     )
 
 
 def test_the_same_bytes_under_a_new_path_are_a_move_at_once() -> None:
-    assert plan({"a.md": record_of("x")}, {"b/a.md": record_of("x")}, ("a.md",)) == ChangeSet(
+    assert plan({"a.md": record_of("x")}, {"b/a.md": record_of("x")}, ("a.md",)) == NoteChanges(
         moved=(("a.md", "b/a.md"),)
     )
 
@@ -262,7 +262,7 @@ def test_moves_prefer_the_same_name_and_pair_one_to_one() -> None:
 
 
 def test_a_copy_is_no_move() -> None:
-    assert plan({"a.md": record_of("x")}, {"b.md": record_of("x")}) == ChangeSet(added=("b.md",))
+    assert plan({"a.md": record_of("x")}, {"b.md": record_of("x")}) == NoteChanges(added=("b.md",))
 
 
 def test_the_time_of_first_missing_is_kept_from_scan_to_scan() -> None:
@@ -277,7 +277,7 @@ def test_notes_out_of_scope_stay_missing_and_are_not_deleted() -> None:
     first = track_missing(NOTHING_MISSING, recorded, seen({}), ("a.md",), now_s=1.0)
     other = track_missing(first, recorded, seen({}, only=frozenset({"b.md"})), (), now_s=9.0)
     assert other == Missing(since_s={"a.md": 1.0}, sure=frozenset())
-    assert plan_changes(recorded, {}, other, now_s=9.0, grace_s=1.5) == ChangeSet(
+    assert plan_changes(recorded, {}, other, now_s=9.0, grace_s=1.5) == NoteChanges(
         pending_deletes=("a.md",)
     )
 
@@ -347,7 +347,7 @@ def check(
 
 def run_round(
     recorded: Mapping[str, Recorded], disk: Mapping[str, Recorded], snapshot: Snapshot
-) -> tuple[dict[str, Recorded], ChangeSet]:
+) -> tuple[dict[str, Recorded], NoteChanges]:
     suspects = find_suspects(recorded, snapshot, is_full=True)
     missing = track_missing(NOTHING_MISSING, recorded, snapshot, suspects.vanished, now_s=0.0)
     read = {path: disk[path] for path in suspects.to_read}
@@ -356,7 +356,7 @@ def run_round(
 
 
 def apply(
-    recorded: Mapping[str, Recorded], read: Mapping[str, Recorded], changes: ChangeSet
+    recorded: Mapping[str, Recorded], read: Mapping[str, Recorded], changes: NoteChanges
 ) -> dict[str, Recorded]:
     after = {path: note for path, note in recorded.items() if path not in changes.gone}
     for old, new in changes.moved:
@@ -454,7 +454,7 @@ class Index:
         self._missing = NOTHING_MISSING
         self._now_s = 0.0
 
-    def scan(self, disk: Mapping[str, Recorded], only: frozenset[str] | None) -> ChangeSet:
+    def scan(self, disk: Mapping[str, Recorded], only: frozenset[str] | None) -> NoteChanges:
         self._now_s += 0.4
         snapshot = check(disk, only=only)
         suspects = find_suspects(self.recorded, snapshot, is_full=True)

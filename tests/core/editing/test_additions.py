@@ -12,15 +12,14 @@ from msgspec.structs import replace
 from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.additions import (
     CONTENT_LIMIT_CHARS,
-    DEFAULT_KINDS,
     MADE_HEADING_CHARS,
-    OTHER_KINDS,
     Addition,
     append_section,
     check_addition,
     make_heading,
     render_comment,
 )
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS
 from memsyncd.core.editing.sections import split_note_sections
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import distinct_tags, find_section_meta

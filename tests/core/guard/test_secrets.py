@@ -21,7 +21,12 @@ from memsyncd.core.guard.secrets import (
     redact,
     redact_secrets,
 )
-from memsyncd.core.guard.token_patterns import MIN_RUN_CHARS, TOKEN, TOKEN_PATTERNS, TOKEN_STARTS
+from memsyncd.core.guard.token_patterns import (
+    MIN_RUN_CHARS,
+    TOKEN_PATTERNS,
+    TOKEN_STARTS,
+    token_pattern,
+)
 
 BASE62 = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -328,9 +333,9 @@ def test_the_fast_search_for_tokens_misses_none(pieces: list[str]) -> None:
         is_escaped = text[run.start() - 1 : run.start()] == "\\"
         # Rendered, an emphasised token is the text between the marks.
         first, last = run.end() - len(run[0].lstrip("_")), run.start() + len(run[0].rstrip("_"))
-        token = TOKEN.match(text, run.start() + is_escaped)
+        token = token_pattern().match(text, run.start() + is_escaped)
         if not token and first > run.start():
-            token = TOKEN.match(text, first, max(first, last))
+            token = token_pattern().match(text, first, max(first, last))
         is_one = token and (len(set(token[0][-MIN_RUN_CHARS:])) >= 7 or "EXAMPLE" in token[0])
         at = token.end() if token and is_one else run.end()
         if token and is_one:

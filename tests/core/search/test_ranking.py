@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.config import SearchConfig
-from memsyncd.core.editing.additions import KindDefaults
+from memsyncd.core.editing.kinds import KindDefaults
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import find_named_dates
 from memsyncd.core.search.ranking import (
