@@ -103,7 +103,7 @@ class Bench:
     def n_all_chunks(self) -> int:
         """About how many chunks all notes have."""
         n_bytes = sum(one.size for one in self.sources)
-        return round(n_bytes / self._once("chunk_bytes", self._estimate))
+        return round(n_bytes / self.once("chunk_bytes", self._estimate))
 
     @property
     def smallest(self) -> int:
@@ -123,7 +123,7 @@ class Bench:
         """The notes of a size in chunks."""
         if abs(n_chunks / self.n_all_chunks - 1) <= SAME_SIZE:
             return [Copy(one, 0) for one in self.sources]
-        return cut_to_bytes(self.sources, n_chunks * self._once("chunk_bytes", self._estimate))
+        return cut_to_bytes(self.sources, n_chunks * self.once("chunk_bytes", self._estimate))
 
     def queries(self, n_chunks: int) -> dict[str, list[Query]]:
         def make() -> dict[str, list[Query]]:
@@ -135,28 +135,26 @@ class Bench:
                     break
             return make_queries(Vocabulary(texts), self.effort.n_queries)
 
-        return self._once(("queries", n_chunks), make)
+        return self.once(("queries", n_chunks), make)
 
     # --- daemons and bare tables ----------------------------------------------------------------
 
     def indexed(self, n_chunks: int) -> list[Indexed]:
         """A daemon of each checkout with the notes of this size."""
-        return self._once(
-            ("indexed", n_chunks), lambda: self._index(self.notes(n_chunks), n_chunks)
-        )
+        return self.once(("indexed", n_chunks), lambda: self._index(self.notes(n_chunks), n_chunks))
 
     def indexed_notes(self, n_notes: int) -> list[Indexed]:
         """A daemon of each checkout with so many notes."""
         if n_notes >= len(self.sources):
             return self.indexed(self.whole)
         name = ("indexed notes", n_notes)
-        return self._once(name, lambda: self._index(cut_to_notes(self.sources, n_notes), None))
+        return self.once(name, lambda: self._index(cut_to_notes(self.sources, n_notes), None))
 
     def bare_search(self, n_chunks: int) -> BareSearch:
         path = self.folder / f"bare-{n_chunks}.db"
         if not path.exists():
             insert_rows(make_rows(self.notes(n_chunks)), path)
-        return self._once(("bare", n_chunks), lambda: BareSearch(path))
+        return self.once(("bare", n_chunks), lambda: BareSearch(path))
 
     def bare_insert_s(self, n_chunks: int) -> float:
         """Processor time of the bare inserts, the least of those before and after the first index
@@ -169,7 +167,7 @@ class Bench:
             self.indexed(n_chunks)
             return min(before_s, insert_rows(rows, path))
 
-        return self._once(("insert", n_chunks), measure)
+        return self.once(("insert", n_chunks), measure)
 
     def start_home(self, checkout: Checkout, config: str = CONFIG) -> Home:
         """A daemon in a new home, until the end of the run."""
@@ -183,6 +181,12 @@ class Bench:
         for round_number in range(self.effort.n_rounds if n_rounds is None else n_rounds):
             numbered = list(enumerate(things))
             yield from reversed(numbered) if round_number % 2 else numbered
+
+    def once(self, name: Any, make: Callable[[], T]) -> T:
+        """Return what was made under this name, or make it."""
+        if name not in self._cache:
+            self._cache[name] = make()
+        return self._cache[name]
 
     def close(self) -> None:
         self._stack.close()
@@ -219,11 +223,6 @@ class Bench:
 
     def _estimate(self) -> float:
         return estimate_chunk_bytes(self.sources)
-
-    def _once(self, name: Any, make: Callable[[], T]) -> T:
-        if name not in self._cache:
-            self._cache[name] = make()
-        return self._cache[name]
 
 
 @contextlib.contextmanager

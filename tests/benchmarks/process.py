@@ -32,11 +32,6 @@ def read_rss_mb(pid: int, field: str = "VmRSS") -> float:
     return _read_status(Path(f"/proc/{pid}/status"), field) / 1024
 
 
-def read_pss_mb(pid: int) -> float:
-    """Return the resident memory, of shared pages only this process's share."""
-    return _read_status(Path(f"/proc/{pid}/smaps_rollup"), "Pss:") / 1024
-
-
 def count_wake_ups(pid: int) -> int:
     """Return how often a thread of the process, of those that live, went to sleep by itself: one
     that never wakes up adds none.

@@ -53,6 +53,10 @@ def measure_first_answer(bench: Bench) -> Iterator[Figure]:
 
 
 def restart_by_turns(bench: Bench, n_chunks: int) -> list[Restart]:
+    return bench.once(("restarts", n_chunks), lambda: _restart_by_turns(bench, n_chunks))
+
+
+def _restart_by_turns(bench: Bench, n_chunks: int) -> list[Restart]:
     indexed = bench.indexed(n_chunks)
     rounds: list[list[Restart]] = [[] for _ in indexed]
     for at, one in bench.by_turns(indexed):
