@@ -35,6 +35,8 @@ from tests.benchmarks.queries import Query, Vocabulary, make_queries
 CONFIG = "[sync]\nreconcile_s = 3600\n"
 CALM_S = 9.0
 """After a first index the daemon gives memory back within this time."""
+IDLE_S = 1.0
+"""A daemon that has just answered is idle after this time."""
 SAME_SIZE = 0.1
 """A size that differs from that of all notes by less than this share is all notes."""
 N_TEXT_BYTES = 20_000_000
@@ -141,14 +143,14 @@ class Bench:
 
     def indexed(self, n_chunks: int) -> list[Indexed]:
         """A daemon of each checkout with the notes of this size."""
-        return self.once(("indexed", n_chunks), lambda: self._index(self.notes(n_chunks), n_chunks))
+        return self.once(("indexed", n_chunks), lambda: self._index(self.notes(n_chunks)))
 
     def indexed_notes(self, n_notes: int) -> list[Indexed]:
         """A daemon of each checkout with so many notes."""
         if n_notes >= len(self.sources):
             return self.indexed(self.whole)
         name = ("indexed notes", n_notes)
-        return self.once(name, lambda: self._index(cut_to_notes(self.sources, n_notes), None))
+        return self.once(name, lambda: self._index(cut_to_notes(self.sources, n_notes)))
 
     def bare_search(self, n_chunks: int) -> BareSearch:
         path = self.folder / f"bare-{n_chunks}.db"
@@ -191,7 +193,7 @@ class Bench:
     def close(self) -> None:
         self._stack.close()
 
-    def _index(self, copies: Sequence[Copy], n_chunks: int | None) -> list[Indexed]:
+    def _index(self, copies: Sequence[Copy]) -> list[Indexed]:
         made = []
         for checkout in self.checkouts:
             home = self.start_home(checkout)
@@ -201,7 +203,7 @@ class Bench:
         return made
 
     def _index_one(self, home: Home, root: Path, n_bytes: int) -> Indexed:
-        time.sleep(self.effort.calm_s / 9)
+        time.sleep(min(IDLE_S, self.effort.calm_s))
         idle_mb, before_s = read_rss_mb(home.pid), home.cpu_s()
         home.add(root)
         cold_cpu_s = home.cpu_s() - before_s

@@ -8,6 +8,7 @@ from html import escape
 
 WIDTH, HEIGHT = 560, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 34, 44
+SMALLEST = 1e-9
 COLOURS = ("#1f6feb", "#d1711f", "#2c974b", "#8250df", "#bf3989", "#6e7781")
 
 Points = Sequence[tuple[float, float]]
@@ -16,14 +17,14 @@ Points = Sequence[tuple[float, float]]
 def draw_plot(
     title: str, x_label: str, y_label: str, series: Mapping[str, Points], *, width: int = WIDTH
 ) -> str:
-    """Return an SVG picture with a line for each series. Points whose x or y is not positive have
-    no place on a logarithmic axis and are left out; raises ValueError if none remains.
+    """Return an SVG picture with a line for each series. Points whose x or y is below `SMALLEST`
+    have no place on a logarithmic axis and are left out; raises ValueError if none remains.
     """
     drawn = {name: _find_drawable(points) for name, points in series.items()}
     xs = [x for points in drawn.values() for x, _ in points]
     ys = [y for points in drawn.values() for _, y in points]
     if not xs:
-        raise ValueError(f"there is nothing to draw in {title!r}: no point is positive")
+        raise ValueError(f"there is nothing to draw in {title!r}: no point is large enough")
     x_axis = _Axis(xs, LEFT, width - RIGHT)
     y_axis = _Axis(ys, HEIGHT - BOTTOM, TOP)
     middle_x, middle_y = (LEFT + width - RIGHT) / 2, (TOP + HEIGHT - BOTTOM) / 2
@@ -68,7 +69,7 @@ def render_tick(value: float) -> str:
 
 
 def _find_drawable(points: Points) -> list[tuple[float, float]]:
-    return sorted((x, y) for x, y in points if x > 0 and y > 0)
+    return sorted((x, y) for x, y in points if min(x, y) >= SMALLEST)
 
 
 def _draw_grid(x_axis: _Axis, y_axis: _Axis, width: int) -> list[str]:
