@@ -10,9 +10,11 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(arguments)
     if sys.platform != "linux":
         raise SystemExit("only Linux tells what a process takes: run this on Linux")
+    # The daemons are stopped and their folders removed when the command is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     rows = choose_rows(args.only, has_peers=args.peers)
     with scratch_folder() as folder:
         bench = make_bench(args, folder)
         try:
-            figures = measure_rows(bench, rows)
-            write_results(args, bench, figures)
+            figures = measure_rows(bench, rows, partial(write_results, args, bench))
+            print_results(bench, figures)
         finally:
             bench.close()
     return find_status(figures, is_strict=args.strict)
@@ -128,9 +132,13 @@ def make_bench(args: argparse.Namespace, folder: Path) -> Bench:
 
 
 def measure_rows(
-    bench: Bench, rows: Mapping[str, Callable[[Bench], Iterator[Figure]]]
+    bench: Bench,
+    rows: Mapping[str, Callable[[Bench], Iterator[Figure]]],
+    keep: Callable[[list[Figure]], None],
 ) -> list[Figure]:
-    """Measure all rows; one that fails is reported in its place and does not end the others."""
+    """Measure all rows; one that fails is reported in its place and does not end the others. After
+    each row `keep` gets the figures so far.
+    """
     figures: list[Figure] = []
     for row, measure in rows.items():
         began_s = time.monotonic()
@@ -139,12 +147,12 @@ def measure_rows(
         except Exception as error:  # noqa: BLE001
             note = f"{type(error).__name__}: {error}".splitlines()[0]
             figures.append(Figure(row=row, name="not measured", note=note))
+        keep(figures)
         print(f"{row}: {time.monotonic() - began_s:.0f} s", file=sys.stderr, flush=True)
     return figures
 
 
 def write_results(args: argparse.Namespace, bench: Bench, figures: Sequence[Figure]) -> None:
-    print(render_table(figures, has_before=len(bench.checkouts) > 1))
     if args.json:
         args.json.write_text(json.dumps(describe_run(bench, figures), indent=1) + "\n")
     if args.svg:
@@ -153,6 +161,10 @@ def write_results(args: argparse.Namespace, bench: Bench, figures: Sequence[Figu
             name = "-".join(title.split(",")[0].split())
             picture = draw_plot(title, "chunks", title.rpartition(", ")[2], lines)
             (args.svg / f"{name}.svg").write_text(picture)
+
+
+def print_results(bench: Bench, figures: Sequence[Figure]) -> None:
+    print(render_table(figures, has_before=len(bench.checkouts) > 1))
     missed = [figure for figure in figures if figure.verdict in ("MISSED", "FAILED")]
     print(f"\n{len(missed)} of {len(figures)} figures missed or failed", file=sys.stderr)
 
