@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
-from watchdog.events import FileSystemEvent, FileSystemEventHandler
+from watchdog.events import EVENT_TYPE_CLOSED, FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
 from memsyncd.config import Config
@@ -97,7 +97,7 @@ def walk_notes(folder: str) -> int:
 
 
 class BareWatcher(FileSystemEventHandler):
-    """watchdog alone: notes when the first event after `arm` arrives."""
+    """watchdog alone: notes when the first closed file after `arm` is announced."""
 
     def __init__(self, folder: Path) -> None:
         self._arrived_s = 0.0
@@ -118,7 +118,8 @@ class BareWatcher(FileSystemEventHandler):
         return self._arrived_s
 
     def dispatch(self, event: FileSystemEvent) -> None:
-        if not event.is_directory:
+        # A file is announced as changed while it is still written, which is no finished save.
+        if event.event_type == EVENT_TYPE_CLOSED:
             self._arrived_s = self._arrived_s or time.perf_counter()
 
     def close(self) -> None:

@@ -30,8 +30,8 @@ def measure_found(bench: Bench) -> Iterator[Figure]:
     sizes = [size for size in SIZES if size and size < len(bench.sources)] + [None]
     for size in sizes:
         indexed = bench.indexed_notes(size or len(bench.sources))
-        founds, watched = time_saves(bench, indexed)
         name = f"{indexed[0].home.workspace()['files']:,} notes"
+        founds, watched = time_saves(bench, indexed)
         for percent, most in ((50, 3), (95, 10)):
             yield compare(
                 "found",
