@@ -1,249 +1,88 @@
-"""What does a first index cost? Processor time of a whole sync, against inserting the very same
-chunks into a bare FTS5 table.
-
-Both run in this process, by turns, each into a new file, and so does looking for secrets alone.
-Then a daemon does the same while it is asked for its status, once between two such inserts, and
-goes on until each note's text is kept for the history and the index is merged; its memory is looked
-at before, meanwhile and after.
+"""Measures a first index, its size on the disk, and how both and everyday operations grow with the
+number of chunks.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import shutil
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
-import apsw
-
-from memsyncd.config import Config, SyncConfig
-from memsyncd.core.changes.diff import FileStat
-from memsyncd.core.guard.warnings import find_warnings
-from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import NotePath
-from memsyncd.engine.clock import Clock
-from memsyncd.engine.rebuild import index_fingerprint
-from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
-from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.store.index import FTS_TABLES, Index
-from memsyncd.store.rows import Ids, Row, Rows, add_note
-from memsyncd.store.schema import TOKENIZER, create_schema
-from tests.benchmarks.figure import Figure, find_median, find_percentile
-from tests.benchmarks.home import Home, running
-from tests.benchmarks.process import read_cpu_s, read_rss_mb
-
-N_ROUNDS = 3
-POLL_S = 0.01
-CALM_S = 9.0
-"""After a first index the daemon gives memory back within this time."""
-CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
-POLICY = Config(sync=SyncConfig(max_file_bytes=8 * 1024 * 1024))
+from tests.benchmarks.bench import Bench, Indexed, compare
+from tests.benchmarks.figure import Figure, Measured, Target, find_percentile
+from tests.benchmarks.searches import time_by_turns
+from tests.benchmarks.starts import restart_by_turns
 
 
-def measure(corpus: Path) -> Iterator[Figure]:
-    rows, parse_s = read_chunks(corpus)
-    texts = [
-        decode_note(path.name, path.read_bytes()).text for path in sorted(corpus.rglob("*.md"))
-    ]
-    syncs, raws, bares, scans = [], [], [], []
-    for _ in range(N_ROUNDS):
-        raws.append(time_cpu(lambda folder: insert_raw(folder, rows)))
-        bares.append(time_cpu(lambda folder: insert_bare(folder, rows)))
-        syncs.append(time_cpu(lambda folder: index_workspace(corpus, folder)))
-        scans.append(time_cpu(lambda _: search_secrets(texts)))
-    sync_s, raw_s = find_median(syncs), find_median(raws)
-    n_bytes = sum(len(text) for _, _, text, _, _ in rows)
-    yield Figure(
-        name="cold index / bare FTS5, CPU",
-        value=sync_s / raw_s,
-        unit="x",
-        target=8,
-        note=f"{len(rows):,} chunks, {n_bytes / 1e6:.0f} MB of text; {sync_s:.2f} / {raw_s:.2f} s",
-    )
-    bare_s = find_median(bares)
-    yield Figure(
-        name="cold index / its rows into its FTS5 tables, bare, CPU",
-        value=sync_s / bare_s,
-        unit="x",
-        target=2.2,
-        note=f"{sync_s:.2f} / {bare_s:.2f} s",
-    )
-    yield measure_size(corpus)
-    yield Figure(name="reading the notes / bare FTS5, CPU", value=parse_s / raw_s, unit="x")
-    share = 100 * find_median(scans) / sync_s
-    yield Figure(
-        name="looking for secrets and instructions, of a cold index, CPU",
-        value=share,
-        unit="%",
-        target=3,
-    )
-    with running() as home:
-        yield from measure_daemon(home, corpus, rows)
-
-
-def measure_size(corpus: Path) -> Figure:
-    """The size of an index that was tidied, against that of its notes."""
-    with scratch() as folder:
-        workspace = open_workspace(corpus, folder)
-        run_sync(workspace, SyncRequest())
-        assert workspace.index is not None
-        while workspace.index.tidy():
-            pass
-        n_bytes = workspace.index.size_bytes()
-        with workspace.index.pool.acquire(60) as reader:
-            [(n_text_bytes,)] = reader.rows("SELECT sum(size) FROM files")
-        workspace.close()
-    return Figure(
-        name="index size / text size",
-        value=n_bytes / n_text_bytes,
-        unit="x",
-        target=3.5,
-        note=f"{n_bytes / 1e6:.1f} / {n_text_bytes / 1e6:.1f} MB",
+def measure_cold(bench: Bench) -> Iterator[Figure]:
+    bare_s, indexed = bench.bare_insert_s(bench.whole), bench.indexed(bench.whole)
+    yield compare(
+        "cold",
+        f"cold index, {indexed[0].n_chunks:,} chunks, CPU to `ready`",
+        [Measured(value=one.cold_cpu_s, limit=bare_s) for one in indexed],
+        unit="s",
+        limit_name="bare inserts into two FTS5 tables",
+        target=Target(most=2.2),
     )
 
 
-def measure_daemon(home: Home, corpus: Path, rows: list[Row]) -> Iterator[Figure]:
-    raw_s = time_cpu(lambda folder: insert_raw(folder, rows))
-    idle_mb, before_s = read_rss_mb(home.pid), read_cpu_s(home.pid)
-    waits_ms = index_and_ask(home, corpus)
-    cpu_s = read_cpu_s(home.pid) - before_s
-    raw_s = (raw_s + time_cpu(lambda folder: insert_raw(folder, rows))) / 2
-    yield Figure(
-        name="cold index in the daemon / bare FTS5, CPU",
-        value=cpu_s / raw_s,
-        unit="x",
-        target=8,
-        note="and answering",
-    )
-    note = f"p50 {find_median(waits_ms):.2f}, p99 {find_percentile(waits_ms, 99):.2f}, of {len(waits_ms)}"
-    yield Figure(
-        name="status during a first index, worst",
-        value=max(waits_ms),
-        unit="ms",
-        target=50,
-        note=note,
-    )
-    peak_mb = read_rss_mb(home.pid, "VmHWM")
-    time.sleep(CALM_S)
-    calm_mb, all_s = read_rss_mb(home.pid), read_cpu_s(home.pid) - before_s
-    yield Figure(
-        name="the same with what follows: history, tidying", value=all_s / raw_s, unit="x", target=8
-    )
-    note = f"{idle_mb:.1f} before, {peak_mb:.1f} at most, {calm_mb:.1f} after"
-    yield Figure(
-        name="memory after a first index, more than before",
-        value=calm_mb - idle_mb,
+def measure_size(bench: Bench) -> Iterator[Figure]:
+    indexed = bench.indexed(bench.whole)
+    yield compare(
+        "size",
+        "index size / text size",
+        [Measured(value=one.index_bytes / 1e6, limit=one.n_text_bytes / 1e6) for one in indexed],
         unit="MB",
-        target=10,
-        note=note,
+        limit_name="text",
+        target=Target(most=3.5),
     )
 
 
-def index_and_ask(home: Home, corpus: Path) -> list[float]:
-    """Have the daemon index, request its status all the time, and return how long each answer took."""
-    waits_ms: list[float] = []
-    with home.client() as client:
-        client.call("workspace.add", path=str(corpus))
-        while True:
-            began_s = time.perf_counter()
-            status = client.call("status")
-            waits_ms.append((time.perf_counter() - began_s) * 1000)
-            workspace = status["workspaces"][0]
-            if workspace["state"] == "ready" and not workspace["pending"]:
-                return waits_ms
-            time.sleep(POLL_S)
+def measure_growth(bench: Bench) -> Iterator[Figure]:
+    """Keep a line for each plot, and compare the largest size to the smallest."""
+    for size in bench.sizes:
+        indexed = bench.indexed(size)
+        restarts = restart_by_turns(bench, size)
+        texts = [query.text for queries in bench.queries(size).values() for query in queries]
+        times = time_by_turns(bench, indexed, texts)
+        for number, one in enumerate(indexed):
+            suffix = ", before" if number else ""
+            values = {
+                "first index, CPU, µs a chunk": {"first index": _cost_us(one)},
+                "size of the index, MB": {
+                    "index": one.index_bytes / 1e6,
+                    "text": one.n_text_bytes / 1e6,
+                },
+                "search, nine classes, ms": {
+                    "p50": find_percentile(times[number], 50),
+                    "p95": find_percentile(times[number], 95),
+                },
+                "start with nothing changed, CPU to ready, ms": {
+                    "start": restarts[number].ready_cpu_ms
+                },
+                "memory after a first index, MB": {"memory": one.filled_mb},
+            }
+            for title, lines in values.items():
+                for line, value in lines.items():
+                    plot = bench.series.setdefault(title, {})
+                    plot.setdefault(f"{line}{suffix}", []).append((one.n_chunks, value))
+    yield _compare_growth(bench)
 
 
-def read_chunks(corpus: Path) -> tuple[list[Row], float]:
-    """The rows that FTS5 gets for each chunk, and the processor time that reading the notes took."""
-    rows, ids, read_s = Rows(), Ids(1, 1, 1), 0.0
-    stat = FileStat(0, 0, 0, 0, 0)
-    for path in sorted(corpus.rglob("*.md")):
-        began_s = time.process_time()
-        name = NotePath(path.relative_to(corpus).as_posix())
-        note = parse_note(name, path.read_bytes(), POLICY.chunking, POLICY.guard)
-        read_s += time.process_time() - began_s
-        add_note(rows, ids, note, stat, 0)
-    return rows.fts, read_s
-
-
-def search_secrets(texts: list[str]) -> None:
-    for text in texts:
-        find_warnings("", text, POLICY.guard)
-
-
-def insert_raw(folder: Path, rows: list[Row]) -> None:
-    """The least that any index of these chunks must do."""
-    connection = apsw.Connection(str(folder / "raw.db"))
-    connection.pragma("journal_mode", "wal")
-    connection.pragma("synchronous", "NORMAL")
-    connection.execute(
-        f"CREATE VIRTUAL TABLE fts USING fts5(heading, text, tags, tokenize='{TOKENIZER}')"
+def _compare_growth(bench: Bench) -> Figure:
+    small: Sequence[Indexed] = bench.indexed(bench.sizes[0])
+    large: Sequence[Indexed] = bench.indexed(bench.sizes[-1])
+    name = f"first index of {large[0].n_chunks:,} chunks, CPU a chunk"
+    return compare(
+        "growth",
+        name,
+        [
+            Measured(value=_cost_us(many), limit=_cost_us(few))
+            for many, few in zip(large, small, strict=True)
+        ],
+        unit="µs",
+        limit_name=f"{small[0].n_chunks:,} chunks",
+        target=Target(most=1.3),
     )
-    connection.execute("BEGIN")
-    connection.executemany(
-        "INSERT INTO fts(rowid, heading, text, tags) VALUES(?,?,?,?)", (row[:4] for row in rows)
-    )
-    connection.execute("COMMIT")
-    connection.close()
 
 
-def insert_bare(folder: Path, rows: list[Row]) -> None:
-    """Insert the rows into the FTS5 tables of an index, and nothing else, in one transaction."""
-    connection = apsw.Connection(str(folder / "bare.db"))
-    connection.pragma("journal_mode", "wal")
-    connection.pragma("synchronous", "NORMAL")
-    create_schema(connection, "f" * 32, generation=0)
-    connection.execute("BEGIN")
-    for table in FTS_TABLES:
-        statement = f"INSERT INTO {table}(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
-        connection.executemany(statement, rows)
-    connection.execute("COMMIT")
-    connection.close()
-
-
-def index_workspace(corpus: Path, folder: Path) -> None:
-    workspace = open_workspace(corpus, folder)
-    run_sync(workspace, SyncRequest())
-    workspace.close()
-
-
-def open_workspace(root: Path, folder: Path) -> Workspace:
-    entry = Entry(id="measured", name="measured", root=str(root.resolve()))
-    workspace = Workspace(
-        entry, POLICY, index_path=folder / "index.db", records_path=folder / "records.db"
-    )
-    workspace.index = Index(workspace.index_path, index_fingerprint(POLICY))
-    return workspace
-
-
-def run_sync(workspace: Workspace, request: SyncRequest) -> SyncDone:
-    steps = sync_workspace(workspace, POLICY, CLOCK, request)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            done: SyncDone = end.value
-            return done
-
-
-def time_cpu(work: Callable[[Path], None]) -> float:
-    """Processor seconds of `work`, which is given a new folder."""
-    with scratch() as folder:
-        gc.collect()
-        began_s = time.process_time()
-        work(folder)
-        return time.process_time() - began_s
-
-
-@contextlib.contextmanager
-def scratch() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="memsyncd-", dir="/var/tmp"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
+def _cost_us(indexed: Indexed) -> float:
+    return indexed.cold_cpu_s * 1e6 / max(1, indexed.n_chunks)

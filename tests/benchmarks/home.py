@@ -1,4 +1,4 @@
-"""The folder and the process of a daemon that is measured."""
+"""Runs daemons that are measured, each in a home of its own, of this or another checkout."""
 
 from __future__ import annotations
 
@@ -10,25 +10,55 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from memsyncd.client import Client
 from memsyncd.errors import NoDaemon
+from tests.benchmarks.process import read_cpu_s
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-START_S = 30.0
-READY_S = 300.0
+START_S = 60.0
+READY_S = 3600.0
 TIMEOUT_S = 60.0
+# A daemon is quiet when it has used less than this share of a core for this time.
+QUIET_SHARE, QUIET_S, QUIET_LIMIT_S = 0.01, 2.0, 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A folder with the source of memsyncd, the Python that runs it, and its installed command."""
+
+    folder: Path
+    python: str
+    command: str
+
+    @classmethod
+    def this(cls) -> Checkout:
+        return cls(REPOSITORY, sys.executable, str(Path(sys.executable).with_name("memsyncd")))
+
+    @classmethod
+    def at(cls, folder: Path) -> Checkout:
+        """A checkout with a `.venv` of its own. Raises SystemExit if it has none."""
+        programs = folder.resolve() / ".venv" / "bin"
+        if not (programs / "memsyncd").exists():
+            raise SystemExit(
+                f"{folder} has no .venv with memsyncd in it; "
+                f"make it: cd {folder} && python3 -m venv .venv && .venv/bin/pip install -e ."
+            )
+        return cls(folder.resolve(), str(programs / "python"), str(programs / "memsyncd"))
 
 
 class Home:
     """A user's folders and the daemon that runs in them."""
 
-    def __init__(self, folder: Path, config: str) -> None:
+    def __init__(self, folder: Path, config: str, checkout: Checkout | None = None) -> None:
         self.folder = folder
+        self.checkout = checkout or Checkout.this()
         self.env = {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(REPOSITORY),
+            "PYTHONPATH": str(self.checkout.folder),
             "LANG": "C.UTF-8",
             "HOME": str(folder),
             "XDG_RUNTIME_DIR": str(folder / "run"),
@@ -36,20 +66,22 @@ class Home:
         }
         (folder / "run").mkdir(mode=0o700)
         (folder / "config.toml").write_text(config)
-        self._start()
+        self.start()
 
-    def _start(self) -> None:
+    def start(self) -> float:
+        """Start the daemon; return the seconds until its first answer."""
+        began_s = time.perf_counter()
         with (self.folder / "daemon.log").open("ab") as log:
             self._daemon = subprocess.Popen(
-                [sys.executable, "-m", "memsyncd", "run"], env=self.env, stdout=log, stderr=log
+                [self.checkout.python, "-m", "memsyncd", "run"],
+                env=self.env,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
             )
         self.pid = self._daemon.pid
         self._wait_until_it_answers()
-
-    def restart(self) -> None:
-        """Stop the daemon and start another; return when that answers."""
-        self.stop()
-        self._start()
+        return time.perf_counter() - began_s
 
     def client(self) -> Client:
         return Client(self.socket_path, TIMEOUT_S)
@@ -65,23 +97,40 @@ class Home:
         self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
-        """Wait until all workspaces are indexed."""
+        """Wait until all workspaces are indexed and nothing is pending."""
+        end_s = time.monotonic() + READY_S
         with self.client() as client:
-            end_s = time.monotonic() + READY_S
-            while any(
-                one["state"] != "ready" or one["pending"]
-                for one in client.call("status")["workspaces"]
-            ):
+            while not _is_ready(client):
                 if time.monotonic() > end_s:
                     raise TimeoutError(f"a workspace was not indexed in {READY_S} s")
-                time.sleep(0.05)
+                time.sleep(0.02)
 
-    def index_path(self) -> Path:
-        """The one index that there is."""
-        return next(self.folder.glob(".cache/memsyncd/*/index.db"))
+    def wait_until_quiet(self) -> None:
+        """Wait until the daemon uses next to no processor time: after a first index it records the
+        history and merges the index.
+        """
+        end_s = time.monotonic() + QUIET_LIMIT_S
+        while time.monotonic() < end_s:
+            before_s = self.cpu_s()
+            time.sleep(QUIET_S)
+            if self.cpu_s() - before_s < QUIET_SHARE * QUIET_S and not self._unrecorded():
+                return
+
+    def cpu_s(self) -> float:
+        return read_cpu_s(self.pid)
+
+    def workspace(self) -> dict[str, Any]:
+        """The status of the one workspace that there is."""
+        with self.client() as client:
+            status: dict[str, Any] = client.call("status")["workspaces"][0]
+            return status
+
+    def index_files(self) -> list[Path]:
+        """The files of all indexes."""
+        return list(self.folder.glob(".cache/memsyncd/*/index.db*"))
 
     def make_workspace(self, name: str, n_notes: int) -> Path:
-        """A workspace with some small notes."""
+        """Make a workspace with some small notes."""
         notes = self.folder / name / ".memories"
         notes.mkdir(parents=True)
         for number in range(n_notes):
@@ -98,6 +147,10 @@ class Home:
         finally:
             self._daemon.kill()
 
+    def _unrecorded(self) -> int:
+        with self.client() as client:
+            return sum(one.get("unrecorded", 0) for one in client.call("status")["workspaces"])
+
     def _wait_until_it_answers(self) -> None:
         end_s = time.monotonic() + START_S
         while True:
@@ -108,18 +161,25 @@ class Home:
             except NoDaemon:
                 if self._daemon.poll() is not None or time.monotonic() > end_s:
                     raise RuntimeError((self.folder / "daemon.log").read_text()) from None
-                time.sleep(0.02)
+                time.sleep(0.002)
 
 
 @contextlib.contextmanager
-def running(config: str = "") -> Iterator[Home]:
+def running(config: str = "", checkout: Checkout | None = None) -> Iterator[Home]:
     """A daemon in a home of its own, which is removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="memsyncd-", dir="/var/tmp"))
     try:
-        home = Home(folder, config)
+        home = Home(folder, config, checkout)
         try:
             yield home
         finally:
             home.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ready(client: Client) -> bool:
+    return all(
+        one["state"] == "ready" and not one["pending"]
+        for one in client.call("status")["workspaces"]
+    )

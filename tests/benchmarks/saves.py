@@ -1,127 +1,186 @@
-"""Measures how long after a save its words are found, with 300, 3,000 and all notes of the corpus.
-
-From the end of the save to the first answer that holds the words, asked without pause. A finished
-save in a quiet workspace waits for nothing; one that follows another closely waits for the debounce
-alone. The processor time of a save, without a search beside it, must not grow with the notes.
+"""Measures how long after a save its words are found, with 300, 3,000 and all notes; what a search
+costs that waits for the disk; and what one changed line of a large note costs.
 """
 
 from __future__ import annotations
 
 import itertools
-import shutil
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from memsyncd.client import Client
-from tests.benchmarks.figure import Figure, find_median, find_percentile
-from tests.benchmarks.home import running
-from tests.benchmarks.process import read_cpu_s
+from tests.benchmarks.bare import BareWatcher, walk_notes
+from tests.benchmarks.bench import Bench, Indexed, compare
+from tests.benchmarks.corpus import cut_to_bytes
+from tests.benchmarks.figure import Figure, Measured, Target, find_median, find_percentile
+from tests.benchmarks.home import Home
 
 SIZES = (300, 3000, None)
-N_SAVES = 40
-IDLE_S, IDLE_LIMIT_S = 8.0, 120.0
-DEBOUNCE_S = 0.1
 QUIET_S = 0.35
-GIVE_UP_S = 10.0
-NOTE = "# Saved\n\n## Before\n\nWhat stood there before.\n\n## Now\n\nthe word is {}\n"
+GIVE_UP_S = 30.0
+SAVED = "# Saved\n\n## Before\n\nWhat stood there before.\n\n## Now\n\nthe word is {}\n"
+PATIENT_MS = 60_000
+QUERY = "memory"
+_EDITED = re.compile(r"edited[0-9]+word")
 
 
-def measure(corpus: Path) -> Iterator[Figure]:
-    cpu_ms: list[float] = []
-    for n_notes in SIZES:
-        with running() as home:
-            root = home.folder / "notes"
-            n_copied = copy_some(corpus, root, n_notes)
-            home.add(root)
-            # The notes are read again once after they settled, and the history gets their texts.
-            with home.client() as client:
-                client.call("search", query="saved", wait="disk")
-            wait_idle(home.pid)
-            note = root / ".memories" / "saved-by-the-benchmark.md"
-            cpu_ms.append(measure_cpu(home.pid, note))
-            with home.client() as client:
-                yield from measure_saves(client, note, f"{n_copied:,} notes")
-    growth = f"{cpu_ms[0]:.1f}, {cpu_ms[1]:.1f}, {cpu_ms[2]:.1f} ms with 300, 3,000 and all notes"
-    name = "processor time of a save, all notes / 300"
-    yield Figure(name=name, value=cpu_ms[-1] / cpu_ms[0], unit="x", target=1.3, note=growth)
+def measure_found(bench: Bench) -> Iterator[Figure]:
+    sizes = [size for size in SIZES if size and size < len(bench.sources)] + [None]
+    for size in sizes:
+        indexed = bench.indexed_notes(size or len(bench.sources))
+        name = f"{indexed[0].home.workspace()['files']:,} notes"
+        founds, watched = time_saves(bench, indexed)
+        for percent, most in ((50, 3), (95, 10)):
+            yield compare(
+                "found",
+                f"finished save → found, {name}, p{percent}",
+                [
+                    Measured(
+                        value=find_percentile(found, percent),
+                        limit=find_percentile(watched, percent),
+                    )
+                    for found in founds
+                ],
+                unit="ms",
+                limit_name="watchdog's event",
+                target=Target(most=most, unit="ms"),
+            )
 
 
-def copy_some(corpus: Path, root: Path, n_notes: int | None) -> int:
-    """Copy notes, evenly chosen; return how many."""
-    notes = sorted(path for path in (corpus / ".memories").rglob("*.md") if path.is_file())
-    chosen = notes[:: max(1, len(notes) // n_notes)][:n_notes] if n_notes else notes
-    for path in chosen:
-        target = root / path.relative_to(corpus)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-    return len(chosen)
-
-
-def wait_idle(pid: int) -> None:
-    """Wait until the daemon has used no processor time for a while."""
-    end_s, before_s = time.monotonic() + IDLE_LIMIT_S, -1.0
-    while time.monotonic() < end_s and read_cpu_s(pid) != before_s:
-        before_s = read_cpu_s(pid)
-        time.sleep(IDLE_S)
-
-
-def measure_cpu(pid: int, note: Path) -> float:
-    """Milliseconds of processor time for a save, with nothing beside it."""
-    before_s = read_cpu_s(pid)
-    for number in range(N_SAVES):
-        replace(note, NOTE.format(f"quietword{number}"))
-        time.sleep(QUIET_S)
-    return (read_cpu_s(pid) - before_s) / N_SAVES * 1000
-
-
-def measure_saves(client: Client, note: Path, size: str) -> Iterator[Figure]:
+def time_saves(bench: Bench, indexed: list[Indexed]) -> tuple[list[list[float]], list[float]]:
+    """Milliseconds from the end of each save until its words are found, by checkout; and until an
+    event arrives in a bare watcher of a folder of its own.
+    """
+    founds: list[list[float]] = [[] for _ in indexed]
+    watched: list[float] = []
     words = (f"savedword{number}" for number in itertools.count())
-    for name, save in (("replaced", replace), ("in place", overwrite)):
-        times_ms = [time_save(client, note, next(words), save) for _ in range(N_SAVES)]
-        yield from _tell(f"save found, {name}, {size}", times_ms)
-    times_ms = [
-        time_second_save(client, note, next(words), next(words)) for _ in range(N_SAVES // 2)
-    ]
-    after_ms = find_median(times_ms) - DEBOUNCE_S * 1000
-    name = f"save upon a save, beyond the debounce, {size}, p50"
-    yield Figure(name=name, value=after_ms, unit="ms", target=20)
+    other = bench.folder / "watched"
+    other.mkdir(exist_ok=True)
+    watcher = BareWatcher(other)
+    try:
+        for at, one in bench.by_turns(indexed, bench.effort.n_saves):
+            time.sleep(QUIET_S)
+            watcher.arm()
+            overwrite(other / "saved.md", next(words))
+            began_s = time.perf_counter()
+            watched.append((watcher.wait_s(GIVE_UP_S) - began_s) * 1000)
+            with one.home.client() as client:
+                time.sleep(QUIET_S)
+                word = next(words)
+                overwrite(one.root / ".memories" / "saved-by-the-benchmark.md", word)
+                founds[at].append(wait_found(client, word))
+    finally:
+        watcher.close()
+    # An event may arrive before the save has returned.
+    return founds, [max(0.01, one) for one in watched]
 
 
-def time_save(client: Client, note: Path, word: str, save: Callable[[Path, str], None]) -> float:
-    time.sleep(QUIET_S)
-    save(note, NOTE.format(word))
-    return wait_found(client, word)
-
-
-def time_second_save(client: Client, note: Path, first: str, second: str) -> float:
-    time_save(client, note, first, replace)
-    replace(note, NOTE.format(second))
-    return wait_found(client, second)
+def overwrite(note: Path, word: str) -> None:
+    note.write_text(SAVED.format(word))
 
 
 def wait_found(client: Client, word: str) -> float:
-    """Milliseconds until the word is found."""
+    """Milliseconds until the word is found, asked without pause. Raises TimeoutError."""
     began_s = time.perf_counter()
     while not client.call("search", query=word)["hits"]:
         if time.perf_counter() - began_s > GIVE_UP_S:
-            raise TimeoutError(f"{word} was not found")
+            raise TimeoutError(f"{word} was not found within {GIVE_UP_S} s")
     return (time.perf_counter() - began_s) * 1000
 
 
-def replace(note: Path, text: str) -> None:
-    """Save as careful editors do."""
-    fresh = note.with_name(f"{note.name}.tmp")
-    fresh.write_text(text)
-    fresh.replace(note)
+def measure_wait(bench: Bench) -> Iterator[Figure]:
+    """What a search that waits for the disk takes more than one that does not."""
+    indexed = bench.indexed(bench.whole)
+    waits: list[list[float]] = [[] for _ in indexed]
+    plains: list[list[float]] = [[] for _ in indexed]
+    walks: list[list[float]] = [[] for _ in indexed]
+    for at, one in bench.by_turns(indexed, 3 * bench.effort.n_rounds):
+        began_s = time.perf_counter()
+        walk_notes(str(one.root))
+        walks[at].append((time.perf_counter() - began_s) * 1000)
+        with one.home.client() as client:
+            waits[at].append(time_search(client, wait="disk", timeout_ms=PATIENT_MS))
+            plains[at].append(time_search(client))
+    yield compare(
+        "wait-disk",
+        '`wait: "disk"`, all notes, beyond the search itself, p50',
+        [
+            Measured(value=find_median(wait) - find_median(plain), limit=find_median(walk))
+            for wait, plain, walk in zip(waits, plains, walks, strict=True)
+        ],
+        unit="ms",
+        limit_name="stat walk",
+        target=Target(most=1.3),
+        note=f"least {min(waits[0]) - min(plains[0]):.0f} / {min(walks[0]):.0f} ms",
+    )
 
 
-def overwrite(note: Path, text: str) -> None:
-    """Save as careless editors do."""
-    note.write_text(text)
+def time_search(client: Client, **params: object) -> float:
+    began_s = time.perf_counter()
+    client.call("search", query=QUERY, **params)
+    return (time.perf_counter() - began_s) * 1000
 
 
-def _tell(name: str, times_ms: list[float]) -> Iterator[Figure]:
-    note = f"least {min(times_ms):.1f}, of {len(times_ms)}"
-    yield Figure(name=f"{name}, p50", value=find_median(times_ms), unit="ms", target=3, note=note)
-    yield Figure(name=f"{name}, p95", value=find_percentile(times_ms, 95), unit="ms", target=10)
+def measure_edit(bench: Bench) -> Iterator[Figure]:
+    """Processor time of one changed line of a large note, and of all its lines of prose changed."""
+    n_bytes = bench.effort.note_bytes
+    lines = make_large_note(bench, n_bytes)
+    homes = [bench.start_home(checkout) for checkout in bench.checkouts]
+    roots = [home.make_workspace("large", 1) for home in homes]
+    for home, root in zip(homes, roots, strict=True):
+        home.add(root)
+    costs: dict[bool, list[list[float]]] = {True: [[] for _ in homes], False: [[] for _ in homes]}
+    words = (f"edited{number}word" for number in itertools.count())
+    # The first round writes a new note and is not counted.
+    for number in range(bench.effort.n_rounds + 1):
+        for is_whole in (True, False):
+            word = next(words)
+            lines = change_lines(lines, word, is_whole=is_whole)
+            for at, home in enumerate(homes):
+                home.wait_until_quiet()
+                note = roots[at] / ".memories" / "large.md"
+                cpu_ms = time_cpu_of_save(home, note, "\n".join(lines), word)
+                costs[is_whole][at] += [cpu_ms] if number else []
+    yield compare(
+        "edit",
+        f"one changed line of a note of {n_bytes / 1e6:g} MB, CPU",
+        [
+            Measured(value=min(one), limit=min(every))
+            for one, every in zip(costs[False], costs[True], strict=True)
+        ],
+        unit="ms",
+        limit_name="all lines changed",
+        target=Target(most=0.3),
+    )
+
+
+def make_large_note(bench: Bench, n_bytes: int) -> list[str]:
+    """Return the lines of notes of the corpus, one after the other."""
+    texts = (copy.read().decode(errors="replace") for copy in cut_to_bytes(bench.sources, n_bytes))
+    return "\n\n".join(texts)[:n_bytes].splitlines()
+
+
+def change_lines(lines: list[str], word: str, *, is_whole: bool) -> list[str]:
+    """Return the lines with a word more in the middle, or at the end of each line of prose."""
+    if is_whole:
+        return [f"{_strip_word(line)} {word}" if line[:1].isalpha() else line for line in lines]
+    middle = len(lines) // 2
+    return [*lines[:middle], f"the line with {word}", *lines[middle + 1 :]]
+
+
+def time_cpu_of_save(home: Home, note: Path, text: str, word: str) -> float:
+    """Milliseconds of the daemon's processor time from a save until its words are found."""
+    with home.client() as client:
+        before_s = home.cpu_s()
+        note.write_text(text)
+        params = {"query": word, "wait": "disk", "timeout_ms": PATIENT_MS}
+        if not client.call("search", **params)["hits"]:
+            raise RuntimeError(f"{word} was saved to {note} and is not found")
+        return (home.cpu_s() - before_s) * 1000
+
+
+def _strip_word(line: str) -> str:
+    start, _, last = line.rpartition(" ")
+    return start if _EDITED.fullmatch(last) else line

@@ -1,0 +1,111 @@
+"""Measures a daemon's start with nothing changed: until the first answer, and from there until its
+workspace is ready.
+
+To be ready it must have seen that no note has changed: that is compared to a bare walk which takes
+the stat of each note. The first answer is compared to a Python that does nothing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.benchmarks.bare import walk_notes
+from tests.benchmarks.bench import Bench, compare
+from tests.benchmarks.figure import Figure, Measured, Target, find_median
+
+
+class Restart(NamedTuple):
+    """The least times of some restarts, in milliseconds."""
+
+    answer_ms: float
+    ready_cpu_ms: float
+    ready_wall_ms: float
+    walk_cpu_ms: float
+    nothing_ms: float
+
+
+def measure_ready(bench: Bench) -> Iterator[Figure]:
+    restarts = restart_by_turns(bench, bench.whole)
+    yield compare(
+        "ready",
+        "start, nothing changed: answering → `ready`, CPU",
+        [Measured(value=one.ready_cpu_ms, limit=one.walk_cpu_ms) for one in restarts],
+        unit="ms",
+        limit_name="scandir + stat",
+        target=Target(most=5),
+        note=f"{restarts[0].ready_wall_ms:.0f} ms of wall clock",
+    )
+
+
+def measure_first_answer(bench: Bench) -> Iterator[Figure]:
+    restarts = restart_by_turns(bench, bench.whole)
+    yield compare(
+        "first-answer",
+        "start → first answer",
+        [Measured(value=one.answer_ms, limit=one.nothing_ms) for one in restarts],
+        unit="ms",
+        limit_name="`python -c pass`",
+        target=Target(most=200, unit="ms"),
+    )
+
+
+def restart_by_turns(bench: Bench, n_chunks: int) -> list[Restart]:
+    return bench.once(("restarts", n_chunks), lambda: _restart_by_turns(bench, n_chunks))
+
+
+def _restart_by_turns(bench: Bench, n_chunks: int) -> list[Restart]:
+    indexed = bench.indexed(n_chunks)
+    rounds: list[list[Restart]] = [[] for _ in indexed]
+    for at, one in bench.by_turns(indexed):
+        nothing_ms = time_nothing(one.home.checkout.python)
+        began_s = time.process_time()
+        walk_notes(str(one.root))
+        walk_ms = (time.process_time() - began_s) * 1000
+        one.home.stop()
+        answer_ms = one.home.start() * 1000
+        before_s, began_s = one.home.cpu_s(), time.perf_counter()
+        one.home.wait_until_ready()
+        cpu_ms = (one.home.cpu_s() - before_s) * 1000
+        wall_ms = (time.perf_counter() - began_s) * 1000
+        rounds[at].append(Restart(answer_ms, cpu_ms, wall_ms, walk_ms, nothing_ms))
+    return [
+        Restart(*(min(values) for values in zip(*restarts, strict=True))) for restarts in rounds
+    ]
+
+
+def time_nothing(python: str) -> float:
+    """Milliseconds of a Python that does nothing."""
+    began_s = time.perf_counter()
+    subprocess.run((python, "-c", "pass"), check=True)
+    return (time.perf_counter() - began_s) * 1000
+
+
+def measure_command(bench: Bench) -> Iterator[Figure]:
+    """`memsyncd search` from start to end, as it is installed."""
+    homes = [bench.start_home(checkout) for checkout in bench.checkouts]
+    roots = [home.make_workspace("few", 50) for home in homes]
+    for home, root in zip(homes, roots, strict=True):
+        home.add(root)
+    searches: list[list[float]] = [[] for _ in homes]
+    nothings: list[list[float]] = [[] for _ in homes]
+    for at, home in bench.by_turns(homes, bench.effort.n_commands):
+        nothings[at].append(time_nothing(home.checkout.python))
+        began_s = time.perf_counter()
+        command = (home.checkout.command, "search", "note", "words")
+        subprocess.run(command, env=home.env, cwd=roots[at], stdout=subprocess.DEVNULL, check=True)
+        searches[at].append((time.perf_counter() - began_s) * 1000)
+    yield compare(
+        "command",
+        "`memsyncd search`, whole process, p50",
+        [
+            Measured(value=find_median(search), limit=find_median(nothing))
+            for search, nothing in zip(searches, nothings, strict=True)
+        ],
+        unit="ms",
+        limit_name="`python -c pass`",
+        target=Target(most=1.5),
+        note=f"least {min(searches[0]):.1f} / {min(nothings[0]):.1f} ms",
+    )

@@ -1,0 +1,48 @@
+"""The benchmark command runs: it measures every row on a few notes, of this checkout."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.__main__ import ROWS
+
+REPOSITORY = Path(__file__).parents[2]
+NOTES = REPOSITORY / "tests" / "recall" / "memories"
+N_NOTES = 30
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
+]
+
+
+def test_every_row_is_measured_and_printed_with_its_limit(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    for number, note in enumerate(sorted(NOTES.rglob("*.md"))[:N_NOTES]):
+        shutil.copyfile(note, corpus / f"{number}.md")
+    results, plots = tmp_path / "results.json", tmp_path / "plots"
+    options = ("--quick", "--sizes", "50,all", "--json", results, "--svg", plots)
+    done = subprocess.run(
+        (sys.executable, "-m", "tests.benchmarks", corpus, *options),
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=540,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = json.loads(results.read_text())
+    assert run["notes"] == N_NOTES
+    assert {figure["row"] for figure in run["figures"]} == set(ROWS)
+    for figure in run["figures"]:
+        assert figure["now"] or figure["row"] == "large", figure
+        assert f"| {figure['row']} | {figure['name']}" in done.stdout
+    assert {plot.suffix for plot in plots.iterdir()} == {".svg"}
+    assert len(list(plots.iterdir())) == len(run["growth"]) == 5
