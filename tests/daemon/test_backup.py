@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shared_daemon
 
 N_KILLS, MANY_KILLS = 4, 200
+# The most revisions that one answer has.
+PAGE = 200
 KILL_WITHIN_S = 0.15
 
 
@@ -42,7 +44,13 @@ def find_records(home: Home, id_: str) -> Path:
 
 
 def list_revisions(client: Client, id_: str) -> list[tuple[Any, ...]]:
-    revisions = client.call("history", workspace=id_, limit=200)["revisions"]
+    revisions: list[dict[str, Any]] = []
+    while True:
+        before = {"before": revisions[-1]["revision"]} if revisions else {}
+        page = client.call("history", workspace=id_, limit=PAGE, **before)["revisions"]
+        revisions += page
+        if len(page) < PAGE:
+            break
     names = ("at", "client", "command", "path", "old_digest", "new_digest", "is_kept")
     return [tuple(one[name] for name in names) for one in revisions]
 
