@@ -11,13 +11,12 @@ from __future__ import annotations
 import _socket
 import os
 import select
-import sys
 import time
 
 from memsyncd.cli.parser import Command, Option, make_workspace_option
 from memsyncd.client import connect
 from memsyncd.client.fastjson import encode_json, parse_json
-from memsyncd.errors import Busy, MemsyncdError, NoDaemon
+from memsyncd.errors import AlreadyRunning, Busy, MemsyncdError, NoDaemon
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
+    from memsyncd.cli.background import SpawnedDaemon
     from memsyncd.cli.console import Console
 
 READ_BYTES = 65536
@@ -269,29 +269,36 @@ class Connector:
     def connect(self, may_start: bool) -> _socket.socket:
         """Return a connected socket. Raises MemsyncdError if no daemon can be reached."""
         deadline_s = time.monotonic() + (START_S if may_start else RESTART_S)
+        spawned: SpawnedDaemon | None = None
         while True:
+            # Looked at before the socket: a daemon that ended meanwhile may have found another.
+            is_over = time.monotonic() > deadline_s or _has_failed(spawned)
             try:
                 return connect(env=self._console.env, timeout_s=START_S).detach()
             except (NoDaemon, Busy):
-                if time.monotonic() > deadline_s:
+                if is_over:
                     raise
             if may_start:
                 may_start = False
-                self._start()
+                spawned = self._start()
             time.sleep(POLL_S)
 
-    def _start(self) -> None:
-        """Start the installed service, else a daemon in the background. A daemon that is being
-        restarted takes the lock first, and this one ends.
+    def _start(self) -> SpawnedDaemon | None:
+        """Start the installed service, else a daemon in the background. One that finds another that
+        starts at the same time ends, and the other is used.
         """
         from memsyncd.cli.background import spawn_daemon
         from memsyncd.cli.service import start_service
 
-        try:
-            if not start_service(self._console, running_pid=None):
-                spawn_daemon([], self._console.env)
-        except MemsyncdError as error:
-            print(f"memsyncd: {error.message}", file=sys.stderr)
+        if start_service(self._console, running_pid=None):
+            return None
+        return spawn_daemon([], self._console.env)
+
+
+def _has_failed(spawned: SpawnedDaemon | None) -> bool:
+    if spawned is None:
+        return False
+    return spawned.process.poll() not in {None, AlreadyRunning.exit_status}
 
 
 def _mcp(args: Args, console: Console) -> int:
