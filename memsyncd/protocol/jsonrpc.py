@@ -198,6 +198,8 @@ class MessageParser:
         try:
             params = reader.decode(envelope.params)
         except msgspec.ValidationError as error:
+            if b'"_meta"' in bytes(envelope.params):
+                return MCP_LINE  # `ping` is a method of both
             message, hint = explain_params(str(error), reader.shape)
             return Fault(
                 make_error_body(INVALID_PARAMS, message, hint), envelope.id, envelope.method

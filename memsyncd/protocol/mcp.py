@@ -267,7 +267,7 @@ class McpParser(MessageParser):
 
     def _find_version(self, name: str, meta: RequestMeta, *, is_request: bool) -> str:
         """Return the version that a message is answered in. Raises BadRequest."""
-        if name == "initialize" or not is_request or isinstance(meta.version, UnsetType):
+        if not is_request or isinstance(meta.version, UnsetType):
             is_known = self.version or name in ("initialize", "ping") or not is_request
             if not is_known or name == "server/discover":
                 raise BadRequest(

@@ -37,6 +37,7 @@ def test_native_methods_are_told_from_those_of_mcp_by_their_names() -> None:
     parser = MessageParser()
     assert isinstance(parser.parse_line(line("ping")), Call)
     assert isinstance(parser.parse_line(line("pong")), Fault)
+    assert not isinstance(parser.parse_line(line("ping", _meta=META)), Call | Fault)
     assert not isinstance(parser.parse_line(line("tools/list")), Call | Fault | Batch)
     assert not isinstance(parser.parse_line(b"[%b]" % line("tools/list")), Call | Fault | Batch)
     assert not [name for name in METHODS if name in mcp.MCP_METHODS and name != "ping"]
@@ -74,6 +75,7 @@ def test_a_request_with_a_version_of_its_own_is_modern_even_after_a_handshake() 
         (line("tools/list", _meta=META | {"io.modelcontextprotocol/protocolVersion": 3}), -32602),
         (line("tools/list", _meta=META | {"io.modelcontextprotocol/protocolVersion": "x"}), -32022),
         (line("ping", _meta=META), -32601),
+        (line("initialize", _meta=META), -32601),
         (line("initialized/x", _meta=META), -32601),
         (line("tools/call", _meta=META), -32602),
         (line("tools/call", _meta=META, name=7), -32602),
