@@ -3,6 +3,7 @@
     MemsyncdError
     ├── BadRequest            the request is malformed
     │   ├── TooLarge          a request, query or reply over its limit
+    │   ├── UnsupportedVersion  a version of MCP that is not spoken here
     │   ├── PathRefused       a path that memsyncd must not touch
     │   └── EditRefused       an edit that does not fit the note: its text is absent or ambiguous
     ├── NoDaemon              no daemon listens on the socket
@@ -58,6 +59,11 @@ class BadRequest(MemsyncdError):
 class TooLarge(BadRequest):
     code = "too_large"
     rpc_code = -32007
+
+
+class UnsupportedVersion(BadRequest):
+    code = "unsupported_version"
+    rpc_code = -32022
 
 
 class PathRefused(BadRequest):

@@ -41,6 +41,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "add": Entry("workspaces", "watch and index a folder"),
         "remove": Entry("workspaces", "stop watching a folder and delete its index; notes stay"),
         "config": Entry("config", "show or check the configuration, or print its path"),
+        "mcp": Entry("mcp", "connect an agent by MCP on stdin and stdout"),
         "hook": Entry("notes", "print the instructions for a model about its memory"),
         "completion": Entry("completion", "print a completion script for bash, zsh or fish"),
     },

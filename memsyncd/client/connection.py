@@ -119,6 +119,11 @@ class Client(Closing):
     def close(self) -> None:
         self._socket.close()
 
+    def detach(self) -> _socket.socket:
+        """Return the connected socket, which blocks; the caller closes it."""
+        self._socket.settimeout(None)
+        return self._socket
+
     def call(self, method: str, **params: object) -> dict[str, Any]:
         """Call a method and return its result. Parameters that are None are left out.
 

@@ -287,3 +287,5 @@ class Changed(TypedDict):
     chunks: int
     # False if older changes are no longer known: list or search again.
     complete: bool
+    # True if notes were added, removed or moved, so that a list of notes has changed.
+    listing: bool

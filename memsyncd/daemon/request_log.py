@@ -19,7 +19,7 @@ from memsyncd.errors import (
     WorkspaceNotFound,
 )
 from memsyncd.logs import Event, get_log, is_debugging
-from memsyncd.server.requests import ABANDONED, CompletedRequest
+from memsyncd.server.requests import ABANDONED, CANCELLED, CompletedRequest
 
 MAX_WARNINGS = 60
 MAX_CLIENT_WARNINGS = 10
@@ -28,7 +28,7 @@ WINDOW_S = 60.0
 ORDINARY_CODES = frozenset(
     error.code
     for error in (NotFound, WorkspaceNotFound, NoteNotFound, Conflict, AlreadyExists, EditRefused)
-) | {ABANDONED}
+) | {ABANDONED, CANCELLED}
 
 log = get_log("server")
 

@@ -159,6 +159,18 @@ class Batch(msgspec.Struct, frozen=True):
     items: tuple[Call | Fault, ...]
 
 
+class McpLine(msgspec.Struct, frozen=True):
+    """A line of the Model Context Protocol, which `protocol.mcp` parses."""
+
+
+MCP_LINE = McpLine()
+
+
+def is_mcp_method(name: str) -> bool:
+    """True for the methods of the Model Context Protocol that no native method is named like."""
+    return name == "initialize" or "/" in name
+
+
 class MessageParser:
     """Parses lines according to a table of methods."""
 
@@ -167,56 +179,66 @@ class MessageParser:
     def __init__(self, methods: Mapping[str, Method] = METHODS) -> None:
         self._readers = {name: _ParamsReader(method.params) for name, method in methods.items()}
 
-    def parse_line(self, line: bytes) -> Call | Fault | Batch:
+    def parse_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
         """Parse one line, given without its newline."""
         try:
             return self._read_call(_decode_envelope(line))
         except msgspec.ValidationError:
             return self._parse_irregular_line(line)
-        except _BAD_JSON as error:
+        except BAD_JSON as error:
             return _fault_of_json(error)
 
-    def _read_call(self, envelope: _Envelope) -> Call | Fault:
+    def _read_call(self, envelope: Envelope) -> Call | Fault | McpLine:
         reader = self._readers.get(envelope.method)
         if reader is None:
+            if is_mcp_method(envelope.method):
+                return MCP_LINE
             message, hint = explain_name(envelope.method, self._readers, what="method")
-            return Fault(_body(METHOD_NOT_FOUND, message, hint), envelope.id)
+            return Fault(make_error_body(METHOD_NOT_FOUND, message, hint), envelope.id)
         try:
             params = reader.decode(envelope.params)
         except msgspec.ValidationError as error:
+            if b'"_meta"' in bytes(envelope.params):
+                return MCP_LINE  # `ping` is a method of both
             message, hint = explain_params(str(error), reader.shape)
-            return Fault(_body(INVALID_PARAMS, message, hint), envelope.id, envelope.method)
-        except _BAD_JSON as error:
+            return Fault(
+                make_error_body(INVALID_PARAMS, message, hint), envelope.id, envelope.method
+            )
+        except BAD_JSON as error:
             return _fault_of_json(error, envelope.id)
         return Call(envelope.method, params, envelope.id)
 
-    def _parse_irregular_line(self, line: bytes) -> Call | Fault | Batch:
+    def _parse_irregular_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
         """Parse a line that is not a single request: a batch, or an invalid request."""
         if not line.lstrip().startswith(b"["):
             return self._parse_item(line)
         try:
             items = _decode_items(line)
-        except _BAD_JSON as error:
+        except BAD_JSON as error:
             return _fault_of_json(error)
         if not items:
             return Fault(
-                _body(INVALID_REQUEST, "the batch is empty", "put at least one request into it")
+                make_error_body(
+                    INVALID_REQUEST, "the batch is empty", "put at least one request into it"
+                )
             )
         if len(items) > MAX_BATCH:
             hint = f"send at most {MAX_BATCH} requests in one"
             return Fault(describe_error(TooLarge(f"a batch of {len(items)}", hint=hint)))
-        return Batch(tuple(self._parse_item(bytes(item)) for item in items))
+        parsed = [self._parse_item(bytes(item)) for item in items]
+        native = tuple(item for item in parsed if not isinstance(item, McpLine))
+        return Batch(native) if len(native) == len(parsed) else MCP_LINE
 
-    def _parse_item(self, text: bytes) -> Call | Fault:
+    def _parse_item(self, text: bytes) -> Call | Fault | McpLine:
         try:
             return self._read_call(_decode_envelope(text))
         except msgspec.ValidationError:
             pass
-        except _BAD_JSON as error:
+        except BAD_JSON as error:
             return _fault_of_json(error)
         try:
             return _fault_of_shape(text)
-        except _BAD_JSON as error:  # a wrong type can precede bad JSON
+        except BAD_JSON as error:  # a wrong type can precede bad JSON
             return _fault_of_json(error)
 
 
@@ -344,22 +366,22 @@ def _list_names(names: tuple[str, ...], *, what: str) -> str:
 
 # --- private: decoding and encoding -------------------------------------------------------------
 
-_NO_PARAMS = msgspec.Raw()
+NO_PARAMS = msgspec.Raw()
 # ValueError covers UnicodeDecodeError and numbers of thousands of digits.
-_BAD_JSON = (msgspec.DecodeError, ValueError, RecursionError)
+BAD_JSON = (msgspec.DecodeError, ValueError, RecursionError)
 
 
-class _Envelope(msgspec.Struct, frozen=True, gc=False):
+class Envelope(msgspec.Struct, frozen=True, gc=False):
     jsonrpc: Literal["2.0"]
     method: str
-    params: msgspec.Raw = _NO_PARAMS
+    params: msgspec.Raw = NO_PARAMS
     id: Id | UnsetType = UNSET
 
 
 class _UncheckedEnvelope(msgspec.Struct, frozen=True, gc=False):
     """An envelope whose values are not decoded, whatever their size."""
 
-    jsonrpc: msgspec.Raw = _NO_PARAMS
+    jsonrpc: msgspec.Raw = NO_PARAMS
     id: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -381,7 +403,7 @@ class _Notice(msgspec.Struct, kw_only=True, gc=False):
     params: Any
 
 
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_unchecked = msgspec.json.Decoder(_UncheckedEnvelope).decode
 _decode_id = msgspec.json.Decoder(Id).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -398,7 +420,7 @@ class _ParamsReader:
         self.shape = describe_shape(params)
 
     def decode(self, raw: msgspec.Raw) -> Params:
-        if raw is _NO_PARAMS:
+        if raw is NO_PARAMS:
             return self._decode(b"{}")
         try:
             return self._decode(raw)
@@ -409,7 +431,7 @@ class _ParamsReader:
             return self._decode(b"{}")
 
 
-def _body(rpc_code: int, message: str, hint: str) -> ErrorBody:
+def make_error_body(rpc_code: int, message: str, hint: str) -> ErrorBody:
     return ErrorBody(rpc_code, message, {"code": BadRequest.code, "hint": hint})
 
 
@@ -423,7 +445,7 @@ def _fault_of_json(error: Exception, request_id: Id | UnsetType = None) -> Fault
     else:
         message = "the request holds a number that is too long"
     hint = "send one JSON-RPC 2.0 request a line, as UTF-8"
-    return Fault(_body(PARSE_ERROR, message, hint), request_id)
+    return Fault(make_error_body(PARSE_ERROR, message, hint), request_id)
 
 
 def _fault_of_shape(text: bytes) -> Fault:
@@ -433,14 +455,20 @@ def _fault_of_shape(text: bytes) -> Fault:
     try:
         parts = _decode_unchecked(text)
     except msgspec.ValidationError:
-        return Fault(_body(INVALID_REQUEST, "a request is a JSON object", _SHAPE_HINT))
+        return Fault(make_error_body(INVALID_REQUEST, "a request is a JSON object", _SHAPE_HINT))
     try:
         request_id = _decode_id(parts.id)
-    except _BAD_JSON:
-        return Fault(_body(INVALID_REQUEST, "`id` is a string, a number or null", _SHAPE_HINT))
+    except BAD_JSON:
+        return Fault(
+            make_error_body(INVALID_REQUEST, "`id` is a string, a number or null", _SHAPE_HINT)
+        )
     if bytes(parts.jsonrpc) != b'"2.0"':
-        return Fault(_body(INVALID_REQUEST, '`jsonrpc` is not "2.0"', _SHAPE_HINT), request_id)
-    return Fault(_body(INVALID_REQUEST, "`method` is not a string", _SHAPE_HINT), request_id)
+        return Fault(
+            make_error_body(INVALID_REQUEST, '`jsonrpc` is not "2.0"', _SHAPE_HINT), request_id
+        )
+    return Fault(
+        make_error_body(INVALID_REQUEST, "`method` is not a string", _SHAPE_HINT), request_id
+    )
 
 
 _SHAPE_HINT = (

@@ -264,3 +264,5 @@ class Changed(Result, frozen=True, kw_only=True):
     """Chunks written or deleted."""
     complete: bool = True
     """False if older changes are no longer known: list or search again."""
+    listing: bool = False
+    """True if notes were added, removed or moved, so that a list of notes has changed."""

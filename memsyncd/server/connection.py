@@ -15,7 +15,7 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
 from memsyncd.protocol.jsonrpc import (
@@ -23,6 +23,7 @@ from memsyncd.protocol.jsonrpc import (
     Call,
     Fault,
     LineSplitter,
+    McpLine,
     TooLong,
     describe_error,
     encode_error,
@@ -37,6 +38,9 @@ PEER_CHECK_S = 1.0
 """How often to check that a client still exists that waits for an answer and is not read from."""
 LARGE_BUFFER_BYTES = 256 * 1024
 """Above this much for one client, the buffers of all clients are checked."""
+
+if TYPE_CHECKING:
+    from memsyncd.server.mcp import McpConnection
 
 Admit = Callable[["Connection", asyncio.Transport, Callable[[bytes], bool]], Session | None]
 _Item = bytes | TooLong | tuple[Call | Fault, BatchReply]
@@ -68,6 +72,7 @@ class Connection(asyncio.Protocol):
         self._transport: Any = None
         self._session: Session | None = None
         self._dispatcher: RequestDispatcher | None = None
+        self._mcp: McpConnection | None = None
         self._is_paused = self._has_sent = self._has_ended = False
         self._is_writable = True
         self._n_unsent_bytes = 0
@@ -106,6 +111,9 @@ class Connection(asyncio.Protocol):
             return False
         self._add_lines(self._splitter.end())
         self._process_turn()
+        if self._mcp is not None:
+            self._mcp.finish()
+            self._continue()
         return not self._transport.is_closing()
 
     def pause_writing(self) -> None:
@@ -170,6 +178,8 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close once the client has read its answers, or leaves them unread for too long."""
+        if self._mcp is not None:
+            self._mcp.finish()
         self._n_unsent_bytes = self._transport.get_write_buffer_size()
         if self._n_unsent_bytes:
             self._arm("write", self._context.limits.write_timeout_s, self._on_unread)
@@ -209,13 +219,14 @@ class Connection(asyncio.Protocol):
     def _process(self, arrived_s: float, item: _Item) -> None:
         assert self._dispatcher is not None  # only an admitted client is read from
         if isinstance(item, bytes):
-            message = self._context.parser.parse_line(item)
+            message = self._parse_line(item)
             if isinstance(message, Batch):
                 batch = BatchReply(len(message.items))
                 self._unprocessed.extendleft(
                     (arrived_s, (part, batch)) for part in reversed(message.items)
                 )
             else:
+                assert not isinstance(message, McpLine)
                 self._dispatcher.dispatch(message, arrived_s=arrived_s)
         elif isinstance(item, TooLong):
             limit = self._context.limits.max_line_bytes
@@ -224,6 +235,20 @@ class Connection(asyncio.Protocol):
             self._dispatcher.dispatch(Fault(describe_error(error)), arrived_s=arrived_s)
         else:
             self._dispatcher.dispatch(*item, arrived_s=arrived_s)
+
+    def _parse_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
+        """Parse a line by the protocol of the connection; the first line of MCP decides it."""
+        if self._mcp is None:
+            message = self._context.parser.parse_line(line)
+            if not isinstance(message, McpLine):
+                return message
+            assert self._session is not None
+            assert self._dispatcher is not None
+            # Imported with the first such line: most daemons of a shell never need it.
+            from memsyncd.server.mcp import McpConnection
+
+            self._mcp = McpConnection(self._context, self._session, self._dispatcher)
+        return self._mcp.parser.parse_line(line)
 
     def _continue(self) -> None:
         self._flush()

@@ -57,7 +57,8 @@ LOOP_BUDGET_S = 0.004
 # found.
 LOOP_LIMIT = 20
 ALL_WORKSPACES = "*"
-WAITING_METHODS = frozenset({"sync", "search", "context"})
+# The last two are those of MCP that call the others.
+WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts/get"})
 
 
 class Handlers:

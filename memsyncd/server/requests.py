@@ -40,6 +40,8 @@ NO_METHOD = "invalid"
 """The method that is counted for a message that is not a valid request."""
 ABANDONED = "client_gone"
 """The code of a request whose client left before the answer."""
+CANCELLED = "cancelled"
+"""The code of a request that its client cancelled."""
 
 
 # --- limits and order ---
@@ -90,6 +92,11 @@ class RequestQueue:
         """Start the request now, or when a slot is free for it."""
         self._queue.push(flow, request)
         self._start_waiting()
+
+    def remove(self, flow: Flow[QueuedRequest], request: QueuedRequest) -> None:
+        """Drop one waiting request."""
+        if self._queue.remove(flow, request):
+            request.drop()
 
     def clear(self, flow: Flow[QueuedRequest]) -> None:
         """Drop the waiting requests of one client."""
@@ -192,7 +199,7 @@ class ServerCounters(msgspec.Struct):
 
     def add(self, request: CompletedRequest) -> None:
         method = self.methods[request.method]
-        if request.code == ABANDONED:
+        if request.code in (ABANDONED, CANCELLED):
             method.n_abandoned += 1
             return
         method.answered.add(request.took_s)
@@ -259,7 +266,17 @@ class RequestDispatcher:
     answer of each request that ran as a task.
     """
 
-    __slots__ = ("_context", "_flow", "_on_done", "_send", "_session", "_tasks")
+    __slots__ = (
+        "_cancelled",
+        "_context",
+        "_flow",
+        "_on_done",
+        "_queued",
+        "_send",
+        "_session",
+        "_tasks",
+        "carry_out",
+    )
 
     def __init__(
         self,
@@ -273,8 +290,13 @@ class RequestDispatcher:
         self._session = session
         self._send = send
         self._on_done = on_done
-        self._tasks: set[asyncio.Future[Any]] = set()
+        self._tasks: dict[asyncio.Future[Any], _Request] = {}
+        # By the identity of the request: a client may use an id twice.
+        self._queued: dict[int, tuple[_Request, QueuedRequest]] = {}
+        self._cancelled: set[asyncio.Future[Any]] = set()
         self._flow: Flow[QueuedRequest] = Flow()
+        self.carry_out = context.dispatch
+        """Carries out the methods; another protocol on the connection replaces it."""
 
     def dispatch(
         self, message: Call | Fault, batch: BatchReply | None = None, *, arrived_s: float
@@ -291,7 +313,7 @@ class RequestDispatcher:
         else:
             token = current_request.set(RequestOrigin(self._session, arrived_s))
             try:
-                outcome = context.dispatch(self._session, method, message.params)
+                outcome = self.carry_out(self._session, method, message.params)
             except Exception as error:  # noqa: BLE001 - one request's failure ends one request
                 self._fail(request, error)
             else:
@@ -307,6 +329,20 @@ class RequestDispatcher:
         self._context.queue.clear(self._flow)
         for task in tuple(self._tasks):
             task.cancel()
+
+    def cancel_request(self, request_id: Id) -> bool:
+        """Cancel a request that waits or runs: it gets no answer. False if there is none."""
+        for key, (request, queued) in self._queued.items():
+            if request.id == request_id:
+                del self._queued[key]
+                self._context.queue.remove(self._flow, queued)
+                return True
+        for task, request in self._tasks.items():
+            if request.id == request_id:
+                self._cancelled.add(task)
+                task.cancel()
+                return True
+        return False
 
     # --- tasks
 
@@ -326,14 +362,25 @@ class RequestDispatcher:
             self._run(request, outcome, None)
         else:
             queued = QueuedRequest(
-                partial(self._run, request, outcome), partial(self._drop, request, outcome)
+                partial(self._start, request, outcome), partial(self._drop, request, outcome)
             )
+            if request.id is not UNSET:
+                self._queued[id(request)] = request, queued
             self._context.queue.submit(self._flow, queued)
+
+    def _start(self, request: _Request, outcome: Any, release: Callable[[], None]) -> None:
+        self._queued.pop(id(request), None)
+        self._run(request, outcome, release)
 
     def _drop(self, request: _Request, outcome: Any) -> None:
         _discard(outcome)
         self._session.n_pending -= 1
-        if self._session.is_open:
+        is_cancelled = self._queued.pop(id(request), None) is None and request.id is not UNSET
+        if is_cancelled:
+            self._send_answer(request, None)
+            self._complete(request, CANCELLED)
+            self._on_done()
+        elif self._session.is_open:
             self._fail(request, _shutting_down())
             self._on_done()
         else:
@@ -346,7 +393,7 @@ class RequestDispatcher:
         current_request.reset(token)
         self._context.tasks.add(task)
         if request.id is not UNSET:
-            self._tasks.add(task)
+            self._tasks[task] = request
         task.add_done_callback(partial(self._finish, request, release))
 
     def _finish(
@@ -356,12 +403,17 @@ class RequestDispatcher:
         task: asyncio.Future[Any],
     ) -> None:
         self._context.tasks.discard(task)
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         self._session.n_pending -= 1
         if release is not None:
             release()
+        is_cancelled = task in self._cancelled
+        self._cancelled.discard(task)
         error = self._find_error(request.method, task)
-        if error is None:
+        if is_cancelled:
+            self._send_answer(request, None)
+            self._complete(request, CANCELLED)
+        elif error is None:
             self._succeed(request, task.result())
         elif self._session.is_open or not task.cancelled():
             self._fail(request, error)

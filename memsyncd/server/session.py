@@ -29,6 +29,7 @@ class Session:
         "n_pending",
         "peer_pid",
         "reads",
+        "translate",
     )
 
     def __init__(self, *, session_id: int, peer_pid: int, send: Callable[[bytes], bool]) -> None:
@@ -45,6 +46,8 @@ class Session:
         """Its reads that wait for a query thread, and how long its reads take."""
         self.is_subscribed = False
         """Set by a handler while it may send notifications: an idle client is not closed then."""
+        self.translate: Callable[[str, msgspec.Struct], None] | None = None
+        """Sends the notifications of a client that speaks another protocol."""
 
     @property
     def name(self) -> str:
@@ -56,6 +59,9 @@ class Session:
 
         False if the client is gone, or is dropped now because it leaves too much unread.
         """
+        if self.translate is not None:
+            self.translate(method, params)
+            return self.is_open
         return self.send_line(encode_notification(method, params))
 
     def send_line(self, line: bytes) -> bool:

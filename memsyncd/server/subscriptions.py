@@ -138,6 +138,7 @@ class Subscriptions:
                     done.generation,
                     paths,
                     done.n_upserted + done.n_deleted,
+                    is_listing=bool(done.added or done.moved or done.removed),
                 )
 
     def _catch_up(self, subscription: _Subscription, workspace: Workspace, since: int) -> None:
@@ -170,6 +171,7 @@ class Subscriptions:
         n_chunks: int,
         *,
         is_complete: bool = True,
+        is_listing: bool = False,
     ) -> None:
         changed = Changed(
             subscription=subscription.id,
@@ -178,6 +180,7 @@ class Subscriptions:
             paths=paths,
             chunks=n_chunks,
             complete=is_complete,
+            listing=is_listing or not is_complete,
         )
         subscription.session.notify("changed", changed)
 

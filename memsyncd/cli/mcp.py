@@ -1,0 +1,322 @@
+"""`memsyncd mcp`: connect an agent's stdin and stdout to the daemon, which speaks MCP itself.
+
+It copies lines, starts a daemon if none runs, and outlives it: after a restart it connects again,
+repeats the handshake and the subscriptions, and sends requests that only read once more; others
+are answered with an error that says so. Without a daemon each request gets an error, and the next
+one tries again. It ends with its stdin. Only lines that a restart concerns are remembered.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import select
+import time
+
+from memsyncd.cli.parser import Command, Option, make_workspace_option
+from memsyncd.client import connect
+from memsyncd.client.fastjson import encode_json, parse_json
+from memsyncd.errors import AlreadyRunning, Busy, MemsyncdError, NoDaemon
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import SimpleNamespace as Args
+    from typing import Any
+
+    from memsyncd.cli.background import SpawnedDaemon
+    from memsyncd.cli.console import Console
+
+READ_BYTES = 65536
+UNSENT_BYTES = 1 << 20
+START_S, RESTART_S = 20.0, 5.0
+"""How long to wait for a daemon that was just started, and for one that restarts."""
+NO_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
+POLL_S = 0.05
+UNAVAILABLE = -32010
+BINDING = "notifications/memsyncd/bind"
+# What may be sent twice: it changes nothing.
+READING = frozenset(
+    """
+    initialize ping server/discover tools/list resources/list resources/templates/list
+    resources/read resources/subscribe resources/unsubscribe prompts/list prompts/get
+    completion/complete logging/setLevel subscriptions/listen
+    """.split()
+)
+READING_TOOLS = frozenset({"memory_search", "memory_get", "memory_context"})
+# Repeated on each new connection, since they belong to one.
+STATE = frozenset({"initialize", "notifications/initialized", "logging/setLevel"})
+REPLAY_PREFIX = "memsyncd-replay-"
+
+
+class Pump:
+    """Copies lines between stdin, stdout and the daemon.
+
+    `connect` returns a connected socket; its argument says whether it may start a daemon.
+    """
+
+    def __init__(self, connect: Callable[[bool], _socket.socket], binding: bytes) -> None:
+        self._connect = connect
+        self._binding = binding
+        self._socket: _socket.socket | None = None
+        self._unfinished = bytearray()
+        self._received = bytearray()
+        self._unsent = bytearray()
+        # By id: the line of a request without an answer, and whether it may be sent again.
+        self._pending: dict[Any, tuple[bytes, bool]] = {}
+        self._state: dict[str, bytes] = {}
+        self._subscribed: dict[str, bytes] = {}
+        self._n_replayed = 0
+        self._has_received = False
+
+    def run(self) -> None:
+        """Copy until stdin ends, and until the requests before its end are answered."""
+        has_ended = False
+        while not has_ended or (self._socket is not None and (self._pending or self._unsent)):
+            has_ended = self._copy(has_ended=has_ended)
+
+    def _copy(self, *, has_ended: bool) -> bool:
+        """Wait for data and copy it; return whether stdin has ended."""
+        daemon = [] if self._socket is None else [self._socket.fileno()]
+        # A daemon that does not read holds up the client, whose answers are still read.
+        client = [] if has_ended or len(self._unsent) > UNSENT_BYTES else [0]
+        readable, writable, _ = select.select(client + daemon, daemon if self._unsent else [], [])
+        if self._socket is not None and writable:
+            self._send_some()
+        if self._socket is not None and self._socket.fileno() in readable:
+            self._read_daemon()
+        if 0 in readable:
+            data = os.read(0, READ_BYTES)
+            self._read_client(data or b"\n")
+            if not data:
+                self._forget_streams()
+                return True
+        return has_ended
+
+    # --- from the client
+
+    def _read_client(self, data: bytes) -> None:
+        self._unfinished += data
+        if b"\n" not in data:
+            return
+        *lines, rest = bytes(self._unfinished).split(b"\n")
+        self._unfinished = bytearray(rest)
+        for line in lines:
+            if line.strip():
+                self._forward(line)
+
+    def _forward(self, line: bytes) -> None:
+        message = _parse(line)
+        # Before it is noted: what is noted already is repeated.
+        has_connected = self._socket is not None or self._reconnect(may_start=True)
+        self._note(message, line)
+        if has_connected:
+            self._unsent += line + b"\n"
+        elif isinstance(message.get("id"), str | int):
+            self._refuse(message["id"], "no daemon runs", "start it with `memsyncd start`")
+
+    def _note(self, message: dict[str, Any], line: bytes) -> None:
+        """Remember what a restart of the daemon concerns."""
+        method, params = message.get("method"), message.get("params")
+        params = params if isinstance(params, dict) else {}
+        if not isinstance(method, str):
+            return
+        if method in STATE:
+            self._state[method] = line
+        elif method == "resources/subscribe":
+            self._subscribed[str(params.get("uri"))] = line
+        elif method == "resources/unsubscribe":
+            self._subscribed.pop(str(params.get("uri")), None)
+        elif method == "notifications/cancelled":
+            self._pending.pop(params.get("requestId"), None)
+        request_id = message.get("id")
+        if isinstance(request_id, str | int):
+            is_reading = method in READING or (
+                method == "tools/call" and params.get("name") in READING_TOOLS
+            )
+            self._pending[request_id] = (line, is_reading)
+
+    def _forget_streams(self) -> None:
+        """Streams last until the client is gone: they are not waited for."""
+        for request_id, (line, _) in tuple(self._pending.items()):
+            if _parse(line).get("method") == "subscriptions/listen":
+                del self._pending[request_id]
+
+    # --- to the daemon
+
+    def _send_some(self) -> None:
+        assert self._socket is not None
+        try:
+            n_sent = self._socket.send(self._unsent, NO_WAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._on_lost()
+        else:
+            del self._unsent[:n_sent]
+
+    def _reconnect(self, *, may_start: bool) -> bool:
+        """Connect, and repeat what belongs to a connection. False if no daemon can be reached: each
+        request without an answer gets an error then.
+        """
+        self._drop()
+        try:
+            self._socket = self._connect(may_start)
+        except (OSError, MemsyncdError) as error:
+            message = error.message if isinstance(error, MemsyncdError) else str(error)
+            hint = error.hint if isinstance(error, MemsyncdError) else ""
+            for request_id in tuple(self._pending):
+                self._refuse(request_id, message, hint or "start it with `memsyncd start`")
+            return False
+        self._has_received = False
+        repeated = [*self._state.values(), *self._subscribed.values()]
+        for line in (self._binding, *map(self._repeat, repeated)):
+            self._unsent += line + b"\n" if line else b""
+        return True
+
+    def _repeat(self, line: bytes) -> bytes:
+        """Return the line as it is repeated; a request that has no answer yet is sent anyway."""
+        message = _parse(line)
+        if "id" not in message:
+            return line
+        return b"" if message["id"] in self._pending else self._rename(line)
+
+    def _rename(self, line: bytes) -> bytes:
+        """Return a request that was answered before under an id whose answer is discarded."""
+        self._n_replayed += 1
+        return encode_json({**_parse(line), "id": f"{REPLAY_PREFIX}{self._n_replayed}"}).encode()
+
+    # --- from the daemon
+
+    def _read_daemon(self) -> None:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except OSError:
+            data = b""
+        if not data:
+            self._on_lost()
+            return
+        self._has_received = True
+        self._received += data
+        if b"\n" in data:
+            *lines, rest = bytes(self._received).split(b"\n")
+            self._received = bytearray(rest)
+            _write(b"".join(line + b"\n" for line in lines if self._is_for_client(line)))
+
+    def _is_for_client(self, line: bytes) -> bool:
+        if not self._pending and not self._n_replayed:
+            return True
+        message = _parse(line)
+        if "method" in message:
+            return True
+        request_id = message.get("id")
+        if isinstance(request_id, str) and request_id.startswith(REPLAY_PREFIX):
+            return False
+        if isinstance(request_id, str | int):
+            self._pending.pop(request_id, None)
+        return True
+
+    def _on_lost(self) -> None:
+        """The daemon is gone: connect to its successor, but start none that a user has stopped."""
+        for request_id, (_, is_reading) in tuple(self._pending.items()):
+            if not is_reading:
+                message = "the daemon was restarted, and may not have carried this out"
+                self._refuse(request_id, message, "look whether it was, then call it again")
+        if not self._has_received:
+            # It closes each connection at once: wait for the client's next line.
+            for request_id in tuple(self._pending):
+                self._refuse(request_id, "the daemon closed the connection", "see: memsyncd status")
+            self._drop()
+        elif self._reconnect(may_start=False):
+            for request_id, (line, _) in tuple(self._pending.items()):
+                self._pending[request_id] = (line, False)  # not a third time
+                self._unsent += line + b"\n"
+
+    def _refuse(self, request_id: object, message: str, hint: str) -> None:
+        self._pending.pop(request_id, None)
+        data = {"code": "no_daemon", "hint": hint, "retryable": True}
+        error = {"code": UNAVAILABLE, "message": f"{message}: {hint}", "data": data}
+        _write(encode_json({"jsonrpc": "2.0", "id": request_id, "error": error}).encode() + b"\n")
+
+    def _drop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+        self._received.clear()
+        self._unsent.clear()
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        message = parse_json(line.decode())
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+class Connector:
+    """Connects to the daemon, and starts one if none runs."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def connect(self, may_start: bool) -> _socket.socket:
+        """Return a connected socket. Raises MemsyncdError if no daemon can be reached."""
+        deadline_s = time.monotonic() + (START_S if may_start else RESTART_S)
+        spawned: SpawnedDaemon | None = None
+        while True:
+            # Looked at before the socket: a daemon that ended meanwhile may have found another.
+            is_over = time.monotonic() > deadline_s or _has_failed(spawned)
+            try:
+                return connect(env=self._console.env, timeout_s=START_S).detach()
+            except (NoDaemon, Busy):
+                if is_over:
+                    raise
+            if may_start:
+                may_start = False
+                spawned = self._start()
+            time.sleep(POLL_S)
+
+    def _start(self) -> SpawnedDaemon | None:
+        """Start the installed service, else a daemon in the background. One that finds another that
+        starts at the same time ends, and the other is used.
+        """
+        from memsyncd.cli.background import spawn_daemon
+        from memsyncd.cli.service import start_service
+
+        if start_service(self._console, running_pid=None):
+            return None
+        return spawn_daemon([], self._console.env)
+
+
+def _has_failed(spawned: SpawnedDaemon | None) -> bool:
+    if spawned is None:
+        return False
+    return spawned.process.poll() not in {None, AlreadyRunning.exit_status}
+
+
+def _mcp(args: Args, console: Console) -> int:
+    workspace = console.name_workspace(args.workspace) if args.workspace else console.cwd
+    params = {"workspace": workspace, "readOnly": args.read_only}
+    line = encode_json({"jsonrpc": "2.0", "method": BINDING, "params": params})
+    pump = Pump(Connector(console).connect, line.encode("utf-8", "replace"))
+    pump.run()
+    return 0
+
+
+COMMANDS = {
+    "mcp": Command(
+        _mcp,
+        options=(
+            make_workspace_option("the workspace that tools use by default"),
+            Option("--read-only", "offer no tool that writes"),
+        ),
+        examples=("memsyncd mcp", "memsyncd mcp --workspace ~/notes --read-only"),
+    )
+}

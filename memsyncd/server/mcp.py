@@ -1,0 +1,540 @@
+"""Serves the Model Context Protocol on one connection: tools, resources, prompts, notifications.
+
+`McpConnection` carries out the methods of `protocol.mcp` by calling memsyncd's own methods, so that
+limits, order and errors are those of every other client. It keeps what belongs to the connection:
+the folder that the client works in, its subscriptions and its streams. Runs on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
+
+import msgspec
+
+from memsyncd import __version__
+from memsyncd.core.guard.injection import find_injections
+from memsyncd.errors import (
+    AlreadyExists,
+    BadRequest,
+    MemsyncdError,
+    NoteNotFound,
+    NotFound,
+    NotFresh,
+    WorkspaceNotFound,
+)
+from memsyncd.protocol import mcp, mcp_tools, memory, operations, search
+from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
+from memsyncd.protocol.jsonrpc import (
+    Id,
+    describe_error,
+    encode_error,
+    encode_notification,
+    encode_result,
+)
+from memsyncd.server.requests import RequestDispatcher, ServerContext
+from memsyncd.server.session import Outcome, Session
+
+MAX_STREAMS = 16
+MAX_SUBSCRIPTIONS = 256
+"""Of the addresses of notes, of one connection."""
+PAGE_SIZE = 100
+MAX_COMPLETIONS = 100
+PROGRESS_S = 1.0
+"""How often a client that asked for it learns that its call goes on."""
+DISK_WAIT_MS = 2000
+"""How long a search waits for what was saved a moment ago."""
+ALL_WORKSPACES = "*"
+INTERNAL = frozenset({"internal", "store_failed", "store_corrupt", "index_unfit", "disk_full"})
+
+NoteKey = tuple[str, str]
+"""A workspace's id and the path of a note in it."""
+
+
+class Stream(msgspec.Struct, kw_only=True):
+    """One `subscriptions/listen`; `notes` has the address that the client gave for each note."""
+
+    id: Id
+    wanted: mcp.SubscriptionFilter = mcp.SubscriptionFilter()
+    notes: dict[NoteKey, str] = msgspec.field(default_factory=dict)
+
+
+class McpConnection:
+    """Carries out MCP for one client. `dispatcher` is that of its connection."""
+
+    def __init__(
+        self, context: ServerContext, session: Session, dispatcher: RequestDispatcher
+    ) -> None:
+        self.parser = mcp.McpParser()
+        self._context = context
+        self._session = session
+        self._dispatcher = dispatcher
+        self._workspace: str | None = None
+        self._is_read_only = False
+        self._notes: dict[NoteKey, str] = {}
+        self._streams: dict[Id, Stream] = {}
+        self._scope: frozenset[str] | None = None
+        self._subscription: str | None = None
+        self._log_level = ""
+        self._methods: dict[str, Callable[[mcp.McpRequest], Outcome]] = {
+            "initialize": self._initialize,
+            "server/discover": self._discover,
+            "ping": lambda _request: mcp.McpResult(),
+            "logging/setLevel": self._set_level,
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "subscriptions/listen": self._listen,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "completion/complete": self._complete,
+            "notifications/initialized": self._start,
+            "notifications/cancelled": self._cancel,
+            mcp.BINDING: self._bind,
+        }
+        dispatcher.carry_out = self.carry_out
+        session.translate = self._translate
+
+    def carry_out(self, session: Session, method: str, params: Params) -> Outcome:
+        """Carry out one method, as a `Dispatch` does."""
+        request = cast(mcp.McpRequest, params)
+        session.client = request.client or session.client
+        outcome = self._methods[method](request)
+        if isinstance(outcome, mcp.McpResult):
+            return mcp.complete_result(method, request, outcome, __version__)
+        return self._finish_later(method, request, cast("Awaitable[mcp.McpResult]", outcome))
+
+    def finish(self) -> None:
+        """End the streams of a client that is about to lose its connection."""
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            self._end_stream(stream)
+        self._notes.clear()
+        self._session.is_subscribed = False
+
+    async def _finish_later(
+        self, method: str, request: mcp.McpRequest, outcome: Awaitable[mcp.McpResult]
+    ) -> mcp.McpResult:
+        return mcp.complete_result(method, request, await outcome, __version__)
+
+    async def _ask(self, method: str, params: Params) -> Any:
+        """Call one of memsyncd's own methods."""
+        outcome = self._context.dispatch(self._session, method, params)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    # --- handshake
+
+    def _initialize(self, request: mcp.McpRequest) -> mcp.McpResult:
+        return mcp.InitializeResult(
+            protocol_version=request.version,
+            capabilities=mcp.describe_capabilities(is_modern=False),
+            server_info=mcp.describe_server(__version__),
+            instructions=mcp.INSTRUCTIONS,
+        )
+
+    def _discover(self, _request: mcp.McpRequest) -> mcp.McpResult:
+        return mcp.DiscoverResult(
+            supported_versions=list(mcp.SUPPORTED_VERSIONS),
+            capabilities=mcp.describe_capabilities(is_modern=True),
+            instructions=mcp.INSTRUCTIONS,
+        )
+
+    async def _start(self, _request: mcp.McpRequest) -> mcp.McpResult:
+        """The handshake is done: this client learns of new and removed notes."""
+        await self._watch()
+        return mcp.McpResult()
+
+    def _set_level(self, request: mcp.McpRequest) -> mcp.McpResult:
+        self._log_level = request.params.level
+        return mcp.McpResult()
+
+    def _cancel(self, request: mcp.McpRequest) -> mcp.McpResult:
+        if self._streams.pop(request.params.request_id, None) is None:
+            self._dispatcher.cancel_request(request.params.request_id)
+        return mcp.McpResult()
+
+    # --- the workspace of the connection
+
+    def _bind(self, request: mcp.McpRequest) -> mcp.McpResult:
+        """Bind the connection to a folder; once, since later messages come from the client."""
+        if self._workspace is None:
+            self._workspace = request.params.workspace[:8192] or None
+            self._is_read_only = request.params.read_only
+        return mcp.McpResult()
+
+    async def _find_workspace(self, named: str | None) -> operations.WorkspaceStatus:
+        """Return the named workspace, else the bound one, else the only one.
+
+        Raises WorkspaceNotFound with the names to choose from.
+        """
+        chosen = named or self._workspace
+        try:
+            status = await self._ask("status", WorkspaceParams(workspace=chosen))
+        except WorkspaceNotFound:
+            if named is not None:
+                raise
+            names = await self._list_names()
+            also = f", or name another workspace with `workspace`: {names}" if names else ""
+            message = f"the folder {chosen} has no memory yet"
+            raise WorkspaceNotFound(
+                message, hint=f"begin one with {mcp_tools.INIT_TOOL}{also}"
+            ) from None
+        found: list[operations.WorkspaceStatus] = status.workspaces
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            hint = f"begin one with {mcp_tools.INIT_TOOL}, or: memsyncd add PATH"
+            raise WorkspaceNotFound("there is no workspace yet", hint=hint)
+        hint = f"name one with `workspace`: {', '.join(sorted(one.name for one in found))}"
+        raise WorkspaceNotFound("there are several workspaces", hint=hint)
+
+    async def _list_names(self) -> str:
+        status = await self._ask("status", WorkspaceParams())
+        return ", ".join(sorted(one.name for one in status.workspaces))
+
+    async def _find_scope(self) -> list[operations.WorkspaceStatus]:
+        """Return the workspaces whose notes are listed: the bound one, else all."""
+        with contextlib.suppress(WorkspaceNotFound):
+            status = await self._ask("status", WorkspaceParams(workspace=self._workspace))
+            return list(status.workspaces)
+        return []
+
+    # --- tools
+
+    async def _list_tools(self, _request: mcp.McpRequest) -> mcp.McpResult:
+        has_memory = bool(await self._find_scope())
+        tools = mcp_tools.list_tools(is_read_only=self._is_read_only, has_memory=has_memory)
+        return mcp.ToolList(tools=tools)
+
+    def _call_tool(self, request: mcp.McpRequest) -> Outcome:
+        name = request.params.name
+        tool = mcp_tools.TOOLS.get(name)
+        if tool is None or (self._is_read_only and not tool.is_read_only):
+            why = " here: memsyncd mcp --read-only offers none that write" if tool else ""
+            hint = "tools/list names the tools"
+            raise BadRequest(f"Unknown tool: {name[:128]}{why}", hint=hint)
+        return self._run_tool(tool, request)
+
+    async def _run_tool(self, tool: mcp_tools.Tool, request: mcp.McpRequest) -> mcp.McpResult:
+        async with self._report_progress(request.progress_token):
+            try:
+                text = await self._use_tool(tool, request.params.arguments or {})
+            except MemsyncdError as error:
+                self._log_failure(tool.name, error)
+                text = mcp_tools.render_error(error.message, error.hint)
+                return mcp.ToolResult(content=[_make_text(text)], is_error=True)
+        return mcp.ToolResult(content=[_make_text(text)])
+
+    async def _use_tool(self, tool: mcp_tools.Tool, arguments: dict[str, Any]) -> str:
+        if tool.name == mcp_tools.INIT_TOOL:
+            folder = arguments.get("path") or self._workspace or ""
+            return await self._begin_memory(
+                mcp_tools.make_params(tool, {**arguments, "path": folder})
+            )
+        params = mcp_tools.make_params(tool, arguments)
+        if isinstance(params, search.SearchParams) and params.workspace == ALL_WORKSPACES:
+            return mcp_tools.render_hits(await self._ask("search", params), _find_warning)
+        status = await self._find_workspace(params.workspace)
+        params = msgspec.structs.replace(params, workspace=status.id)
+        if isinstance(params, search.SearchParams | search.ContextParams):
+            result = await self._ask_fresh(tool.method, params, status)
+        else:
+            result = await self._ask(tool.method, params)
+        match result:
+            case search.SearchResult():
+                return mcp_tools.render_hits(result, _find_warning)
+            case search.ContextResult():
+                return mcp_tools.render_context(result, _find_warning)
+            case search.Got():
+                return mcp_tools.render_note(result, _find_warning)
+            case memory.Added():
+                return mcp_tools.render_added(result)
+        return mcp_tools.render_memory(result, _find_warning)
+
+    async def _ask_fresh(
+        self,
+        method: str,
+        params: search.SearchParams | search.ContextParams,
+        status: operations.WorkspaceStatus,
+    ) -> Any:
+        """Ask for what the disk has now; if that takes long, for what is indexed."""
+        if status.state == "ready":
+            fresh = msgspec.structs.replace(params, wait="disk", timeout_ms=DISK_WAIT_MS)
+            with contextlib.suppress(NotFresh):
+                return await self._ask(method, fresh)
+        return await self._ask(method, params)
+
+    async def _begin_memory(self, params: operations.AddParams) -> str:
+        if not params.path.startswith("/"):
+            hint = "send the absolute path of the project's folder as `path`"
+            raise BadRequest("no folder is known to begin a memory in", hint=hint)
+        added = await self._ask("workspace.add", params)
+        workspace = added.workspaces[0]
+        with contextlib.suppress(AlreadyExists):
+            first = memory.MemoryParams(
+                command="create",
+                path="/memories/MEMORY.md",
+                file_text=mcp_tools.FIRST_NOTE,
+                workspace=workspace.id,
+            )
+            await self._ask("memory", first)
+        self._scope = None
+        self._notify_listing("tools")
+        return f"The workspace `{workspace.name}` keeps its memory in {workspace.root}/MEMORY.md"
+
+    def _log_failure(self, tool: str, error: MemsyncdError) -> None:
+        if self._log_level and error.code in INTERNAL:
+            data = {"tool": tool, "code": error.code, "message": error.message}
+            notice = mcp.McpNotice(level="error", logger="memsyncd", data=data)
+            self._send("notifications/message", notice)
+
+    @contextlib.asynccontextmanager
+    async def _report_progress(self, token: str | int | None) -> AsyncIterator[None]:
+        """Tell a client that asked for it, each second, that its call goes on."""
+        task = None if token is None else asyncio.ensure_future(self._send_progress(token))
+        try:
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
+
+    async def _send_progress(self, token: str | int) -> None:
+        n_sent = 0
+        while True:
+            await asyncio.sleep(PROGRESS_S)
+            n_sent += 1
+            pending = sum(one.pending for one in await self._find_scope())
+            message = f"waiting for the index: {pending} changes pending" if pending else "waiting"
+            notice = mcp.McpNotice(progress_token=token, progress=n_sent, message=message)
+            self._send("notifications/progress", notice)
+
+    # --- resources
+
+    async def _list_resources(self, request: mcp.McpRequest) -> mcp.McpResult:
+        items: list[tuple[str, dict[str, Any]]] = []
+        for workspace in await self._find_scope():
+            listing = await self._ask("list", search.ListParams(workspace=workspace.id))
+            items += [_describe_note(workspace, note) for note in listing.notes]
+        items.sort(key=lambda item: item[0])
+        page, following = mcp.cut_page(items, request.params.cursor, PAGE_SIZE)
+        return mcp.ResourceList(resources=page, next_cursor=following)
+
+    def _list_templates(self, _request: mcp.McpRequest) -> mcp.McpResult:
+        return mcp.TemplateList(resource_templates=mcp.TEMPLATES)
+
+    async def _read_resource(self, request: mcp.McpRequest) -> mcp.McpResult:
+        uri = request.params.uri
+        try:
+            workspace, path = mcp.parse_uri(uri)
+            got = await self._ask("get", search.GetParams(path=path, workspace=workspace))
+        except (NotFound, BadRequest) as error:
+            raise _unknown_resource(error, uri, is_modern=request.is_modern) from error
+        contents = [{"uri": uri, "mimeType": "text/markdown", "text": got.text}]
+        warning = _find_warning(got.text)
+        if warning:
+            text = mcp_tools.mark_warning(warning, "this note")
+            contents.insert(0, {"uri": uri, "mimeType": "text/plain", "text": text})
+        return mcp.ResourceText(contents=contents)
+
+    async def _subscribe(self, request: mcp.McpRequest) -> mcp.McpResult:
+        if len(self._notes) >= MAX_SUBSCRIPTIONS:
+            hint = "unsubscribe from some"
+            raise BadRequest(f"one connection can subscribe to {MAX_SUBSCRIPTIONS}", hint=hint)
+        note = await self._resolve(request.params.uri, is_modern=False)
+        self._notes[note] = request.params.uri
+        await self._watch()
+        return mcp.McpResult()
+
+    def _unsubscribe(self, request: mcp.McpRequest) -> mcp.McpResult:
+        uri = request.params.uri
+        self._notes = {note: known for note, known in self._notes.items() if known != uri}
+        return mcp.McpResult()
+
+    async def _resolve(self, uri: str, *, is_modern: bool) -> NoteKey:
+        try:
+            workspace, path = mcp.parse_uri(uri)
+            status = await self._ask("status", WorkspaceParams(workspace=workspace))
+        except (NotFound, BadRequest) as error:
+            raise _unknown_resource(error, uri, is_modern=is_modern) from error
+        return status.workspaces[0].id, path
+
+    # --- notifications
+
+    def _listen(self, request: mcp.McpRequest) -> Outcome:
+        """Open a stream. Its result is sent when it ends, so an error is sent here, too."""
+        try:
+            self._check_stream(request.id)
+        except BadRequest as error:
+            self._session.send_line(encode_error(request.id, describe_error(error)))
+            return mcp.McpResult()
+        stream = self._streams[request.id] = Stream(id=request.id)
+        return self._open_stream(stream, request.params.notifications)
+
+    async def _open_stream(self, stream: Stream, wanted: mcp.SubscriptionFilter) -> mcp.McpResult:
+        notes = {}
+        for uri in wanted.resource_subscriptions[:MAX_SUBSCRIPTIONS]:
+            with contextlib.suppress(MemsyncdError):
+                notes[await self._resolve(uri, is_modern=True)] = uri
+        await self._watch()
+        if self._streams.get(stream.id) is not stream:
+            return mcp.McpResult()  # the client has cancelled it meanwhile
+        honoured = msgspec.structs.replace(
+            wanted, prompts_list_changed=False, resource_subscriptions=list(notes.values())
+        )
+        notice = mcp.McpNotice(meta=_tag(stream), notifications=honoured)
+        self._send("notifications/subscriptions/acknowledged", notice)
+        # From here on it gets notifications: the acknowledgement is the first of them.
+        stream.wanted, stream.notes = honoured, notes
+        return mcp.McpResult()
+
+    def _check_stream(self, request_id: Id) -> None:
+        if request_id is None or request_id in self._streams:
+            raise BadRequest("this id has a stream already", hint="send another id")
+        if len(self._streams) >= MAX_STREAMS:
+            hint = "cancel one with notifications/cancelled"
+            raise BadRequest(f"one connection can have {MAX_STREAMS} streams", hint=hint)
+
+    def _end_stream(self, stream: Stream) -> None:
+        result = mcp.McpResult(result_type="complete", meta=_tag(stream))
+        self._session.send_line(encode_result(stream.id, result))
+
+    async def _watch(self) -> None:
+        """Have the changes of all notes reported to `_translate`, and remember what is listed."""
+        self._scope = frozenset(one.id for one in await self._find_scope())
+        if self._subscription is None:
+            self._subscription = ""
+            subscribed = await self._ask("subscribe", search.SubscribeParams())
+            self._subscription = subscribed.subscription
+
+    def _translate(self, _method: str, params: msgspec.Struct) -> None:
+        """Send what MCP tells of a change of notes."""
+        changed = cast(search.Changed, params)
+        changes = [(changed.workspace, path) for path in changed.paths]
+        for note in changes:
+            if note in self._notes:
+                self._send_updated(self._notes[note], None)
+            for stream in self._streams.values():
+                if note in stream.notes:
+                    self._send_updated(stream.notes[note], stream)
+        is_in_scope = self._scope is None or changed.workspace in self._scope
+        if changed.listing and is_in_scope:
+            self._notify_listing("resources")
+
+    def _send_updated(self, uri: str, stream: Stream | None) -> None:
+        notice = (
+            mcp.McpNotice(uri=uri) if stream is None else mcp.McpNotice(uri=uri, meta=_tag(stream))
+        )
+        self._send("notifications/resources/updated", notice)
+
+    def _notify_listing(self, kind: str) -> None:
+        method = f"notifications/{kind}/list_changed"
+        if self.parser.version:
+            self._send(method, mcp.McpNotice())
+        for stream in self._streams.values():
+            wanted = stream.wanted
+            if wanted.tools_list_changed if kind == "tools" else wanted.resources_list_changed:
+                self._send(method, mcp.McpNotice(meta=_tag(stream)))
+
+    def _send(self, method: str, notice: mcp.McpNotice) -> None:
+        self._session.send_line(encode_notification(method, notice))
+
+    # --- prompts and completion
+
+    def _list_prompts(self, _request: mcp.McpRequest) -> mcp.McpResult:
+        return mcp.PromptList(prompts=list(mcp.PROMPTS.values()))
+
+    def _get_prompt(self, request: mcp.McpRequest) -> Outcome:
+        given = request.params.arguments or {}
+        if request.params.name not in mcp.PROMPTS:
+            hint = f"prompts: {', '.join(mcp.PROMPTS)}"
+            raise BadRequest(f"Unknown prompt: {request.params.name[:128]}", hint=hint)
+        if not given.get("query"):
+            raise BadRequest("argument `query` is missing", hint="send the subject, in words")
+        return self._recall(given["query"], given.get("workspace"))
+
+    async def _recall(self, query: str, named: str | None) -> mcp.McpResult:
+        status = await self._find_workspace(named)
+        params = search.ContextParams(query=query, workspace=status.id)
+        found = await self._ask_fresh("context", params, status)
+        text = mcp_tools.render_context(found, _find_warning)
+        return mcp.PromptText(
+            description=f"What memory holds on: {query[:200]}",
+            messages=[{"role": "user", "content": _make_text(text)}],
+        )
+
+    async def _complete(self, request: mcp.McpRequest) -> mcp.McpResult:
+        given: mcp.CompleteParams = request.params
+        is_prompt = given.ref.type == "ref/prompt"
+        if (
+            (given.ref.name not in mcp.PROMPTS)
+            if is_prompt
+            else (given.ref.uri != mcp.NOTE_TEMPLATE)
+        ):
+            hint = f"complete {', '.join(mcp.PROMPTS)} or {mcp.NOTE_TEMPLATE}"
+            raise BadRequest("there is nothing of this name to complete", hint=hint)
+        chosen = given.context.arguments.get("workspace") if given.context else None
+        values = await self._find_completions(given.argument.name, chosen)
+        start = given.argument.value.casefold()
+        # Those that begin with it first, then those that contain it.
+        fitting = sorted(
+            {value for value in values if start in value.casefold()},
+            key=lambda value: (not value.casefold().startswith(start), value),
+        )
+        completion = {
+            "values": fitting[:MAX_COMPLETIONS],
+            "total": len(fitting),
+            "hasMore": len(fitting) > MAX_COMPLETIONS,
+        }
+        return mcp.CompletionResult(completion=completion)
+
+    async def _find_completions(self, argument: str, named: str | None) -> list[str]:
+        if argument == "workspace":
+            listed = await self._ask("workspace.list", NoParams())
+            return [one.name for one in listed.workspaces]
+        if argument not in ("path", "query"):
+            return []
+        try:
+            status = await self._find_workspace(named)
+        except WorkspaceNotFound:
+            return []
+        listing = await self._ask("list", search.ListParams(workspace=status.id))
+        if argument == "path":
+            return [note.path for note in listing.notes]
+        sections = [section for note in listing.notes for section in note.sections]
+        return [section.heading[-1] for section in sections if section.heading]
+
+
+def _make_text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _tag(stream: Stream) -> dict[str, Any]:
+    return {mcp.SUBSCRIPTION_ID: stream.id}
+
+
+def _find_warning(text: str) -> str:
+    """Say how a text tries to instruct its reader; empty if it does not."""
+    return ", and ".join(injection.what for injection in find_injections(text)[:3])
+
+
+def _describe_note(
+    workspace: operations.WorkspaceStatus, note: search.NoteInfo
+) -> tuple[str, dict[str, Any]]:
+    uri = mcp.make_uri(workspace.name, note.path)
+    described: dict[str, Any] = {"uri": uri, "name": note.path, "mimeType": "text/markdown"}
+    if note.title:
+        described["title"] = note.title
+    return uri, {**described, "size": note.size_bytes}
+
+
+def _unknown_resource(error: MemsyncdError, uri: str, *, is_modern: bool) -> MemsyncdError:
+    """Return the error that a revision of MCP prescribes for an address without a note."""
+    kind = BadRequest if is_modern else NoteNotFound
+    return kind(error.message, hint=error.hint, uri=uri[:512])

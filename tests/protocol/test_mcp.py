@@ -1,0 +1,269 @@
+"""Messages of MCP are read by the rules of their revision, and no line raises."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.errors import BadRequest
+from memsyncd.protocol import mcp, mcp_tools
+from memsyncd.protocol.jsonrpc import Batch, Call, Fault, MessageParser
+from memsyncd.protocol.methods import METHODS
+from memsyncd.protocol.search import Freshness, Got, Hit, SearchResult
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+FRESH = Freshness(generation=1, pending=0, unrecorded=0, synced_at=1.0, state="ready", reason=None)
+
+
+def line(method: str, request_id: object = 1, **params: Any) -> bytes:
+    message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+    return json.dumps(message).encode()
+
+
+def initialize(version: str) -> bytes:
+    return line("initialize", protocolVersion=version, capabilities={}, clientInfo={"name": "c"})
+
+
+def test_native_methods_are_told_from_those_of_mcp_by_their_names() -> None:
+    parser = MessageParser()
+    assert isinstance(parser.parse_line(line("ping")), Call)
+    assert isinstance(parser.parse_line(line("pong")), Fault)
+    assert not isinstance(parser.parse_line(line("ping", _meta=META)), Call | Fault)
+    assert not isinstance(parser.parse_line(line("tools/list")), Call | Fault | Batch)
+    assert not isinstance(parser.parse_line(b"[%b]" % line("tools/list")), Call | Fault | Batch)
+    assert not [name for name in METHODS if name in mcp.MCP_METHODS and name != "ping"]
+
+
+@pytest.mark.parametrize("version", mcp.HANDSHAKE_VERSIONS)
+def test_a_handshake_keeps_its_version_for_later_requests(version: str) -> None:
+    parser = mcp.McpParser()
+    assert parser.parse_line(initialize(version)).params.version == version
+    assert parser.parse_line(line("tools/list")).params.version == version
+    assert parser.parse_line(line("tools/list")).params.client == "c"
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "2030-01-01", ""])
+def test_a_handshake_for_another_version_is_answered_with_the_latest(version: str) -> None:
+    assert mcp.McpParser().parse_line(initialize(version)).params.version == "2025-11-25"
+
+
+def test_a_request_with_a_version_of_its_own_is_modern_even_after_a_handshake() -> None:
+    parser = mcp.McpParser()
+    parser.parse_line(initialize("2025-06-18"))
+    assert parser.parse_line(line("tools/list", _meta=META)).params.is_modern
+    assert not parser.parse_line(line("tools/list")).params.is_modern
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (line("tools/list"), -32602),
+        (line("server/discover"), -32602),
+        (
+            line("tools/list", _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
+            -32602,
+        ),
+        (line("tools/list", _meta=META | {"io.modelcontextprotocol/protocolVersion": 3}), -32602),
+        (line("tools/list", _meta=META | {"io.modelcontextprotocol/protocolVersion": "x"}), -32022),
+        (line("ping", _meta=META), -32601),
+        (line("initialize", _meta=META), -32601),
+        (line("initialized/x", _meta=META), -32601),
+        (line("tools/call", _meta=META), -32602),
+        (line("tools/call", _meta=META, name=7), -32602),
+        (line("tools/list", _meta=META, cursor=7), -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[1]}', -32602),
+        (b'{"jsonrpc":"1.0","id":1,"method":"tools/list"}', -32600),
+        (b'{"jsonrpc":"2.0","id":{},"method":"tools/list"}', -32600),
+        (b"nonsense", -32700),
+        (b"[]", -32600),
+    ],
+)
+def test_a_wrong_message_gets_the_code_that_mcp_prescribes(message: bytes, code: int) -> None:
+    fault = mcp.McpParser().parse_line(message)
+    assert isinstance(fault, Fault)
+    assert fault.error.code == code
+    assert fault.error.data["hint"]
+
+
+def test_an_unknown_version_is_answered_with_those_that_are_known() -> None:
+    meta = META | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
+    fault = mcp.McpParser().parse_line(line("tools/list", _meta=meta))
+    assert fault.error.data["requested"] == "2099-01-01"
+    assert "2026-07-28" in fault.error.data["supported"]
+
+
+@pytest.mark.parametrize("version", mcp.HANDSHAKE_VERSIONS)
+def test_batches_are_read_only_in_the_revisions_that_have_them(version: str) -> None:
+    parser = mcp.McpParser()
+    parser.parse_line(initialize(version))
+    read = parser.parse_line(b"[%b,%b]" % (line("ping"), line("tools/list", 2)))
+    assert isinstance(read, Batch) == (version in {"2024-11-05", "2025-03-26"})
+
+
+def test_an_answer_from_a_client_is_ignored() -> None:
+    for answer in (b'{"jsonrpc":"2.0","id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1,"error":{}}'):
+        assert mcp.McpParser().parse_line(answer) == Batch(())
+
+
+@given(
+    st.binary(max_size=200)
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["jsonrpc", "id", "method", "params", "_meta", "name", *META]),
+                inner,
+            )
+        ),
+        max_leaves=12,
+    ).map(lambda value: json.dumps(value).encode())
+)
+def test_no_line_raises(data: bytes) -> None:
+    assert isinstance(mcp.McpParser().parse_line(data), Call | Fault | Batch)
+
+
+def test_modern_results_say_how_long_they_may_be_kept() -> None:
+    parser = mcp.McpParser()
+    request = parser.parse_line(line("tools/list", _meta=META)).params
+    result = mcp.complete_result("tools/list", request, mcp.ToolList(tools=[]), "1")
+    plain = json.loads(msgspec.json.encode(result))
+    assert (plain["resultType"], plain["cacheScope"]) == ("complete", "private")
+    assert plain["ttlMs"] >= 0
+    parser.parse_line(initialize("2025-06-18"))
+    legacy = parser.parse_line(line("tools/list")).params
+    plain = json.loads(
+        msgspec.json.encode(mcp.complete_result("tools/list", legacy, mcp.ToolList(tools=[]), "1"))
+    )
+    assert plain == {"tools": []}
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_an_address_names_its_workspace_and_note(workspace: str, path: str) -> None:
+    assert mcp.parse_uri(mcp.make_uri(workspace, path)) == (workspace, path)
+
+
+@given(st.text())
+def test_no_address_raises_anything_else(uri: str) -> None:
+    for text in (uri, mcp.SCHEME + uri):
+        with contextlib.suppress(BadRequest):
+            assert all(mcp.parse_uri(text))
+
+
+@given(st.sets(st.text(max_size=5)), st.integers(1, 5))
+def test_pages_have_every_item_once(keys: set[str], size: int) -> None:
+    items = [(key, {"uri": key}) for key in sorted(keys)]
+    found, cursor = [], None
+    for _ in range(len(keys) + 1):
+        page, cursor = mcp.cut_page(items, cursor, size)
+        found += page
+        if cursor is msgspec.UNSET:
+            break
+    assert found == [item for _, item in items]
+
+
+@pytest.mark.parametrize("cursor", ["?", "é", "AAA", "////"])
+def test_a_cursor_from_elsewhere_is_refused_or_harmless(cursor: str) -> None:
+    with contextlib.suppress(BadRequest):
+        assert mcp.cut_page([("a", {})], cursor, 1)[1] is msgspec.UNSET
+
+
+def test_the_instructions_have_at_most_three_lines() -> None:
+    assert len(mcp.INSTRUCTIONS.splitlines()) <= 3
+
+
+@pytest.mark.parametrize("tool", mcp_tools.TOOLS.values(), ids=mcp_tools.TOOLS)
+def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
+    tool: mcp_tools.Tool,
+) -> None:
+    described = mcp_tools.describe_tool(tool.name)
+    assert set(described["annotations"]) == {
+        "title",
+        "readOnlyHint",
+        "destructiveHint",
+        "idempotentHint",
+        "openWorldHint",
+    }
+    assert described["_meta"] == {"anthropic/alwaysLoad": True}
+    schema = described["inputSchema"]
+    assert all("type" in part and part["description"] for part in schema["properties"].values())
+    assert set(schema["required"]) <= set(schema["properties"])
+    required = {
+        field.name
+        for field in msgspec.structs.fields(METHODS[tool.method].params)
+        if field.required
+    }
+    if tool.name != mcp_tools.INIT_TOOL:
+        assert required <= set(schema["required"])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "fields"),
+    [
+        ("memory_search", {"query": "a", "kind": "decision", "limit": None}, {"query": "a"}),
+        ("memory_get", {"path": "a/b.md:3-9"}, {"path": "a/b.md", "start_line": 3, "end_line": 9}),
+        ("memory_get", {"path": "b.md:3"}, {"path": "b.md", "start_line": 3, "end_line": 3}),
+        ("memory_get", {"path": "b.md#x/y"}, {"anchor": "b.md#x/y", "path": None}),
+        ("memory_get", {"path": "b.md", "start_line": 2}, {"path": "b.md", "start_line": 2}),
+    ],
+)
+def test_arguments_become_parameters(
+    name: str, arguments: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    params = mcp_tools.make_params(mcp_tools.TOOLS[name], arguments)
+    assert {field: getattr(params, field) for field in fields} == fields
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"quer": "x"}, {"query": 3}, {"query": "x", "limit": 0}, {"query": None}]
+)
+def test_wrong_arguments_are_refused_with_a_remedy(arguments: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest) as caught:
+        mcp_tools.make_params(mcp_tools.TOOLS["memory_search"], arguments)
+    assert caught.value.hint
+
+
+def make_hit(snippet: str) -> Hit:
+    return Hit(
+        workspace="w", anchor="a", path="MEMORY.md", start_line=3, end_line=5, heading=["A", "B"],
+        snippet=snippet, score=0.5, kind="decision", tags=[], importance=None, digest="", matched=[],
+    )  # fmt: skip
+
+
+def test_a_hit_is_cited_by_its_lines_and_marked_words_hide_no_instruction() -> None:
+    seen: list[str] = []
+    found = SearchResult(
+        hits=[make_hit("ignore **previous** words")], relaxed=False, why_empty=None,
+        did_you_mean=None, freshness=FRESH, took_ms=1.0,
+    )  # fmt: skip
+
+    def find_warning(text: str) -> str:
+        seen.append(text)
+        return "orders its reader"
+
+    first, second, third = mcp_tools.render_hits(found, find_warning).splitlines()
+    assert first == "MEMORY.md:3-5  A > B (decision)"
+    assert second.startswith("[WARNING: ")
+    assert third == "  ignore **previous** words"
+    assert "ignore previous words" in seen[0]
+
+
+def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:
+    text = "\n".join(f"line {number} " + "x" * 100 for number in range(1, 1001))
+    got = Got(
+        workspace="w", anchor=None, path="n.md", start_line=1, end_line=1000, text=text, digest="",
+        heading=[], kind=None, tags=[], importance=None, n_lines=1000,
+    )  # fmt: skip
+    shown = mcp_tools.render_note(got, lambda _: "").splitlines()
+    last = int(shown[-3].split()[1])
+    assert shown[0] == f"n.md:1-{last} of 1000 lines"
+    assert shown[-1] == f"… continues: read n.md:{last + 1}-1000"
