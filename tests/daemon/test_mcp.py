@@ -128,6 +128,8 @@ def pump(home: Home, folder: Path, *options: str) -> Iterator[Agent]:
         process.kill()
         process.wait()
         process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 @pytest.fixture
@@ -310,8 +312,12 @@ def test_clients_of_every_sort_are_served_after_hostile_ones(place: Place, agent
 
 def test_a_cancelled_request_gets_no_answer(place: Place, agent: Agent) -> None:
     (place.root / "MEMORY.md").write_text("# Larch\n")
-    cancelled = agent.send("tools/call", name="memory_search", arguments={"query": "larch"})
-    agent.send("notifications/cancelled", is_notice=True, requestId=cancelled)
+    written: list[bytes] = []
+    both = Agent(written.append, -1)
+    both._last_id = 1000
+    cancelled = both.send("tools/call", name="memory_search", arguments={"query": "larch"})
+    both.send("notifications/cancelled", is_notice=True, requestId=cancelled)
+    agent._write(b"".join(written))
     assert not agent.use("memory_search", query="larch")[1]
     assert cancelled not in [message.get("id") for message in agent.notices]
 
