@@ -337,6 +337,7 @@ def test_sixty_four_agents_share_one_process(own: Home) -> None:
     (folder / "MEMORY.md").write_text("# Redis\n\nThe cache gives up.\n")
     with daemon.client() as client:
         client.call("workspace.add", path=str(folder))
+        client.call("sync")
     with contextlib.ExitStack() as stack:
         stack.enter_context(connect(own.socket_path)).use("memory_search", query="cache")
         before = read_rss_bytes(daemon.process.pid)
@@ -415,6 +416,7 @@ def test_the_pump_outlives_the_daemon(own: Home, is_killed: bool) -> None:
     (folder / "MEMORY.md").write_text("# Larch\n")
     with daemon.client() as client:
         client.call("workspace.add", path=str(folder))
+        client.call("sync")
     with pump(own, folder) as agent:
         agent.shake_hands("2025-06-18")
         assert "Larch" in agent.use("memory_search", query="larch")[0]
