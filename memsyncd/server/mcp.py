@@ -45,8 +45,8 @@ PAGE_SIZE = 100
 MAX_COMPLETIONS = 100
 PROGRESS_S = 1.0
 """How often a client that asked for it learns that its call goes on."""
-DISK_WAIT_MS = 2000
-"""How long a search waits for what was saved a moment ago."""
+DISK_WAIT_MS, BUSY_WAIT_MS = 2000, 500
+"""How long a search waits for what was saved a moment ago; less while a first index is made."""
 ALL_WORKSPACES = "*"
 INTERNAL = frozenset({"internal", "store_failed", "store_corrupt", "index_unfit", "disk_full"})
 
@@ -265,10 +265,10 @@ class McpConnection:
         status: operations.WorkspaceStatus,
     ) -> Any:
         """Ask for what the disk has now; if that takes long, for what is indexed."""
-        if status.state == "ready":
-            fresh = msgspec.structs.replace(params, wait="disk", timeout_ms=DISK_WAIT_MS)
-            with contextlib.suppress(NotFresh):
-                return await self._ask(method, fresh)
+        wait_ms = DISK_WAIT_MS if status.state == "ready" else BUSY_WAIT_MS
+        fresh = msgspec.structs.replace(params, wait="disk", timeout_ms=wait_ms)
+        with contextlib.suppress(NotFresh):
+            return await self._ask(method, fresh)
         return await self._ask(method, params)
 
     async def _begin_memory(self, params: operations.AddParams) -> str:

@@ -128,6 +128,8 @@ def pump(home: Home, folder: Path, *options: str) -> Iterator[Agent]:
         process.kill()
         process.wait()
         process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 @pytest.fixture
@@ -158,7 +160,7 @@ def test_what_an_agent_remembers_is_found_read_and_recalled(place: Place, agent:
     assert "since Ada asked" in agent.use("memory_get", path=citation)[0]
     assert citation in agent.use("memory_context", query="spindles")[0]
     history = place.client.call("history", workspace=place.id)["revisions"]
-    assert history[0]["client"] == "test-agent"
+    assert [one["client"] for one in history if one["command"] != "external"] == ["test-agent"]
 
 
 def test_the_memory_tool_edits_a_note(place: Place, agent: Agent) -> None:
@@ -310,8 +312,12 @@ def test_clients_of_every_sort_are_served_after_hostile_ones(place: Place, agent
 
 def test_a_cancelled_request_gets_no_answer(place: Place, agent: Agent) -> None:
     (place.root / "MEMORY.md").write_text("# Larch\n")
-    cancelled = agent.send("tools/call", name="memory_search", arguments={"query": "larch"})
-    agent.send("notifications/cancelled", is_notice=True, requestId=cancelled)
+    written: list[bytes] = []
+    both = Agent(written.append, -1)
+    both._last_id = 1000
+    cancelled = both.send("tools/call", name="memory_search", arguments={"query": "larch"})
+    both.send("notifications/cancelled", is_notice=True, requestId=cancelled)
+    agent._write(b"".join(written))
     assert not agent.use("memory_search", query="larch")[1]
     assert cancelled not in [message.get("id") for message in agent.notices]
 
@@ -331,6 +337,7 @@ def test_sixty_four_agents_share_one_process(own: Home) -> None:
     (folder / "MEMORY.md").write_text("# Redis\n\nThe cache gives up.\n")
     with daemon.client() as client:
         client.call("workspace.add", path=str(folder))
+        client.call("sync")
     with contextlib.ExitStack() as stack:
         stack.enter_context(connect(own.socket_path)).use("memory_search", query="cache")
         before = read_rss_bytes(daemon.process.pid)
@@ -409,6 +416,7 @@ def test_the_pump_outlives_the_daemon(own: Home, is_killed: bool) -> None:
     (folder / "MEMORY.md").write_text("# Larch\n")
     with daemon.client() as client:
         client.call("workspace.add", path=str(folder))
+        client.call("sync")
     with pump(own, folder) as agent:
         agent.shake_hands("2025-06-18")
         assert "Larch" in agent.use("memory_search", query="larch")[0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -175,6 +177,12 @@ def test_pages_have_every_item_once(keys: set[str], size: int) -> None:
 def test_a_cursor_from_elsewhere_is_refused_or_harmless(cursor: str) -> None:
     with contextlib.suppress(BadRequest):
         assert mcp.cut_page([("a", {})], cursor, 1)[1] is msgspec.UNSET
+
+
+def test_a_daemon_imports_mcp_only_with_its_first_message() -> None:
+    program = "import sys, memsyncd.daemon.main; print([m for m in sys.modules if 'mcp' in m])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.strip() == b"[]"
 
 
 def test_the_instructions_have_at_most_three_lines() -> None:
