@@ -45,10 +45,11 @@ from memsyncd.errors import AlreadyRunning, BadConfig, BadRequest, Busy, Memsync
 from memsyncd.files.scope import make_root
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.server.handlers import WAITING_METHODS, Handlers
+from memsyncd.server.limits import Limits
 from memsyncd.server.listen import OwnedSocket, check_outside, open_socket
 from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
-from memsyncd.server.requests import CompletedRequest, Limits
+from memsyncd.server.requests import CompletedRequest
 from memsyncd.server.server import Server
 from memsyncd.store.connection import check_sqlite
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from memsyncd.config import SocketConfig
 from memsyncd.core.fairqueue import FairQueue, Flow, Started
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.errors import ShuttingDown, TooLarge
@@ -32,6 +31,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_error,
     encode_result,
 )
+from memsyncd.server.limits import Limits
 from memsyncd.server.session import Dispatch, RequestOrigin, Session, current_request
 
 ROUND_S = 0.004
@@ -45,21 +45,6 @@ CANCELLED = "cancelled"
 
 
 # --- limits and order ---
-
-
-class Limits(SocketConfig, frozen=True, kw_only=True):
-    """What one client, or all of them together, may use: the configured limits and those that have
-    no key. A time of 0 s means: no limit.
-    """
-
-    # Requests of one client without an answer; at this many its further lines wait unread.
-    max_pending_per_client: int = 32
-    max_reply_bytes: int = 8 * 1024 * 1024
-    # Unfinished lines and unread answers of all clients; beyond it the largest is dropped.
-    max_buffered_bytes: int = 64 * 1024 * 1024
-    # How long a client may leave a full buffer wholly unread.
-    write_timeout_s: float = 30.0
-    idle_timeout_s: float = 0.0
 
 
 class QueuedRequest(msgspec.Struct, frozen=True):

@@ -17,11 +17,12 @@ from typing import Any
 from memsyncd.errors import Busy, ShuttingDown
 from memsyncd.protocol.jsonrpc import MessageParser
 from memsyncd.protocol.methods import METHODS, Method
-from memsyncd.server.connection import Connection, is_own_user, read_peer
+from memsyncd.server.connection import Connection
+from memsyncd.server.limits import Limits
 from memsyncd.server.listen import BACKLOG
+from memsyncd.server.peer import is_own_user, read_peer
 from memsyncd.server.requests import (
     CompletedRequest,
-    Limits,
     LineScheduler,
     RequestQueue,
     ServerContext,
