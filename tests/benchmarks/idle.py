@@ -15,7 +15,7 @@ from tests.benchmarks.home import Checkout
 from tests.benchmarks.process import count_wake_ups
 
 BUDGET = {
-    "resident memory": (35, 0.6),
+    "resident memory": (40, 0.6),
     "CPU a minute": (20, 4),
     "wake-ups a minute": (60, 0),
     "open files": (20, 6),

@@ -160,8 +160,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "restore": [[f"no{NAME}"], ["saved.db"], ["saved.db", "--replace"], [f"broken{NAME}"], [NAME]],
 }
 # Commands that do not end, or that end the daemon of the others: they have tests of their own
-# below.
-APART = {"run", "stop", "restart", "watch"}
+# below. `mcp` answers a program through a pipe, in JSON.
+APART = {"run", "stop", "restart", "watch", "mcp"}
 
 
 @pytest.fixture
