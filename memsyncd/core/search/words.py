@@ -69,17 +69,15 @@ class SubwordFinder:
         self._found = _find_by_sort(text)
         self._starts = [[start for start, _ in found] for found in self._found]
         self._titles: dict[str, list[list[str]]] = {}
-        self._line_starts: list[int] = []
-        if any(self._found):
-            lengths = [len(line) + 1 for line in text.split("\n")]
-            self._line_starts.extend(accumulate(lengths, initial=0))
+        lengths = (len(line) + 1 for line in text.split("\n"))
+        self._line_starts = list(accumulate(lengths, initial=0))
 
     def find(self, titles: Sequence[str], piece: str, line: int) -> str:
         """Return the subwords of the titles, joined by blanks, and of `piece`, which begins at line
         `line`, 1-based.
         """
-        start = self._line_starts[line - 1] if self._line_starts else 0
-        if self._line_starts and not self._is_at(start, piece):
+        start = self._line_starts[line - 1]
+        if not self._is_at(start, piece):
             return find_subwords(f"{' '.join(titles)}\n{piece}")
         of_titles = [self._titles.get(title) or self._add_title(title) for title in titles]
         subwords: list[str] = []
