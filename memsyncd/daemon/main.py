@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from msgspec import structs
 
@@ -62,10 +62,13 @@ IMPORT_DELAY_S = 1.0
 """When everything is imported that the start does not need: after the first scans."""
 STOP_GRACE_S = 1.0
 """With the time that the server and the engine take to stop, the process ends within 5 s."""
+T = TypeVar("T")
+
+# How long to wait for the folders of the configuration, and for one that is added: a disk may not
+# answer.
 FOLDER_TIMEOUT_S, ADD_TIMEOUT_S = 0.5, 5.0
-"""How long to wait for each folder of the configuration, and for one that is added: a disk may not
-answer.
-"""
+# How long to wait for each further folder of the configuration: the event loop waits meanwhile.
+LATE_FOLDER_TIMEOUT_S = 0.05
 
 log = get_log("daemon")
 
@@ -185,11 +188,11 @@ class _Daemon:
         )
 
     def _start_engine(self, paths: list[str]) -> None:
-        self._workspaces.start(to_entries(self._loaded.config, self._registry))
+        self._workspaces.start(to_entries(self._loaded.config, self._registry, FolderAccess()))
         # Checked before they are added: a registered folder that holds the socket would keep the
         # next daemon from starting, too.
         registered = [workspace.entry.root for workspace in self._workspaces.by_id.values()]
-        check_roots(self._owned.path, [*paths, *registered])
+        check_roots(self._owned.path, [*paths, *registered], FolderAccess())
         for path in paths:
             seen = check_new_folder(self._workspaces, path)
             self._workspaces.add(path, name="", include=(), exclude=(), seen=seen)
@@ -270,8 +273,9 @@ class _Daemon:
         self._config_stat = _stat_version(self._dirs.config_file)
         try:
             loaded = load_config(self._dirs.config_file, self._env)
-            entries = to_entries(loaded.config, self._registry)
-            check_roots(self._owned.path, [entry.root for entry in entries])
+            access = FolderAccess()
+            entries = to_entries(loaded.config, self._registry, access)
+            check_roots(self._owned.path, [entry.root for entry in entries], access)
         except MemsyncdError as failure:
             log.error(Event.CONFIG_REFUSED, reason=failure.message, hint=failure.hint)
             return
@@ -372,7 +376,22 @@ def _read_suspended_s() -> float:
 # --- from the configuration to workspaces ---
 
 
-def to_entries(config: Config, registry: Registry) -> list[Entry]:
+class FolderAccess:
+    """Read several folders, of which some may be on a disk that does not answer.
+
+    All of them together take FOLDER_TIMEOUT_S, each after that LATE_FOLDER_TIMEOUT_S.
+    """
+
+    def __init__(self) -> None:
+        self._end_s = time.monotonic() + FOLDER_TIMEOUT_S
+
+    def read(self, call: Callable[[], T]) -> T | None:
+        """Return the result of the function, None if the disk does not answer in time."""
+        left_s = self._end_s - time.monotonic()
+        return call_within(max(left_s, LATE_FOLDER_TIMEOUT_S), call, None)
+
+
+def to_entries(config: Config, registry: Registry, access: FolderAccess) -> list[Entry]:
     """Return the configured workspaces, also those whose folder does not exist yet.
 
     Raises BadConfig for invalid folders and globs.
@@ -381,7 +400,7 @@ def to_entries(config: Config, registry: Registry) -> list[Entry]:
     for row in config.workspace:
         path = os.path.expanduser(row.path)
         try:
-            root = call_within(FOLDER_TIMEOUT_S, partial(make_root, path), None)
+            root = access.read(partial(make_root, path))
             entry = registry.make_entry(
                 row.path,
                 name=row.name,
@@ -396,17 +415,17 @@ def to_entries(config: Config, registry: Registry) -> list[Entry]:
             message = f"workspace {row.path}: {failure.message}"
             raise BadConfig(message, hint=failure.hint) from failure
         find_refusal = partial(_find_refusal, registry, entry)
-        refusal = None if root is None else call_within(FOLDER_TIMEOUT_S, find_refusal, None)
+        refusal = None if root is None else access.read(find_refusal)
         if refusal is not None:
             raise BadConfig(f"workspace {row.path}: {refusal.message}", hint=refusal.hint)
         entries.append(structs.replace(entry, source="config"))
     return entries
 
 
-def check_roots(socket: str, roots: Iterable[str]) -> None:
+def check_roots(socket: str, roots: Iterable[str], access: FolderAccess) -> None:
     """Call `check_outside` for each folder; skip one that does not answer in time."""
     for root in roots:
-        call_within(FOLDER_TIMEOUT_S, partial(check_outside, socket, [root]), None)
+        access.read(partial(check_outside, socket, [root]))
 
 
 def check_new_folder(workspaces: Workspaces, path: str) -> FolderCheck:
