@@ -476,14 +476,10 @@ class Scenario(RuleBasedStateMachine):
         return is_free and all(not folder.exists() or folder.is_dir() for folder in above)
 
     def _may_move(self, source: Path, target: Path) -> bool:
-        is_free = target.is_file() if source.is_file() else not target.exists()
         is_kin = target.is_relative_to(source)
-        return (
-            source.exists()
-            and not is_kin
-            and (is_free or not target.exists())
-            and self._has_room(target.parent / "a.md")
-        )
+        # A folder replaces nothing, not even a dangling link; a file replaces all but a folder.
+        is_free = not (target.is_dir() if source.is_file() else os.path.lexists(target))
+        return source.exists() and not is_kin and is_free and self._has_room(target.parent / "a.md")
 
     def _log(self, step: str) -> None:
         self.steps.append(step)

@@ -71,7 +71,7 @@ def test_two_exchanged_folders_have_events_under_their_new_names(
     for number, folder in enumerate(("a", "b", "a/in-b", "b/in-a")):
         path = f".memories/{folder}/{number}.md"
         watched.expect_event(path)
-        assert {one for one in recorder.paths() if one.endswith(f"{number}.md")} == {path}
+        assert {one for one in recorder.paths() if one.endswith(f"/{number}.md")} == {path}
 
 
 def test_a_folder_exchanged_with_one_outside_leaves_events_only_for_the_one_inside(
