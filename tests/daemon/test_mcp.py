@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.daemon.conftest import wait_until
+
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place
 
@@ -354,6 +356,10 @@ def read_rss_bytes(pid: int) -> int:
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def count_files(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_sixty_four_agents_share_one_process(own: Home) -> None:
     daemon = own.start()
@@ -365,6 +371,7 @@ def test_sixty_four_agents_share_one_process(own: Home) -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(connect(own.socket_path)).use("memory_search", query="cache")
         before = read_rss_bytes(daemon.process.pid)
+        n_files = count_files(daemon.process.pid)
         agents = [stack.enter_context(connect(own.socket_path)) for _ in range(N_CLIENTS)]
         for number, agent in enumerate(agents):
             if number % 2:
@@ -376,6 +383,12 @@ def test_sixty_four_agents_share_one_process(own: Home) -> None:
         children = Path(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children")
         assert children.read_text() == ""
         assert grown / N_CLIENTS < CLIENT_BYTES
+        assert count_files(daemon.process.pid) >= n_files + N_CLIENTS
+    # Some more than before: readers of the index keep files of their own.
+    wait_until(
+        lambda: count_files(daemon.process.pid) < n_files + N_CLIENTS // 4,
+        "the sockets of agents stay open",
+    )
 
 
 def test_an_agent_is_greeted_while_a_first_index_runs(own: Home) -> None:
