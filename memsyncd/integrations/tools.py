@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from memsyncd.client import TIMEOUT_S, Memsyncd, connect
 from memsyncd.client.memory import name_workspace
-from memsyncd.errors import MemsyncdError, NoDaemon
+from memsyncd.errors import BadRequest, MemsyncdError
 
 if TYPE_CHECKING:
     from memsyncd.client.types import Added
@@ -105,11 +105,12 @@ def call(
             bound = {"workspace": where, "readOnly": is_read_only, "_meta": meta}
             daemon.send("notifications/memsyncd/bind", **bound)
             result = daemon.call("tools/call", name=name, arguments=arguments, _meta=meta)
-    except NoDaemon as error:
+    except ValueError as error:
+        return ToolAnswer(str(error), is_error=True)
+    except BadRequest as error:
+        return ToolAnswer(f"{error.message}\nWhat to do: {error.hint}", is_error=True)
+    except MemsyncdError as error:
         return ToolAnswer(f"{DOWN}: {error.message}; {error.hint}", is_error=True)
-    except (MemsyncdError, ValueError) as error:
-        hint = getattr(error, "hint", "")
-        return ToolAnswer(f"{error}\nWhat to do: {hint}" if hint else str(error), is_error=True)
     text = "\n".join(str(part.get("text", "")) for part in result["content"])
     return ToolAnswer(text, is_error=bool(result.get("isError")))
 
