@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -331,6 +331,54 @@ def read_citation(params: dict[str, Any]) -> dict[str, Any]:
     start = int(match["start"])
     end = rest.get("end_line", int(match["end"] or start))
     return {**rest, "path": match["path"], "start_line": start, "end_line": end}
+
+
+# --- hooks ------------------------------------------------------------------------------------
+
+
+HOOK_TOOL = "memory_hook"
+"""Answers a hook of a client; it is not listed, since no model calls it."""
+QUERY_LIMIT_CHARS = 2_000
+_EVENT_NAMES = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
+
+
+class HookArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """Arguments of the tool that answers hooks; a client sends what its hook is configured to."""
+
+    event: Literal["session-start", "user-prompt"] = "user-prompt"
+    prompt: str = ""
+    cwd: str = ""
+    max_tokens: search.MaxTokens = 1000
+
+
+def make_hook_arguments(given: dict[str, Any]) -> HookArguments:
+    """Read the arguments of a hook; null counts as left out. Raises BadRequest."""
+    kept = {name: value for name, value in given.items() if value is not None}
+    try:
+        return msgspec.convert(kept, HookArguments)
+    except msgspec.ValidationError as error:
+        message, hint = explain_params(str(error), describe_shape(HookArguments))
+        raise BadRequest(message.replace("parameter ", "argument "), hint=hint) from error
+
+
+def make_query(prompt: str) -> str:
+    """Return the words of a prompt as a query: nothing in it excludes or filters.
+
+    Empty for a command of the client, such as `/clear`, and for a prompt without words.
+    """
+    if prompt.lstrip().startswith(("/", "!")):
+        return ""
+    words = prompt[:QUERY_LIMIT_CHARS].replace('"', " ").replace(":", " ").split()
+    bare = (word.lstrip("-").rstrip("*") for word in words)
+    return " ".join(word for word in bare if any(map(str.isalnum, word)))
+
+
+def render_hook_answer(event: str, text: str) -> str:
+    """Return the JSON that puts the text before the model of Claude Code and others; an empty
+    object for no text.
+    """
+    answer = {"hookEventName": _EVENT_NAMES[event], "additionalContext": text}
+    return msgspec.json.encode({"hookSpecificOutput": answer} if text else {}).decode()
 
 
 # --- texts ------------------------------------------------------------------------------------

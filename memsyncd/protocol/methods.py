@@ -93,6 +93,11 @@ METHODS: dict[str, Method] = {
     "note.add_many": Method(
         memory.NoteAddManyParams, memory.AddedMany, "Append several sections, all or none."
     ),
+    "capture": Method(
+        memory.CaptureParams,
+        memory.Captured,
+        "Append what a step of a run produced: artifacts, its failure, answers.",
+    ),
     "history": Method(
         memory.HistoryParams, memory.History, "List the changes of notes with time and writer."
     ),

@@ -215,6 +215,8 @@ class McpConnection:
 
     def _call_tool(self, request: mcp.McpRequest) -> Outcome:
         name = request.params.name
+        if name == mcp_tools.HOOK_TOOL:
+            return self._answer_hook(request)
         tool = mcp_tools.TOOLS.get(name)
         if tool is None or (self._is_read_only and not tool.is_read_only):
             why = " here: memsyncd mcp --read-only offers none that write" if tool else ""
@@ -231,6 +233,34 @@ class McpConnection:
                 text = mcp_tools.render_error(error)
                 return mcp.ToolResult(content=[_make_text(text)], is_error=True)
         return mcp.ToolResult(content=[_make_text(text)])
+
+    async def _answer_hook(self, request: mcp.McpRequest) -> mcp.McpResult:
+        """Answer a hook of a client: the JSON with what memory holds on a prompt or for a session.
+
+        An empty object if it holds nothing, or if the folder has no memory.
+        """
+        arguments = mcp_tools.make_hook_arguments(request.params.arguments or {})
+        text = ""
+        with contextlib.suppress(WorkspaceNotFound, NotFresh):
+            text = await self._recall_for_hook(arguments)
+        return mcp.ToolResult(
+            content=[_make_text(mcp_tools.render_hook_answer(arguments.event, text))]
+        )
+
+    async def _recall_for_hook(self, arguments: mcp_tools.HookArguments) -> str:
+        is_prompt = arguments.event == "user-prompt"
+        query = mcp_tools.make_query(arguments.prompt) if is_prompt else ""
+        folder = arguments.cwd or self._workspace
+        if not folder or (is_prompt and not query):
+            return ""
+        status = await self._find_workspace(folder)
+        params = search.ContextParams(
+            query=query,
+            workspace=status.id,
+            max_tokens=arguments.max_tokens,
+        )
+        found = await self._ask_fresh("context", params, status)
+        return mcp_tools.render_context(found) if found.text else ""
 
     async def _use_tool(self, tool: mcp_tools.Tool, arguments: dict[str, Any]) -> str:
         if tool.name == mcp_tools.INIT_TOOL:
