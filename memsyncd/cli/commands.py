@@ -43,6 +43,9 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "add": Entry("workspaces", "watch and index a folder"),
         "remove": Entry("workspaces", "stop watching a folder and delete its index; notes stay"),
         "config": Entry("config", "show or check the configuration, or print its path"),
+        "integrate": Entry(
+            "integrate", "connect a coding agent: Claude Code, Codex, Cursor and others"
+        ),
         "mcp": Entry("mcp", "connect an agent by MCP on stdin and stdout"),
         "hook": Entry("hook", "answer the hooks of coding agents, from their JSON on stdin"),
         "completion": Entry("completion", "print a completion script for bash, zsh or fish"),

@@ -149,6 +149,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "hook": [["instructions"], ["session-start", "-v"], [NAME]],
     "capture": [[NAME, "MEMORY.md", "--run-id", NAME], ["a", "--error", NAME], ["a", NAME], ["a"]],
+    "integrate": [["cursor", "--print"], ["claude-code", "--check"], [NAME]],
     "completion": [["bash"], [NAME]],
     "start": [[], [NAME]],
     "service": [["install", "--print"], [NAME]],
