@@ -185,6 +185,7 @@ class _Daemon:
             on_refuse=make_client_log(Event.CLIENT_REFUSED, self._clock.now_s),
             on_drop=make_client_log(Event.CLIENT_DROPPED, self._clock.now_s),
             waiting_methods=WAITING_METHODS,
+            marks_instructions=lambda: self._loaded.config.guard.has_instructions,
         )
 
     def _start_engine(self, paths: list[str]) -> None:

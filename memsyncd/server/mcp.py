@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from memsyncd import __version__
-from memsyncd.core.guard.injection import find_injections
+from memsyncd.core.guard.injection import describe_injections
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
@@ -190,7 +190,7 @@ class McpConnection:
         if len(found) == 1:
             return found[0]
         if not found:
-            hint = f"begin one with {mcp_tools.INIT_TOOL}, or: memsyncd add PATH"
+            hint = f"begin one with {mcp_tools.INIT_TOOL}"
             raise WorkspaceNotFound("there is no workspace yet", hint=hint)
         hint = f"name one with `workspace`: {', '.join(sorted(one.name for one in found))}"
         raise WorkspaceNotFound("there are several workspaces", hint=hint)
@@ -230,7 +230,7 @@ class McpConnection:
                 text = await self._use_tool(tool, request.params.arguments or {})
             except MemsyncdError as error:
                 self._log_failure(tool.name, error)
-                text = mcp_tools.render_error(error.message, error.hint)
+                text = mcp_tools.render_error(error)
                 return mcp.ToolResult(content=[_make_text(text)], is_error=True)
         return mcp.ToolResult(content=[_make_text(text)])
 
@@ -260,7 +260,7 @@ class McpConnection:
             max_tokens=arguments.max_tokens,
         )
         found = await self._ask_fresh("context", params, status)
-        return mcp_tools.render_context(found, _find_warning) if found.text else ""
+        return mcp_tools.render_context(found) if found.text else ""
 
     async def _use_tool(self, tool: mcp_tools.Tool, arguments: dict[str, Any]) -> str:
         if tool.name == mcp_tools.INIT_TOOL:
@@ -270,7 +270,7 @@ class McpConnection:
             )
         params = mcp_tools.make_params(tool, arguments)
         if isinstance(params, search.SearchParams) and params.workspace == ALL_WORKSPACES:
-            return mcp_tools.render_hits(await self._ask("search", params), _find_warning)
+            return mcp_tools.render_hits(await self._ask("search", params), self._find_warning)
         status = await self._find_workspace(params.workspace)
         params = msgspec.structs.replace(params, workspace=status.id)
         if isinstance(params, search.SearchParams | search.ContextParams):
@@ -279,14 +279,14 @@ class McpConnection:
             result = await self._ask(tool.method, params)
         match result:
             case search.SearchResult():
-                return mcp_tools.render_hits(result, _find_warning)
+                return mcp_tools.render_hits(result, self._find_warning)
             case search.ContextResult():
-                return mcp_tools.render_context(result, _find_warning)
+                return mcp_tools.render_context(result)
             case search.Got():
-                return mcp_tools.render_note(result, _find_warning)
+                return mcp_tools.render_note(result, self._find_warning)
             case memory.Added():
                 return mcp_tools.render_added(result)
-        return mcp_tools.render_memory(result, _find_warning)
+        return mcp_tools.render_memory(result, self._find_warning)
 
     async def _ask_fresh(
         self,
@@ -296,10 +296,16 @@ class McpConnection:
     ) -> Any:
         """Ask for what the disk has now; if that takes long, for what is indexed."""
         wait_ms = DISK_WAIT_MS if status.state == "ready" else BUSY_WAIT_MS
+        if isinstance(params, search.ContextParams):
+            params = msgspec.structs.replace(params, mark=True)
         fresh = msgspec.structs.replace(params, wait="disk", timeout_ms=wait_ms)
         with contextlib.suppress(NotFresh):
             return await self._ask(method, fresh)
         return await self._ask(method, params)
+
+    def _find_warning(self, text: str) -> str:
+        """Say how a text tries to instruct its reader; empty if it does not."""
+        return describe_injections(text) if self._context.marks_instructions() else ""
 
     async def _begin_memory(self, params: operations.AddParams) -> str:
         if not params.path.startswith("/"):
@@ -367,9 +373,9 @@ class McpConnection:
         except (NotFound, BadRequest) as error:
             raise _unknown_resource(error, uri, is_modern=request.is_modern) from error
         contents = [{"uri": uri, "mimeType": "text/markdown", "text": got.text}]
-        warning = _find_warning(got.text)
+        warning = self._find_warning(got.text)
         if warning:
-            text = mcp_tools.mark_warning(warning, "this note")
+            text = search.mark_warning(warning, "this note")
             contents.insert(0, {"uri": uri, "mimeType": "text/plain", "text": text})
         return mcp.ResourceText(contents=contents)
 
@@ -493,7 +499,7 @@ class McpConnection:
         status = await self._find_workspace(named)
         params = search.ContextParams(query=query, workspace=status.id)
         found = await self._ask_fresh("context", params, status)
-        text = mcp_tools.render_context(found, _find_warning)
+        text = mcp_tools.render_context(found)
         return mcp.PromptText(
             description=f"What memory holds on: {query[:200]}",
             messages=[{"role": "user", "content": _make_text(text)}],
@@ -549,11 +555,6 @@ def _tag(stream: Stream) -> dict[str, Any]:
     return {mcp.SUBSCRIPTION_ID: stream.id}
 
 
-def _find_warning(text: str) -> str:
-    """Say how a text tries to instruct its reader; empty if it does not."""
-    return ", and ".join(injection.what for injection in find_injections(text)[:3])
-
-
 def _describe_note(
     workspace: operations.WorkspaceStatus, note: search.NoteInfo
 ) -> tuple[str, dict[str, Any]]:
@@ -567,4 +568,4 @@ def _describe_note(
 def _unknown_resource(error: MemsyncdError, uri: str, *, is_modern: bool) -> MemsyncdError:
     """Return the error that a revision of MCP prescribes for an address without a note."""
     kind = BadRequest if is_modern else NoteNotFound
-    return kind(error.message, hint=error.hint, uri=uri[:512])
+    return kind(error.message, hint=mcp_tools.advise_agent(error), uri=uri[:512])
