@@ -99,6 +99,8 @@ class McpConnection:
             "notifications/cancelled": self._cancel,
             mcp.BINDING: self._bind,
         }
+        self.send_notice: Callable[[str, mcp.McpNotice], None] = self._send_to_session
+        """Sends a notification; a session of HTTP replaces it, which has several streams."""
         dispatcher.carry_out = self.carry_out
         session.translate = self._translate
 
@@ -110,6 +112,10 @@ class McpConnection:
         if isinstance(outcome, mcp.McpResult):
             return mcp.complete_result(method, request, outcome, __version__)
         return self._finish_later(method, request, cast("Awaitable[mcp.McpResult]", outcome))
+
+    @property
+    def has_streams(self) -> bool:
+        return bool(self._streams)
 
     def finish(self) -> None:
         """End the streams of a client that is about to lose its connection."""
@@ -163,11 +169,14 @@ class McpConnection:
     # --- the workspace of the connection
 
     def _bind(self, request: mcp.McpRequest) -> mcp.McpResult:
+        self.bind(request.params.workspace, is_read_only=request.params.read_only)
+        return mcp.McpResult()
+
+    def bind(self, workspace: str, *, is_read_only: bool) -> None:
         """Bind the connection to a folder; once, since later messages come from the client."""
         if self._workspace is None:
-            self._workspace = request.params.workspace[:8192] or None
-            self._is_read_only = request.params.read_only
-        return mcp.McpResult()
+            self._workspace = workspace[:8192] or None
+            self._is_read_only = is_read_only
 
     async def _find_workspace(self, named: str | None) -> operations.WorkspaceStatus:
         """Return the named workspace, else the bound one, else the only one.
@@ -240,23 +249,14 @@ class McpConnection:
             )
         params = mcp_tools.make_params(tool, arguments)
         if isinstance(params, search.SearchParams) and params.workspace == ALL_WORKSPACES:
-            return mcp_tools.render_hits(await self._ask("search", params), _find_warning)
+            return render_result(await self._ask("search", params))
         status = await self._find_workspace(params.workspace)
         params = msgspec.structs.replace(params, workspace=status.id)
         if isinstance(params, search.SearchParams | search.ContextParams):
             result = await self._ask_fresh(tool.method, params, status)
         else:
             result = await self._ask(tool.method, params)
-        match result:
-            case search.SearchResult():
-                return mcp_tools.render_hits(result, _find_warning)
-            case search.ContextResult():
-                return mcp_tools.render_context(result, _find_warning)
-            case search.Got():
-                return mcp_tools.render_note(result, _find_warning)
-            case memory.Added():
-                return mcp_tools.render_added(result)
-        return mcp_tools.render_memory(result, _find_warning)
+        return render_result(result)
 
     async def _ask_fresh(
         self,
@@ -293,7 +293,7 @@ class McpConnection:
         if self._log_level and error.code in INTERNAL:
             data = {"tool": tool, "code": error.code, "message": error.message}
             notice = mcp.McpNotice(level="error", logger="memsyncd", data=data)
-            self._send("notifications/message", notice)
+            self.send_notice("notifications/message", notice)
 
     @contextlib.asynccontextmanager
     async def _report_progress(self, token: str | int | None) -> AsyncIterator[None]:
@@ -313,7 +313,7 @@ class McpConnection:
             pending = sum(one.pending for one in await self._find_scope())
             message = f"waiting for the index: {pending} changes pending" if pending else "waiting"
             notice = mcp.McpNotice(progress_token=token, progress=n_sent, message=message)
-            self._send("notifications/progress", notice)
+            self.send_notice("notifications/progress", notice)
 
     # --- resources
 
@@ -389,7 +389,7 @@ class McpConnection:
             wanted, prompts_list_changed=False, resource_subscriptions=list(notes.values())
         )
         notice = mcp.McpNotice(meta=_tag(stream), notifications=honoured)
-        self._send("notifications/subscriptions/acknowledged", notice)
+        self.send_notice("notifications/subscriptions/acknowledged", notice)
         # From here on it gets notifications: the acknowledgement is the first of them.
         stream.wanted, stream.notes = honoured, notes
         return mcp.McpResult()
@@ -431,18 +431,18 @@ class McpConnection:
         notice = (
             mcp.McpNotice(uri=uri) if stream is None else mcp.McpNotice(uri=uri, meta=_tag(stream))
         )
-        self._send("notifications/resources/updated", notice)
+        self.send_notice("notifications/resources/updated", notice)
 
     def _notify_listing(self, kind: str) -> None:
         method = f"notifications/{kind}/list_changed"
         if self.parser.version:
-            self._send(method, mcp.McpNotice())
+            self.send_notice(method, mcp.McpNotice())
         for stream in self._streams.values():
             wanted = stream.wanted
             if wanted.tools_list_changed if kind == "tools" else wanted.resources_list_changed:
-                self._send(method, mcp.McpNotice(meta=_tag(stream)))
+                self.send_notice(method, mcp.McpNotice(meta=_tag(stream)))
 
-    def _send(self, method: str, notice: mcp.McpNotice) -> None:
+    def _send_to_session(self, method: str, notice: mcp.McpNotice) -> None:
         self._session.send_line(encode_notification(method, notice))
 
     # --- prompts and completion
@@ -509,6 +509,20 @@ class McpConnection:
             return [note.path for note in listing.notes]
         sections = [section for note in listing.notes for section in note.sections]
         return [section.heading[-1] for section in sections if section.heading]
+
+
+def render_result(result: Any) -> str:
+    """Return the text that an agent gets for the result of a method."""
+    match result:
+        case search.SearchResult():
+            return mcp_tools.render_hits(result, _find_warning)
+        case search.ContextResult():
+            return mcp_tools.render_context(result, _find_warning)
+        case search.Got():
+            return mcp_tools.render_note(result, _find_warning)
+        case memory.Added():
+            return mcp_tools.render_added(result)
+    return mcp_tools.render_memory(result, _find_warning)
 
 
 def _make_text(text: str) -> dict[str, Any]:
