@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from watchdog.events import FileSystemEvent
+from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import DEFAULT_OBSERVER_TIMEOUT, BaseObserver, EventQueue, ObservedWatch
 from watchdog.observers.inotify import InotifyEmitter
 from watchdog.observers.inotify_c import InotifyConstants, Mask
@@ -144,10 +146,32 @@ class LinuxObserver(BaseObserver):
         """The folders that whole walks have entered so far."""
         return self.reader.n_walked
 
+    def schedule(
+        self,
+        event_handler: FileSystemEventHandler,
+        path: str | Path,
+        *,
+        recursive: bool = False,
+        event_filter: list[type[FileSystemEvent]] | None = None,
+        follow_symlink: bool = False,
+    ) -> ObservedWatch:
+        options: dict[str, Any] = {
+            "recursive": recursive,
+            "event_filter": event_filter,
+            "follow_symlink": follow_symlink,
+        }
+        # Before the folder is watched: nothing keeps an event that finds no handler.
+        watch = ObservedWatch(path, **options)
+        self._handlers[watch].add(event_handler)
+        try:
+            return super().schedule(event_handler, path, **options)
+        except BaseException:
+            self._handlers.pop(watch, None)
+            raise
+
     def _dispatch(self, watch: ObservedWatch, event: FileSystemEvent) -> None:
         # Without the observer's lock: it is held while a folder is being watched, and that folder's
-        # disk may hang. An event before the handler is there is made up for by the scan that
-        # follows a new watch.
+        # disk may hang.
         for handler in tuple(self._handlers.get(watch, ())):
             handler.dispatch(event)
 
