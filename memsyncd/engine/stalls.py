@@ -54,15 +54,23 @@ class StallMonitor:
         self._pools.append(pool)
 
     def arm(self) -> None:
-        """A job was submitted: check its progress after a while."""
+        """A job was submitted: check its progress after a while. From any thread."""
+        # A timer that is running now is not cancelled before the job has ended.
         if self._timer is None:
+            call_soon(self._loop, self._arm)
+
+    def _arm(self) -> None:
+        if self._timer is None and self._is_busy():
             self._timer = self._loop.call_later(self._policy.takeover_s, self._check)
 
     def disarm_if_idle(self) -> None:
         """A job has ended: cancel the timer if it was the last."""
-        if self._timer is not None and not self._stalled and not self._is_busy():
-            self._timer.cancel()
-            self._timer = None
+        # Taken before the look at the pools: a job that is submitted after that look arms again.
+        timer, self._timer = self._timer, None
+        if timer is not None and (self._stalled or self._is_busy()):
+            self._timer = timer
+        elif timer is not None:
+            timer.cancel()
 
     def _is_busy(self) -> bool:
         return any(pool.is_busy for pool in self._pools)
