@@ -19,7 +19,7 @@ import msgspec
 from memsyncd.config import Config
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.opening import open_records
+from memsyncd.engine.opening import open_records, report_wal_sizes
 from memsyncd.engine.rebuild import check_open, update_index
 from memsyncd.engine.recovery import (
     HALF_DONE,
@@ -120,8 +120,8 @@ def edit_workspace(
     changed.
     """
     check_open(workspace)
-    yield from _check_root(workspace, config, clock)
     open_records(workspace, clock)
+    yield from _check_root(workspace, config, clock)
     history = find_history(workspace, config)
     recovered = recover(workspace, clock)
     edit, answer, number = _try(workspace, history, decide, clock, withdrawn)
@@ -130,6 +130,7 @@ def edit_workspace(
     try:
         request = SyncRequest(only=recovered.union(_list_paths(edit)), grace_s=0.0)
         synced = yield from update_index(workspace, config, clock, request)
+        report_wal_sizes(workspace)
     except MemsyncdError as failure:
         return EditOutcome(answer=answer, change_set=number, failure=failure)
     return EditOutcome(answer=answer, change_set=number, synced=synced)

@@ -180,7 +180,6 @@ def sync_workspace(
     if request.only is None and request.index is None:
         index.check_not_truncated()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
-    workspace.detect_memory()
     snapshot, recorded, suspects = _scan(workspace, index, request)
     missing = track_missing(
         workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s()
@@ -224,13 +223,17 @@ def _scan(
     """Scan, and compare with the records of the notes that the scan has not found unchanged."""
     if request.only is None and not request.is_full:
         known = index.known_stats()
+        workspace.detect_memory()
         snapshot = scan(workspace.scope, known=known)
         recorded = index.find_recorded(find_not_skipped(known, snapshot.unchanged))
     else:
-        snapshot = scan(workspace.scope, only=request.only)
-        # The scan may widen its scope; missing notes are needed to recognise moves.
-        missing = workspace.missing.since_s.keys()
-        recorded = index.recorded(None if snapshot.only is None else snapshot.only | missing)
+        only, missing = request.only, workspace.missing.since_s.keys()
+        # Missing notes are needed to recognise moves.
+        recorded = index.recorded(None if only is None else only | missing)
+        workspace.detect_memory()
+        snapshot = scan(workspace.scope, only=only)
+        if snapshot.only is None and only is not None:
+            recorded = index.recorded()
     if is_away(workspace, recorded, snapshot):
         snapshot = replace(snapshot, root_state="missing")
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)

@@ -314,7 +314,7 @@ class Watching:
         stopped = self._pool.call(
             task.watcher.stop, task.key if is_watching else f"end of {task.key}"
         )
-        # Its step may count as a short one, after which nothing else looks whether the disk answers.
+        # Its step may count as a short one, and nothing else may look then if the disk answers.
         stopped.add_done_callback(lambda _: self._stalls.note_returned(task.key))
         self._is_check_queued = False
         self.report_events_lost("a disk does not answer")
