@@ -48,7 +48,7 @@ class StallMonitor:
         self._pools: list[WorkerPool] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: dict[str, Workspace] = {}
-        self._futures: dict[str, set[asyncio.Future[None]]] = {}
+        self._futures: dict[str, asyncio.Future[None]] = {}
 
     def add_pool(self, pool: WorkerPool) -> None:
         self._pools.append(pool)
@@ -83,22 +83,11 @@ class StallMonitor:
         return self._stalled.get(workspace.id) is workspace
 
     def expect(self, workspace: Workspace) -> asyncio.Future[None]:
-        """A future for a waiting request, done once this workspace is stalled.
-
-        The request must pass it to `dismiss` in the end.
-        """
-        future: asyncio.Future[None] = self._loop.create_future()
+        """A future that is done once this workspace is stalled. Requests share it."""
+        future = self._futures.setdefault(workspace.id, self._loop.create_future())
         if self.is_stalled(workspace):
-            future.set_result(None)
-        self._futures.setdefault(workspace.id, set()).add(future)
+            self._release(workspace)
         return future
-
-    def dismiss(self, workspace: Workspace, future: asyncio.Future[None]) -> None:
-        future.cancel()
-        futures = self._futures.get(workspace.id, set())
-        futures.discard(future)
-        if not futures:
-            self._futures.pop(workspace.id, None)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -137,10 +126,13 @@ class StallMonitor:
     def _begin(self, workspace: Workspace) -> None:
         root = workspace.entry.root
         log.error(Event.WORKSPACE_STALLED, workspace=workspace.id, root=root)
-        for future in self._futures.get(workspace.id, ()):
-            if not future.done():
-                future.set_result(None)
+        self._release(workspace)
         self._on_stalled(workspace)
+
+    def _release(self, workspace: Workspace) -> None:
+        future = self._futures.pop(workspace.id, None)
+        if future is not None:
+            future.set_result(None)
 
 
 def find_oldest(running: Sequence[Mapping[str, Step]]) -> dict[str, Step]:
