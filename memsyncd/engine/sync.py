@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import (
+    NOTHING_MISSING,
     Missing,
     NoteChanges,
     Recorded,
@@ -27,14 +28,14 @@ from memsyncd.core.changes.diff import (
     plan_changes,
     track_missing,
 )
-from memsyncd.core.changes.known import find_not_skipped
+from memsyncd.core.changes.known import find_not_skipped, has_ordinary_name
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
-from memsyncd.files.read import ReadFile, read_note_file
+from memsyncd.files.read import ReadFile, TextFile, read_note_file
 from memsyncd.files.scan import scan
 from memsyncd.files.scope import find_identity, has_memory
 from memsyncd.store.index import DropNote, Index, PatchNote, PutNote, TouchNote, Update, Written
@@ -213,6 +214,49 @@ def sync_workspace(
     _write(workspace, index, updates, done)
     workspace.missing = _without(missing, set(end.gone))
     _conclude(workspace, snapshot, done)
+    done.duration_ms = (clock.now_s() - started_s) * 1000
+    return done
+
+
+def index_written(
+    workspace: Workspace, config: Config, clock: Clock, written: Sequence[TextFile]
+) -> SyncDone | None:
+    """Index notes that were just written, without a look at the disk.
+
+    None, and nothing is done, if there are many, or if only a scan can tell what they change: a
+    missing note may have moved, and a name or a former problem may have to be reported.
+    """
+    index = workspace.index
+    paths = {file.path.text for file in written}
+    if index is None or workspace.missing.since_s or workspace.condition.faults:
+        return None
+    if len(written) > STEP_FILES:
+        return None
+    has_problem = any(problem.path in paths for problem in workspace.condition.scan_problems)
+    if has_problem or not all(map(has_ordinary_name, paths)):
+        return None
+    recorded = index.recorded(paths)
+    if not recorded.keys() <= paths:  # notes of a folder that had the name
+        return None
+    started_s = clock.now_s()
+    done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
+    read_at_ns = clock.wall_ns()
+    batch = [
+        ReadFile(
+            path=file.path,
+            data=file.data,
+            record=Recorded(stat=file.stat, digest=file.digest, read_at_ns=read_at_ns),
+            is_unstable=False,
+        )
+        for file in written
+    ]
+    read = {file.path.text: file.record for file in batch}
+    changes = plan_changes(recorded, read, NOTHING_MISSING, now_s=0.0, grace_s=float("inf"))
+    _write(workspace, index, list(_make_updates(batch, changes, config, index, done)), done)
+    done.texts.clear()
+    workspace.change(index_bytes=index.size_bytes())
+    if not workspace.has_memory:
+        workspace.detect_memory()
     done.duration_ms = (clock.now_s() - started_s) * 1000
     return done
 
