@@ -96,7 +96,7 @@ def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
 
     Raises the errors of the store. While the workspace's folder is missing, nothing is done.
     """
-    if workspace.records is None:
+    if workspace.records is None or workspace.records.history.is_settled:
         return frozenset()
     intended = workspace.records.history.find_intended()
     if not intended:

@@ -86,8 +86,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     `absent` are notes that must not be shown: workspace ids and paths. `now_s` is seconds since
     1970. `timeout_s` is None for the request's own limit, or the configured one.
 
-    `is_hurried`: raise NotFresh at once if there is much to look up, and instead of explaining why
-    there is no hit. The limit then counts for finding alone; reading the hits never takes long.
+    `is_hurried`: raise NotFresh at once if there is much to look up, be it to find hits or to
+    explain why there is none. The limit then counts for finding alone; reading the hits never takes
+    long.
     """
 
     now_s: float = 0.0
@@ -133,8 +134,6 @@ def search(
     ]
     if found:
         return _answer(found, query, params, config)
-    if options.is_hurried:
-        raise NotFresh("there is no hit, and no time to explain why")
     reason = explain_nothing(workspaces, question, options.limit_s(params, config))
     return SearchAnswer(
         hits=[], relaxed=False, why_empty=reason.why, did_you_mean=reason.did_you_mean
@@ -151,6 +150,7 @@ def make_question(params: SearchParams | ContextParams, options: RunOptions) -> 
         must_not=compile_must_not(query),
         filters=filters.join(query.filters),
         absent=options.absent,
+        is_hurried=options.is_hurried,
     )
 
 
@@ -232,6 +232,8 @@ def _search_one(
         counts = _count_terms(
             reader, question.query, workspace.condition.counts.chunks, is_hurried=options.is_hurried
         )
+        if counts and not any(counts.values()):
+            return []
         found = _find_visible(reader, workspace, question, n_candidates, counts)
         passages = rank_passages(
             found,

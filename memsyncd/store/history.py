@@ -322,6 +322,8 @@ class History:
         self._heads = heads
         with translating_errors():
             self._is_clean = not self._has(UNWIPED)
+        self.is_settled = False
+        """True if `find_intended` is known to find nothing."""
 
     def begin(
         self,
@@ -334,6 +336,7 @@ class History:
         changes: Sequence[Intended],
     ) -> int:
         """Record an intended change set; return its number. The paths are those of the request."""
+        self.is_settled = False
         with transaction(self._writer):
             number = self._add_change_set((at_s, client, command, path, new_path))
             self._add_revisions(number, [self._keep(change) for change in changes], "intended")
@@ -372,6 +375,7 @@ class History:
         """Return the change sets that were begun and not settled, after a crash or a full disk."""
         with translating_errors():
             revisions = select_intended(self._writer, self._blobs.damaged)
+        self.is_settled = not revisions
         groups = groupby(revisions, key=lambda one: one.change_set)
         return [(number, list(group)) for number, group in groups]
 

@@ -164,6 +164,24 @@ def test_only_the_changes_of_a_change_set_that_happened_become_history(
     assert history.find_intended() == []
 
 
+def test_it_is_known_to_be_settled_only_after_a_look(open_records: Callable[[], Records]) -> None:
+    history = open_records().history
+    assert not history.is_settled
+    assert history.find_intended() == []
+    assert history.is_settled
+    change = Intended(path="MEMORY.md", old=None, new=b"new\n")
+    number = history.begin(
+        at_s=1.0, client="c", command="create", path="MEMORY.md", changes=[change]
+    )
+    assert not history.is_settled
+    assert len(history.find_intended()) == 1
+    assert not history.is_settled
+    history.finish(number)
+    assert history.find_intended() == []
+    assert history.is_settled
+    assert not open_records().history.is_settled
+
+
 def test_a_settled_change_set_stays_settled(history: History) -> None:
     number = write(history, "a.md", None, b"x")
     history.discard(number)
