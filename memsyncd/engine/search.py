@@ -37,6 +37,7 @@ from memsyncd.core.search.ranking import (
     Ranked,
     RankingPolicy,
     apply_boosts,
+    bound_exact_ratio,
     normalize_scores,
     rank_candidates,
     rank_passages,
@@ -239,6 +240,7 @@ def _search_one(
             DEFAULT_RANKING,
             limit=n_hits,
             passage_tokens=config.search.passage_tokens,
+            find_exact_ratio=_find_exact_ratio(reader, question.query, workspace),
             boost=_make_boost(reader, found, config, options.now_s),
         )
         if options.is_hurried:
@@ -282,7 +284,8 @@ def _find_visible(
     absent = {path for workspace_id, path in question.absent if workspace_id == workspace.id}
     if not absent:
         return found
-    return found._replace(rows=[row for row in found.rows if row[3] not in absent])
+    files = found.read_files({row[1] for row in found.rows})
+    return found._replace(rows=[row for row in found.rows if files[row[1]][0] not in absent])
 
 
 def _make_boost(
@@ -292,6 +295,24 @@ def _make_boost(
         return None
     features = read_ranking_features(reader, [row[0] for row in found.rows])
     return lambda ranked: apply_boosts(ranked, features, config.search, config.kinds, now_s)
+
+
+def _find_exact_ratio(
+    reader: Reader, query: Query, workspace: Workspace
+) -> Callable[[], float] | None:
+    """Return the function that bounds what exact words score; None for what has no such bound.
+
+    A chunk holds no exact word more often than its stem, but some prefixes.
+    """
+    if any(term.form is Form.PREFIX for term in query.positive):
+        return None
+    most = workspace.condition.counts.chunks
+    matches = [compile_term(term) for term in query.positive]
+    return lambda: bound_exact_ratio(
+        most,
+        count_matching(reader, matches, most=most),
+        count_matching(reader, matches, most=most, is_exact=True),
+    )
 
 
 def _count_terms(

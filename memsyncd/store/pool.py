@@ -28,6 +28,8 @@ from memsyncd.store.schema import TOKENIZER
 MAX_IDLE = 2
 # Idle connections are closed after this time: opening one takes about a millisecond.
 IDLE_S = 300.0
+# Values of one sort that a reader remembers until the next commit: some hundred kilobytes.
+MEMO_LIMIT = 2_000
 
 
 class Reader:
@@ -39,6 +41,8 @@ class Reader:
     def __init__(self, path: str) -> None:
         self.connection = open_reader(path)
         self.used_s = 0.0
+        self._memo: dict[Any, Any] = {}
+        self._memo_version = 0
         name, *arguments = TOKENIZER.split()
         try:
             with translating_errors():
@@ -54,6 +58,15 @@ class Reader:
     ) -> list[tuple[Any, ...]]:
         """Return all rows. A cursor that is only half read would pin the WAL."""
         return self.connection.execute(statement, bindings).fetchall()
+
+    @property
+    def memo(self) -> dict[Any, Any]:
+        """Small values that were computed from this snapshot, by any key; empty after a commit."""
+        version = self.connection.execute("PRAGMA data_version").get
+        if version != self._memo_version:
+            self._memo = {}
+            self._memo_version = version
+        return self._memo
 
     def allow(self, seconds: float) -> None:
         """Replace the time limit that `acquire` set, until the reader is released."""
