@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import apsw
 
@@ -78,14 +78,14 @@ class Reader:
         Start and end count bytes of the text's UTF-8.
         """
         data = text.encode("utf-8", "replace")
-        found: Iterable[Any] = self._tokenize(
+        found: Any = self._tokenize(
             data,
             apsw.FTS5_TOKENIZE_DOCUMENT,
             None,
             include_offsets=True,
             include_colocated=False,
         )
-        return [(start, end, word) for start, end, word in found]
+        return cast("list[tuple[int, int, str]]", found)
 
 
 class ConnectionPool:

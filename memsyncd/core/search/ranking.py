@@ -162,25 +162,37 @@ def _group_by_file(candidates: Iterable[Candidate]) -> Collection[list[Candidate
     return by_file.values()
 
 
+# A raw score and its parts: exact words, note, neighbours, day.
+_Score = tuple[float, float, float, float, float]
+
+
 def _rank_note(
     chunks: Sequence[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
 ) -> list[Ranked]:
     """The candidates of one note with their raw scores, in no particular order."""
+    scores = _score_note(chunks, named, policy)
+    return [Ranked(c, *score) for c, score in zip(chunks, scores, strict=True)]
+
+
+def _score_note(
+    chunks: Sequence[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
+) -> list[_Score]:
     weight, bonus = policy.exact, policy.neighbour_bonus
     words = [c.stemmed + weight * c.exact for c in chunks]
     note = policy.note * max(0.0, *words)
     day = 1.0 + policy.day * fit_dates(named, chunks[0].day) if named else 1.0
-    ranked: list[Ranked] = []
+    scores: list[_Score] = []
     for c, neighbour in zip(chunks, _best_neighbours(chunks, words), strict=True):
         exact, beside = weight * c.exact, bonus * neighbour
-        raw_score = (c.stemmed + exact + note + beside) * day
-        ranked.append(Ranked(c, raw_score, exact, note, beside, day))
-    return ranked
+        scores.append(((c.stemmed + exact + note + beside) * day, exact, note, beside, day))
+    return scores
 
 
 def _best_neighbours(chunks: Sequence[Candidate], words: Sequence[float]) -> list[float]:
     """For each chunk of a note the best score by words among those that touch it, else 0."""
     best = [0.0] * len(chunks)
+    if len(chunks) == 1:
+        return best
     in_line = sorted([(c.start_line, c.end_line, at) for at, c in enumerate(chunks)])
     for number, (_, end, at) in enumerate(in_line, 1):
         last, worth = end + MAX_GAP + 1, words[at]
@@ -296,17 +308,18 @@ def rank_passages(
     first. No chunk's score by exact words exceeds that by its stems times the result of
     `find_exact_ratio`; without it, all are read.
     """
-    gain = (1.0 + policy.day if named else 1.0) * (MAX_BOOST if boost else 1.0) * _ROUNDING
+    boosted = MAX_BOOST * _ROUNDING if boost else 1.0
+    gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
     best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
 
-    def may_be_shown(bound: float) -> bool:
-        return len(best) < limit or gain * bound >= best[-1][1].best.raw_score
+    def may_be_shown(highest: float) -> bool:
+        return len(best) < limit or highest >= best[-1][1].best.raw_score
 
-    for rows in _read_by_bound(found.rows, policy, find_exact_ratio, may_be_shown):
-        for bound, chunks in _bound_notes(found.read_candidates(rows), policy):
-            if not may_be_shown(bound):
+    for rows in _read_by_bound(found.rows, policy, find_exact_ratio, gain, may_be_shown):
+        for highest, chunks, scores in _score_notes(found.read_candidates(rows), named, policy):
+            if not may_be_shown(highest * boosted):
                 break
-            ranked = _rank_note(chunks, named, policy)
+            ranked = [Ranked(c, *score) for c, score in zip(chunks, scores, strict=True)]
             ordered = sort_ranked(boost(ranked) if boost else ranked)
             passages = join_passages(ordered, limit=limit, passage_tokens=passage_tokens)
             best += [(_order(passage.best), passage) for passage in passages]
@@ -315,10 +328,25 @@ def rank_passages(
     return tuple(passage for _, passage in best)
 
 
+def _score_notes(
+    candidates: Iterable[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
+) -> list[tuple[float, list[Candidate], list[_Score]]]:
+    """The candidates of each note with their scores, and the highest; the note with the highest
+    first.
+    """
+    notes = []
+    for chunks in _group_by_file(candidates):
+        scores = _score_note(chunks, named, policy)
+        notes.append((max(scores)[0], chunks, scores))
+    notes.sort(key=itemgetter(0), reverse=True)
+    return notes
+
+
 def _read_by_bound(
     rows: Sequence[ChunkRow],
     policy: RankingPolicy,
     find_exact_ratio: Callable[[], float] | None,
+    gain: float,
     may_be_shown: Callable[[float], bool],
 ) -> Iterator[Sequence[ChunkRow]]:
     """Yield the rows of notes that may be shown, whole notes, twice at most: each time costs a
@@ -331,7 +359,7 @@ def _read_by_bound(
     if math.isinf(ratio):
         yield rows
         return
-    bounded = _bound_rows(rows, policy, 1.0 + policy.exact * ratio)
+    bounded = _bound_rows(rows, policy, gain * (1.0 + policy.exact * ratio))
     n_notes = n_read = 0
     while n_notes < len(bounded) and n_read < FIRST_READ:
         n_read += len(bounded[n_notes][1])
@@ -380,21 +408,6 @@ def bound_exact_ratio(n_chunks: int, by_stems: Sequence[int], by_words: Sequence
 def _idf(n_chunks: int, n_holding: int) -> float:
     """The rarity of a word as FTS5 computes it, 0 for one in half of the chunks."""
     return max(0.0, math.log(max(1.0, n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
-
-
-def _bound_notes(
-    candidates: Iterable[Candidate], policy: RankingPolicy
-) -> list[tuple[float, list[Candidate]]]:
-    """The candidates of each note, and what no raw score of its chunks exceeds before the day and
-    the boosts; the highest bound first.
-    """
-    weight = policy.exact
-    bounded = [
-        (_bound_scores([c.stemmed + weight * c.exact for c in chunks], policy), chunks)
-        for chunks in _group_by_file(candidates)
-    ]
-    bounded.sort(key=itemgetter(0), reverse=True)
-    return bounded
 
 
 def _bound_scores(words: list[float], policy: RankingPolicy) -> float:
