@@ -47,7 +47,8 @@ class Pause(msgspec.Struct, eq=False):
     read_progress_s: Callable[[], float]
 
 
-# A job runs up to its next `yield`, of nothing or a Pause, at a time; its return value is its result.
+# A job runs up to its next `yield` at a time, of nothing or a Pause; its return value is its
+# result.
 Job = Generator[Any, None, T]
 
 
@@ -160,7 +161,7 @@ class WorkerPool:
             running = self._running.items()
             steps = {key: step for key, step in running if self._queues[key][0].may_stall}
             paused = self._paused.items()
-            return steps | {key: Step(one.read_progress_s(), True) for key, one in paused}
+            return steps | {key: _as_step(one) for key, one in paused}
 
     def stop(self, timeout_s: float) -> bool:
         """Refuse new jobs, end running ones at their next step and fail waiting ones.
@@ -313,6 +314,10 @@ class WorkerPool:
         self._paused.clear()
         self._queues = {key: jobs for key, jobs in self._queues.items() if jobs}
         return left
+
+
+def _as_step(pause: Pause) -> Step:
+    return Step(pause.read_progress_s(), is_detached=True)
 
 
 def _run_step(job: _QueuedJob) -> _Outcome | Pause | None:

@@ -22,14 +22,14 @@ from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.event_buffer import ROOT
 from memsyncd.engine.opening import release_records
-from memsyncd.engine.rebuild import close_workspace, index_fingerprint
+from memsyncd.engine.rebuild import close_workspace
 from memsyncd.engine.registry import FolderCheck, Registry
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, Worker, heartbeat
-from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
 from memsyncd.errors import MemsyncdError
 from memsyncd.files.scope import find_identity
 from memsyncd.logs import Event, get_log
@@ -301,6 +301,7 @@ class Workspaces:
         self.scheduler.forget(workspace)
         self.watching.forget(workspace)
         self.stalls.arm()
+        workspace.cancel()
         closed = self._worker.submit(workspace.id, partial(close_workspace, workspace))
         if then is not None:
             closed.add_done_callback(lambda _: then())
