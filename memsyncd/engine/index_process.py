@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -43,6 +44,7 @@ log = get_log("engine")
 _FAILURES: dict[str, type[StoreFailed]] = {
     one.code: one for one in (StoreFailed, StoreCorrupt, IndexUnfit, StoreFull)
 }
+_BLOCKED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PIDS: set[int] = set()
 
 
@@ -90,6 +92,9 @@ class IndexProcess:
     # --- on the thread ---
 
     def _run(self) -> None:
+        # The process inherits this: a signal to all processes of the terminal or of the service
+        # reaches the daemon, too, which ends this one once it stops.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED_SIGNALS)
         outcome: Filled | FillFailed | Died = Died("was cancelled")
         self._has_turn = _TURNS.take(lambda: self._is_cancelled)
         try:

@@ -123,10 +123,6 @@ def _take_stdout() -> Send:
 
 def _prepare(parent_pid: int) -> None:
     """Let everything else go first, and end when the daemon ends."""
-    # The daemon ends this process. A signal to all processes of the terminal or of the service
-    # reaches the daemon, too, which still needs some time to stop.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):  # where there are policies
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):

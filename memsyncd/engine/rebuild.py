@@ -35,12 +35,10 @@ from memsyncd.errors import (
 )
 from memsyncd.logs import Event, get_log
 from memsyncd.store.index import Index, remove_index, replace_index
-from memsyncd.store.integrity import read_generation
+from memsyncd.store.integrity import read_generation, read_text_bytes
 from memsyncd.store.pool import ConnectionPool
 
 DAMAGE_REBUILD_INTERVAL_S = 600.0
-# About as many as BULK_BYTES have.
-BULK_CHUNKS = 8000
 READ_S = 1.0
 SYNC_FAULT, FULL_FAULT, INDEX_FAULT = "sync", "disk_full", "index"
 # Faults after which more may be out of date than the paths announced since.
@@ -183,11 +181,17 @@ def fill_new_index(workspace: Workspace, config: Config) -> Job[Filled | None]:
     worth it.
     """
     check_open(workspace)
-    index, path = workspace.index, rebuild_path(workspace)
-    if index is None or index.counts.chunks < BULK_CHUNKS:
+    if _read_text_bytes(workspace) <= BULK_BYTES:
         return None
-    remove_index(path)
+    remove_index(rebuild_path(workspace))
     return (yield from _fill_new_file(workspace, config))
+
+
+def _read_text_bytes(workspace: Workspace) -> int:
+    """The size of the indexed notes; 0 if the index, which may be damaged, cannot tell."""
+    with contextlib.suppress(MemsyncdError), workspace.acquire(READ_S) as reader:
+        return read_text_bytes(reader)
+    return 0
 
 
 def _fill_new_file(workspace: Workspace, config: Config) -> Job[Filled | None]:

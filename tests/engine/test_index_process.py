@@ -306,7 +306,7 @@ def test_a_process_that_is_killed_is_started_again_and_then_done_without(
 def test_a_rebuild_of_much_is_filled_apart_and_has_what_was_saved_meanwhile(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebuild, "BULK_CHUNKS", 10)
+    monkeypatch.setattr(rebuild, "BULK_BYTES", BULK_BYTES)
     write_notes(bench)
     generation = bench.sync().generation
     filling = rebuild.fill_new_index(bench.workspace, bench.config)
@@ -343,7 +343,7 @@ def test_a_rebuild_without_an_open_index_pauses_its_workspace(
 def test_an_abandoned_fill_leaves_no_process_and_no_file(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebuild, "BULK_CHUNKS", 10)
+    monkeypatch.setattr(rebuild, "BULK_BYTES", BULK_BYTES)
     write_notes(bench)
     bench.sync()
     filling = rebuild.fill_new_index(bench.workspace, bench.config)
