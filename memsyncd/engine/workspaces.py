@@ -247,7 +247,9 @@ class Workspaces:
         The other may be the same folder, moved.
         """
         for workspace in self.by_id.values():
-            if find_identity(workspace.entry.root) is None:
+            # Here, on the loop, a disk that does not answer must not be touched.
+            is_stalled = self.stalls.is_stalled(workspace)
+            if not is_stalled and find_identity(workspace.entry.root) is None:
                 job = partial(release_records, workspace)
                 self._worker.submit(workspace.id, job, is_urgent=True)
 

@@ -303,9 +303,9 @@ def test_a_disk_that_hangs_under_the_process_stalls_its_own_workspace_alone(
             os.kill(worker, signal.SIGCONT)
             wait_until(lambda: status(client)["state"] == "stalled", "not reported", limit_s=40)
             write_many(other)
-            client.call("workspace.add", path=str(other))
+            added = client.call("workspace.add", path=str(other))["workspaces"][0]["id"]
             wait_until(
-                lambda: len(client.call("list", workspace=str(other))["notes"]) == N_NOTES,
+                lambda: len(client.call("list", workspace=added)["notes"]) == N_NOTES,
                 "the other workspace has to wait",
                 limit_s=LIMIT_S,
             )
