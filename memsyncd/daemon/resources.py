@@ -24,7 +24,8 @@ from memsyncd.protocol.metrics import ProcessMetrics
 OPEN_FILES_TARGET = 8192
 REPORT_INTERVAL_S = 60.0
 _OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-_M_ARENA_MAX = -8  # from the C library's malloc.h
+TRIM_THRESHOLD_BYTES = 1024 * 1024
+_M_TRIM_THRESHOLD, _M_ARENA_MAX = -1, -8  # from the C library's malloc.h
 
 log = get_log("daemon")
 
@@ -120,6 +121,8 @@ def use_one_malloc_arena() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, 1)
+        # Otherwise the C library raises it, and each scan leaves some megabytes.
+        mallopt(_M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
 
 
 def freeze_loaded_objects() -> None:

@@ -31,7 +31,9 @@ from memsyncd.errors import StoreFailed
 from memsyncd.store.index import Counts, Index
 
 PROGRESS_S = 0.1
-NICE = 19
+# A tenth of a core beside other work, and less than the daemon gets: the last of nice values would
+# let an index wait for hours on a machine that is never idle.
+NICE = 10
 # The system kills this process before the daemon if memory runs out.
 OOM_SCORE = "500"
 # Of a first index, few objects are cycles, and visiting all of them takes a tenth of the time.
@@ -72,7 +74,6 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True, tag="filled"):
     added: list[str]
     modified: list[str]
     moved: list[tuple[str, str]]
-    paths: list[str]
     n_upserted: int
     n_deleted: int
 
@@ -126,7 +127,7 @@ def _prepare(parent_pid: int) -> None:
     with contextlib.suppress(OSError, AttributeError):  # where there are policies
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+        os.setpriority(os.PRIO_PROCESS, 0, max(NICE, os.getpriority(os.PRIO_PROCESS, 0)))
     if sys.platform == "linux":
         _prepare_linux()
     if os.getppid() != parent_pid:
@@ -166,7 +167,6 @@ def _fill(request: FillRequest, send: Send) -> Filled | FillFailed:
         added=done.added,
         modified=done.modified,
         moved=done.moved,
-        paths=done.paths,
         n_upserted=done.n_upserted,
         n_deleted=done.n_deleted,
     )

@@ -8,6 +8,7 @@ is rebuilt at once; a damaged one at most once in ten minutes. A full disk never
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -359,7 +360,8 @@ def include_filled(done: SyncDone, filled: Filled) -> None:
     done.modified = [*filled.modified, *done.modified]
     done.moved = [*filled.moved, *done.moved]
     done.n_unchanged = max(0, done.n_unchanged - len(filled.added) - len(filled.modified))
-    done.paths = [*filled.paths, *done.paths]
+    moved = itertools.chain.from_iterable(filled.moved)
+    done.paths = [*filled.added, *filled.modified, *moved, *done.paths]
     done.n_upserted += filled.n_upserted
     done.n_deleted += filled.n_deleted
     done.duration_ms += filled.duration_ms

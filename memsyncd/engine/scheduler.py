@@ -93,6 +93,8 @@ class Scheduler:
         self._on_reconciled = on_reconciled
         self.on_building: Callable[[], None] = lambda: None
         """Called on the loop whenever the rebuild of an index begins."""
+        self.on_tidied: Callable[[], None] = lambda: None
+        """Called on the loop some quiet seconds after the last change of a workspace."""
         self._workspaces: dict[str, Workspace] = {}
         self._events = EventBuffer(config.sync, clock, self._settled)
         self._timers = _Timers()
@@ -461,6 +463,7 @@ class Scheduler:
 
     def _tidy(self, workspace: Workspace) -> None:
         def on_done(workspace: Workspace, is_tidy: bool) -> None:
+            self.on_tidied()
             if is_tidy:
                 self.checks.start(workspace)
             else:

@@ -178,6 +178,10 @@ class Workspaces:
         self.stalls.arm()
         self._worker.submit(PREPARATION_KEY, job, may_stall=False)
 
+    def call(self, call: Callable[[], None]) -> None:
+        """Call a function, which touches no disk, on the worker's thread, between steps of jobs."""
+        self._worker.call(call)
+
     def count_jobs(self) -> int:
         """The number of jobs of all workspaces that wait for the worker or run."""
         return self._worker.count_jobs()
