@@ -40,6 +40,9 @@ class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     # This often, the sizes and times of all notes are compared with the index, in case an event was
     # lost.
     reconcile_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 30.0
+    # Of a workspace that is a whole folder, or an include with **, at most this many folders are
+    # watched; the scan every reconcile_s finds changes in others, which `memsyncd status` says.
+    max_watched_folders: Annotated[int, Meta(ge=1, le=1_000_000)] = 4096
     # Larger files are not indexed, and `memsyncd problems` lists them.
     max_file_bytes: Annotated[int, Meta(ge=KIB, le=256 * MIB)] = 2 * MIB
 

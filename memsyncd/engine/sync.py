@@ -224,10 +224,10 @@ def _scan(
     """Scan, and compare with the records of the notes that the scan has not found unchanged."""
     if request.only is None and not request.is_full:
         known = index.known_stats()
-        snapshot = scan(workspace.scope, known=known)
+        snapshot = scan(workspace.scope, known=known, pruning=workspace.pruning)
         recorded = index.find_recorded(find_not_skipped(known, snapshot.unchanged))
     else:
-        snapshot = scan(workspace.scope, only=request.only)
+        snapshot = scan(workspace.scope, only=request.only, pruning=workspace.pruning)
         # The scan may widen its scope; missing notes are needed to recognise moves.
         missing = workspace.missing.since_s.keys()
         recorded = index.recorded(None if snapshot.only is None else snapshot.only | missing)
@@ -381,16 +381,18 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     if snapshot.root_state != "present":
         text, hint = ROOT_FAULTS[snapshot.root_state], "see: memsyncd status"
         done.failed.append(Problem(path=".", line=0, code=ROOT_FAULT, problem=text, hint=hint))
-    before = workspace.root_identity, workspace.link_folders
+    before = workspace.root_identity, workspace.link_folders, workspace.pruned
     if is_full_scan:
         workspace.root_identity = snapshot.root_identity
         workspace.link_folders = snapshot.link_folders
+        workspace.pruned = snapshot.pruned_folders
         remember_disk(workspace, snapshot)
         tampering = workspace.index.find_tampering() if workspace.index is not None else None
         done.index_fault = f"index.db {tampering.value}" if tampering is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders
-    done.has_new_folders = before != (workspace.root_identity, workspace.link_folders)
+    after = workspace.root_identity, workspace.link_folders, workspace.pruned
+    done.has_new_folders = before != after
 
 
 def _merge_problems(

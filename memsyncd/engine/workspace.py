@@ -18,11 +18,13 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState
+from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
 from memsyncd.core.changes.freshness import UnscannedPaths, describe_overdue
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.core.model import Problem
+from memsyncd.core.pruning import is_pruned_path
 from memsyncd.errors import Busy, StoreFailed
+from memsyncd.files.pruning import Pruning
 from memsyncd.files.scope import Scope, has_memory, parse_scope
 from memsyncd.store.index import Counts, Index, Written
 from memsyncd.store.pool import ConnectionPool, Reader
@@ -35,6 +37,7 @@ REOPEN_S = 1.0
 
 State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
 STALL_FAULT = "stalled"
+WATCH_LIMIT = "watch_limit"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +160,10 @@ class Workspace:
         self._unscanned = UnscannedPaths()
         self.root_identity: tuple[int, int] | None = None
         self.link_folders: frozenset[str] = frozenset()
+        self.pruning = Pruning()
+        self.pruned: frozenset[str] | None = None
+        """The folders that scans have left out of a whole folder, besides those whose name says so;
+        None before the first scan."""
         self.changes: deque[Written] = deque(maxlen=REMEMBERED_CHANGES)
         self.rebuilt_after_damage_s: float | None = None
         self.is_recorded = False
@@ -171,6 +178,11 @@ class Workspace:
     @property
     def id(self) -> str:
         return self.entry.id
+
+    def is_pruned(self, path: str) -> bool:
+        """True if the folder at this path from the root is not watched; from any thread."""
+        pruned = self.pruned or frozenset()
+        return is_pruned_path(path) or self.scope.exclude.matches(path) or is_within(path, pruned)
 
     def change(self, **fields: Any) -> None:
         """Replace fields of the condition; from any thread, as worker and loop both do it."""
@@ -191,6 +203,11 @@ class Workspace:
     def pending(self) -> int:
         """The larger of: notes known to differ from the index, and announced unscanned paths."""
         return max(self.condition.pending, len(self._unscanned))
+
+    @property
+    def has_unwatched_folders(self) -> bool:
+        """True if the workspace has more folders than may be watched."""
+        return WATCH_LIMIT in self.condition.notices
 
     def note_unscanned(self, path: str, now_s: float) -> None:
         """Note that an event announced this path; "" means everything. From any thread."""

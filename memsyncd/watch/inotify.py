@@ -8,6 +8,7 @@ that work, and `WatchGroup` keeps the table of watched folders.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from watchdog.events import FileSystemEvent
 from watchdog.observers.api import DEFAULT_OBSERVER_TIMEOUT, BaseObserver, EventQueue, ObservedWatch
@@ -19,9 +20,11 @@ from watchdog.utils import Seconds
 from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.health import OnEventsLost, OnUnwatched
 from memsyncd.watch.inotify_reader import EventReader
-from memsyncd.watch.watch_group import WatchGroup
+from memsyncd.watch.watch_group import WatchGroup, WatchLimits
 
 JOIN_LIMIT_S = 5.0
+# Called with the folder of a recursive watch, from any thread.
+FindLimits = Callable[[str], WatchLimits]
 
 
 class Emitter(InotifyEmitter):
@@ -37,6 +40,7 @@ class Emitter(InotifyEmitter):
         watch: ObservedWatch,
         *,
         reader: EventReader,
+        find_limits: FindLimits,
         run_later: RunLater,
         on_events_lost: OnEventsLost,
         timeout: Seconds = DEFAULT_OBSERVER_TIMEOUT,
@@ -46,6 +50,7 @@ class Emitter(InotifyEmitter):
             event_queue, watch, timeout=timeout, event_filter=event_filter, inotify_fd=reader
         )
         self._reader = reader
+        self._find_limits = find_limits
         self._run_later = run_later
         self._on_events_lost = on_events_lost
         self._has_failed = False
@@ -58,6 +63,7 @@ class Emitter(InotifyEmitter):
             os.fsencode(self.watch.path),
             self.get_event_mask_from_filter(),
             is_recursive=self.watch.is_recursive,
+            find_limits=lambda: self._find_limits(self.watch.path),
             run_later=self._run_later,
             on_event=self._emit,
             on_events_lost=self._on_events_lost,
@@ -110,12 +116,20 @@ class LinuxObserver(BaseObserver):
     system = "inotify"
 
     def __init__(
-        self, run_later: RunLater, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched
+        self,
+        run_later: RunLater,
+        on_events_lost: OnEventsLost,
+        on_unwatched: OnUnwatched,
+        find_limits: FindLimits,
     ) -> None:
         self.reader = EventReader(on_events_lost, on_unwatched)
         self.reader.start()
         super().__init__(
-            Emitter, reader=self.reader, run_later=run_later, on_events_lost=on_events_lost
+            Emitter,
+            reader=self.reader,
+            find_limits=find_limits,
+            run_later=run_later,
+            on_events_lost=on_events_lost,
         )
         self.name = "memsyncd-events"
 

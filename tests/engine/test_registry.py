@@ -87,7 +87,7 @@ def test_folders_with_the_same_name_get_numbers_and_a_taken_name_is_refused(
         registry.add(registry.make_entry(str(home / "a/notes"), name="notes-2"))
 
 
-@pytest.mark.parametrize("include", ["/etc/*", "../x", "**/*.md", ".git/*", ""])
+@pytest.mark.parametrize("include", ["/etc/*", "../x", ".git/*", ""])
 def test_invalid_globs_are_refused(home: Path, open_registry: Open, include: str) -> None:
     with pytest.raises(BadRequest):
         open_registry().make_entry(make_folder(home, "project"), include=[include])
