@@ -126,19 +126,50 @@ def _add(args: Args, console: Console) -> int:
         "workspace.add",
         path=find_folder(args.path),
         name=args.name,
+        preset=args.preset,
         include=args.include or None,
         exclude=args.exclude or None,
+        read_only=args.read_only or None,
+        memory_dir=args.memory_dir,
     )
     if args.json:
         console.terminal.print_json(answer)
         return 0
     show_until_indexed(console)
     _print_workspaces(answer, console)
-    if not all(info["has_memory"] or info["include"] for info in answer["workspaces"]):
-        console.terminal.report(
-            f"nothing to index yet; create a first MEMORY.md: memsyncd init {clean_line(args.path)}"
-        )
+    info, found = answer["workspaces"][0], answer["found"]
+    for line in describe_found(clean_values(found), clean_values(info), clean_line(args.path)):
+        console.terminal.report(line)
     return 0
+
+
+def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> list[str]:
+    """Describe what was added: what the folder is, its notes, and how to change that."""
+    if not found["notes"] and not info["has_memory"]:
+        if found["others"]:
+            notes = render_count(found["others"], "note")
+            return [
+                "nothing to index yet: there is neither MEMORY.md nor .memories/",
+                f"the folder holds {notes}; index them all: memsyncd add {path} --preset vault",
+                f"or create a first MEMORY.md: memsyncd init {path}",
+            ]
+        return [f"nothing to index yet; create a first MEMORY.md: memsyncd init {path}"]
+    counted = "" if found["is_complete"] else "more than "
+    notes = counted + render_count(found["notes"], "note")
+    folder = info["memory_dir"]
+    where = "the folder itself" if folder == "." else f"{folder}/"
+    lines = [f"{found['what']}: {notes}; memories are written to {where}"]
+    if info["read_only"]:
+        lines.append(f"read only: {', '.join(info['read_only'])}")
+    if info["preset"] == "vault":
+        return [*lines, "to change this: --preset memory, --include GLOB, --exclude GLOB"]
+    return [*lines, "to index more: --preset vault for every note, or --include GLOB"]
+
+
+def _parse_preset(text: str) -> str:
+    if text not in ("memory", "vault"):
+        raise ValueError("expected memory or vault")
+    return text
 
 
 def _remove(args: Args, console: Console) -> int:
@@ -203,7 +234,9 @@ def _print_workspaces(answer: dict[str, Any], console: Console) -> None:
 
 
 def _render_workspace(info: dict[str, Any]) -> list[str]:
-    globs = [*info["include"], *("!" + glob for glob in info["exclude"])]
+    every = ["**"] if info["preset"] == "vault" else []
+    globs = [*every, *info["include"], *info["read_only"]]
+    globs += ["!" + glob for glob in info["exclude"]]
     return [info["name"], info["root"], info["id"] + "".join("  " + glob for glob in globs)]
 
 
@@ -384,17 +417,30 @@ COMMANDS = {
         options=(
             Option("--name", "the workspace's name; by default the folder's", metavar="N"),
             Option(
+                "--preset",
+                "memory: MEMORY.md and .memories/; vault: every note; else the folder decides",
+                metavar="P",
+                parse=_parse_preset,
+            ),
+            Option(
                 "--include",
                 "also index these, such as 'docs/**/*.md'",
                 metavar="G",
                 is_repeated=True,
             ),
             Option("--exclude", "do not index these files", metavar="G", is_repeated=True),
+            Option(
+                "--read-only", "also index these, and never write", metavar="G", is_repeated=True
+            ),
+            Option(
+                "--memory-dir", "the folder to write memories to; . for PATH itself", metavar="D"
+            ),
             JSON,
         ),
         examples=(
             "memsyncd add .",
-            "memsyncd add ~/code/api --include 'docs/**/*.md' --include CLAUDE.md",
+            "memsyncd add ~/code/api --include 'docs/**/*.md' --read-only CLAUDE.md",
+            "memsyncd add ~/notes --preset vault --exclude drafts",
         ),
     ),
     "remove": Command(

@@ -185,10 +185,18 @@ class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     path: Annotated[str, Meta(min_length=1)]
     # Empty: the folder's name.
     name: str = ""
-    # More notes, by globs relative to path, such as ["CLAUDE.md", "docs/**/*.md"].
+    # memory, or vault: every note beneath path, without hidden folders, packages, build output and
+    # what .gitignore files ignore.
+    preset: Literal["memory", "vault"] = "memory"
+    # More notes, by globs relative to path, such as ["docs/**/*.md"].
     include: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # Notes that are not indexed, such as [".memories/private/**"].
     exclude: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    # More notes, to which memsyncd never writes, such as ["AGENTS.md", "CLAUDE.md"].
+    read_only: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    # The folder to which memories are written, relative to path. Empty: .memories, or in a vault
+    # path itself.
+    memory_dir: str = ""
     # Folders outside path to which symbolic links in it may lead.
     allow_links_to: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
 

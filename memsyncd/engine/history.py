@@ -37,7 +37,7 @@ from memsyncd.engine.rebuild import check_open
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
+from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound, PathRefused
 from memsyncd.files.listing import find_files, is_folder
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.scope import Scope
@@ -75,9 +75,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return self.path if self.heading is None else f"{self.path}#{self.heading}"
 
 
-def parse_target(params: HistoryParams | DiffParams | UndoParams | PurgeParams) -> Target:
+def parse_target(
+    params: HistoryParams | DiffParams | UndoParams | PurgeParams, folder: str = MEMORY_FOLDER
+) -> Target:
     """Parse the anchor or path of a request, as a path of the workspace or of the memory tool.
 
+    `folder` is the memory folder's path, empty for the root.
     Raises BadRequest and PathRefused.
     """
     anchor, path = params.anchor, params.path
@@ -93,9 +96,9 @@ def parse_target(params: HistoryParams | DiffParams | UndoParams | PurgeParams) 
         return Target()
     named = named.rstrip("/")
     is_memory_path = named.startswith(MEMORIES)
-    note = parse_memory_path(named).note if is_memory_path else parse_note_path(named)
+    note = parse_memory_path(named, folder).note if is_memory_path else parse_note_path(named)
     return Target(
-        path=note.text if note else MEMORY_FOLDER,
+        path=note.text if note else folder or None,
         heading=heading if anchor is not None else None,
     )
 
@@ -378,8 +381,11 @@ def undo(
 
 def make_clear_decision(workspace: Workspace, *, client: str) -> Decide[int]:
     """Make the decision to delete every note of memory; the answer is their number. Other files
-    and included notes stay.
+    and included notes stay. Raises PathRefused in a vault, all of whose notes are memory.
     """
+    if not workspace.scope.memory_dir:
+        hint = "delete notes one by one, or give the workspace a memory_dir of its own"
+        raise PathRefused("clear would delete every note of this vault", hint=hint)
 
     def decide() -> tuple[Edit, int]:
         scope = workspace.scope

@@ -18,7 +18,8 @@ import heapq
 import os
 import stat as modes
 import struct
-from collections.abc import Callable, Collection, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 from msgspec.structs import replace
@@ -145,6 +146,35 @@ def _report_not_indexed(walk: Walk, only: frozenset[str] | None) -> None:
         walk.report(MEMORY_FOLDER, "not_indexed", why=f"{len(walk.unindexed)}: {examples}{more}")
 
 
+class TooManyError(Exception):
+    """A count has not ended in time."""
+
+
+class NoteCount(msgspec.Struct, frozen=True):
+    """The notes that a scan would find; `is_complete` is false if it would find more."""
+
+    n_notes: int
+    is_complete: bool
+
+
+def count_notes(scope: Scope, *, limit_s: float) -> NoteCount:
+    """Count the notes of a workspace, for at most about `limit_s`."""
+    walk = Walk(scope, NOTHING_KNOWN, deadline_s=time.monotonic() + limit_s)
+    try:
+        walk.visit("")
+        walk.follow_links()
+    except TooManyError:
+        return NoteCount(len(walk.files), is_complete=False)
+    return NoteCount(len(walk.files), is_complete=True)
+
+
+def _stop_at(deadline_s: float, entries: Iterable[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+    for entry in entries:
+        if time.monotonic() >= deadline_s:
+            raise TooManyError
+        yield entry
+
+
 # --- the walk -----------------------------------------------------------------------------------
 
 
@@ -182,6 +212,8 @@ class Walk(msgspec.Struct):
     links: list[str] = msgspec.field(default_factory=list)
     link_folders: set[str] = msgspec.field(default_factory=set)
     followed: set[str] = msgspec.field(default_factory=set)
+    deadline_s: float | None = None
+    """The monotonic time at which a count gives up; see `count_notes`."""
 
     def visit(self, path: str) -> None:
         """Add the notes at and beneath a path; the empty path is the root and adds all notes."""
@@ -286,11 +318,14 @@ class Walk(msgspec.Struct):
                 if folder.rules is None:
                     self._add_entries(folder, entries, stack)
                 else:
-                    self._add_whole_folder(folder, list(entries), stack)
+                    self._add_whole_folder(folder, list(self._bound(entries)), stack)
         except OSError as error:
             self._fail(folder.path, error)
         finally:
             os.close(fd)
+
+    def _bound(self, entries: Iterable[os.DirEntry[str]]) -> Iterable[os.DirEntry[str]]:
+        return entries if self.deadline_s is None else _stop_at(self.deadline_s, entries)
 
     def _add_whole_folder(
         self, folder: _Folder, entries: list[os.DirEntry[str]], stack: list[_Folder]
@@ -301,7 +336,7 @@ class Walk(msgspec.Struct):
         if rules is None:
             return
         n_before = len(self.refused)
-        self._add_entries(replace(folder, rules=rules), entries, stack)
+        self._add_entries(replace(folder, rules=rules), self._bound(entries), stack)
         # Without known notes it is unknown whether all of them are selected.
         if self.known and len(self.refused) == n_before:
             self.pruning.note_verified(folder.path, rules)

@@ -135,7 +135,7 @@ def list_includes(
 ) -> tuple[str, ...]:
     """List every include glob of a workspace: also the read-only ones and the memory folder's."""
     folder = parse_memory_dir(memory_dir)
-    own = () if folder == MEMORY_FOLDER else (f"{folder}/**" if folder else "**",)
+    own = () if is_memory(folder) else (f"{folder}/**" if folder else "**",)
     return tuple(dict.fromkeys((*include, *read_only, *own)))
 
 

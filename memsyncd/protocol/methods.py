@@ -55,7 +55,7 @@ METHODS: dict[str, Method] = {
         "Return counters and durations of requests, syncs and writes, and the process's resources.",
     ),
     "workspace.add": Method(
-        operations.AddParams, operations.WorkspaceList, "Watch and index a folder."
+        operations.AddParams, operations.AddedWorkspaces, "Watch and index a folder."
     ),
     "workspace.remove": Method(
         operations.RemoveParams,

@@ -18,7 +18,7 @@ from memsyncd.core.changes.known import pack_stat
 from memsyncd.core.notepath import is_note_name
 from memsyncd.core.pruning import is_pruned_path
 from memsyncd.files.pruning import Pruning
-from memsyncd.files.scan import scan
+from memsyncd.files.scan import count_notes, scan
 from tests.files.conftest import parse_scope
 from tests.files.test_scan import write
 
@@ -182,6 +182,17 @@ def test_known_notes_are_matched_again_when_a_rule_changes(root: Path) -> None:
         assert all_of(scan(scope, known=known, pruning=pruning)) == expected
     write(root, "a/.gitignore", "*\n")
     assert all_of(scan(scope, known=known, pruning=pruning)) == ["d.md"]
+
+
+def test_a_count_is_complete_or_ends_at_its_limit(root: Path) -> None:
+    for number in range(20):
+        write(root, f"{number}/a.md")
+    scope = parse_scope(str(root), include=["**"])
+    assert (count_notes(scope, limit_s=60).n_notes, count_notes(scope, limit_s=60).is_complete) == (
+        20,
+        True,
+    )
+    assert not count_notes(scope, limit_s=0).is_complete
 
 
 # --- git as the reference -------------------------------------------------------------------------
