@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from memsyncd.cli.console import show_until_indexed, wait_with_progress
@@ -54,6 +55,7 @@ def _init(args: Args, console: Console) -> int:
         terminal.print(f"created {clean_line(render_path(path, root, console.cwd))}")
     if not created:
         terminal.report("the files exist already; nothing was changed")
+    _offer_union(args, console, root)
     try:
         console.call("workspace.add", path=root)
     except NoDaemon:
@@ -64,6 +66,34 @@ def _init(args: Args, console: Console) -> int:
     show_until_indexed(console)
     terminal.report("the daemon watches and indexes it")
     return 0
+
+
+def _offer_union(args: Args, console: Console, root: str) -> None:
+    """Have git merge memories, if that is asked for; else ask on a terminal, or say how."""
+    from memsyncd.cli.git_merges import add_union_lines, has_conflicts
+
+    if not has_conflicts(root):
+        return
+    terminal = console.terminal
+    if args.union or _confirm_union(console):
+        add_union_lines(root)
+        terminal.report("git merges the memories of two branches: see .gitattributes")
+    elif not terminal.is_err_terminal:
+        terminal.report(
+            "git will not merge memories that two branches add; have it: memsyncd init --union "
+            + clean_line(args.path or ".")
+        )
+
+
+def _confirm_union(console: Console) -> bool:
+    if not console.terminal.is_err_terminal or sys.stdin is None or not sys.stdin.isatty():
+        return False
+    console.terminal.err.write(
+        "Two branches may each add memories. Have git merge them, by merge=union lines in "
+        ".gitattributes? [y/N] "
+    )
+    console.terminal.err.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def find_folder(path: str) -> str:
@@ -409,7 +439,8 @@ COMMANDS = {
         arguments=(
             Argument("path", "PATH", "the folder; by default the current one", many="optional"),
         ),
-        examples=("memsyncd init", "memsyncd init ~/notes"),
+        options=(Option("--union", "have git merge memories of two branches, by .gitattributes"),),
+        examples=("memsyncd init", "memsyncd init ~/notes", "memsyncd init --union"),
     ),
     "add": Command(
         _add,
