@@ -226,7 +226,7 @@ def _list(args: Args, console: Console) -> int:
     elif answer["workspaces"]:
         _print_workspaces(answer, console)
     else:
-        console.terminal.report("no workspace yet; add a folder with `memsyncd add PATH`")
+        console.terminal.report("no workspace yet; add this folder with `memsyncd add .`")
     return 0
 
 

@@ -347,6 +347,7 @@ class Walk(msgspec.Struct):
         if folder.is_linked:
             self.link_folders.add(folder.real_path)
         is_selected = self._choose_filter(folder)
+        is_verified = self._is_verified(folder)
         find_known, add_unchanged = self.known.get, self.unchanged.add
         max_bytes = -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
         prefix = f"{folder.path}/" if folder.path else ""
@@ -358,7 +359,7 @@ class Walk(msgspec.Struct):
                     self._add_other(folder, path, entry, stack)
                 elif not entry.is_file(follow_symlinks=False):
                     self._add_non_regular(folder, path, entry, stack)
-                elif is_selected is None or is_selected(path):
+                elif is_selected is None or (known and is_verified) or is_selected(path):
                     stat = entry.stat(follow_symlinks=False)
                     # Nearly every file takes this branch, with as few calls as possible: it is
                     # most of the cost of a scan.
@@ -395,9 +396,14 @@ class Walk(msgspec.Struct):
                 self.refused.append(path)
             return False
 
-        if self.pruning.is_verified(folder.path, rules):
-            return lambda path: path in known or is_selected(path)
         return is_selected
+
+    def _is_verified(self, folder: _Folder) -> bool:
+        """True if the known notes of this folder need not be matched again."""
+        rules = folder.rules
+        if rules is None or folder.is_linked:
+            return False
+        return self.pruning.is_verified(folder.path, rules)
 
     def _add_other(
         self, folder: _Folder, path: str, entry: os.DirEntry[str], stack: list[_Folder]
