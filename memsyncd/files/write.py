@@ -131,7 +131,7 @@ def rename_path(scope: Scope, old: NotePath, new: NotePath) -> None:
     """
     from_place, to_place = _find_own_place(scope, old), _find_place_to_change(scope, new, None)
     is_inside = f"{to_place.path}/".startswith(f"{from_place.path}/")
-    if old.text == MEMORY_FOLDER or is_inside:
+    if old.text in (MEMORY_FOLDER, scope.memory_dir) or is_inside:
         raise make_refusal(new, "it lies within the path to be renamed")
     from_parent, _, from_name = from_place.path.rpartition("/")
     to_parent, _, to_name = to_place.path.rpartition("/")
@@ -164,8 +164,10 @@ def _find_place_to_change(scope: Scope, path: NotePath, was: TextFile | None) ->
     place = resolve(scope, path) if is_own_path else find_place(scope, path)
     if place.folder != scope.root:
         raise make_refusal(path, "it lies outside the workspace, in a folder that is read only")
-    if path.text == MEMORY_FOLDER:
+    if path.text in (MEMORY_FOLDER, scope.memory_dir):
         raise make_refusal(path, "it is the folder of notes")
+    if scope.read_only.matches(place.path):
+        raise _make_read_only_error(place.path)
     if was is None and os.path.islink(f"{scope.root}/{path.text}"):
         raise _make_exists_error(path)
     if was is not None and was.path.text != place.path:
@@ -173,9 +175,16 @@ def _find_place_to_change(scope: Scope, path: NotePath, was: TextFile | None) ->
     return place
 
 
+def _make_read_only_error(path: str) -> PathRefused:
+    hint = "change it with your editor, or write to another note"
+    return PathRefused(f"{path} is a read-only note of this workspace", hint=hint)
+
+
 def _find_own_place(scope: Scope, path: NotePath) -> ConfinedPath:
     """Return the place of a path to move or delete; a link is refused, for the link would stay."""
     place = find_place(scope, path)
+    if scope.read_only.matches(path.text):
+        raise _make_read_only_error(path.text)
     if os.path.islink(f"{scope.root}/{path.text}") or place.folder != scope.root:
         raise make_refusal(path, "it is a link, or lies behind one that leads out")
     check_root(scope)

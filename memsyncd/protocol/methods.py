@@ -99,7 +99,7 @@ METHODS: dict[str, Method] = {
         route="GET /metrics",
     ),
     "workspace.add": Method(
-        operations.AddParams, operations.WorkspaceList, "Watch and index a folder.", _WRITES
+        operations.AddParams, operations.AddedWorkspaces, "Watch and index a folder.", _WRITES
     ),
     "workspace.remove": Method(
         operations.RemoveParams,
