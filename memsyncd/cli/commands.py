@@ -27,6 +27,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "context": Entry("search", "print memory for a prompt, within a budget"),
         "get": Entry("notes", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
+        "links": Entry("links", "list links between notes, backlinks and dangling links"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },
     "Write": {

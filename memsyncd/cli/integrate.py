@@ -19,7 +19,7 @@ import tempfile
 import memsyncd
 from memsyncd.cli.console import Console
 from memsyncd.cli.parser import Argument, Command, Option
-from memsyncd.cli.terminal import clean
+from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import BadRequest, EditRefused
 from memsyncd.integrations.clients import (
@@ -267,22 +267,24 @@ def _split_bom(text: str | None) -> tuple[str, str]:
 
 def _show_changes(changes: Mapping[str, tuple[str | None, str | None]], console: Console) -> None:
     for path, (before, after) in changes.items():
-        old, new = (os.devnull if text is None else path for text in (before, after))
+        old, new = (os.devnull if text is None else clean_line(path) for text in (before, after))
         lines = difflib.unified_diff(
-            (before or "").splitlines(keepends=True),
-            (after or "").splitlines(keepends=True),
-            old,
-            new,
+            _split_lines(before or ""), _split_lines(after or ""), old, new, lineterm=""
         )
         for line in lines:
-            console.terminal.print(_paint_line(clean(line.rstrip("\r\n")), console))
+            console.terminal.print(_paint_line(clean(line), console))
+
+
+def _split_lines(text: str) -> list[str]:
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
 
 
 def _paint_line(line: str, console: Console) -> str:
-    style = {"+": "32", "-": "31"}.get(line[:1])
+    style = {"+": "green", "-": "red"}.get(line[:1])
     if style is None or line.startswith(("+++", "---")):
         return line
-    return console.terminal.paint("green" if style == "32" else "red", line)
+    return console.terminal.paint(style, line)
 
 
 def _confirm(args: Args, console: Console) -> None:
@@ -388,12 +390,12 @@ def _check(
     terminal = console.terminal
     terminal.print(f"{client.title} ({scope})")
     for path, state in states.items():
-        terminal.print(f"  {state:<9} {clean(path)}")
+        terminal.print(f"  {state:<9} {clean_line(path)}")
     if command:
         tools = ", ".join(answer.get("tools", []))
         said = error or f"memsyncd {answer['version']} answers: {tools}"
-        terminal.print(f"  {'server':<9} {clean(' '.join(command))}")
-        terminal.print(f"  {'answer':<9} {clean(said)}")
+        terminal.print(f"  {'server':<9} {clean_line(' '.join(command))}")
+        terminal.print(f"  {'answer':<9} {clean_line(said)}")
     if not is_fine:
         terminal.report(f"  → memsyncd integrate {args.client} --scope {scope}")
     return 0 if is_fine else NOT_INSTALLED

@@ -78,6 +78,11 @@ METHODS: dict[str, Method] = {
     ),
     "get": Method(search.GetParams, search.Got, "Read a section, a note or some of its lines."),
     "list": Method(search.ListParams, search.Listing, "List notes and sections."),
+    "links": Method(
+        search.LinksParams,
+        search.Links,
+        "List the links of a note or section, to it and from it, or those that lead to no note.",
+    ),
     "memory": Method(
         memory.MemoryParams, memory.MemoryResult, "Carry out one command of the memory tool."
     ),

@@ -95,6 +95,14 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["--notes", "--json"],
         ["-w", NAME],
     ],
+    "links": [
+        [],
+        [NOTE],
+        [f"{NOTE}#{NAME}"],
+        ["--dangling"],
+        [NAME, "--json"],
+        ["--relation", NAME],
+    ],
     "remember": [
         [f"larch {STEERING}", "--summary", NAME, "--client", NAME, "--tag", NAME, "--kind", "fact"],
         ["larch", "--note", f"{NAME}.md", "--source", NAME],
