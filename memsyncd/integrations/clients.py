@@ -249,7 +249,8 @@ _VSCODE_HOME = (
     else f"{_CONFIG_HOME}/Code/User"
 )
 _IN_FOLDER = {"command": "@program", "args": ["@args", "mcp", "--workspace", "${workspaceFolder}"]}
-_CODEX_CAPTURE = {"PostToolUse": "post-tool-use", "Stop": "stop"}
+# Codex gives a hook the output of a command and not its status: a failure cannot be told.
+_CODEX_CAPTURE = {"Stop": "stop"}
 _GEMINI_CAPTURE = {"AfterTool": "post-tool-use", "AfterAgent": "stop"}
 
 CLIENTS: Final[dict[str, AgentClient]] = {
