@@ -17,7 +17,7 @@ import pytest
 from memsyncd.integrations.clients import CLIENTS
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Home, Place
+    from tests.daemon.conftest import Daemon, Home, Place
 
 pytestmark = pytest.mark.shared_daemon
 
@@ -82,7 +82,9 @@ class Agent:
 
 
 @pytest.fixture
-def agent(tmp_path: Path, home: Home) -> Agent:
+def agent(tmp_path: Path, home: Home, daemon: Daemon) -> Agent:
+    # The daemon, since a check would start one otherwise.
+    assert daemon.process.poll() is None
     return Agent(tmp_path, home.env)
 
 
