@@ -43,6 +43,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "command": starts.measure_command,
     "vault": places.measure_vault,
     "clone": places.measure_clone,
+    "hook": starts.measure_hook,
     "wake-ups": idle.measure_wake_ups,
     "agents": idle.measure_agents,
     "growth": cold.measure_growth,
