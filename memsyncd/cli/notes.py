@@ -177,7 +177,15 @@ def _delete(args: Args, console: Console) -> int:
 
 
 def _rename(args: Args, console: Console) -> int:
-    return _execute(args, console, "rename", old_path=args.old, new_path=args.new)
+    return _execute(
+        args,
+        console,
+        "rename",
+        old_path=args.old,
+        new_path=args.new,
+        update_links=args.update_links or None,
+        dry_run=args.dry_run or None,
+    )
 
 
 def _execute(args: Args, console: Console, command: str, **params: object) -> int:
@@ -193,9 +201,25 @@ def _execute(args: Args, console: Console, command: str, **params: object) -> in
     if args.json:
         console.terminal.print_json(answer)
     else:
-        console.terminal.print(clean(answer["text"]).removesuffix("\n"))
-        report_unless_indexed(answer, console)
+        _print_answer(args, answer, console)
     return 0
+
+
+def _print_answer(args: Args, answer: dict[str, Any], console: Console) -> None:
+    terminal = console.terminal
+    shown = clean_values(answer)
+    is_dry_run = getattr(args, "dry_run", False)
+    if is_dry_run:
+        terminal.report("dry run: nothing was changed")
+    else:
+        terminal.print(clean(answer["text"]).removesuffix("\n"))
+    for path in shown["updated_links"]:
+        terminal.print(f"{'would update' if is_dry_run else 'updated'} the links of {path}")
+    for path in shown["skipped_links"]:
+        terminal.report(
+            terminal.err_paint("yellow", f"{path} is read only here: its links stay as they are")
+        )
+    report_unless_indexed(answer, console)
 
 
 def report_unless_indexed(answer: dict[str, Any], console: Console) -> None:
@@ -316,8 +340,15 @@ _MEMORY_COMMANDS = {
             Argument("old", "OLD", "its path, /memories/…"),
             Argument("new", "NEW", "its new path"),
         ),
-        options=_WRITING,
-        examples=("memsyncd memory rename /memories/draft.md /memories/redis.md",),
+        options=(
+            Option("--update-links", "change the links of all notes so that they stay right"),
+            Option("--dry-run", "only name the notes whose links would be updated"),
+            *_WRITING,
+        ),
+        examples=(
+            "memsyncd memory rename /memories/draft.md /memories/redis.md",
+            "memsyncd memory rename /memories/a.md /memories/b.md --update-links --dry-run",
+        ),
     ),
 }
 

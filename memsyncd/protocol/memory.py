@@ -55,6 +55,11 @@ class MemoryParams(Params, frozen=True, kw_only=True):
     insert_text: str | None = None
     old_path: str | None = None
     new_path: str | None = None
+    update_links: bool | None = None
+    """`rename`: change the links of all notes so that they lead to the same notes as before, in the
+    same change set."""
+    dry_run: bool | None = None
+    """`rename`: change nothing; name the notes whose links would be updated."""
     if_digest: Name | None = None
     """Digest that the writer has read; if the note has another digest, nothing is done. Empty for a
     note that does not exist."""
@@ -71,6 +76,10 @@ class MemoryResult(Written, frozen=True, kw_only=True):
     """The answer in the wording of the memory tool."""
     digest: str | None
     """Digest of the note after the command; None for a folder and for a deleted note."""
+    updated_links: list[str] = msgspec.field(default_factory=list)
+    """The notes whose links a rename has changed, by their paths before it."""
+    skipped_links: list[str] = msgspec.field(default_factory=list)
+    """The notes with links to be changed that memsyncd may only read."""
 
 
 class ClearParams(Params, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from memsyncd.engine import backup, history, memory_tool
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
+from memsyncd.engine.undo import undo
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, Busy, NotFresh
@@ -80,7 +81,11 @@ class Writes:
             outcome = await self._edit(workspace, decide, params.timeout_ms)
         answer = outcome.answer
         return protocol.MemoryResult(
-            text=answer.text, digest=answer.digest, **_describe_write(workspace, outcome)
+            text=answer.text,
+            digest=answer.digest,
+            updated_links=list(answer.updated_links),
+            skipped_links=list(answer.skipped_links),
+            **_describe_write(workspace, outcome),
         )
 
     async def _add(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
@@ -144,7 +149,7 @@ class Writes:
                 "every note of memory would be removed",
                 hint="send confirm: true; undo brings them back",
             )
-        decide = history.make_clear_decision(workspace, client=params.client or session.name)
+        decide = memory_tool.make_clear_decision(workspace, client=params.client or session.name)
         outcome = await self._edit(workspace, decide, None)
         return protocol.Cleared(
             change_set=outcome.change_set,
@@ -184,7 +189,7 @@ class Writes:
                 hint="name a path, an anchor, a revision or a change set",
             )
         params = replace_fields(params, client=params.client or session.name)
-        job = partial(history.undo, target=history.parse_target(params), params=params)
+        job = partial(undo, target=history.parse_target(params), params=params)
         outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
         return protocol.Undone(
             change_set=outcome.change_set,
