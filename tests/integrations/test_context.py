@@ -8,6 +8,7 @@ import asyncio
 import copy
 import itertools
 import logging
+import socket as socketlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.client import NoAnswer
 from memsyncd.core.model import count_tokens
 from memsyncd.core.search.query import parse_query
 from memsyncd.errors import NoDaemon
@@ -368,6 +370,24 @@ def test_a_daemon_that_goes_away_leaves_what_was_sent_and_one_that_returns_is_us
         (larch.root / "MEMORY.md").write_text("# Trees\n\nThe larch is back.\n")
         assert "is back" in find_blocks({"messages": context.insert(more)})[-1]
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+def test_a_daemon_that_hangs_is_asked_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    messages: list[dict[str, Any]],
+) -> None:
+    failures: list[Any] = []
+    with socketlib.socket(socketlib.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "hangs.sock"))
+        listener.listen()
+        monkeypatch.setenv("MEMSYNCD_SOCKET", str(tmp_path / "hangs.sock"))
+        context = MemoryContext(timeout_s=0.2, on_failure=failures.append)
+        assert context.insert(messages) == messages
+        with listener.accept()[0] as connection:
+            assert connection.recv(65536).count(b"\n") == 1
+            assert connection.recv(65536) == b""
+    assert [type(failure) for failure in failures] == [NoAnswer]
 
 
 # --- without daemon and provider ---
