@@ -41,6 +41,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "beside": load.measure_beside,
     "reindex": load.measure_reindex,
     "command": starts.measure_command,
+    "hook": starts.measure_hook,
     "wake-ups": idle.measure_wake_ups,
     "agents": idle.measure_agents,
     "growth": cold.measure_growth,
