@@ -129,7 +129,7 @@ def make_claude_code(
 def make_codex(
     stage: Stage, install: Callable[[str], Path]
 ) -> tuple[list[str | Path], dict[str, str]]:
-    modules = install("@openai/codex")
+    modules = install("@openai/codex@0.169.0")
     stage.write_own(
         ".codex/config.toml",
         f"""\
@@ -154,7 +154,7 @@ env_key = "STUB_KEY"
 def make_opencode(
     stage: Stage, install: Callable[[str], Path]
 ) -> tuple[list[str | Path], dict[str, str]]:
-    modules = install("opencode-ai")
+    modules = install("opencode-ai@1.18.33")
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{stage.model.url}/v1", "apiKey": "none"},
@@ -181,7 +181,7 @@ def make_opencode(
 def make_gemini(
     stage: Stage, install: Callable[[str], Path]
 ) -> tuple[list[str | Path], dict[str, str]]:
-    modules = install("@google/gemini-cli")
+    modules = install("@google/gemini-cli@0.61.0")
     stage.write_own(
         ".gemini/settings.json",
         {
@@ -285,12 +285,6 @@ def test_an_agent_lists_the_server_until_it_is_removed(
     integrate(stage, name, "--yes")
     listed = [line for line in list_servers().splitlines() if LISTED[name][0] in line]
     assert any(LISTED[name][1] in line for line in listed), listed
-    if name == "claude-code":
-        plugin = stage.own_home / ".claude" / "skills" / "memsyncd"
-        subprocess.run(
-            [*words, "plugin", "validate", plugin, "--strict"],
-            env=stage.env | more, timeout=LIMIT_S, check=True, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
     integrate(stage, name, "--remove", "--yes")
     assert LISTED[name][0] not in list_servers()
 
