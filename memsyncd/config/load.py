@@ -30,6 +30,7 @@ from memsyncd.config.schema import (
     WorkspaceConfig,
     env_variable,
     find_keys,
+    parse_listen,
 )
 from memsyncd.core.changes.watchplan import find_include_refusal
 from memsyncd.core.editing.kinds import is_kind
@@ -106,6 +107,8 @@ class _Loader:
         sections = {name: self._read_section(name, kind) for name, kind in SECTIONS.items()}
         if isinstance(path := sections["socket"].get("path"), str) and path:
             sections["socket"]["path"] = self._read_absolute("socket.path", path)
+        if isinstance(listen := sections["http"].get("listen"), str) and listen:
+            self._check_listen(listen)
         kinds = [
             self._read_kind(prefix, table)
             for prefix, table in self._find_tables("kind", "kind of memory")
@@ -223,6 +226,12 @@ class _Loader:
         if not expanded.startswith("/") or "\0" in expanded:
             self._refuse(key, f"{path!r} is not an absolute path: begin it with / or ~/")
         return expanded.rstrip("/") or "/"
+
+    def _check_listen(self, listen: str) -> None:
+        try:
+            parse_listen(listen)
+        except ValueError as error:
+            self._refuse("http.listen", str(error))
 
     def _check_together(self, config: Config) -> None:
         sync, chunking = config.sync, config.chunking

@@ -7,6 +7,7 @@ and nowhere else, and the comment above a key is its documentation in config.exa
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -169,6 +170,35 @@ class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     line_timeout_s: Annotated[float, Meta(ge=0.05, le=3600)] = 10.0
 
 
+class HttpConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A port for HTTP, beside the socket, which speaks HTTP too. Changes need a restart."""
+
+    # Empty: no port. Otherwise a loopback address and a port, such as "127.0.0.1:7997"; port 0 is
+    # any free one. Each request must have the token from the file that `memsyncd status` names.
+    listen: str = ""
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port; None if no port is wanted."""
+        return parse_listen(self.listen) if self.listen else None
+
+
+_LISTEN = re.compile(r"(?P<host>localhost|127(?:\.\d{1,3}){3}|\[::1\]):(?P<port>\d{1,5})")
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Return host and port; raises ValueError with the reason."""
+    match = _LISTEN.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise ValueError(
+            f"{text!r} is not a loopback address with a port, such as 127.0.0.1:7997 or [::1]:7997"
+        )
+    host = {"localhost": "127.0.0.1", "[::1]": "::1"}.get(match["host"], match["host"])
+    if any(int(part) > 255 for part in host.split(".") if ":" not in host):
+        raise ValueError(f"{text!r} is not an address: each of its numbers is at most 255")
+    return host, int(match["port"])
+
+
 class LogConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The daemon's log on stderr."""
 
@@ -226,6 +256,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     history: HistoryConfig = HistoryConfig()
     capture: CaptureConfig = CaptureConfig()
     socket: SocketConfig = SocketConfig()
+    http: HttpConfig = HttpConfig()
     log: LogConfig = LogConfig()
     kind: tuple[KindConfig, ...] = ()
     step: tuple[StepConfig, ...] = ()
@@ -251,6 +282,7 @@ SECTIONS: dict[str, type[Struct]] = {
     "history": HistoryConfig,
     "capture": CaptureConfig,
     "socket": SocketConfig,
+    "http": HttpConfig,
     "log": LogConfig,
 }
 # Tables that may occur more than once, in double brackets; no environment variable overrides them.
@@ -260,7 +292,11 @@ ARRAYS: dict[str, type[Struct]] = {
     "workspace": WorkspaceConfig,
 }
 # The keys that a running daemon cannot change by reloading.
-RESTART_KEYS = frozenset(f"socket.{field.name}" for field in msgspec.structs.fields(SocketConfig))
+RESTART_KEYS = frozenset(
+    f"{section}.{field.name}"
+    for section in ("socket", "http")
+    for field in msgspec.structs.fields(SECTIONS[section])
+)
 
 
 def find_changed_keys(old: Config, new: Config) -> tuple[str, ...]:

@@ -99,6 +99,8 @@ class McpConnection:
             "notifications/cancelled": self._cancel,
             mcp.BINDING: self._bind,
         }
+        self.send_notice: Callable[[str, mcp.McpNotice], None] = self._send_to_session
+        """Sends a notification; a session of HTTP replaces it, which has several streams."""
         dispatcher.carry_out = self.carry_out
         session.translate = self._translate
 
@@ -110,6 +112,10 @@ class McpConnection:
         if isinstance(outcome, mcp.McpResult):
             return mcp.complete_result(method, request, outcome, __version__)
         return self._finish_later(method, request, cast("Awaitable[mcp.McpResult]", outcome))
+
+    @property
+    def has_streams(self) -> bool:
+        return bool(self._streams)
 
     def finish(self) -> None:
         """End the streams of a client that is about to lose its connection."""
@@ -163,11 +169,14 @@ class McpConnection:
     # --- the workspace of the connection
 
     def _bind(self, request: mcp.McpRequest) -> mcp.McpResult:
+        self.bind(request.params.workspace, is_read_only=request.params.read_only)
+        return mcp.McpResult()
+
+    def bind(self, workspace: str, *, is_read_only: bool) -> None:
         """Bind the connection to a folder; once, since later messages come from the client."""
         if self._workspace is None:
-            self._workspace = request.params.workspace[:8192] or None
-            self._is_read_only = request.params.read_only
-        return mcp.McpResult()
+            self._workspace = workspace[:8192] or None
+            self._is_read_only = is_read_only
 
     async def _find_workspace(self, named: str | None) -> operations.WorkspaceStatus:
         """Return the named workspace, else the bound one, else the only one.
@@ -270,23 +279,14 @@ class McpConnection:
             )
         params = mcp_tools.make_params(tool, arguments)
         if isinstance(params, search.SearchParams) and params.workspace == ALL_WORKSPACES:
-            return mcp_tools.render_hits(await self._ask("search", params), self._find_warning)
+            return render_result(await self._ask("search", params), self._context)
         status = await self._find_workspace(params.workspace)
         params = msgspec.structs.replace(params, workspace=status.id)
         if isinstance(params, search.SearchParams | search.ContextParams):
             result = await self._ask_fresh(tool.method, params, status)
         else:
             result = await self._ask(tool.method, params)
-        match result:
-            case search.SearchResult():
-                return mcp_tools.render_hits(result, self._find_warning)
-            case search.ContextResult():
-                return mcp_tools.render_context(result)
-            case search.Got():
-                return mcp_tools.render_note(result, self._find_warning)
-            case memory.Added():
-                return mcp_tools.render_added(result)
-        return mcp_tools.render_memory(result, self._find_warning)
+        return render_result(result, self._context)
 
     async def _ask_fresh(
         self,
@@ -302,10 +302,6 @@ class McpConnection:
         with contextlib.suppress(NotFresh):
             return await self._ask(method, fresh)
         return await self._ask(method, params)
-
-    def _find_warning(self, text: str) -> str:
-        """Say how a text tries to instruct its reader; empty if it does not."""
-        return describe_injections(text) if self._context.marks_instructions() else ""
 
     async def _begin_memory(self, params: operations.AddParams) -> str:
         if not params.path.startswith("/"):
@@ -329,7 +325,7 @@ class McpConnection:
         if self._log_level and error.code in INTERNAL:
             data = {"tool": tool, "code": error.code, "message": error.message}
             notice = mcp.McpNotice(level="error", logger="memsyncd", data=data)
-            self._send("notifications/message", notice)
+            self.send_notice("notifications/message", notice)
 
     @contextlib.asynccontextmanager
     async def _report_progress(self, token: str | int | None) -> AsyncIterator[None]:
@@ -349,7 +345,7 @@ class McpConnection:
             pending = sum(one.pending for one in await self._find_scope())
             message = f"waiting for the index: {pending} changes pending" if pending else "waiting"
             notice = mcp.McpNotice(progress_token=token, progress=n_sent, message=message)
-            self._send("notifications/progress", notice)
+            self.send_notice("notifications/progress", notice)
 
     # --- resources
 
@@ -373,7 +369,7 @@ class McpConnection:
         except (NotFound, BadRequest) as error:
             raise _unknown_resource(error, uri, is_modern=request.is_modern) from error
         contents = [{"uri": uri, "mimeType": "text/markdown", "text": got.text}]
-        warning = self._find_warning(got.text)
+        warning = _choose_find_warning(self._context)(got.text)
         if warning:
             text = search.mark_warning(warning, "this note")
             contents.insert(0, {"uri": uri, "mimeType": "text/plain", "text": text})
@@ -425,7 +421,7 @@ class McpConnection:
             wanted, prompts_list_changed=False, resource_subscriptions=list(notes.values())
         )
         notice = mcp.McpNotice(meta=_tag(stream), notifications=honoured)
-        self._send("notifications/subscriptions/acknowledged", notice)
+        self.send_notice("notifications/subscriptions/acknowledged", notice)
         # From here on it gets notifications: the acknowledgement is the first of them.
         stream.wanted, stream.notes = honoured, notes
         return mcp.McpResult()
@@ -467,18 +463,18 @@ class McpConnection:
         notice = (
             mcp.McpNotice(uri=uri) if stream is None else mcp.McpNotice(uri=uri, meta=_tag(stream))
         )
-        self._send("notifications/resources/updated", notice)
+        self.send_notice("notifications/resources/updated", notice)
 
     def _notify_listing(self, kind: str) -> None:
         method = f"notifications/{kind}/list_changed"
         if self.parser.version:
-            self._send(method, mcp.McpNotice())
+            self.send_notice(method, mcp.McpNotice())
         for stream in self._streams.values():
             wanted = stream.wanted
             if wanted.tools_list_changed if kind == "tools" else wanted.resources_list_changed:
-                self._send(method, mcp.McpNotice(meta=_tag(stream)))
+                self.send_notice(method, mcp.McpNotice(meta=_tag(stream)))
 
-    def _send(self, method: str, notice: mcp.McpNotice) -> None:
+    def _send_to_session(self, method: str, notice: mcp.McpNotice) -> None:
         self._session.send_line(encode_notification(method, notice))
 
     # --- prompts and completion
@@ -545,6 +541,26 @@ class McpConnection:
             return [note.path for note in listing.notes]
         sections = [section for note in listing.notes for section in note.sections]
         return [section.heading[-1] for section in sections if section.heading]
+
+
+def render_result(result: Any, context: ServerContext) -> str:
+    """Return the text that an agent gets for the result of a method."""
+    find_warning = _choose_find_warning(context)
+    match result:
+        case search.SearchResult():
+            return mcp_tools.render_hits(result, find_warning)
+        case search.ContextResult():
+            return mcp_tools.render_context(result)
+        case search.Got():
+            return mcp_tools.render_note(result, find_warning)
+        case memory.Added():
+            return mcp_tools.render_added(result)
+    return mcp_tools.render_memory(result, find_warning)
+
+
+def _choose_find_warning(context: ServerContext) -> mcp_tools.FindWarning:
+    """Choose the function that says how a text tries to instruct its reader."""
+    return describe_injections if context.marks_instructions() else lambda _text: ""
 
 
 def _make_text(text: str) -> dict[str, Any]:

@@ -103,13 +103,12 @@ def test_environment_precedes_file_and_file_precedes_default(config_path: Path) 
 
 @pytest.mark.parametrize(("key", "default"), list(find_keys()))
 def test_every_key_has_an_environment_twin(key: str, default: object, config_path: Path) -> None:
-    text = "/run/other.sock" if key == "socket.path" else str(default).lower()
+    other = {"socket.path": "/run/other.sock", "http.listen": "127.0.0.1:7997"}
+    text = other.get(key, str(default).lower())
     loaded = load_config(str(config_path), {env_variable(key): text})
     assert loaded.origins[key] == f"env:{env_variable(key)}"
     section, _, name = key.partition(".")
-    assert getattr(getattr(loaded.config, section), name) == (
-        "/run/other.sock" if key == "socket.path" else default
-    )
+    assert getattr(getattr(loaded.config, section), name) == other.get(key, default)
 
 
 @pytest.mark.parametrize("word", ["0", "false", "False"])
@@ -156,6 +155,10 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
         (
             "[chunking]\nmax_tokens = 70",
             "2: chunking.max_tokens: overlap (70) is not less than max_tokens (70)",
+        ),
+        (
+            '[http]\nlisten = "0.0.0.0:80"',
+            "2: http.listen: '0.0.0.0:80' is not a loopback address with a port, such as 127.0.0.1:7997 or [::1]:7997",
         ),
         (
             '[socket]\npath = "run/s"',
@@ -451,3 +454,38 @@ def test_every_key_is_shown() -> None:
     shown = render_config(wrap(config))
     for section in msgspec.structs.fields(Config):
         assert f"[{section.name}]" in shown
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [
+        ("", None),
+        ("127.0.0.1:7997", ("127.0.0.1", 7997)),
+        ("127.9.9.9:1", ("127.9.9.9", 1)),
+        ("localhost:0", ("127.0.0.1", 0)),
+        ("[::1]:65535", ("::1", 65535)),
+    ],
+)
+def test_a_port_is_one_of_the_loopback(
+    config_path: Path, listen: str, address: tuple[str, int] | None
+) -> None:
+    config_path.write_text(f'[http]\nlisten = "{listen}"\n')
+    assert load_config(str(config_path), {}).config.http.address == address
+
+
+@pytest.mark.parametrize(
+    "listen",
+    [
+        "7997", ":7997", "0.0.0.0:7997", "192.168.0.1:7997", "[::]:7997", "127.0.0.1", "::1:7997",
+        "127.0.0.1:65536", "127.0.0.300:1", "localhost.example:1", "127.0.0.1:7997 ", "127.1:1",
+    ],
+)  # fmt: skip
+def test_a_port_that_others_could_reach_is_refused(config_path: Path, listen: str) -> None:
+    for text, env in (
+        (f'[http]\nlisten = "{listen}"\n', {}),
+        ("", {"MEMSYNCD_HTTP_LISTEN": f"x{listen}"}),
+    ):
+        config_path.write_text(text)
+        with pytest.raises(BadConfig) as refusal:
+            load_config(str(config_path), env)
+        assert "http.listen" in refusal.value.message or "HTTP_LISTEN" in refusal.value.message
