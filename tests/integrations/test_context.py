@@ -121,7 +121,7 @@ def run_now(client: Any, **request: Any) -> str:
 
 
 @pytest.mark.parametrize("is_threaded", [True, False])
-@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize("form", ["whole", "stream", "eager"])
 @pytest.mark.parametrize("name", ["sync", "async", "bedrock", "async bedrock"])
 def test_each_tool_loop_has_memory_before_the_request_and_what_changed_after_each_turn(
     larch: Place,
@@ -130,7 +130,7 @@ def test_each_tool_loop_has_memory_before_the_request_and_what_changed_after_eac
     make_async_tool: Any,
     messages: list[dict[str, Any]],
     name: str,
-    is_stream: bool,
+    form: str,
     is_threaded: bool,
 ) -> None:
     from memsyncd.integrations.anthropic import with_memory
@@ -142,9 +142,10 @@ def test_each_tool_loop_has_memory_before_the_request_and_what_changed_after_eac
         "model": "m",
         "max_tokens": 9,
         "messages": messages,
-        "stream": is_stream,
+        "stream": form != "whole",
         "tools": [make_async_tool(larch.id) if is_async else make_tool(larch.id)],
         **({} if is_threaded else {"thread": False}),
+        **({"run_tools_eagerly": True} if form == "eager" else {}),
     }
     words = asyncio.run(run_async(client, **request)) if is_async else run_now(client, **request)
     assert words == LAST_WORDS
