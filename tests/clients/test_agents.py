@@ -19,6 +19,7 @@ from memsyncd.client import Client
 from tests.clients.conftest import find_platform
 from tests.clients.models import LAST_WORDS, ScriptedModel, Wish, list_results
 from tests.clients.recorder import Recorder, record
+from tests.clients.test_mcp_clients import read_programs
 from tests.clients.transcripts import TRANSCRIPTS, is_kept_up, write_transcript
 from tests.daemon.conftest import Home
 
@@ -377,3 +378,27 @@ def test_the_python_sdk_finds_what_is_new_and_remembers(stage: Stage, tools: Too
     assert done.stdout.startswith(".memories/fresh.md:1-3  Quince")
     check_indexed(stage, done.stdout)
     keep_transcript(stage, "python-sdk")
+
+
+def test_the_inspector_finds_what_is_new_and_remembers(stage: Stage, tools: Tools) -> None:
+    (stage.root / ".memories" / "fresh.md").write_text(FRESH)
+    package = tools.modules / "@modelcontextprotocol" / "inspector"
+    program = package / next(iter(read_programs(package)))
+    said = []
+    for name, wish in zip(("inspector-search", "inspector-remember"), WISHES, strict=True):
+        given = [
+            word for key, value in wish.input.items() for word in ("--tool-arg", f"{key}={value}")
+        ]
+        done = subprocess.run(
+            [
+                tools.node, program, "--cli", "nc", "-U", stage.recorder.path,
+                "--method", "tools/call", "--tool-name", wish.tool, *given,
+            ],
+            cwd=stage.root, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        said.append(json.loads(done.stdout)["content"][0]["text"])
+        keep_transcript(stage, name)
+        stage.recorder.connections.clear()
+    assert said[0].startswith(".memories/fresh.md:1-3  Quince")
+    check_indexed(stage, said[1])
