@@ -69,6 +69,13 @@ def make_message(
     }
 
 
+def render_lost_thread() -> bytes:
+    """The answer to a request that continues a conversation which the server does not hold."""
+    details = {"error_code": "thread_not_found"}
+    error = {"type": "not_found_error", "message": "no such thread", "details": details}
+    return dump({"type": "error", "error": error})
+
+
 def stream_message(message: dict[str, Any]) -> Iterable[dict[str, Any]]:
     (block,) = message["content"]
     empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": block.get("text")}

@@ -234,6 +234,26 @@ def test_two_loops_that_take_turns_keep_their_own_questions(
     assert sum("was felled" in text for text in texts) == 1
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_conversation_that_the_server_lost_is_sent_again_with_its_blocks(
+    larch: Place, make_model: Callable[..., Model], make_tool: Any, is_stream: bool
+) -> None:
+    from memsyncd.integrations.anthropic import with_memory
+
+    model = make_model(NEW_NOTE)
+    model.loses_threads = True
+    client = with_memory(make_clients(model.url)["sync"], larch.id)
+    question = {"role": "user", "content": QUESTION}
+    words = run_now(
+        client, model="m", max_tokens=9, messages=[question], stream=is_stream,
+        tools=[make_tool(larch.id)],
+    )  # fmt: skip
+    assert words == LAST_WORDS
+    first, again = model.requests
+    assert again["messages"][0] == first["messages"][0]
+    assert [text.startswith(REPLACING) for text in find_blocks(again)] == [False, True]
+
+
 # --- what a block is ---
 
 
