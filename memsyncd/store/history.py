@@ -310,7 +310,7 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
 class History:
     """The history in a records.db, for the writer's thread.
 
-    `is_settled`: `find_intended` is known to find nothing. Methods raise the classes of `translating_errors`.
+    `is_settled`: `find_intended` finds nothing. Methods raise the classes of `translating_errors`.
     """
 
     def __init__(
