@@ -55,7 +55,8 @@ from memsyncd.files.write import (
     remove_temporary_files,
     rename_path,
 )
-from memsyncd.store.history import Change, History, Intended, ObservedNote, Revision
+from memsyncd.store.heads import Change, ObservedNote
+from memsyncd.store.history import History, Intended, Revision
 
 # The command of an edit without a history.
 UNKEPT = "unkept"

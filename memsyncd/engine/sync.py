@@ -78,6 +78,9 @@ class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 0.0
     index: Index | None = None
     """The index to write instead of the workspace's own: the new file of a rebuild."""
+    bulk_bytes: int | None = None
+    """If more bytes of new notes than this are to be read, and no note is missing, the sync only
+    sets `SyncDone.is_bulk`."""
 
 
 class SyncDone(msgspec.Struct, kw_only=True):
@@ -105,6 +108,8 @@ class SyncDone(msgspec.Struct, kw_only=True):
     """Notes that changed while they were read; they must be synced again."""
     has_new_folders: bool = False
     """The targets of links, or the root, have changed: the watches must follow."""
+    is_bulk: bool = False
+    """Nothing was written: see `SyncRequest.bulk_bytes`."""
     is_rebuild: bool = False
     """The notes in `added` are new only in the rebuilt index."""
     index_fault: str = ""
@@ -186,6 +191,10 @@ def sync_workspace(
         workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s()
     )
     done.n_unchanged, done.root_state = suspects.n_unchanged, snapshot.root_state
+    if request.bulk_bytes is not None and not missing.since_s:
+        done.is_bulk = _count_new_bytes(suspects, snapshot, recorded) > request.bulk_bytes
+        if done.is_bulk:
+            return done
     done.absent = frozenset(missing.since_s)
     done.vanished = sorted(done.absent - set(workspace.missing.since_s))
     updates: list[Update] = []
@@ -285,6 +294,13 @@ def _scan(
         # What vanished may be a link: another one to the same target now stands for that.
         return _scan(workspace, index, replace(request, only=None))
     return snapshot, recorded, suspects
+
+
+def _count_new_bytes(
+    suspects: Suspects, snapshot: Snapshot, recorded: Mapping[str, Recorded]
+) -> int:
+    new = (path for path in suspects.to_read if path not in recorded)
+    return sum(snapshot.files[path].size_bytes for path in new)
 
 
 def _read_batches(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ from memsyncd.protocol.memory import HistoryParams, MemoryParams, RevisionInfo, 
 from memsyncd.protocol.search import ContextAnswer, ContextParams, SearchAnswer, SearchParams
 from memsyncd.store.texts import read_note_text
 
+# A guard against hanging.
+PAUSE_LIMIT_S = 50.0
 POLICY = Config(chunking=ChunkingConfig(max_tokens=20, overlap=0))
 
 
@@ -59,13 +62,15 @@ def build_block(
     return build_context(workspace, params, config, RunOptions(**options))
 
 
-def take(steps: Generator[None, None, Any]) -> Any:
-    """Take all steps of a job and give its result."""
+def take(steps: Generator[Any, None, Any]) -> Any:
+    """Take all steps of a job, wait where it pauses, and give its result."""
     while True:
         try:
-            next(steps)
+            pause = next(steps)
         except StopIteration as end:
             return end.value
+        if pause is not None:
+            wait([pause.ended], PAUSE_LIMIT_S)
 
 
 READ_ON = """
