@@ -26,12 +26,14 @@ from memsyncd.config.schema import (
     SECTIONS,
     Config,
     KindConfig,
+    StepConfig,
     WorkspaceConfig,
     env_variable,
     find_keys,
     parse_listen,
 )
 from memsyncd.core.changes.watchplan import find_include_refusal
+from memsyncd.core.editing.kinds import is_kind
 from memsyncd.core.globs import find_glob_refusal
 from memsyncd.core.notepath import find_refusal as find_path_refusal
 from memsyncd.core.notepath import is_markdown
@@ -111,13 +113,18 @@ class _Loader:
             self._read_kind(prefix, table)
             for prefix, table in self._find_tables("kind", "kind of memory")
         ]
+        steps = [
+            self._read_step(prefix, table)
+            for prefix, table in self._find_tables("step", "step of a run")
+        ]
         workspaces = [
             self._read_workspace(prefix, table)
             for prefix, table in self._find_tables("workspace", "folder")
         ]
         if self.errors:
             return Config()
-        config = msgspec.convert({**sections, "kind": kinds, "workspace": workspaces}, Config)
+        tables = {"kind": kinds, "step": steps, "workspace": workspaces}
+        config = msgspec.convert({**sections, **tables}, Config)
         self._check_together(config)
         return config
 
@@ -179,6 +186,16 @@ class _Loader:
             values["name"] = name.lower()
         return values
 
+    def _read_step(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
+        values = self._read_table(prefix, table, StepConfig)
+        if missing := [field for field in StepConfig.__struct_fields__ if field not in table]:
+            self._refuse(prefix, f"a step needs `name` and `kind`; there is no `{missing[0]}`")
+        kind = values.get("kind")
+        if isinstance(kind, str) and not is_kind(kind):
+            message = f"{kind!r}: not one word of letters, digits, `_` and `-`, such as decision"
+            self._refuse(f"{prefix}.kind", message)
+        return {name: value.lower() for name, value in values.items() if isinstance(value, str)}
+
     def _read_workspace(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
         values = self._read_table(prefix, table, WorkspaceConfig)
         for field in msgspec.structs.fields(WorkspaceConfig):
@@ -229,6 +246,7 @@ class _Loader:
             )
             self._refuse(self._find_given("chunking.overlap", "chunking.max_tokens"), message)
         self._check_unique("kind", "name", [kind.name for kind in config.kind])
+        self._check_unique("step", "name", [step.name for step in config.step])
         self._check_unique("workspace", "path", [workspace.path for workspace in config.workspace])
         self._check_unique("workspace", "name", [workspace.name for workspace in config.workspace])
 

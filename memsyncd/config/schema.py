@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, DEFAULT_STEPS, KindDefaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -138,6 +138,22 @@ class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.max_age_days * DAY_S
 
 
+class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the hooks of agents write as notes by themselves, each with its run_id and without
+    secrets; `memsyncd integrate CLIENT --capture` installs those hooks. `memsyncd capture` always
+    writes.
+    """
+
+    # Failed tools of an agent, with the end of their message, as kind tool_run and tag failure.
+    failures: bool = False
+    # Approved plans, and paragraphs of an agent's last message that begin with `Decision:`.
+    decisions: bool = False
+    # The last message of each turn, unless it is short.
+    summaries: bool = False
+    # What the user answered when an agent asked questions.
+    interviews: bool = False
+
+
 class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The socket's path, and the limits of its clients. Changes need a restart."""
 
@@ -202,6 +218,16 @@ class KindConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     importance: Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
+class StepConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The kind of what a step of a run produces, one table for each; it replaces a predefined step
+    of the same name.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    # The kind of the notes that `memsyncd capture NAME` and hooks write.
+    kind: Annotated[str, Meta(min_length=1, max_length=100)]
+
+
 class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A folder with memory, one table for each; `memsyncd add PATH` does the same without a file.
 
@@ -228,10 +254,12 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     search: SearchConfig = SearchConfig()
     guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
+    capture: CaptureConfig = CaptureConfig()
     socket: SocketConfig = SocketConfig()
     http: HttpConfig = HttpConfig()
     log: LogConfig = LogConfig()
     kind: tuple[KindConfig, ...] = ()
+    step: tuple[StepConfig, ...] = ()
     workspace: tuple[WorkspaceConfig, ...] = ()
 
     @property
@@ -240,6 +268,11 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         configured = {kind.name: KindDefaults(kind.note, kind.importance) for kind in self.kind}
         return {**DEFAULT_KINDS, **configured}
 
+    @property
+    def steps(self) -> Mapping[str, str]:
+        """The kinds of the predefined steps and of the configured ones, which replace those."""
+        return {**DEFAULT_STEPS, **{step.name: step.kind for step in self.step}}
+
 
 SECTIONS: dict[str, type[Struct]] = {
     "sync": SyncConfig,
@@ -247,12 +280,17 @@ SECTIONS: dict[str, type[Struct]] = {
     "search": SearchConfig,
     "guard": GuardConfig,
     "history": HistoryConfig,
+    "capture": CaptureConfig,
     "socket": SocketConfig,
     "http": HttpConfig,
     "log": LogConfig,
 }
 # Tables that may occur more than once, in double brackets; no environment variable overrides them.
-ARRAYS: dict[str, type[Struct]] = {"kind": KindConfig, "workspace": WorkspaceConfig}
+ARRAYS: dict[str, type[Struct]] = {
+    "kind": KindConfig,
+    "step": StepConfig,
+    "workspace": WorkspaceConfig,
+}
 # The keys that a running daemon cannot change by reloading.
 RESTART_KEYS = frozenset(
     f"{section}.{field.name}"
@@ -262,7 +300,9 @@ RESTART_KEYS = frozenset(
 
 
 def find_changed_keys(old: Config, new: Config) -> tuple[str, ...]:
-    """Return the keys whose values differ; `kind` or `workspace` for any difference in those."""
+    """Return the keys whose values differ; `kind`, `step` or `workspace` for any difference in
+    those.
+    """
     changed = [
         f"{section}.{field.name}"
         for section, kind in SECTIONS.items()

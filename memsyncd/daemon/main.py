@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 # At Python's default an answer may wait 5 ms for the thread that indexes.
 SWITCH_INTERVAL_S = 0.001
 QUERY_THREADS = 2
-LARGE_SYNC_CHUNKS = 500
-RELEASE_MEMORY_DELAY_S = 7.0
+# A scan of so many notes leaves megabytes of freed memory.
+LARGE_SCAN_NOTES = 1000
 IMPORT_DELAY_S = 1.0
 """When everything is imported that the start does not need: after the first scans."""
 STOP_GRACE_S = 1.0
@@ -164,6 +164,7 @@ class _Daemon:
         )
         self._reporter = SystemdReporter(self._notify, liveness, self._workspaces.by_id)
         self._workspaces.scheduler.on_building = self._reporter.report_indexing
+        self._workspaces.scheduler.on_tidied = self._release_memory
         try:
             self._start_engine(paths)
             await self._serve()
@@ -195,6 +196,7 @@ class _Daemon:
             on_refuse=make_client_log(Event.CLIENT_REFUSED, self._clock.now_s),
             on_drop=make_client_log(Event.CLIENT_DROPPED, self._clock.now_s),
             waiting_methods=WAITING_METHODS,
+            marks_instructions=lambda: self._loaded.config.guard.has_instructions,
         )
 
     def _start_engine(self, paths: list[str]) -> None:
@@ -308,9 +310,12 @@ class _Daemon:
 
     def _on_sync(self, _workspace: Workspace, done: SyncDone) -> None:
         self._reporter.report_status()
-        if done.n_upserted > LARGE_SYNC_CHUNKS:
-            loop = asyncio.get_running_loop()
-            loop.call_later(RELEASE_MEMORY_DELAY_S, resources.release_memory)
+        if done.n_unchanged >= LARGE_SCAN_NOTES:
+            self._release_memory()
+
+    def _release_memory(self) -> None:
+        """On the worker's thread, as it may take some milliseconds."""
+        self._workspaces.call(resources.release_memory)
 
     def _facts(self) -> Facts:
         loaded = self._loaded

@@ -1,4 +1,4 @@
-"""Reads parts of notes, and lists notes and problems.
+"""Reads parts of notes, and lists notes, links and problems.
 
 Positions come from the index, text from the disk as it is now. `read_place` says whether the two
 still agree, so that the caller can sync the note and read again. Nothing here writes.
@@ -7,9 +7,12 @@ still agree, so that the caller can sync the note and read again. Nothing here w
 from __future__ import annotations
 
 import difflib
+from functools import partial
 
 from memsyncd.config import Config
+from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.markdown.linkgraph import Edge, NoteNames, make_edges, walk_links
 from memsyncd.core.model import Span
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.engine.checks import NOTICE_REMEDIES
@@ -20,6 +23,8 @@ from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.protocol.search import (
     GetParams,
     Got,
+    LinkInfo,
+    LinksParams,
     ListParams,
     NoteInfo,
     ProblemInfo,
@@ -30,13 +35,18 @@ from memsyncd.store.lookup import (
     StoredSection,
     read_anchors,
     read_digest,
+    read_links,
     read_notes,
     read_problems,
     read_section,
     read_sections_of,
+    read_titles,
 )
+from memsyncd.store.pool import Reader
 
 READ_LIMIT_S = 2.0
+LINKS_LIMIT_S = 10.0
+"""For reading and resolving all links of a workspace: 0.5 s for 30,000 notes."""
 
 # --- parts of a note ----------------------------------------------------------------------------
 
@@ -91,18 +101,23 @@ def _find_place(
     with workspace.acquire(READ_LIMIT_S) as reader:
         section = None
         if params.anchor is not None:
-            found = read_section(reader, params.anchor)
-            if found is None:
-                anchors = read_anchors(reader, params.anchor.rpartition("#")[0])
-                hint = _suggest_anchor(params.anchor, anchors)
-                raise NoteNotFound(f"no section {params.anchor}", hint=hint)
-            path, section = parse_note_path(found[0]), found[1]
+            text, section = _find_stored_section(reader, params.anchor)
+            path = parse_note_path(text)
         else:
             path = parse_note_path(params.path or "")
         digest = read_digest(reader, path.text)
         if section is None and params.start_line is not None:
             section = _find_section(read_sections_of(reader, path.text), params.start_line)
     return path, section, digest
+
+
+def _find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection]:
+    """Look up a section and the path of its note. Raises NoteNotFound with a similar anchor."""
+    found = read_section(reader, anchor)
+    if found is None:
+        hint = _suggest_anchor(anchor, read_anchors(reader, anchor.rpartition("#")[0]))
+        raise NoteNotFound(f"no section {anchor}", hint=hint)
+    return found
 
 
 def _read_file(workspace: Workspace, path: NotePath, now_ns: int) -> ReadFile:
@@ -172,6 +187,64 @@ def _make_section_info(section: StoredSection) -> SectionInfo:
         tags=list(section.tags),
         importance=section.importance,
         status=section.status,
+    )
+
+
+# --- links --------------------------------------------------------------------------------------
+
+
+def find_links(
+    workspace: Workspace, config: Config, params: LinksParams
+) -> tuple[list[LinkInfo], int]:
+    """Find the links at a note or section, or all of them, nearest first; with their number before
+    the limit.
+
+    Raises BadRequest for both a note and a section, NoteNotFound if the place is not indexed.
+    """
+    if params.anchor is not None and params.path is not None:
+        raise BadRequest("name either an anchor or a path", hint="leave one of the two out")
+    with workspace.acquire(LINKS_LIMIT_S) as reader:
+        start = _find_start(reader, params)
+        names = NoteNames(read_titles(reader))
+        edges = make_edges(read_links(reader), names, partial(read_anchors, reader))
+    if start is not None:
+        edges = walk_links(edges, start, direction=params.direction, max_depth=params.depth)
+    chosen = [edge for edge in edges if _is_chosen(edge, params)]
+    infos = [
+        _make_link_info(edge, names, is_masking=config.guard.is_masking)
+        for edge in chosen[: params.limit]
+    ]
+    return infos, len(chosen)
+
+
+def _find_start(reader: Reader, params: LinksParams) -> str | None:
+    if params.anchor is not None:
+        _find_stored_section(reader, params.anchor)
+        return params.anchor
+    if params.path is None:
+        return None
+    path = parse_note_path(params.path).text
+    if read_digest(reader, path) is None:
+        raise NoteNotFound(f"{path} is not indexed", hint="list notes with: memsyncd list --notes")
+    return path
+
+
+def _is_chosen(edge: Edge, params: LinksParams) -> bool:
+    is_related = params.relation is None or edge.relation == params.relation
+    return is_related and not (params.dangling and edge.to is not None)
+
+
+def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkInfo:
+    show = redact if is_masking else str
+    return LinkInfo(
+        source=edge.source,
+        lines=list(edge.lines),
+        relation=edge.relation,
+        to=edge.to,
+        target=show(edge.target),
+        heading=show(edge.heading),
+        depth=edge.depth,
+        similar=None if edge.to is not None else names.find_similar(edge.target),
     )
 
 

@@ -138,6 +138,13 @@ METHODS: dict[str, Method] = {
     "list": Method(
         search.ListParams, search.Listing, "List notes and sections.", _READS, route="GET /v1/list"
     ),
+    "links": Method(
+        search.LinksParams,
+        search.Links,
+        "List the links of a note or section, to it and from it, or those that lead to no note.",
+        _OPENS,
+        route="GET /v1/links",
+    ),
     "memory": Method(
         memory.MemoryParams,
         memory.MemoryResult,
@@ -159,6 +166,13 @@ METHODS: dict[str, Method] = {
     ),
     "note.add_many": Method(
         memory.NoteAddManyParams, memory.AddedMany, "Append several sections, all or none.", _WRITES
+    ),
+    "capture": Method(
+        memory.CaptureParams,
+        memory.Captured,
+        "Append what a step of a run produced: artifacts, its failure, answers.",
+        _WRITES,
+        route="POST /v1/capture",
     ),
     "history": Method(
         memory.HistoryParams,

@@ -334,12 +334,16 @@ _SAMPLES: dict[str, Any] = {
     "workspace": "demo",
     "note": "MEMORY.md",
     "items": [{"content": "Redis gives up after 30 s."}],
+    "step": "deploy",
+    "error": "the migration timed out",
 }
 _SHOWN = {
     "/v1/search": ("q", "kind"),
     "/v1/context": ("q",),
     "/v1/get": ("path",),
+    "/v1/links": ("path",),
     "/v1/remember": ("content", "kind"),
+    "/v1/capture": ("step", "error"),
     "/v1/events": ("workspace",),
 }
 

@@ -32,6 +32,8 @@ from memsyncd.protocol.search import (
     ContextResult,
     GetParams,
     Got,
+    Links,
+    LinksParams,
     Listing,
     ListParams,
     Problems,
@@ -85,6 +87,7 @@ class Handlers:
             "context": self._context,
             "get": self._get,
             "list": self._list,
+            "links": self._links,
             "problems": self._problems,
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
@@ -241,7 +244,7 @@ class Handlers:
             took_ms=self._measure_ms(arrived_s),
         )
 
-    # --- get, list, problems ---
+    # --- get, list, links, problems ---
 
     async def _get(self, _session: Session, params: GetParams) -> Got:
         workspace = self._workspaces.find(params.workspace)
@@ -253,9 +256,7 @@ class Handlers:
         if found is None or not found[1]:
             # The note may have been saved a moment ago; its anchors and lines are known once it is
             # indexed.
-            await wait_for_work(
-                self._workspaces, workspace, self._workspaces.scheduler.scan(workspace), WAIT_S
-            )
+            await self._scan(workspace)
             found = await self._in_thread(read, disk_of=workspace)
         return found[0]
 
@@ -268,6 +269,22 @@ class Handlers:
             workspace=workspace.id, notes=notes, freshness=self._describe_freshness([workspace])
         )
 
+    async def _links(self, _session: Session, params: LinksParams) -> Links:
+        workspace = self._workspaces.find(params.workspace)
+        await wait_until_open([workspace], OPEN_S)
+        read = partial(browse.find_links, workspace, self._workspaces.config, params)
+        try:
+            links, n_links = await self._in_thread(read)
+        except NoteNotFound:
+            await self._scan(workspace)
+            links, n_links = await self._in_thread(read)
+        return Links(
+            workspace=workspace.id,
+            links=links,
+            n_links=n_links,
+            freshness=self._describe_freshness([workspace]),
+        )
+
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
         found = [
             await self._in_thread(partial(browse.find_problems, workspace))
@@ -276,6 +293,11 @@ class Handlers:
         return Problems(problems=[problem for problems in found for problem in problems])
 
     # --- shared ---
+
+    async def _scan(self, workspace: Workspace) -> None:
+        """Scan the workspace and wait until the changes are indexed."""
+        scan = self._workspaces.scheduler.scan(workspace)
+        await wait_for_work(self._workspaces, workspace, scan, WAIT_S)
 
     async def _wait_until_fresh(
         self,

@@ -33,6 +33,7 @@ from memsyncd.protocol.jsonrpc import (
     make_error_body,
 )
 from memsyncd.protocol.methods import METHODS
+from memsyncd.protocol.search import ContextParams
 from memsyncd.server.mcp import render_result
 from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
 
@@ -342,7 +343,7 @@ class HttpConnection:
         assert request is not None
         assert request.route is not None
         try:
-            response = make_response(answers[0], request.route, request.content_type)
+            response = make_response(answers[0], request.route, request.content_type, self._context)
         except Exception as error:  # noqa: BLE001 - one answer fails one request
             self._context.on_error(error, request.route.method)
             response = http.make_error_response(describe_error(error))
@@ -473,7 +474,10 @@ def make_call(route: HttpRoute, request: HttpRequest, context: ServerContext) ->
     if route.verb == "POST":
         return context.parser.parse_params(route.method, bytes(request.body), 1)
     try:
-        return Call(route.method, http.make_query_params(route.method, request.target.query), 1)
+        params = http.make_query_params(route.method, request.target.query)
+        if isinstance(params, ContextParams) and request.content_type != http.JSON:
+            params = msgspec.structs.replace(params, mark=True)  # the text is for an agent
+        return Call(route.method, params, 1)
     except BadRequest as error:
         return Fault(describe_error(error), 1, route.method)
 
@@ -493,7 +497,9 @@ def _refuse_stream(message: Call | Fault) -> Call | Fault:
     return Fault(describe_error(error), message.id, message.method)
 
 
-def make_response(answer: bytes, route: HttpRoute, content_type: str) -> Response:
+def make_response(
+    answer: bytes, route: HttpRoute, content_type: str, context: ServerContext
+) -> Response:
     """Return the response for the answer to a call."""
     parts = http.split_answer(answer)
     if not isinstance(parts.error, UnsetType):
@@ -502,7 +508,8 @@ def make_response(answer: bytes, route: HttpRoute, content_type: str) -> Respons
     if content_type == http.JSON:
         return Response(200, bytes(parts.result), content_type)
     result = msgspec.json.decode(parts.result, type=METHODS[route.method].result)
-    text = getattr(result, "text", "") if route.method == "metrics" else render_result(result)
+    is_metrics = route.method == "metrics"
+    text = getattr(result, "text", "") if is_metrics else render_result(result, context)
     # A file name can hold bytes that are not UTF-8.
     return Response(200, text.encode("utf-8", "replace"), content_type)
 

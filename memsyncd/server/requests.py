@@ -215,6 +215,8 @@ class ServerContext(msgspec.Struct, kw_only=True):
     on_large_buffer: Callable[[], None]
     """Called when the buffers of one client are large, to check those of all clients."""
     waiting_methods: frozenset[str]
+    marks_instructions: Callable[[], bool]
+    """Whether text of notes that tries to instruct its reader is marked for agents."""
     tasks: set[asyncio.Future[Any]] = msgspec.field(default_factory=set)
     is_stopping: bool = False
     mcp_sessions: McpSessions | None = None

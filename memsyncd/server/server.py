@@ -50,12 +50,13 @@ class Server:
 
     `dispatch` returns a result, or an awaitable for one, which then runs as a task, at most
     `max_running` of them; it raises MemsyncdError to refuse. `waiting_methods` mostly wait, so
-    their tasks do not count. `on_answer` is called with each request that has ended; `on_error`
-    with an exception outside of requests and the place where it was raised; `on_refuse` and
-    `on_drop` with the reason.
+    their tasks do not count. `marks_instructions` says whether text that tries to instruct an agent
+    is marked. `on_answer` is called with each request that has ended; `on_error` with an exception
+    outside of requests and the place where it was raised; `on_refuse` and `on_drop` with the
+    reason.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two are optional
         self,
         dispatch: Dispatch,
         limits: Limits | None = None,
@@ -65,6 +66,7 @@ class Server:
         on_refuse: Callable[[str], None] = _ignore,
         on_drop: Callable[[str], None] = _ignore,
         waiting_methods: frozenset[str] = frozenset(),
+        marks_instructions: Callable[[], bool] = lambda: True,
         methods: Mapping[str, Method] = METHODS,
     ) -> None:
         limits, loop = limits or Limits(), asyncio.get_running_loop()
@@ -88,6 +90,7 @@ class Server:
             on_drop=on_drop,
             on_large_buffer=self._limit_buffers,
             waiting_methods=waiting_methods,
+            marks_instructions=marks_instructions,
         )
 
     @property

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import starmap
 from string import ascii_lowercase
 
 import msgspec
 
+from memsyncd.core.markdown.linkgraph import WrittenLink
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import compile_match_filters, find_file_ids
@@ -26,6 +28,11 @@ _PROBLEMS = (
     "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
     " ORDER BY f.path, p.line"
 )
+_LINKS = (
+    "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation FROM links l"
+    " JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file ORDER BY f.path, l.line"
+)
+_TITLES = "SELECT path, title FROM files"
 
 
 class StoredSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +103,16 @@ def read_digest(reader: Reader, path: str) -> str | None:
 def read_anchors(reader: Reader, path: str) -> list[str]:
     """Return the anchors of a note, from which an error suggests one."""
     return [section.anchor for section in read_sections_of(reader, path)]
+
+
+def read_links(reader: Reader) -> list[WrittenLink]:
+    """Return the links of all notes, by path and line."""
+    return list(starmap(WrittenLink, reader.rows(_LINKS)))
+
+
+def read_titles(reader: Reader) -> list[tuple[str, str]]:
+    """Return the path and title of every note."""
+    return reader.rows(_TITLES)
 
 
 def read_problems(reader: Reader) -> list[Problem]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from memsyncd.config import (
     Loaded,
     SearchConfig,
     SocketConfig,
+    StepConfig,
     SyncConfig,
     WorkspaceConfig,
     env_variable,
@@ -54,6 +56,28 @@ def test_without_a_file_everything_has_its_default(config_path: Path) -> None:
 def test_a_named_file_must_exist(config_path: Path) -> None:
     with pytest.raises(BadConfig, match="no such file"):
         load_config(str(config_path), {"MEMSYNCD_CONFIG": str(config_path)})
+
+
+def test_a_step_replaces_the_predefined_one_and_is_read_in_lower_case(config_path: Path) -> None:
+    config_path.write_text('[[step]]\nname = "Research"\nkind = "Insight"\n')
+    config = load_config(str(config_path), {}).config
+    assert config.step == (StepConfig(name="research", kind="insight"),)
+    assert (config.steps["research"], config.steps["gsd"]) == ("insight", "decision")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[step]]\nname = "a"\n', "a step needs `name` and `kind`; there is no `kind`"),
+        ('[[step]]\nname = "a"\nkind = "two words"\n', "not one word"),
+        (2 * '[[step]]\nname = "a"\nkind = "b"\n', "'a' is the name of another step above"),
+        ('[step]\nname = "a"\n', "write `[[step]]`, in double brackets"),
+    ],
+)
+def test_an_invalid_step_is_refused(config_path: Path, text: str, message: str) -> None:
+    config_path.write_text(text)
+    with pytest.raises(BadConfig, match=re.escape(message)):
+        load_config(str(config_path), {})
 
 
 def test_a_kind_is_read_in_lower_case(config_path: Path) -> None:
@@ -425,7 +449,9 @@ def test_each_line_has_the_origin_of_its_value(tmp_path: Path) -> None:
 
 def test_every_key_is_shown() -> None:
     kind = KindConfig(name="decision", note="a.md", importance=0.5)
-    shown = render_config(wrap(Config(kind=(kind,), workspace=(WorkspaceConfig(path="/a"),))))
+    step = StepConfig(name="review", kind="insight")
+    config = Config(kind=(kind,), step=(step,), workspace=(WorkspaceConfig(path="/a"),))
+    shown = render_config(wrap(config))
     for section in msgspec.structs.fields(Config):
         assert f"[{section.name}]" in shown
 

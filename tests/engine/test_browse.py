@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config
-from memsyncd.engine.browse import find_problems, list_notes, read_place
+from memsyncd.engine.browse import find_links, find_problems, list_notes, read_place
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused
-from memsyncd.protocol.search import GetParams, Got, ListParams
+from memsyncd.protocol.search import GetParams, Got, LinksParams, ListParams
 
 
 @pytest.fixture
@@ -121,6 +121,77 @@ def test_notes_are_listed(filled: Any) -> None:
         ".memories/b.md",
         "MEMORY.md",
     ]
+
+
+LINKED = {
+    "MEMORY.md": "# Start\nsee [[redis]] and [[gone note]]\n",
+    ".memories/redis.md": "# Redis\n- resolved_by [[fix#The cure]]\n\n## Limits\n[up](../MEMORY.md)\n",
+    ".memories/fix.md": "# Fix\n\n## The cure\n[[redis]] `[[code]]`\n",
+}
+
+
+@pytest.fixture
+def linked(bench: Any) -> Any:
+    for path, text in LINKED.items():
+        bench.write(path, text)
+    bench.sync()
+    return bench
+
+
+def list_links(bench: Any, **params: Any) -> list[tuple[str, str, str | None]]:
+    found, n_links = find_links(bench.workspace, Config(), LinksParams(**params))
+    assert n_links == len(found)
+    return [(link.source, link.relation, link.to) for link in found]
+
+
+FROM_START = ("MEMORY.md#start", "", ".memories/redis.md")
+TO_NOTHING = ("MEMORY.md#start", "", None)
+TO_FIX = (".memories/redis.md#redis", "resolved_by", ".memories/fix.md#fix/the-cure")
+TO_START = (".memories/redis.md#redis/limits", "", "MEMORY.md")
+TO_REDIS = (".memories/fix.md#fix/the-cure", "", ".memories/redis.md")
+
+
+def test_links_are_listed_by_note_section_direction_relation_and_depth(linked: Any) -> None:
+    assert list_links(linked) == [TO_REDIS, TO_FIX, TO_START, FROM_START, TO_NOTHING]
+    assert list_links(linked, path="MEMORY.md") == [FROM_START, TO_NOTHING, TO_START]
+    assert list_links(linked, path="MEMORY.md", direction="in") == [TO_START]
+    assert list_links(linked, path=".memories/redis.md", direction="in") == [TO_REDIS, FROM_START]
+    assert list_links(linked, anchor=".memories/redis.md#redis/limits") == [TO_START]
+    assert list_links(linked, path=".memories/redis.md", relation="resolved_by") == [TO_FIX]
+    assert list_links(linked, relation="") == [TO_REDIS, TO_START, FROM_START, TO_NOTHING]
+    deep = list_links(linked, path="MEMORY.md", direction="out", depth=3)
+    assert deep == [FROM_START, TO_NOTHING, TO_FIX, TO_START, TO_REDIS]
+
+
+def test_a_link_to_no_note_names_a_similar_one(linked: Any) -> None:
+    linked.write(".memories/gone-notes.md", "here")
+    linked.sync()
+    ((link,), _) = find_links(linked.workspace, Config(), LinksParams(dangling=True))
+    assert (link.to, link.target, link.similar) == (None, "gone note", ".memories/gone-notes.md")
+
+
+def test_links_beyond_the_limit_are_counted(linked: Any) -> None:
+    found, n_links = find_links(linked.workspace, Config(), LinksParams(limit=2))
+    assert (len(found), n_links) == (2, 5)
+
+
+def test_links_of_a_place_that_is_not_indexed_are_refused(linked: Any) -> None:
+    for place in ({"path": ".memories/no.md"}, {"anchor": "MEMORY.md#strt"}):
+        with pytest.raises(NoteNotFound) as caught:
+            list_links(linked, **place)
+        assert caught.value.hint
+    with pytest.raises(BadRequest):
+        list_links(linked, path="MEMORY.md", anchor="MEMORY.md#start")
+
+
+def test_a_secret_in_a_link_is_redacted(linked: Any) -> None:
+    token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+    linked.write("MEMORY.md", f"[[{token}]]\n")
+    linked.sync()
+    ((link,), _) = find_links(
+        linked.workspace, Config(), LinksParams(path="MEMORY.md", dangling=True, direction="out")
+    )
+    assert token not in link.target
 
 
 def test_problems_come_from_the_workspace_the_scan_and_the_notes(filled: Any) -> None:

@@ -1,0 +1,129 @@
+"""Show how notes link to each other: `memsyncd links`."""
+
+from __future__ import annotations
+
+import os
+
+from memsyncd.cli.format import render_freshness, render_path
+from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
+from memsyncd.cli.terminal import clean_values
+from memsyncd.errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any, Final
+
+    from memsyncd.cli.console import Console
+
+NOTHING_FOUND: Final = 1
+DEFAULT_LIMIT: Final = 100
+
+
+def _links(args: Args, console: Console) -> int:
+    roots = roots_by_id(console.call("workspace.list")["workspaces"])
+    root, place = _find_place(args.target, console, roots)
+    answer = console.call_on(
+        args.workspace or root,
+        "links",
+        **place,
+        direction="both" if args.out == args.backlinks else "out" if args.out else "in",
+        relation=args.relation,
+        depth=args.depth or 1,
+        dangling=args.dangling,
+        limit=args.limit or DEFAULT_LIMIT,
+    )
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        _print_links(clean_values(answer), roots.get(answer["workspace"], ""), console)
+    return 0 if answer["links"] else NOTHING_FOUND
+
+
+def _find_place(
+    text: str | None, console: Console, roots: dict[str, str]
+) -> tuple[str | None, dict[str, str]]:
+    """Return the root above the note, if known, and the parameter that names note or section."""
+    if text is None:
+        return None, {}
+    target = parse_target(text)
+    if target.start_line is not None:
+        raise BadRequest(
+            f"links are those of a note or section, not of lines: {text}",
+            hint="name it as PATH or PATH#heading",
+        )
+    root, path = find_workspace_note(target.path, console.cwd, list(roots.values()))
+    if target.heading is None:
+        return root, {"path": path}
+    return root, {"anchor": f"{path}#{target.heading}"}
+
+
+def _print_links(answer: dict[str, Any], root: str, console: Console) -> None:
+    terminal = console.terminal
+    for link in answer["links"]:
+        terminal.print(_render_link(link, root, console))
+    n_left_out = answer["n_links"] - len(answer["links"])
+    if n_left_out:
+        terminal.report(f"{n_left_out:,} more; show them with --limit {answer['n_links']}")
+    if not answer["links"]:
+        terminal.report("no links")
+    freshness = render_freshness(answer["freshness"])
+    if freshness:
+        terminal.report(terminal.err_paint("yellow", freshness))
+
+
+def _render_link(link: dict[str, Any], root: str, console: Console) -> str:
+    paint = console.terminal.paint
+    path = link["source"].rpartition("#")[0]
+    first, *others = link["lines"]
+    place = f"{render_path(path, root, console.cwd)}:{first}"
+    place = paint.link(paint("bold blue", place), os.path.join(root, path), first)
+    more = "".join(f",{line}" for line in others)
+    relation = f"{paint('cyan', link['relation'])} " if link["relation"] else ""
+    if link["to"] is not None:
+        return f"{place}{more}  {relation}→ {render_path(link['to'], root, console.cwd)}"
+    heading = f"#{link['heading']}" if link["heading"] else ""
+    similar = f"; similar: {link['similar']}" if link["similar"] else ""
+    missing = paint("yellow", f"no such note{similar}")
+    return f"{place}{more}  {relation}→ [[{link['target']}{heading}]]  {missing}"
+
+
+COMMANDS = {
+    "links": Command(
+        _links,
+        arguments=(
+            Argument(
+                "target",
+                "ANCHOR|PATH",
+                "a note or section; without one, all links of the workspace",
+                many="optional",
+            ),
+        ),
+        options=(
+            Option("--out", "only links from it"),
+            Option("--backlinks", "only links to it"),
+            Option("--relation", "only typed links such as resolved_by", metavar="R"),
+            Option(
+                "--depth",
+                "follow links this many steps (default 1)",
+                metavar="N",
+                parse=parse_count,
+            ),
+            Option("--dangling", "only links to notes that do not exist"),
+            Option(
+                "--limit",
+                f"at most this many (default {DEFAULT_LIMIT})",
+                metavar="N",
+                parse=parse_count,
+            ),
+            make_workspace_option("the links of this workspace"),
+            JSON,
+        ),
+        examples=(
+            "memsyncd links .memories/redis.md",
+            "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3",
+            "memsyncd links --dangling",
+        ),
+    ),
+}
