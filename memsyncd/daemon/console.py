@@ -181,9 +181,9 @@ class IndexingProgress:
         """Return the number of indexed notes and of all notes of these workspaces."""
         for workspace in busy:
             seen = self._totals.get(workspace.id, 0)
-            self._totals[workspace.id] = max(seen, workspace.condition.pending)
+            self._totals[workspace.id] = max(seen, workspace.condition.n_pending)
         total = sum(self._totals[workspace.id] for workspace in busy)
-        return total - sum(workspace.condition.pending for workspace in busy), total
+        return total - sum(workspace.condition.n_pending for workspace in busy), total
 
     def clear(self) -> None:
         self._totals.clear()

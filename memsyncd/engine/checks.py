@@ -154,7 +154,7 @@ def check_condition(
     """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending` also
     counts paths with events that no scan has covered yet.
     """
-    pending = condition.pending if pending is None else pending
+    pending = condition.n_pending if pending is None else pending
     return [
         *_check_faults(condition),
         *_check_watcher(condition, health, config),
@@ -248,7 +248,7 @@ def _check_freshness(
     condition: Condition, config: Config, now_s: float, pending: int
 ) -> list[FindingInfo]:
     if condition.state == "indexing":
-        what = f"the notes are being indexed, {condition.pending:,} are still to be read"
+        what = f"the notes are being indexed, {condition.n_pending:,} are still to be read"
         return [make_finding("info", "freshness", what)]
     if not config.sync.enabled or condition.root_state != "present" or condition.state == "stalled":
         return []

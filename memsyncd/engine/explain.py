@@ -157,11 +157,11 @@ def explain_empty_index(workspace: Workspace) -> str:
 
 def _explain_unread(workspace: Workspace) -> str:
     condition = workspace.condition
-    if not condition.pending and condition.state != "indexing":
+    if not condition.n_pending and condition.state != "indexing":
         return ""
     faults = "; ".join(condition.faults.values())
     return (
-        f"{condition.pending} {'is' if condition.pending == 1 else 'are'} still to be "
+        f"{condition.n_pending} {'is' if condition.n_pending == 1 else 'are'} still to be "
         f"read{': ' if faults else ''}{faults}"
     )
 

@@ -129,6 +129,11 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     n_to_record: int = 0
 
     @property
+    def n_pending(self) -> int:
+        """Notes that are known to differ from the index, or that a process has yet to index."""
+        return max(self.pending, self.n_to_fill)
+
+    @property
     def state(self) -> State:
         if STALL_FAULT in self.faults:
             return "stalled"
@@ -239,11 +244,8 @@ class Workspace:
 
     @property
     def pending(self) -> int:
-        """The largest of: notes known to differ from the index, those that another process has yet
-        to index, and announced unscanned paths.
-        """
-        condition = self.condition
-        return max(condition.pending, condition.n_to_fill, len(self._unscanned))
+        """The larger of: `Condition.n_pending`, and announced unscanned paths."""
+        return max(self.condition.n_pending, len(self._unscanned))
 
     @property
     def has_unwatched_folders(self) -> bool:
