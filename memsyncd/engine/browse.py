@@ -12,9 +12,9 @@ from functools import partial
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.markdown.linkgraph import Edge, NoteNames, make_edges, walk_links
 from memsyncd.core.model import Span
 from memsyncd.core.notepath import NotePath, parse_note_path
-from memsyncd.core.search.linkgraph import Edge, NoteNames, make_edges, walk_links
 from memsyncd.engine.checks import NOTICE_REMEDIES
 from memsyncd.engine.redaction import redact_notes
 from memsyncd.engine.workspace import Workspace

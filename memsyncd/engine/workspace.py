@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,7 @@ from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
 from memsyncd.store.index import Counts, Index, Written
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.records import Records
+from memsyncd.store.schema import compute_fingerprint
 
 # Changes that a subscriber can still ask for after they happened.
 REMEMBERED_CHANGES = 256
@@ -90,6 +91,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def index_fingerprint(config: Config) -> str:
+    """Identifies the settings that an index's rows depend on."""
+    guard = config.guard  # whether secrets are masked changes what is shown, not what is indexed
+    return compute_fingerprint(f"{config.chunking} {guard.has_secrets} {guard.has_instructions}")
+
+
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """The observed state of a workspace.
 
@@ -115,6 +122,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     n_failed_syncs: int = 0
     n_missed_events: int = 0
     n_rebuilds: int = 0
+    n_to_fill: int = 0
+    """Notes that another process has yet to index in the file that it fills."""
     n_unrecorded: int = 0
     """Notes that the history has yet to record, of `n_to_record` when recording began."""
     n_to_record: int = 0
@@ -174,11 +183,15 @@ class Workspace:
         self.open_failure: StoreFailed | None = None
         """Why the index could not be opened; None while one is open or being opened first."""
         self.open_failed_s = 0.0
+        self.is_closing = False
+        """True once it is to be closed for good: what takes long ends soon."""
         self.is_closed = False
         """True once it was closed for good: another Workspace may use the same files then."""
         self.index: Index | None = None
         self.old_readers: ConnectionPool | None = None
         self.records: Records | None = None
+        self.cancel_filling: Callable[[], None] | None = None
+        """Kills the process that fills an index of this workspace, while there is one."""
         self.missing: Missing = NOTHING_MISSING
         self.has_memory: bool | None = None
         """Whether the last scan found MEMORY.md or .memories/; None before the first scan."""
@@ -226,8 +239,11 @@ class Workspace:
 
     @property
     def pending(self) -> int:
-        """The larger of: notes known to differ from the index, and announced unscanned paths."""
-        return max(self.condition.pending, len(self._unscanned))
+        """The largest of: notes known to differ from the index, those that another process has yet
+        to index, and announced unscanned paths.
+        """
+        condition = self.condition
+        return max(condition.pending, condition.n_to_fill, len(self._unscanned))
 
     @property
     def has_unwatched_folders(self) -> bool:
@@ -327,6 +343,12 @@ class Workspace:
         is_trying = self.opening is not None and not self.opening.done()
         is_due = now_s - self.open_failed_s >= REOPEN_S
         return self.open_failure is not None and not is_trying and is_due
+
+    def cancel(self) -> None:
+        """End what takes long, before the workspace is closed for good; on the loop."""
+        self.is_closing = True
+        if (cancel := self.cancel_filling) is not None:
+            cancel()
 
     def close_index(self) -> None:
         """Close the index and the readers of the old one; on the worker's thread."""

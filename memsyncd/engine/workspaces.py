@@ -23,14 +23,14 @@ from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.event_buffer import ROOT
 from memsyncd.engine.opening import release_records
-from memsyncd.engine.rebuild import close_workspace, index_fingerprint
+from memsyncd.engine.rebuild import close_workspace
 from memsyncd.engine.registry import FolderCheck, Registry
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, Worker, heartbeat
-from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
 from memsyncd.errors import MemsyncdError
 from memsyncd.files.places import Preset
 from memsyncd.files.scope import find_identity
@@ -194,6 +194,10 @@ class Workspaces:
         self.stalls.arm()
         self._worker.submit(PREPARATION_KEY, job, may_stall=False)
 
+    def call(self, call: Callable[[], None]) -> None:
+        """Call a function, which touches no disk, on the worker's thread, between steps of jobs."""
+        self._worker.call(call)
+
     def count_jobs(self) -> int:
         """The number of jobs of all workspaces that wait for the worker or run."""
         return self._worker.count_jobs()
@@ -268,7 +272,9 @@ class Workspaces:
         The other may be the same folder, moved.
         """
         for workspace in self.by_id.values():
-            if find_identity(workspace.entry.root) is None:
+            # Here, on the loop, a disk that does not answer must not be touched.
+            is_stalled = self.stalls.is_stalled(workspace)
+            if not is_stalled and find_identity(workspace.entry.root) is None:
                 job = partial(release_records, workspace)
                 self._worker.submit(workspace.id, job, is_urgent=True)
 
@@ -322,6 +328,7 @@ class Workspaces:
         self.scheduler.forget(workspace)
         self.watching.forget(workspace)
         self.stalls.arm()
+        workspace.cancel()
         closed = self._worker.submit(workspace.id, partial(close_workspace, workspace))
         if then is not None:
             closed.add_done_callback(lambda _: then())

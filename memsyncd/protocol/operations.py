@@ -67,6 +67,10 @@ class Status(Result, frozen=True, kw_only=True):
     socket: str
     socket_problem: str | None
     """Why no new client can connect; null while the socket is in place."""
+    http: str | None
+    """URL of the loopback port; null without one."""
+    http_token: str | None
+    """The file with the token that requests to the port must have."""
     config: str
     sqlite: str
     workspaces: list[WorkspaceStatus]
@@ -117,7 +121,7 @@ class Found(Result, frozen=True, kw_only=True):
     notes: int
     """Notes that the workspace has."""
     is_complete: bool
-    """False if there are more than could be counted within two seconds."""
+    """False if there are more, of these or the others, than could be counted within seconds."""
     others: int
     """Notes beneath the folder that the workspace does not have, if it has none at all."""
 

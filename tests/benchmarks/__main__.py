@@ -44,6 +44,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "vault": places.measure_vault,
     "clone": places.measure_clone,
     "wake-ups": idle.measure_wake_ups,
+    "agents": idle.measure_agents,
     "growth": cold.measure_growth,
 }
 PEERS = {"peers": peers.measure_peers}

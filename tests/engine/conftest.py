@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,22 +20,24 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import build_context
 from memsyncd.engine.edit import edit_workspace
 from memsyncd.engine.external import record_all, sync_and_record
-from memsyncd.engine.history import list_revisions, parse_target, undo
+from memsyncd.engine.history import list_revisions, parse_target
 from memsyncd.engine.memory_tool import Answer, make_decision, view
 from memsyncd.engine.rebuild import (
     OpenResult,
     close_workspace,
     open_workspace,
     rebuild_index,
-    update_index,
 )
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
+from memsyncd.engine.undo import undo
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.protocol.memory import HistoryParams, MemoryParams, RevisionInfo, UndoParams
 from memsyncd.protocol.search import ContextAnswer, ContextParams, SearchAnswer, SearchParams
 from memsyncd.store.texts import read_note_text
 
+# A guard against hanging.
+PAUSE_LIMIT_S = 50.0
 POLICY = Config(chunking=ChunkingConfig(max_tokens=20, overlap=0))
 
 
@@ -59,13 +62,15 @@ def build_block(
     return build_context(workspace, params, config, RunOptions(**options))
 
 
-def take(steps: Generator[None, None, Any]) -> Any:
-    """Take all steps of a job and give its result."""
+def take(steps: Generator[Any, None, Any]) -> Any:
+    """Take all steps of a job, wait where it pauses, and give its result."""
     while True:
         try:
-            next(steps)
+            pause = next(steps)
         except StopIteration as end:
             return end.value
+        if pause is not None:
+            wait([pause.ended], PAUSE_LIMIT_S)
 
 
 READ_ON = """
@@ -121,7 +126,7 @@ class Bench:
 
     def update(self) -> SyncDone:
         """Sync as the scheduler does, or build an index first."""
-        return take(update_index(self.workspace, self.config, self.clock, SyncRequest()))
+        return self.follow()
 
     def close_for_good(self) -> None:
         take(close_workspace(self.workspace))
