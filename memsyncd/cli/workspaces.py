@@ -175,16 +175,16 @@ def _add(args: Args, console: Console) -> int:
 
 def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> list[str]:
     """Describe what was added: what the folder is, its notes, and how to change that."""
+    counted = "" if found["is_complete"] else "more than "
     if not found["notes"] and not info["has_memory"]:
         if found["others"]:
-            notes = render_count(found["others"], "note")
+            notes = counted + render_count(found["others"], "note")
             return [
                 "nothing to index yet: there is neither MEMORY.md nor .memories/",
                 f"the folder holds {notes}; index them all: memsyncd add {path} --preset vault",
                 f"or create a first MEMORY.md: memsyncd init {path}",
             ]
         return [f"nothing to index yet; create a first MEMORY.md: memsyncd init {path}"]
-    counted = "" if found["is_complete"] else "more than "
     notes = counted + render_count(found["notes"], "note")
     folder = info["memory_dir"]
     where = "the folder itself" if folder == "." else f"{folder}/"

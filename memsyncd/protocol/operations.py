@@ -121,7 +121,7 @@ class Found(Result, frozen=True, kw_only=True):
     notes: int
     """Notes that the workspace has."""
     is_complete: bool
-    """False if there are more than could be counted within two seconds."""
+    """False if there are more, of these or the others, than could be counted within seconds."""
     others: int
     """Notes beneath the folder that the workspace does not have, if it has none at all."""
 

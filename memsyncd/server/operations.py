@@ -170,17 +170,17 @@ class Operations:
         if seen.known is not None:  # it may have more settings than those of this request
             config = self._workspaces.config
             count = await self._places.count_notes(added.entry, config, COUNT_S)
-        n_others = 0
+        n_others, is_complete = 0, count.is_complete
         if not count.n_notes and not added.entry.is_vault:
             whole = replace_fields(added.entry, preset="vault")
             others = await self._places.count_notes(whole, self._workspaces.config, COUNT_S / 2)
-            n_others = others.n_notes
+            n_others, is_complete = others.n_notes, others.is_complete
         preset = added.entry.preset or "memory"
         is_as_recognised = seen.place is not None and seen.place.preset == preset
         return Found(
             what=seen.place.what if seen.place and is_as_recognised else PRESET_NAMES[preset],
             notes=count.n_notes,
-            is_complete=count.is_complete,
+            is_complete=is_complete,
             others=n_others,
         )
 
