@@ -37,8 +37,8 @@ FILTERS: Final = (
     Option("--path", "only this note, folder or glob", metavar="P", is_repeated=True),
     Option("--section", "only below this heading or anchor", metavar="S", is_repeated=True),
     Option("--task", "only of this task", metavar="ID", is_repeated=True),
-    Option("--after", "only of this day (2026-03-01), month or year, or later", metavar="DAY"),
-    Option("--before", "only of days before this day, month or year", metavar="DAY"),
+    Option("--after", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", metavar="DAY"),
+    Option("--before", "only before this day, month or year", metavar="DAY"),
     Option("--archived", "only archived sections, which are left out otherwise"),
 )
 

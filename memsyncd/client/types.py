@@ -50,8 +50,9 @@ class Filters(TypedDict, total=False):
     # Words of a heading, or anchors; sub-sections are included.
     section: Words
     task: Words
-    # A day, month or year (`2026-03-01`, `2026-03`, `2026`): from its first day. Sections without a
-    # date are excluded.
+    # A day, month or year (`2026-03-01`, `2026-03`, `2026`), or relative to today: `yesterday`,
+    # `monday`, `7d`, `last week`: from its first day. A note without a date has the day on which it
+    # was saved.
     after: str | None
     # Like `after`: up to the day before.
     before: str | None

@@ -38,6 +38,7 @@ from memsyncd.core.search.query import (
 )
 from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate
 from memsyncd.core.search.words import find_subwords
+from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.redaction import read_redacted
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, make_question, rank
@@ -71,7 +72,8 @@ def build_context(
 ) -> ContextAnswer:
     """Build a block from a workspace's notes. Raises what `search` raises."""
     question = make_question(params, options)
-    has_words = bool(extract_filters(params.query)[1].strip())
+    today = find_local_day(options.now_s)
+    has_words = bool(extract_filters(params.query, today)[1].strip())
     timeout_s = options.limit_s(params, config)
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
     n_unranked = 0

@@ -222,7 +222,7 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
         found, what = find_matching_tags(reader, match), "tag"
         near = _find_near_values(filters.tags, count_tags(reader))
     elif filters.after or filters.before:
-        return "; a section has a date if its metadata or the name of its note states one"
+        return "; the date of a section is what it, its note or its name states, else when saved"
     else:
         return ""
     found, near = [*map(redact, found)], [*map(redact, near)]

@@ -9,12 +9,14 @@ out, although the index still has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.search.dates import parse_day
 from memsyncd.core.search.highlight import Matcher, TermPattern, highlight, strip_title
 from memsyncd.core.search.query import (
     Filters,
@@ -26,7 +28,6 @@ from memsyncd.core.search.query import (
     compile_positive,
     compile_term,
     drop_terms,
-    parse_day,
     parse_query,
 )
 from memsyncd.core.search.ranking import (
@@ -41,6 +42,7 @@ from memsyncd.core.search.ranking import (
     rank_candidates,
     rank_passages,
 )
+from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_nothing
 from memsyncd.engine.redaction import read_redacted
 from memsyncd.engine.workspace import Workspace
@@ -143,7 +145,8 @@ def search(
 
 def make_question(params: SearchParams | ContextParams, options: RunOptions) -> Question:
     """Parse and compile the query and the filters of a request. Raises BadRequest and TooLarge."""
-    filters, query = read_filters(params.filters), parse_query(params.query)
+    today = find_local_day(options.now_s)
+    filters, query = read_filters(params.filters, today), parse_query(params.query, today)
     return Question(
         text=params.query,
         query=query,
@@ -154,28 +157,31 @@ def make_question(params: SearchParams | ContextParams, options: RunOptions) -> 
     )
 
 
-def read_filters(filters: protocol.Filters) -> Filters:
-    """Parse the filters of a request. Raises BadRequest for a day that is none, with its name."""
+def read_filters(filters: protocol.Filters, today: date) -> Filters:
+    """Parse the filters of a request, with days relative to `today`.
+
+    Raises BadRequest for a day that is none, with its name.
+    """
     return Filters(
         kinds=tuple(filters.kind),
         tags=tuple(filters.tag),
         paths=tuple(filters.path),
         sections=tuple(filters.section),
         tasks=tuple(filters.task),
-        after=_read_day("after", filters.after),
-        before=_read_day("before", filters.before),
+        after=_read_day("after", filters.after, today),
+        before=_read_day("before", filters.before, today),
         is_archived=filters.archived,
     )
 
 
-def _read_day(name: str, text: str | None) -> str | None:
+def _read_day(name: str, text: str | None, today: date) -> str | None:
     if text is None:
         return None
-    day = parse_day(text.strip())
+    day = parse_day(text, today)
     if day is None:
         raise BadRequest(
             f"filter `{name}` is no date: {text[:40]}",
-            hint="write a day, a month or a year, such as 2026-03-01",
+            hint="write a day, month or year such as 2026-03-01, or yesterday, 7d, last week",
         )
     return day
 

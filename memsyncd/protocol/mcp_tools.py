@@ -81,8 +81,12 @@ TOOLS: dict[str, Tool] = {
                 _KIND,
                 _TAG,
                 _PATH,
-                ToolArgument("after", "Only from this day, month or year on.", "filters.after"),
-                ToolArgument("before", "Only before this day, month or year.", "filters.before"),
+                ToolArgument(
+                    "after",
+                    "Only from this day on: 2026-03-01, 2026-03, 7d, last week.",
+                    "filters.after",
+                ),
+                ToolArgument("before", "Only before such a day.", "filters.before"),
                 ToolArgument(
                     "workspace", "Another workspace by name; `*` for all. By default this folder's."
                 ),

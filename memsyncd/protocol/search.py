@@ -39,8 +39,9 @@ class Filters(Params, frozen=True, kw_only=True):
     """Words of a heading, or anchors; sub-sections are included."""
     task: Values = msgspec.field(default_factory=list)
     after: Name | None = None
-    """A day, month or year (`2026-03-01`, `2026-03`, `2026`): from its first day. Sections without
-    a date are excluded."""
+    """A day, month or year (`2026-03-01`, `2026-03`, `2026`), or relative to today: `yesterday`,
+    `monday`, `7d`, `last week`: from its first day. A note without a date has the day on which it
+    was saved."""
     before: Name | None = None
     """Like `after`: up to the day before."""
     archived: bool = False

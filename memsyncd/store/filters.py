@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime
 from functools import lru_cache
 
 from memsyncd.core.globs import Globs, has_wildcard
@@ -46,6 +47,8 @@ _ALL_TASKS = "SELECT DISTINCT task FROM sections WHERE task IS NOT NULL"
 _BELOW = "(f.path = {path} OR (f.path >= {first} AND f.path < {after}))"
 _FILES_BELOW = "SELECT id FROM files WHERE path = ? OR (path >= ? AND path < ?)"
 _DAY = "coalesce(s.day, (SELECT day FROM files WHERE id = s.file))"
+# A note without a date has the day on which it was saved.
+_IS_DAY = f"coalesce({_DAY} {{sign}} {{day}}, f.mtime_ns {{sign}} {{began_ns}})"
 _TASK = f"s.task COLLATE NOCASE IN {_VALUES}"
 # The slugs of the section and of those above it. They are compared between dashes, so that only
 # whole words match.
@@ -160,11 +163,25 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     ]
     if filters.paths:
         conditions.append(_compile_paths(reader, filters.paths, bindings))
-    if filters.after is not None:
-        conditions.append(f"{_DAY} >= {_bind(filters.after, bindings)}")
-    if filters.before is not None:
-        conditions.append(f"{_DAY} < {_bind(filters.before, bindings)}")
+    for sign, day in ((">=", filters.after), ("<", filters.before)):
+        if day is not None:
+            began_ns = _bind(str(_find_start_ns(day)), bindings)
+            conditions.append(
+                _IS_DAY.format(sign=sign, day=_bind(day, bindings), began_ns=began_ns)
+            )
     return conditions
+
+
+def _find_start_ns(day: str) -> int:
+    """Return when an ISO day began in local time, in nanoseconds since 1970."""
+    try:
+        began = datetime.fromisoformat(day).timestamp()
+    except (OverflowError, ValueError):  # in the first or the last year, in some time zones
+        began = (date.fromisoformat(day).toordinal() - _DAY_0) * 86_400
+    return int(began) * 1_000_000_000
+
+
+_DAY_0 = date(1970, 1, 1).toordinal()
 
 
 def _bind(value: str, bindings: Bindings) -> str:

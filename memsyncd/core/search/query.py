@@ -23,7 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
-from memsyncd.core.search.dates import NamedDate, find_named_dates
+from memsyncd.core.search.dates import NamedDate, find_named_dates, parse_day
 from memsyncd.core.search.words import WordSequence, is_unspaced, split_words
 from memsyncd.errors import TooLarge
 
@@ -43,11 +43,13 @@ _FIELDS: Final = {
 _FILTER = re.compile(
     (
         r'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>kind|tag|path|section|task|is|after|before):'
-        r'(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))'
+        r'(?:"(?P<quoted>[^"]*)"'
+        # Few people type quotes around `last week`.
+        r"|(?P<bare>(?:(?<=after:)|(?<=before:))(?:last|this) (?:week|month|year)\b"
+        r'|[^\s"]+))'
     ),
     re.IGNORECASE,
 )
-_DAY = re.compile(r"(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?")
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +57,8 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
     Values ignore case, except in `paths` and anchors. `paths` are paths, folders or globs;
     `sections` are words of a heading, or anchors, and include subsections. `after` and `before` are
-    ISO days: from that day on, and up to the day before; both exclude sections without a day.
+    ISO days: from that day on, and up to the day before; without a date, a note has the day on
+    which it was saved.
     `is_archived` selects archived sections instead of the others.
     """
 
@@ -101,32 +104,18 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 NO_FILTERS = Filters()
 
 
-def extract_filters(text: str) -> tuple[Filters, str]:
+def extract_filters(text: str, today: date | None = None) -> tuple[Filters, str]:
     """Separate the filters, outside of quotes, from the rest of a typed text. Never raises."""
-    reader = _FilterReader()
+    reader = _FilterReader(today)
     rest = _FILTER.sub(lambda match: " " if reader.accept(match) else match[0], text)
     return reader.filters, rest
-
-
-def parse_day(text: str) -> str | None:
-    """A day, month or year (`2026-03-01`, `2026-3`, `2026`) as the ISO day on which it begins; None
-    if there is no such day.
-    """
-    found = _DAY.fullmatch(text)
-    try:
-        return (
-            date(int(found[1]), int(found[2] or 1), int(found[3] or 1)).isoformat()
-            if found
-            else None
-        )
-    except ValueError:
-        return None
 
 
 class _FilterReader:
     """Collect the filters of one text."""
 
-    def __init__(self) -> None:
+    def __init__(self, today: date | None) -> None:
+        self._today = today
         self._included: dict[str, list[str]] = {name: [] for name in _FIELDS}
         self._excluded: dict[str, list[str]] = {name: [] for name in _FIELDS}
         self._days: dict[str, str] = {}
@@ -147,7 +136,8 @@ class _FilterReader:
     def accept(self, match: re.Match[str]) -> bool:
         """Read one match; True if it is a filter."""
         name = (match["name"] or "").lower()
-        value = _tidy(name, match["quoted"] or _end_word(name, match["bare"] or ""))
+        value = match["quoted"] or _end_word(name, match["bare"] or "")
+        value = _tidy(name, value, self._today)
         if not value or self._n_values == VALUE_LIMIT:
             return False
         if name in _FIELDS:
@@ -175,13 +165,13 @@ def _end_word(name: str, value: str) -> str:
     return value if name == "path" else value.rstrip(".,;:!?")
 
 
-def _tidy(name: str, value: str) -> str:
+def _tidy(name: str, value: str, today: date | None) -> str:
     """The value in the filter's form, empty if it is invalid."""
     value = value.strip()
     if not value.isprintable():  # a NUL, or a lone surrogate that SQLite would not accept
         return ""
     if name in ("after", "before"):
-        return parse_day(value) or ""
+        return parse_day(value, today) or ""
     if name == "is":
         return ARCHIVED if value.lower() == ARCHIVED else ""
     if name == "path":
@@ -242,11 +232,14 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         return self.must + self.should
 
 
-def parse_query(text: str) -> Query:
-    """Parse a typed text. Raises TooLarge over 1 KiB, and nothing else on any text."""
+def parse_query(text: str, today: date | None = None) -> Query:
+    """Parse a typed text; with `today`, days in filters may be relative to it.
+
+    Raises TooLarge over 1 KiB, and nothing else on any text.
+    """
     if len(text.encode("utf-8", "replace")) > QUERY_LIMIT_BYTES:
         raise TooLarge(f"the query is over {QUERY_LIMIT_BYTES} bytes", hint="ask in fewer words")
-    filters, text = extract_filters(text)
+    filters, text = extract_filters(text, today)
     should: dict[object, Term] = {}
     must: dict[object, Term] = {}
     must_not: dict[object, Term] = {}
