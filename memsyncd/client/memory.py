@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Freshness,
         Got,
         Hit,
+        LeftOutPart,
         MemoryCommand,
         MemoryResult,
         NewSection,
@@ -417,7 +418,7 @@ class ContextBlock(str):
 
     tokens: int
     included: list[ContextPart]
-    left_out: list[ContextPart]
+    left_out: list[LeftOutPart]
     why_empty: str | None
     freshness: Freshness
 

@@ -15,6 +15,8 @@ import msgspec
 
 # --- Notes ----------------------------------------------------------------------------------------
 
+# The status of sections that searches leave out.
+ARCHIVED: Final = "archived"
 NO_EXTRA: tuple[tuple[str, str], ...] = ()
 
 
@@ -38,7 +40,9 @@ def make_problem(path: str, line: int, code: str, problem: str, hint: str) -> Pr
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
     """Metadata that a note or a section states. None means that it does not state the field.
 
-    `importance` is 0-1. `extra` holds unknown keys as text, in the order written.
+    `importance` is 0-1. `status` is any word; `archived` takes a section out of searches, and so
+    does the day or time `expires` from then on. `extra` holds unknown keys as text, in the order
+    written.
     """
 
     kind: str | None = None
@@ -50,6 +54,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     source: str | None = None
     created: str | None = None
+    updated: str | None = None
     expires: str | None = None
     status: str | None = None
     extra: tuple[tuple[str, str], ...] = NO_EXTRA

@@ -8,6 +8,7 @@ the budget. Everything is read from one committed generation of the index.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -40,10 +41,15 @@ from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate
 from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.redaction import read_redacted
+from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.redaction import (
+    read_redacted_sections,
+    read_redacted_texts,
+    read_redacted_titles,
+)
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, make_question, rank
 from memsyncd.engine.workspace import Workspace
-from memsyncd.protocol.search import ContextAnswer, ContextParams, ContextPart
+from memsyncd.protocol.search import ContextAnswer, ContextParams, ContextPart, LeftOutPart
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -61,6 +67,8 @@ N_CONTEXT_CANDIDATES = 200
 NOTE_FACTOR = 2.0
 # Few chunks are smaller: a budget divided by it is more chunks than a block can show.
 MIN_CHUNK_TOKENS = 50
+FoundChunk = tuple[int, ContextChunk]
+"""A chunk with the number of its section in the index."""
 NO_ROOM = "the budget has no room for a single line: ask with a larger one"
 
 
@@ -83,43 +91,66 @@ def build_context(
             chunks, n_unranked = found
         else:
             chunks = _find_start_chunks(reader, workspace, question, budget, config)
-    block = build_context_block(chunks, budget, heading=" ".join(params.heading.split()))
-    if block.text:
-        return _make_answer(workspace, block, n_unranked, why_empty=None)
-    if chunks:
-        return _make_answer(workspace, block, n_unranked, why_empty=NO_ROOM)
+        heading = " ".join(params.heading.split())
+        block = build_context_block([chunk for _, chunk in chunks], budget, heading=heading)
+        included = _read_included(reader, chunks, block, config, options.now_s)
+    if block.text or chunks:
+        why_empty = None if block.text else NO_ROOM
+        return _make_answer(workspace, block, included, n_unranked, why_empty=why_empty)
     why_empty = (
         explain_nothing([workspace], question, timeout_s).why
         if has_words
         else _explain_empty_start(workspace, question.filters)
     )
-    return _make_answer(workspace, block, 0, why_empty=why_empty)
+    return _make_answer(workspace, block, [], 0, why_empty=why_empty)
 
 
 def _make_answer(
-    workspace: Workspace, block: ContextBlock, n_unranked: int, *, why_empty: str | None
+    workspace: Workspace,
+    block: ContextBlock,
+    included: list[ContextPart],
+    n_unranked: int,
+    *,
+    why_empty: str | None,
 ) -> ContextAnswer:
     return ContextAnswer(
         workspace=workspace.id,
         text=block.text,
         tokens=block.n_tokens,
-        included=[_make_part(part) for part in block.included],
-        left_out=[_make_part(part) for part in block.omitted],
+        included=included,
+        left_out=[
+            LeftOutPart(**_describe_place(part), kind=part.chunk.kind) for part in block.omitted
+        ],
         unranked=n_unranked,
         why_empty=why_empty,
     )
 
 
-def _make_part(part: ContextLines) -> ContextPart:
-    return ContextPart(
-        anchor=part.chunk.anchor,
-        path=part.chunk.path,
-        start_line=part.span.start,
-        end_line=part.span.end,
-        heading=list(part.chunk.heading),
-        kind=part.chunk.kind,
-        reason=part.reason,
-    )
+def _read_included(
+    reader: Reader, chunks: Sequence[FoundChunk], block: ContextBlock, config: Config, now_s: float
+) -> list[ContextPart]:
+    """Describe what the block includes, with metadata, which is read of these sections alone."""
+    ids = {chunk.anchor: section for section, chunk in chunks}
+    shown = {ids[part.chunk.anchor] for part in block.included}
+    sections, kinds = read_redacted_sections(reader, shown, config), config.kinds
+    return [
+        ContextPart(
+            **_describe_place(part),
+            **describe_meta(sections[ids[part.chunk.anchor]], kinds, now_s),
+        )
+        for part in block.included
+    ]
+
+
+def _describe_place(part: ContextLines) -> dict[str, Any]:
+    return {
+        "anchor": part.chunk.anchor,
+        "path": part.chunk.path,
+        "start_line": part.span.start,
+        "end_line": part.span.end,
+        "heading": list(part.chunk.heading),
+        "reason": part.reason,
+    }
 
 
 # --- for a query --------------------------------------------------------------------------------
@@ -132,7 +163,7 @@ def _find_matching(
     budget: Budget,
     config: Config,
     now_s: float,
-) -> tuple[list[ContextChunk], int]:
+) -> tuple[list[FoundChunk], int]:
     """Return the best of the matching lines, and how many chunks match beyond those ranked."""
     if question.is_empty:
         return [], 0
@@ -145,10 +176,12 @@ def _find_matching(
     chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], config)
     passages = [
         ScoredPassage(chunk=chunk, raw_score=one.raw_score)
-        for chunk, one in zip(chunks, ranked, strict=True)
+        for (_, chunk), one in zip(chunks, ranked, strict=True)
     ]
     score = _make_line_scorer(reader, question.query, n_chunks)
-    return select_passages(passages, score), max(0, n_matching - len(ranked))
+    ids = {chunk.anchor: section for section, chunk in chunks}
+    selected = [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, score)]
+    return selected, max(0, n_matching - len(ranked))
 
 
 def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
@@ -172,16 +205,18 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
 
 def _find_start_chunks(
     reader: Reader, workspace: Workspace, question: Question, budget: Budget, config: Config
-) -> list[ContextChunk]:
+) -> list[FoundChunk]:
     found = find_start_chunks(reader, question.filters)
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.absent]
     read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], config)
     chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
     parents = {
-        (chunk.path, chunk.heading[:depth]) for chunk in read for depth in range(len(chunk.heading))
+        (chunk.path, chunk.heading[:depth])
+        for _, chunk in read
+        for depth in range(len(chunk.heading))
     }
     # Chunks without information must not take room from others.
-    useful = [start for start in visible if _is_informative(chunks[start.chunk], parents)]
+    useful = [start for start in visible if _is_informative(chunks[start.chunk][1], parents)]
     ordered = order_start_chunks(useful, max_tokens=budget.max_tokens)
     return [chunks[start.chunk] for start in ordered]
 
@@ -214,19 +249,24 @@ def _explain_empty_start(workspace: Workspace, filters: Filters) -> str:
 
 def _read_chunks(
     reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
-) -> list[ContextChunk]:
-    blanks = count_blank_lines_before(reader, {chunk.section for chunk, _ in chosen})
-    shown_sections, shown_texts = read_redacted(reader, [chunk for chunk, _ in chosen], config)
+) -> list[FoundChunk]:
+    sections = {chunk.section for chunk, _ in chosen}
+    blanks = count_blank_lines_before(reader, sections)
+    titles = read_redacted_titles(reader, sections, config)
+    texts = read_redacted_texts(reader, [chunk for chunk, _ in chosen], config)
     return [
-        ContextChunk(
-            path=chunk.path,
-            anchor=shown_sections[chunk.section].anchor,
-            heading=shown_sections[chunk.section].heading,
-            kind=shown_sections[chunk.section].kind,
-            span=chunk.span,
-            text=shown_texts[chunk.chunk],
-            reason=reason,
-            n_blanks_before=blanks.get(chunk.chunk, 0),
+        (
+            chunk.section,
+            ContextChunk(
+                path=chunk.path,
+                anchor=titles[chunk.section].anchor,
+                heading=titles[chunk.section].heading,
+                kind=titles[chunk.section].kind,
+                span=chunk.span,
+                text=texts[chunk.chunk],
+                reason=reason,
+                n_blanks_before=blanks.get(chunk.chunk, 0),
+            ),
         )
         for chunk, reason in chosen
     ]

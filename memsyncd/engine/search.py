@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.editing.kinds import KindDefaults
 from memsyncd.core.search.dates import parse_day
 from memsyncd.core.search.highlight import Matcher, TermPattern, highlight, strip_title
 from memsyncd.core.search.query import (
@@ -44,7 +45,8 @@ from memsyncd.core.search.ranking import (
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_nothing
-from memsyncd.engine.redaction import read_redacted
+from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NotFresh
 from memsyncd.protocol import search as protocol
@@ -249,7 +251,10 @@ def _search_one(
         )
         if options.is_hurried:
             reader.allow(READ_S)
-        hits = _read_hits(reader, workspace, question.query, counts, passages, config, params)
+        hits = [
+            _make_hit(workspace, one, config.kinds, options.now_s, is_explained=params.explain)
+            for one in _read_hits(reader, question.query, counts, passages, config)
+        ]
     return [
         _FoundHit(passage.best.raw_score, workspace.entry.name, hit)
         for passage, hit in zip(passages, hits, strict=True)
@@ -361,15 +366,22 @@ def _find_rare(
 # --- hits ---------------------------------------------------------------------------------------
 
 
+class _ReadHit(NamedTuple):
+    """A passage with what the index has of it."""
+
+    passage: Passage
+    section: HitSection
+    snippet: str
+    matched: list[str]
+
+
 def _read_hits(
     reader: Reader,
-    workspace: Workspace,
     query: Query,
     counts: Mapping[Term, int],
     passages: Sequence[Passage],
     config: Config,
-    params: SearchParams,
-) -> list[Hit]:
+) -> list[_ReadHit]:
     if not passages:
         return []
     best = [passage.best.candidate for passage in passages]
@@ -377,7 +389,8 @@ def _read_hits(
     held = _find_held(reader, query, counts, chunks)
     holders = [(term.text, found) for term, found in zip(query.positive, held, strict=True)]
     patterns = [make_pattern(reader, term) for term in query.positive]
-    shown_sections, shown_texts = read_redacted(reader, best, config)
+    shown_sections = read_redacted_sections(reader, {one.section for one in best}, config)
+    shown_texts = read_redacted_texts(reader, best, config)
     matcher = Matcher(patterns)
     hits = []
     for passage, candidate in zip(passages, best, strict=True):
@@ -388,7 +401,7 @@ def _read_hits(
         matched = [
             text for text, found in holders if any(one.chunk in found for one in passage.chunks)
         ]
-        hits.append(_make_hit(workspace, passage, section, snippet, matched, params.explain))
+        hits.append(_ReadHit(passage, section, snippet, matched))
     return hits
 
 
@@ -408,13 +421,14 @@ def _find_held(
 
 def _make_hit(
     workspace: Workspace,
-    passage: Passage,
-    section: HitSection,
-    snippet: str,
-    matched: list[str],
+    read: _ReadHit,
+    kinds: Mapping[str, KindDefaults],
+    now_s: float,
+    *,
     is_explained: bool,
 ) -> Hit:
     """Make a hit whose score is 1 until all hits of the search are known."""
+    passage, section, snippet, matched = read
     return Hit(
         workspace=workspace.id,
         anchor=section.anchor,
@@ -424,9 +438,7 @@ def _make_hit(
         heading=list(section.heading),
         snippet=snippet,
         score=1.0,
-        kind=section.kind,
-        tags=list(section.tags),
-        importance=section.importance,
+        **describe_meta(section, kinds, now_s),
         digest=section.digest,
         matched=matched,
         explain=_explain_score(passage) if is_explained else None,

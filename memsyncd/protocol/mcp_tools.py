@@ -401,7 +401,7 @@ def render_context(found: search.ContextResult, find_warning: FindWarning) -> st
     return "\n".join(lines)
 
 
-def _cite(part: search.ContextPart) -> str:
+def _cite(part: search.LeftOutPart) -> str:
     return f"{part.path}:{part.start_line}-{part.end_line}"
 
 

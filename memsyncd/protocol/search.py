@@ -48,6 +48,35 @@ class Filters(Params, frozen=True, kw_only=True):
     """Search only archived sections instead of only those that are not."""
 
 
+class SectionMeta(Result, frozen=True, kw_only=True):
+    """The metadata of a section: its own, else that of its note."""
+
+    kind: str | None
+    tags: list[str]
+    importance: float
+    """From 0 to 1; that of the kind if none is stated."""
+    is_importance_stated: bool
+    priority: str | None
+    lifecycle: str | None
+    task: str | None
+    session: str | None
+    source: str | None
+    created: str | None
+    """As written, like `updated`."""
+    updated: str | None
+    expires: str | None
+    """A day, or a time in local time, or with `Z` in UTC; from then on searches leave it out."""
+    is_expired: bool
+    status: str | None
+    """Any word; `archived` sections are left out of searches."""
+    day: str
+    """The ISO day by which `after` and `before` filter."""
+    is_day_of_file: bool
+    """True if no date is stated, and the day is that of saving."""
+    meta: dict[str, str]
+    """All other keys of the front matter and of the section's comment, as text."""
+
+
 # --- search -----------------------------------------------------------------------------------
 
 
@@ -63,7 +92,7 @@ class SearchParams(Params, frozen=True, kw_only=True):
     explain: bool = False
 
 
-class Hit(Result, frozen=True, kw_only=True):
+class Hit(SectionMeta, frozen=True, kw_only=True):
     workspace: str
     anchor: str
     path: str
@@ -73,9 +102,6 @@ class Hit(Result, frozen=True, kw_only=True):
     snippet: str
     """Plain text of one line, with matched words between `**` and `**`."""
     score: float
-    kind: str | None
-    tags: list[str]
-    importance: float | None
     digest: str
     """Digest of the file as indexed."""
     matched: list[str]
@@ -120,8 +146,20 @@ class ContextParams(Params, frozen=True, kw_only=True):
     timeout_ms: TimeoutMs | None = None
 
 
-class ContextPart(Result, frozen=True, kw_only=True):
-    """Lines of a section."""
+class ContextPart(SectionMeta, frozen=True, kw_only=True):
+    """Lines of a section that the text includes, and the section's metadata."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    reason: str
+    """`match`, `pinned`, `MEMORY.md`, `project` or `recent`."""
+
+
+class LeftOutPart(Result, frozen=True, kw_only=True):
+    """Lines of a section that the text leaves out."""
 
     anchor: str
     path: str
@@ -130,8 +168,7 @@ class ContextPart(Result, frozen=True, kw_only=True):
     heading: list[str]
     kind: str | None
     reason: str
-    """If included: `match`, `pinned`, `MEMORY.md`, `project` or `recent`; if left out: `no
-    room`."""
+    """`no room`."""
 
 
 class ContextAnswer(Result, frozen=True, kw_only=True):
@@ -143,7 +180,7 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
     tokens: int
     included: list[ContextPart]
     """Best first; the text orders them by note and line."""
-    left_out: list[ContextPart]
+    left_out: list[LeftOutPart]
     unranked: int
     """Further matching chunks: only the best are ranked, and rank below all that is included or
     left out."""
@@ -166,7 +203,9 @@ class GetParams(Params, frozen=True, kw_only=True):
     workspace: Name | None = None
 
 
-class Got(Result, frozen=True, kw_only=True):
+class Got(SectionMeta, frozen=True, kw_only=True):
+    """Lines of a note, and the metadata of the section in which they begin."""
+
     workspace: str
     anchor: str | None
     path: str
@@ -175,9 +214,6 @@ class Got(Result, frozen=True, kw_only=True):
     text: str
     digest: str
     heading: list[str]
-    kind: str | None
-    tags: list[str]
-    importance: float | None
     n_lines: int
     """Lines of the whole note."""
 
@@ -189,16 +225,12 @@ class ListParams(Params, frozen=True, kw_only=True):
     tag: Name | None = None
 
 
-class SectionInfo(Result, frozen=True, kw_only=True):
+class SectionInfo(SectionMeta, frozen=True, kw_only=True):
     anchor: str
     heading: list[str]
     level: int
     start_line: int
     end_line: int
-    kind: str | None
-    tags: list[str]
-    importance: float | None
-    status: str | None
 
 
 class NoteInfo(Result, frozen=True, kw_only=True):

@@ -249,7 +249,10 @@ class Handlers:
     async def _get(self, _session: Session, params: GetParams) -> Got:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        read = partial(browse.read_place, workspace, params, now_ns=self._clock.wall_ns())
+        kinds = self._workspaces.config.kinds
+        read = partial(
+            browse.read_place, workspace, params, now_ns=self._clock.wall_ns(), kinds=kinds
+        )
         found: tuple[Got, bool] | None = None
         with contextlib.suppress(NoteNotFound):
             found = await self._in_thread(read, disk_of=workspace)
@@ -263,7 +266,8 @@ class Handlers:
     async def _list(self, _session: Session, params: ListParams) -> Listing:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        read = partial(browse.list_notes, workspace, self._workspaces.config, params)
+        config, now_s = self._workspaces.config, self._clock.wall_s()
+        read = partial(browse.list_notes, workspace, config, params, now_s=now_s)
         notes = await self._in_thread(read)
         return Listing(
             workspace=workspace.id, notes=notes, freshness=self._describe_freshness([workspace])

@@ -13,6 +13,7 @@ from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.linkgraph import WrittenLink
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import compile_match_filters, find_file_ids
+from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import Reader
 
 # --- notes and sections -------------------------------------------------------------------------
@@ -20,9 +21,7 @@ from memsyncd.store.pool import Reader
 _FILES = "SELECT id, path, title, digest, size, mtime_ns, lines, kind, tags FROM files"
 _SECTIONS = (
     "SELECT s.file, f.path || '#' || s.slugs, s.heading, s.level, s.start_line, s.end_line,"
-    " s.kind, s.importance, s.status,"
-    " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
-    " FROM sections s JOIN files f ON f.id = s.file"
+    f" {META_COLUMNS} FROM sections s JOIN files f ON f.id = s.file"
 )
 _PROBLEMS = (
     "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
@@ -35,17 +34,13 @@ _LINKS = (
 _TITLES = "SELECT path, title FROM files"
 
 
-class StoredSection(msgspec.Struct, frozen=True, kw_only=True):
+class StoredSection(StoredMeta, frozen=True, kw_only=True):
     """A section as indexed."""
 
     anchor: str
     heading: tuple[str, ...]
     level: int
     span: Span
-    kind: str | None
-    importance: float | None
-    status: str | None
-    tags: tuple[str, ...]
 
 
 class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,16 +136,13 @@ def _read_sections(
 
 
 def _section(row: tuple[object, ...]) -> StoredSection:
-    _, anchor, heading, level, start, end, kind, importance, status, tags = row
+    _, anchor, heading, level, start, end, *meta = row
     return StoredSection(
         anchor=str(anchor),
         heading=tuple(json.loads(str(heading))),
         level=int(str(level)),
         span=Span(int(str(start)), int(str(end))),
-        kind=None if kind is None else str(kind),
-        importance=None if importance is None else float(str(importance)),
-        status=None if status is None else str(status),
-        tags=tuple(str(tags).split("\x1f")) if tags else (),
+        **read_meta_columns(meta),
     )
 
 

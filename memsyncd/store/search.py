@@ -19,6 +19,7 @@ from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
 from memsyncd.core.search.ranking import ChunkRow, FoundChunks, RankingFeatures
 from memsyncd.store.filters import compile_filters, compile_match_filters
+from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import Reader
 
 # --- candidates ---------------------------------------------------------------------------------
@@ -182,9 +183,12 @@ def find_holding(
 # --- the rows of hits ---------------------------------------------------------------------------
 
 _SECTIONS = (
-    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind, s.importance, f.digest,"
-    " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
-    " FROM sections s JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
+    f"SELECT {META_COLUMNS}, s.id, f.path || '#' || s.slugs, s.heading, f.digest FROM sections s"
+    " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
+)
+_TITLES = (
+    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind FROM sections s"
+    " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
 _FEATURES = (
     "SELECT c.id, s.importance, s.kind, coalesce(s.day, f.day), f.mtime_ns"
@@ -203,29 +207,42 @@ SELECT id, start_line - 1 - before FROM (
 """
 
 
-class HitSection(msgspec.Struct, frozen=True, kw_only=True):
+class HitSection(StoredMeta, frozen=True, kw_only=True):
     """The section of a hit; `digest` is that of the file as indexed."""
 
     anchor: str
     heading: tuple[str, ...]
-    kind: str | None
-    importance: float | None
-    tags: tuple[str, ...]
     digest: str
 
 
 def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
     """Return sections by id."""
     return {
-        row[0]: HitSection(
-            anchor=row[1],
-            heading=tuple(json.loads(row[2])),
-            kind=row[3],
-            importance=row[4],
-            digest=row[5],
-            tags=tuple(row[6].split("\x1f")) if row[6] else (),
+        number: HitSection(
+            anchor=anchor,
+            heading=tuple(json.loads(heading)),
+            digest=digest,
+            **read_meta_columns(meta),
         )
-        for row in reader.rows(_SECTIONS, (json.dumps(list(ids)),))
+        for *meta, number, anchor, heading, digest in reader.rows(
+            _SECTIONS, (json.dumps(list(ids)),)
+        )
+    }
+
+
+class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
+    """What a context shows of a section besides its text."""
+
+    anchor: str
+    heading: tuple[str, ...]
+    kind: str | None
+
+
+def read_section_titles(reader: Reader, ids: Iterable[int]) -> dict[int, SectionTitle]:
+    """Return the titles of sections by id: less than `read_sections`, for many candidates."""
+    return {
+        number: SectionTitle(anchor=anchor, heading=tuple(json.loads(heading)), kind=kind)
+        for number, anchor, heading, kind in reader.rows(_TITLES, (json.dumps(list(ids)),))
     }
 
 

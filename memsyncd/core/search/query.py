@@ -23,13 +23,13 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
+from memsyncd.core.model import ARCHIVED
 from memsyncd.core.search.dates import NamedDate, find_named_dates, parse_day
 from memsyncd.core.search.words import WordSequence, is_unspaced, split_words
 from memsyncd.errors import TooLarge
 
 # --- Filters --------------------------------------------------------------------------------------
 
-ARCHIVED = "archived"
 # In one text; further values stay text.
 VALUE_LIMIT = 32
 
