@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 
-from memsyncd.cli.format import render_path, render_span
+from memsyncd.cli.format import render_meta, render_path, render_span
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -110,7 +110,7 @@ def _render_title(answer: dict[str, Any], root: str, console: Console) -> str:
     linked = paint.link(
         paint("bold blue", place), os.path.join(root, answer["path"]), answer["start_line"]
     )
-    marks = " ".join([answer["kind"] or "", *("#" + tag for tag in answer["tags"])]).strip()
+    marks = render_meta(answer)
     trail = " › ".join(answer["heading"])
     return "  ".join(
         filter(

@@ -37,9 +37,26 @@ FILTERS: Final = (
     Option("--path", "only this note, folder or glob", metavar="P", is_repeated=True),
     Option("--section", "only below this heading or anchor", metavar="S", is_repeated=True),
     Option("--task", "only of this task", metavar="ID", is_repeated=True),
+    Option("--session", "only of this session", metavar="ID", is_repeated=True),
+    Option("--source", "only from this source", metavar="S", is_repeated=True),
+    Option("--priority", "only of this priority, P0 to P3", metavar="P", is_repeated=True),
+    Option(
+        "--lifecycle", "only ephemeral, session, task or project", metavar="L", is_repeated=True
+    ),
+    Option("--status", "only of this status", metavar="S", is_repeated=True),
+    Option("--meta", "only with this other metadata", metavar="KEY=VALUE", is_repeated=True),
+    Option(
+        "--min-importance",
+        "only of this importance or more, from 0 to 1",
+        metavar="I",
+        parse=parse_fraction,
+    ),
     Option("--after", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", metavar="DAY"),
     Option("--before", "only before this day, month or year", metavar="DAY"),
     Option("--archived", "only archived sections, which are left out otherwise"),
+    Option("--expired", "only expired sections, which are left out otherwise"),
+    Option("--include-archived", "archived sections too"),
+    Option("--include-expired", "expired sections too"),
 )
 
 

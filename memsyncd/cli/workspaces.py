@@ -11,6 +11,7 @@ from memsyncd.cli.format import (
     render_duration,
     render_freshness,
     render_lines,
+    render_meta,
     render_path,
     render_table,
     render_tags,
@@ -236,9 +237,7 @@ def _render_note(note: dict[str, Any], root: str, cwd: str) -> list[str]:
 def _render_section(section: dict[str, Any], paint: Paint) -> str:
     lines = render_lines(section["start_line"], section["end_line"])
     title = section["heading"][-1] if section["heading"] else "(before the first heading)"
-    marks = "  ".join(
-        filter(None, [section["kind"] or "", render_tags(section["tags"]), section["status"] or ""])
-    )
+    marks = render_meta(section)
     indent = "  " * max(section["level"] - 1, 0)
     return f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
 

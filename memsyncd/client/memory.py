@@ -381,7 +381,7 @@ def _read_filters(filters: Mapping[str, object]) -> dict[str, object] | None:
 def _read_filter(name: str, value: object) -> object:
     if isinstance(value, str):
         return value if name in ("after", "before") else [value]
-    if isinstance(value, bool):
+    if isinstance(value, bool | float | int):
         return value
     # The daemon refuses other types.
     return list(value)  # type: ignore[call-overload]

@@ -50,6 +50,17 @@ class Filters(TypedDict, total=False):
     # Words of a heading, or anchors; sub-sections are included.
     section: Words
     task: Words
+    session: Words
+    source: Words
+    # `P0` to `P3`.
+    priority: Words
+    # `ephemeral`, `session`, `task` or `project`.
+    lifecycle: Words
+    status: Words
+    # `key=value` for other keys of metadata; of a list, any of its values.
+    meta: Words
+    # Stated, or by its kind.
+    min_importance: float | None
     # A day, month or year (`2026-03-01`, `2026-03`, `2026`), or relative to today: `yesterday`,
     # `monday`, `7d`, `last week`: from its first day. A note without a date has the day on which it
     # was saved.
@@ -58,6 +69,10 @@ class Filters(TypedDict, total=False):
     before: str | None
     # Search only archived sections instead of only those that are not.
     archived: bool
+    # Search only expired sections instead of only those that are not.
+    expired: bool
+    include_archived: bool
+    include_expired: bool
 
 
 class MemoryCommand(TypedDict, total=False):

@@ -79,7 +79,7 @@ def build_context(
     options: RunOptions = DEFAULT_OPTIONS,
 ) -> ContextAnswer:
     """Build a block from a workspace's notes. Raises what `search` raises."""
-    question = make_question(params, options)
+    question = make_question(params, config, options)
     today = find_local_day(options.now_s)
     has_words = bool(extract_filters(params.query, today)[1].strip())
     timeout_s = options.limit_s(params, config)

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.editing.kinds import KindDefaults
+from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.search.dates import parse_day
 from memsyncd.core.search.highlight import Matcher, TermPattern, highlight, strip_title
 from memsyncd.core.search.query import (
@@ -127,7 +127,7 @@ def search(
 
     Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.acquire` raises.
     """
-    question = make_question(params, options)
+    question = make_question(params, config, options)
     query = question.query
     found = [
         one
@@ -145,7 +145,9 @@ def search(
     )
 
 
-def make_question(params: SearchParams | ContextParams, options: RunOptions) -> Question:
+def make_question(
+    params: SearchParams | ContextParams, config: Config, options: RunOptions
+) -> Question:
     """Parse and compile the query and the filters of a request. Raises BadRequest and TooLarge."""
     today = find_local_day(options.now_s)
     filters, query = read_filters(params.filters, today), parse_query(params.query, today)
@@ -154,15 +156,25 @@ def make_question(params: SearchParams | ContextParams, options: RunOptions) -> 
         query=query,
         match=compile_positive(query),
         must_not=compile_must_not(query),
-        filters=filters.join(query.filters),
+        filters=_complete(filters.join(query.filters), config, options.now_s),
         absent=options.absent,
     )
+
+
+def _complete(filters: Filters, config: Config, now_s: float) -> Filters:
+    """Add what decides which sections have expired, and the importance of those that state none."""
+    if all(one.min_importance is None for one in filters.chain()):
+        return replace(filters, now_s=now_s)
+    kinds = [(name, kind.importance) for name, kind in config.kinds.items()]
+    rest = ("", find_kind({}, None).importance)
+    and_ = filters.and_ and _complete(filters.and_, config, now_s)
+    return replace(filters, now_s=now_s, kind_importance=(*kinds, rest), and_=and_)
 
 
 def read_filters(filters: protocol.Filters, today: date) -> Filters:
     """Parse the filters of a request, with days relative to `today`.
 
-    Raises BadRequest for a day that is none, with its name.
+    Raises BadRequest for a value that cannot be read, with the name of its filter.
     """
     return Filters(
         kinds=tuple(filters.kind),
@@ -172,8 +184,27 @@ def read_filters(filters: protocol.Filters, today: date) -> Filters:
         tasks=tuple(filters.task),
         after=_read_day("after", filters.after, today),
         before=_read_day("before", filters.before, today),
+        sessions=tuple(filters.session),
+        sources=tuple(filters.source),
+        priorities=tuple(filters.priority),
+        lifecycles=tuple(filters.lifecycle),
+        statuses=tuple(filters.status),
+        metas=tuple(map(_read_pair, filters.meta)),
+        min_importance=filters.min_importance,
         is_archived=filters.archived,
+        is_expired=filters.expired,
+        includes_archived=filters.include_archived,
+        includes_expired=filters.include_expired,
     )
+
+
+def _read_pair(text: str) -> str:
+    key, _, value = text.partition("=")
+    if not key.strip() or not value.strip():
+        raise BadRequest(
+            f"filter `meta` is not KEY=VALUE: {text[:40]}", hint="write for example owner=infra"
+        )
+    return text
 
 
 def _read_day(name: str, text: str | None, today: date) -> str | None:

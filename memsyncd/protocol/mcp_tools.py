@@ -354,7 +354,7 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
     for hit in found.hits:
         where = f"[{hit.workspace}] " if has_many else ""
         heading = " > ".join(hit.heading)
-        kind = f" ({hit.kind})" if hit.kind else ""
+        kind = _describe_meta(hit)
         lines.append(f"{where}{hit.path}:{hit.start_line}-{hit.end_line}  {heading}{kind}")
         snippet = " ".join(hit.snippet.split())
         # Without the marks of matched words, which would hide a phrase.
@@ -362,6 +362,19 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
         lines += [mark_warning(warning, "the snippet below")] if warning else []
         lines.append(f"  {snippet}")
     return "\n".join(lines)
+
+
+def _describe_meta(hit: search.Hit) -> str:
+    """Describe what a model should know of a hit's metadata, in few tokens."""
+    marks = [
+        hit.kind or "",
+        hit.priority if hit.priority in ("P0", "P1") else "",
+        f"task {hit.task}" if hit.task else "",
+        hit.status if hit.status not in (None, "active") else "",
+        "expired" if hit.is_expired else "",
+    ]
+    text = ", ".join(filter(None, marks))
+    return f" ({text})" if text else ""
 
 
 def render_note(got: search.Got, find_warning: FindWarning) -> str:

@@ -38,6 +38,17 @@ class Filters(Params, frozen=True, kw_only=True):
     section: Values = msgspec.field(default_factory=list)
     """Words of a heading, or anchors; sub-sections are included."""
     task: Values = msgspec.field(default_factory=list)
+    session: Values = msgspec.field(default_factory=list)
+    source: Values = msgspec.field(default_factory=list)
+    priority: Values = msgspec.field(default_factory=list)
+    """`P0` to `P3`."""
+    lifecycle: Values = msgspec.field(default_factory=list)
+    """`ephemeral`, `session`, `task` or `project`."""
+    status: Values = msgspec.field(default_factory=list)
+    meta: Values = msgspec.field(default_factory=list)
+    """`key=value` for other keys of metadata; of a list, any of its values."""
+    min_importance: Score | None = None
+    """Stated, or by its kind."""
     after: Name | None = None
     """A day, month or year (`2026-03-01`, `2026-03`, `2026`), or relative to today: `yesterday`,
     `monday`, `7d`, `last week`: from its first day. A note without a date has the day on which it
@@ -46,6 +57,10 @@ class Filters(Params, frozen=True, kw_only=True):
     """Like `after`: up to the day before."""
     archived: bool = False
     """Search only archived sections instead of only those that are not."""
+    expired: bool = False
+    """Search only expired sections instead of only those that are not."""
+    include_archived: bool = False
+    include_expired: bool = False
 
 
 class SectionMeta(Result, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ def write_script(shell: str) -> str:
     ("line", "found"),
     [
         ("memsyncd sta", ["start", "status"]),
-        ("memsyncd search --ex", ["--explain"]),
+        ("memsyncd search --expl", ["--explain"]),
         ("memsyncd config ", ["show", "check", "path"]),
         ("memsyncd completion z", ["zsh"]),
         ("memsyncd memory str", ["str_replace"]),
@@ -95,7 +95,7 @@ def test_the_other_shells_accept_the_script(
     ("line", "found"),
     [
         ("memsyncd sta", ["start", "status"]),
-        ("memsyncd search --ex", ["--explain"]),
+        ("memsyncd search --expl", ["--explain"]),
         ("memsyncd completion z", ["zsh"]),
     ],
 )

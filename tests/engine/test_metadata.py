@@ -11,7 +11,7 @@ import pytest
 
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.engine.browse import list_notes, read_place
-from memsyncd.protocol.search import GetParams, ListParams, SectionMeta
+from memsyncd.protocol.search import Filters, GetParams, ListParams, SectionMeta
 from tests.engine.conftest import SEARCH_POLICY, build_block, search_in
 
 NOTE = """---
@@ -139,3 +139,93 @@ def test_a_long_value_is_cut(bench: Any) -> None:
     bench.write("MEMORY.md", f"---\nlog: {'x' * 50_000}\n---\nplain\n")
     bench.sync()
     assert get(bench, path="MEMORY.md")["meta"] == {"log": "x" * 1000}
+
+
+# --- filters --------------------------------------------------------------------------------------
+
+OTHERS = {
+    "plain.md": "the pool\n",
+    "low.md": "---\nkind: tool_run\n---\nthe pool\n",
+    "old.md": "---\nstatus: archived\n---\nthe pool\n",
+    "day.md": "---\nexpires: 2026-11-20\n---\nthe pool\n",
+    "tomorrow.md": "---\nexpires: 2026-11-21\n---\nthe pool\n",
+    "zone.md": "---\nexpires: 1999-01-01T00:00+01:00\nstatus: archived\n---\nthe pool\n",
+    "list.md": "---\nOwner: [infra, data]\npriority: P0\nsession: s-é\n---\nthe pool\n",
+}
+LIVE = {"MEMORY.md", "plain.md", "low.md", "tomorrow.md", "list.md"}
+FILTERED = [
+    ("pool", LIVE),
+    ("pool is:archived", {"old.md"}),
+    ("pool is:expired", {"day.md"}),
+    ("pool is:expired is:archived", {"zone.md"}),
+    ("pool status:archived", {"old.md"}),
+    ("pool status:In-Progress", {"MEMORY.md"}),
+    ("pool priority:p1", {"MEMORY.md"}),
+    ("pool priority:P0 priority:P1", {"MEMORY.md", "list.md"}),
+    ("pool -priority:P0", LIVE - {"list.md"}),
+    ("pool lifecycle:TASK source:review session:S-1", {"MEMORY.md"}),
+    ("pool session:s-É", {"list.md"}),
+    ("pool meta:owner=INFRA", {"MEMORY.md", "list.md"}),
+    ("pool meta:owner=data", {"list.md"}),
+    ("pool meta:owner=dat", set()),
+    ("takes meta:owner=infra", set()),
+    ("takes meta:owner=me meta:owner=you", {"MEMORY.md"}),
+    ("pool importance:0.5", {"MEMORY.md", "plain.md", "tomorrow.md", "list.md"}),
+    ("pool importance:0.7", {"MEMORY.md"}),
+    ("thirty importance:0.71", set()),
+    ("takes importance:.9", {"MEMORY.md"}),
+    ("importance:0.9", {"MEMORY.md"}),
+    ("source:review", {"MEMORY.md"}),
+    ("is:expired", {"day.md"}),
+]
+
+
+@pytest.fixture
+def many(filled: Any) -> Any:
+    for name, text in OTHERS.items():
+        filled.write(f".memories/{name}", text)
+    filled.sync()
+    return filled
+
+
+def find(bench: Any, query: str, **filters: Any) -> set[str]:
+    found = search_in([bench.workspace], query, filters=Filters(**filters), now_s=NOW_S)
+    return {hit.path.rpartition("/")[2] for hit in found.hits}
+
+
+def test_metadata_selects_sections_and_expired_ones_are_left_out(many: Any) -> None:
+    assert [(query, find(many, query)) for query, _ in FILTERED] == FILTERED
+
+
+def test_archived_and_expired_sections_are_included_on_request(many: Any) -> None:
+    assert find(many, "pool", include_archived=True) == LIVE | {"old.md"}
+    assert find(many, "pool", include_expired=True) == LIVE | {"day.md"}
+    everything = {"MEMORY.md", *OTHERS}
+    assert find(many, "pool", include_archived=True, include_expired=True) == everything
+    assert find(many, "pool", include_expired=True, kind=["decision"]) == {"MEMORY.md"}
+
+
+def test_a_section_expires_at_its_time(bench: Any) -> None:
+    bench.write("MEMORY.md", "---\nexpires: 2026-11-20T12:00:01\n---\nthe pool\n")
+    bench.write(".memories/utc.md", "---\nexpires: 2026-11-20T12:00:01Z\n---\nthe pool\n")
+    bench.sync()
+    utc_s = datetime.fromisoformat("2026-11-20T12:00:01+00:00").timestamp()
+    for at_s, path in ((NOW_S + 1, "MEMORY.md"), (utc_s, "utc.md")):
+        for passed_s, is_found in ((-1, True), (0, False)):
+            found = search_in([bench.workspace], f"pool path:{path}", now_s=at_s + passed_s)
+            assert bool(found.hits) == is_found
+    assert build_block(bench.workspace, now_s=utc_s - 86_400).text
+    assert not build_block(bench.workspace, now_s=max(utc_s, NOW_S) + 1).text
+
+
+def test_an_answer_without_hits_says_that_what_matches_has_expired(bench: Any) -> None:
+    bench.write("MEMORY.md", OTHERS["day.md"])
+    bench.sync()
+    found = search_in([bench.workspace], "pool", now_s=NOW_S)
+    assert "is:expired" in (found.why_empty or "")
+    bench.write("MEMORY.md", OTHERS["zone.md"])
+    bench.sync()
+    found = search_in([bench.workspace], "pool", now_s=NOW_S)
+    assert "is:expired is:archived" in (found.why_empty or "")
+    found = search_in([bench.workspace], "pool source:x", now_s=NOW_S)
+    assert "source:x leaves none" in (found.why_empty or "")

@@ -19,13 +19,26 @@ def test_every_filter_of_the_protocol_has_an_effect_in_the_engine() -> None:
         path=["api"],
         section=["Cache"],
         task=["WU-1"],
+        session=["s-1"],
+        source=["review"],
+        priority=["P0"],
+        lifecycle=["task"],
+        status=["open"],
+        meta=["owner=infra"],
+        min_importance=0.8,
         after="2026-03",
         before="2027",
         archived=True,
+        expired=True,
+        include_archived=True,
+        include_expired=True,
     )
     assert read_filters(requested, TODAY) == Filters(
         kinds=("decision",), tags=("auth",), paths=("api",), sections=("Cache",), tasks=("WU-1",),
-        after="2026-03-01", before="2027-01-01", is_archived=True,
+        sessions=("s-1",), sources=("review",), priorities=("P0",), lifecycles=("task",),
+        statuses=("open",), metas=("owner=infra",), min_importance=0.8,
+        after="2026-03-01", before="2027-01-01", is_archived=True, is_expired=True,
+        includes_archived=True, includes_expired=True,
     )  # fmt: skip
     assert read_filters(params.Filters(), TODAY) == NO_FILTERS
 
@@ -42,3 +55,9 @@ def test_an_invalid_day_is_refused_with_the_name_of_its_filter(text: str) -> Non
             read_filters(params.Filters(**{name: text}), TODAY)
         assert refused.value.hint
         assert len(refused.value.message) < 100
+
+
+def test_metadata_without_a_value_is_refused() -> None:
+    for text in ("owner", "owner=", "=infra"):
+        with pytest.raises(BadRequest, match="`meta`"):
+            read_filters(params.Filters(meta=[text]), TODAY)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from memsyncd.errors import TooLarge
 
 # --- Filters --------------------------------------------------------------------------------------
 
+EXPIRED = "expired"
 # In one text; further values stay text.
 VALUE_LIMIT = 32
 
@@ -39,10 +40,18 @@ _FIELDS: Final = {
     "path": "paths",
     "section": "sections",
     "task": "tasks",
+    "session": "sessions",
+    "source": "sources",
+    "priority": "priorities",
+    "lifecycle": "lifecycles",
+    "status": "statuses",
+    "meta": "metas",
 }
+_NAMES = "|".join((*_FIELDS, "is", "importance", "after", "before"))
+_IMPORTANCE = re.compile(r"0?\.\d+|[01](?:\.0*)?")
 _FILTER = re.compile(
     (
-        r'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>kind|tag|path|section|task|is|after|before):'
+        rf'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>{_NAMES}):'
         r'(?:"(?P<quoted>[^"]*)"'
         # Few people type quotes around `last week`.
         r"|(?P<bare>(?:(?<=after:)|(?<=before:))(?:last|this) (?:week|month|year)\b"
@@ -52,6 +61,9 @@ _FILTER = re.compile(
 )
 
 
+_STATES: Final = {ARCHIVED: "is_archived", EXPIRED: "is_expired"}
+
+
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on sections. Without any, all sections match that are not archived.
 
@@ -59,7 +71,8 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     `sections` are words of a heading, or anchors, and include subsections. `after` and `before` are
     ISO days: from that day on, and up to the day before; without a date, a note has the day on
     which it was saved.
-    `is_archived` selects archived sections instead of the others.
+    `is_archived` and `is_expired` select archived or expired sections instead of the others;
+    `includes_archived` and `includes_expired` select them besides.
     """
 
     kinds: tuple[str, ...] = ()
@@ -67,9 +80,24 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    priorities: tuple[str, ...] = ()
+    lifecycles: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
     after: str | None = None
     before: str | None = None
+    # `key=value`, for keys of metadata that have no filter of their own.
+    metas: tuple[str, ...] = ()
+    min_importance: float | None = None
     is_archived: bool = False
+    is_expired: bool = False
+    includes_archived: bool = False
+    includes_expired: bool = False
+    # What decides which sections have expired: seconds since 1970.
+    now_s: float = 0.0
+    # The importance of kinds, for sections that state none; the last is that of all other kinds.
+    kind_importance: tuple[tuple[str, float], ...] = ()
     # Sections that match any value of these are excluded.
     exclude: Filters | None = None
     # Further filters that must hold.
@@ -77,14 +105,15 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        return self == NO_FILTERS
+        return replace(self, now_s=0.0, kind_importance=()) == NO_FILTERS
 
     @property
     def words(self) -> tuple[str, ...]:
         """The names of the filters that are set, as people type them."""
         named = [name for name, attribute in _FIELDS.items() if getattr(self, attribute)]
         named += [name for name in ("after", "before") if getattr(self, name)]
-        named += [f"is:{ARCHIVED}"] if self.is_archived else []
+        named += ["importance"] if self.min_importance is not None else []
+        named += [f"is:{name}" for name, attribute in _STATES.items() if getattr(self, attribute)]
         named += [f"-{word}" for word in self.exclude.words] if self.exclude else []
         return tuple(dict.fromkeys((*named, *(self.and_.words if self.and_ else ()))))
 
@@ -119,7 +148,8 @@ class _FilterReader:
         self._included: dict[str, list[str]] = {name: [] for name in _FIELDS}
         self._excluded: dict[str, list[str]] = {name: [] for name in _FIELDS}
         self._days: dict[str, str] = {}
-        self._is_archived = False
+        self._states: set[str] = set()
+        self._min_importance: float | None = None
         self._n_values = 0
 
     @property
@@ -129,7 +159,9 @@ class _FilterReader:
             _gather(self._included),
             after=self._days.get("after"),
             before=self._days.get("before"),
-            is_archived=self._is_archived,
+            min_importance=self._min_importance,
+            is_archived=ARCHIVED in self._states,
+            is_expired=EXPIRED in self._states,
             exclude=None if exclude.is_empty else exclude,
         )
 
@@ -145,7 +177,9 @@ class _FilterReader:
         elif match["no"]:
             return False
         elif name == "is":
-            self._is_archived = True
+            self._states.add(value)
+        elif name == "importance":
+            self._min_importance = max(float(value), self._min_importance or 0.0)
         else:
             choose = max if name == "after" else min
             self._days[name] = choose(value, self._days.get(name, value))
@@ -154,8 +188,8 @@ class _FilterReader:
 
 
 def _gather(values: dict[str, list[str]]) -> Filters:
-    kinds, tags, paths, sections, tasks = (tuple(dict.fromkeys(values[name])) for name in _FIELDS)
-    return Filters(kinds=kinds, tags=tags, paths=paths, sections=sections, tasks=tasks)
+    named: dict[str, Any] = {_FIELDS[name]: tuple(dict.fromkeys(values[name])) for name in _FIELDS}
+    return Filters(**named)
 
 
 def _end_word(name: str, value: str) -> str:
@@ -173,7 +207,12 @@ def _tidy(name: str, value: str, today: date | None) -> str:
     if name in ("after", "before"):
         return parse_day(value, today) or ""
     if name == "is":
-        return ARCHIVED if value.lower() == ARCHIVED else ""
+        return value.lower() if value.lower() in _STATES else ""
+    if name == "importance":
+        return value if _IMPORTANCE.fullmatch(value) else ""
+    if name == "meta":
+        key, _, wanted = value.partition("=")
+        return value if key.strip() and wanted.strip() else ""
     if name == "path":
         return "" if has_wildcard(value) and find_glob_refusal(value) else value
     if not any(map(str.isalnum, value)):

@@ -91,7 +91,23 @@ typed_filters = st.lists(
             {"kinds": ("a?",), "paths": ("a?",), "exclude": Filters(tasks=("x",))},
             "",
         ),
+        (
+            "session:s-1 source:a source:b -priority:P0 lifecycle:task status:open",
+            {
+                "sessions": ("s-1",),
+                "sources": ("a", "b"),
+                "lifecycles": ("task",),
+                "statuses": ("open",),
+                "exclude": Filters(priorities=("P0",)),
+            },
+            "",
+        ),
+        ('meta:a=b meta:"c=d e"', {"metas": ("a=b", "c=d e")}, ""),
+        ("importance:.5 importance:0.8", {"min_importance": 0.8}, ""),
+        ("is:expired IS:Archived", {"is_expired": True, "is_archived": True}, ""),
         # Text that looks like a filter and is none.
+        ("meta:owner meta:=x", {}, "meta:owner meta:=x"),
+        ("importance:high importance:2", {}, "importance:high importance:2"),
         ("kind: decision", {}, "kind: decision"),
         ("kind:", {}, "kind:"),
         ('kind:""', {}, 'kind:""'),
