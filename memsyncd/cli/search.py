@@ -66,6 +66,18 @@ def filters_from(args: Args) -> dict[str, object] | None:
     return {name: value for name, value in given.items() if value} or None
 
 
+def _read_sort(text: str) -> str:
+    if text not in SORTS:
+        raise ValueError(f"expected one of {', '.join(SORTS)}")
+    return text
+
+
+SORTS: Final = ("relevance", "importance", "priority", "recency", "file")
+SORT: Final = Option(
+    "--sort", "by importance, priority, recency or file", metavar="S", parse=_read_sort
+)
+
+
 # --- search -------------------------------------------------------------------------------------
 
 ALL_WORKSPACES = "*"
@@ -103,6 +115,7 @@ def _search_params(args: Args) -> dict[str, object]:
         "limit": max(args.limit or DEFAULT_LIMIT, args.open) if args.open else args.limit,
         "filters": filters_from(args),
         "min_score": args.min_score,
+        "sort": args.sort,
         "wait": "disk" if args.wait else None,
         "timeout_ms": args.timeout_ms,
         "explain": args.explain or None,
@@ -271,6 +284,7 @@ COMMANDS = {
                 metavar="S",
                 parse=parse_fraction,
             ),
+            SORT,
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,
             Option("--explain", "show the parts of each score"),

@@ -17,6 +17,7 @@ from memsyncd.cli.format import (
     render_tags,
 )
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import BadRequest, NoDaemon, PathRefused, WorkspaceNotFound
@@ -155,7 +156,8 @@ def _remove(args: Args, console: Console) -> int:
 
 def _list(args: Args, console: Console) -> int:
     # A filter or a workspace applies to notes only, so it implies --notes.
-    if args.notes or args.sections or args.path or args.kind or args.tag or args.workspace:
+    is_filtered = filters_from(args) or args.sort
+    if args.notes or args.sections or is_filtered or args.workspace:
         return _list_notes(args, console)
     answer = console.call("workspace.list")
     if args.json:
@@ -171,7 +173,15 @@ def _list(args: Args, console: Console) -> int:
 
 
 def _list_notes(args: Args, console: Console) -> int:
-    answer = console.call_on(args.workspace, "list", path=args.path, kind=args.kind, tag=args.tag)
+    filters = filters_from(args) or {}
+    # As a parameter of its own it also lists notes without a section.
+    path = args.path[0] if len(args.path) == 1 else None
+    if path:
+        del filters["path"]
+    is_filtered = bool(filters or args.sort)
+    answer = console.call_on(
+        args.workspace, "list", path=path, filters=filters or None, sort=args.sort
+    )
     terminal = console.terminal
     if args.json:
         terminal.print_json(answer)
@@ -181,7 +191,7 @@ def _list_notes(args: Args, console: Console) -> int:
             clean_values(answer),
             roots,
             console,
-            has_sections=bool(args.sections or args.kind or args.tag),
+            has_sections=bool(args.sections or is_filtered),
         ):
             terminal.print(line)
         _report_rest(answer, console)
@@ -408,9 +418,8 @@ COMMANDS = {
             Option("--names", "print only the names of the workspaces"),
             Option("--notes", "list the notes of a workspace"),
             Option("--sections", "list notes with their sections"),
-            Option("--path", "only this note, folder or glob", metavar="P"),
-            Option("--kind", "only this kind, such as decision", metavar="K"),
-            Option("--tag", "only with this tag", metavar="T"),
+            *FILTERS,
+            SORT,
             make_workspace_option(),
             JSON,
         ),

@@ -9,6 +9,7 @@ exactly, so a caller can sum them line by line and round once.
 from __future__ import annotations
 
 import re
+from datetime import UTC, date, datetime
 from typing import Final
 
 import msgspec
@@ -61,6 +62,24 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EMPTY_META = Meta()
+
+
+def parse_expiry(text: str) -> str | None:
+    """Read a day or time in ISO form; None if it is neither.
+
+    Returns a day as it is, a time without seconds' fractions: in local time, or, if it names a
+    time zone, in UTC with a `Z`. Such texts of one zone are in the order of their times, and a day
+    comes before all times of that day.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+        if len(text) <= len("2026-W01-1"):
+            return date.fromisoformat(text).isoformat()
+        if time.tzinfo is None:
+            return time.isoformat(timespec="seconds")
+        return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    except (ValueError, OverflowError):
+        return None
 
 
 # Values of a note are not tracked by the garbage collector: a first index makes hundreds of

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,9 +20,11 @@ from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.model import Span
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.core.search.linkgraph import Edge, NoteNames, make_edges, walk_links
+from memsyncd.core.search.query import Filters
 from memsyncd.engine.checks import NOTICE_REMEDIES
-from memsyncd.engine.metadata import NO_META, describe_meta
+from memsyncd.engine.metadata import NO_META, describe_meta, find_order
 from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.read import ReadFile, read_note_file
@@ -34,6 +37,8 @@ from memsyncd.protocol.search import (
     NoteInfo,
     ProblemInfo,
     SectionInfo,
+    StatsParams,
+    ValueCount,
 )
 from memsyncd.store.lookup import (
     StoredNote,
@@ -47,8 +52,9 @@ from memsyncd.store.lookup import (
     read_sections_of,
     read_titles,
 )
-from memsyncd.store.metadata import StoredMeta
+from memsyncd.store.metadata import StoredMeta, count_sections
 from memsyncd.store.pool import Reader
+from memsyncd.store.search import has_secrets
 
 READ_LIMIT_S = 2.0
 LINKS_LIMIT_S = 10.0
@@ -177,10 +183,51 @@ def list_notes(
 ) -> list[NoteInfo]:
     """List notes with their sections, archived and expired ones too."""
     with workspace.acquire(READ_LIMIT_S) as reader:
-        found = read_notes(reader, path=params.path, kind=params.kind, tag=params.tag)
+        found = read_notes(reader, path=params.path, filters=_list_filters(params, config, now_s))
         shown = redact_notes(reader, found, config)
     kinds = config.kinds
-    return [_make_note_info(note, kinds, now_s) for note in shown]
+    notes = [_make_note_info(note, kinds, now_s) for note in shown]
+    order = find_order(params.sort)
+    if order is None:
+        return notes
+    for note in notes:
+        note.sections.sort(key=order)
+    return sorted(notes, key=lambda note: [*map(order, note.sections[:1])])
+
+
+def _list_filters(params: ListParams, config: Config, now_s: float) -> Filters:
+    """Return the filters of a list, which leave out neither archived nor expired sections."""
+    given = complete_filters(params.filters, config, now_s)
+    kinds = (params.kind,) if params.kind is not None else ()
+    tags = (params.tag,) if params.tag is not None else ()
+    own = Filters(kinds=kinds, tags=tags)
+    joined = given.join(own) if not own.is_empty else given
+    return replace(joined, includes_archived=True, includes_expired=True)
+
+
+# --- counts -------------------------------------------------------------------------------------
+
+
+def compute_stats(
+    workspace: Workspace, config: Config, params: StatsParams, *, now_s: float
+) -> dict[str, Any]:
+    """Count sections and notes; return the fields of `MemoryStats` that the index gives."""
+    filters = complete_filters(params.filters, config, now_s)
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        found = count_sections(reader, filters, params.by, most=params.limit)
+        show = redact if config.guard.is_masking and has_secrets(reader) else str
+    return {
+        "sections": found.n_sections,
+        "notes": found.n_notes,
+        "bytes": found.n_bytes,
+        "counts": {
+            group: [
+                ValueCount(value=value and show(value), sections=n_sections, notes=n_notes)
+                for value, n_sections, n_notes in counts
+            ]
+            for group, counts in found.groups.items()
+        },
+    }
 
 
 def _make_note_info(note: StoredNote, kinds: Mapping[str, KindDefaults], now_s: float) -> NoteInfo:

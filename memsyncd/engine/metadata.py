@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
 from typing import Any
 
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.engine.clock import find_local_day
+from memsyncd.protocol.search import SectionMeta, Sort
 from memsyncd.store.metadata import StoredMeta
 
 NO_META = StoredMeta(
@@ -51,3 +52,19 @@ def is_expired(expires: str | None, now_s: float) -> bool:
         return False
     zone = UTC if expires.endswith("Z") else None
     return expires <= datetime.fromtimestamp(now_s, zone).isoformat()
+
+
+# --- order --------------------------------------------------------------------------------------
+
+Order = Callable[[SectionMeta], tuple[object, ...]]
+
+_ORDERS: dict[Sort, Order] = {
+    "importance": lambda one: (-one.importance,),
+    "priority": lambda one: (one.priority or "P9", -one.importance),
+    "recency": lambda one: (-date.fromisoformat(one.day).toordinal(),),
+}
+
+
+def find_order(sort: Sort) -> Order | None:
+    """Return the key that sorts sections; None for an order that they are in anyway."""
+    return _ORDERS.get(sort)

@@ -45,7 +45,7 @@ from memsyncd.core.search.ranking import (
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_nothing
-from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.metadata import describe_meta, find_order
 from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NotFresh
@@ -171,6 +171,11 @@ def _complete(filters: Filters, config: Config, now_s: float) -> Filters:
     return replace(filters, now_s=now_s, kind_importance=(*kinds, rest), and_=and_)
 
 
+def complete_filters(filters: protocol.Filters, config: Config, now_s: float) -> Filters:
+    """Parse the filters of a request at this time. Raises what `read_filters` raises."""
+    return _complete(read_filters(filters, find_local_day(now_s)), config, now_s)
+
+
 def read_filters(filters: protocol.Filters, today: date) -> Filters:
     """Parse the filters of a request, with days relative to `today`.
 
@@ -233,10 +238,15 @@ def _answer(
             one.hit.end_line,
         )
     )
+    order = find_order(params.sort)
+    if order and not n_terms:
+        found.sort(key=lambda one: order(one.hit))
     scored = _scale(found[: params.limit or config.search.max_results], n_terms)
     min_score = config.search.min_score if params.min_score is None else params.min_score
     hits = [hit for hit in scored if hit.score >= min_score]
     best = scored[0].score
+    if order:
+        hits.sort(key=order)
     return SearchAnswer(
         hits=hits,
         relaxed=bool(hits) and all(len(hit.matched) < n_terms for hit in hits),
@@ -276,7 +286,8 @@ def _search_one(
             found,
             question.query.days,
             DEFAULT_RANKING,
-            limit=n_hits,
+            # Filters alone rank nothing: the order decides among all that were found.
+            limit=n_hits if question.match or not find_order(params.sort) else n_candidates,
             passage_tokens=config.search.passage_tokens,
             boost=_make_boost(reader, found, config, options.now_s),
         )

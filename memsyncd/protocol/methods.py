@@ -78,6 +78,11 @@ METHODS: dict[str, Method] = {
     ),
     "get": Method(search.GetParams, search.Got, "Read a section, a note or some of its lines."),
     "list": Method(search.ListParams, search.Listing, "List notes and sections."),
+    "stats": Method(
+        search.StatsParams,
+        search.MemoryStats,
+        "Count sections and notes by kind, tag, task, month, size and other metadata.",
+    ),
     "links": Method(
         search.LinksParams,
         search.Links,

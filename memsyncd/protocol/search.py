@@ -63,6 +63,10 @@ class Filters(Params, frozen=True, kw_only=True):
     include_expired: bool = False
 
 
+Sort = Literal["relevance", "importance", "priority", "recency", "file"]
+"""The most important, the highest priority or the latest day first, or by path and line."""
+
+
 class SectionMeta(Result, frozen=True, kw_only=True):
     """The metadata of a section: its own, else that of its note."""
 
@@ -101,6 +105,8 @@ class SearchParams(Params, frozen=True, kw_only=True):
     limit: Limit | None = None
     filters: Filters = Filters()
     min_score: Score | None = None
+    sort: Sort = "relevance"
+    """With words, the best `limit` hits in this order; filters alone select by it."""
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
@@ -238,6 +244,10 @@ class ListParams(Params, frozen=True, kw_only=True):
     path: Name | None = None
     kind: Name | None = None
     tag: Name | None = None
+    filters: Filters = Filters()
+    """Archived and expired sections are listed too."""
+    sort: Sort = "file"
+    """Sections within their notes, and notes by their first section."""
 
 
 class SectionInfo(SectionMeta, frozen=True, kw_only=True):
@@ -263,6 +273,41 @@ class NoteInfo(Result, frozen=True, kw_only=True):
 class Listing(Result, frozen=True, kw_only=True):
     workspace: str
     notes: list[NoteInfo]
+    freshness: Freshness
+
+
+Group = Literal[
+    "kind", "tag", "task", "month", "size", "session", "source", "priority", "lifecycle", "status"
+]
+
+
+class StatsParams(Params, frozen=True, kw_only=True):
+    workspace: Name | None = None
+    filters: Filters = Filters()
+    by: Annotated[list[Group], msgspec.Meta(max_length=10)] = msgspec.field(
+        default_factory=lambda: ["kind", "tag", "task", "month", "size"]
+    )
+    limit: Limit = 20
+    """Values of each group, the commonest first; months and sizes in their order."""
+
+
+class ValueCount(Result, frozen=True, kw_only=True):
+    value: str | None
+    """Null for sections without one."""
+    sections: int
+    notes: int
+
+
+class MemoryStats(Result, frozen=True, kw_only=True):
+    """Counts of the sections that pass the filters, and of their notes."""
+
+    workspace: str
+    sections: int
+    notes: int
+    bytes: int
+    """Of these notes as a whole."""
+    counts: dict[str, list[ValueCount]]
+    """By group; a section counts once for each of its tags."""
     freshness: Freshness
 
 

@@ -12,7 +12,12 @@ import msgspec
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.linkgraph import WrittenLink
 from memsyncd.core.search.query import Filters
-from memsyncd.store.filters import compile_match_filters, find_file_ids
+from memsyncd.store.filters import (
+    Bindings,
+    compile_filters,
+    compile_match_filters,
+    find_file_ids,
+)
 from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import Reader
 
@@ -57,17 +62,16 @@ class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[StoredSection, ...]
 
 
-def read_notes(
-    reader: Reader, *, path: str | None, kind: str | None, tag: str | None
-) -> list[StoredNote]:
+def read_notes(reader: Reader, *, path: str | None, filters: Filters) -> list[StoredNote]:
     """Return notes by path; `path` is a path, a folder or a glob.
 
-    With `kind` or `tag`, only sections that have it, and notes with such sections.
+    With filters, only sections that pass them, and notes with such sections.
     """
     where = "" if path is None else " WHERE id IN (SELECT value FROM json_each(?))"
     bindings = () if path is None else (json.dumps(find_file_ids(reader, [path])),)
-    sections = _read_sections(reader, kind, tag)
-    is_filtered = kind is not None or tag is not None
+    allowed, named = compile_filters(reader, filters)
+    sections = _read_sections(reader, allowed, named)
+    is_filtered = bool(allowed)
     notes = []
     for row in reader.rows(f"{_FILES}{where} ORDER BY path", bindings):
         of_note = sections.get(row[0], ())
@@ -119,18 +123,11 @@ def read_problems(reader: Reader) -> list[Problem]:
 
 
 def _read_sections(
-    reader: Reader, kind: str | None, tag: str | None
+    reader: Reader, allowed: str, bindings: Bindings
 ) -> dict[int, list[StoredSection]]:
-    conditions, bindings = ["1"], []
-    if kind is not None:
-        conditions.append("s.kind = ?")
-        bindings.append(kind.lower())
-    if tag is not None:
-        conditions.append("s.id IN (SELECT section FROM tags WHERE tag = ? COLLATE NOCASE)")
-        bindings.append(tag.removeprefix("#"))
+    selected = f"WHERE s.id IN (SELECT section FROM chunks WHERE 1 {allowed})" if allowed else ""
     found: dict[int, list[StoredSection]] = {}
-    statement = f"{_SECTIONS} WHERE {' AND '.join(conditions)} ORDER BY s.file, s.start_line"
-    for row in reader.rows(statement, tuple(bindings)):
+    for row in reader.rows(f"{_SECTIONS} {selected} ORDER BY s.file, s.start_line", bindings):
         found.setdefault(row[0], []).append(_section(row))
     return found
 

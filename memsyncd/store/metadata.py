@@ -1,4 +1,4 @@
-"""Read the metadata of sections: of hits, of listed notes, of parts of notes.
+"""Read and count the metadata of sections: of hits, of listed notes, of parts of notes.
 
 It is read for the sections that an answer shows, never for candidates of a search.
 """
@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+
+from memsyncd.core.search.query import Filters
+from memsyncd.store.filters import compile_filters
+from memsyncd.store.pool import Reader
 
 # Of sections `s` and files `f`, in the order of the fields of `StoredMeta`.
 META_COLUMNS = (
@@ -53,3 +57,63 @@ def read_meta_columns(columns: Sequence[Any]) -> dict[str, Any]:
 
 
 _FIELDS = tuple(name for name in StoredMeta.__struct_fields__ if name != "extra")
+
+
+# --- counts -------------------------------------------------------------------------------------
+
+_SOURCE = "sections s JOIN files f ON f.id = s.file"
+_TOTALS = (
+    "SELECT count(*), count(DISTINCT s.file),"
+    " (SELECT coalesce(sum(size), 0) FROM files WHERE id IN (SELECT s.file {source} {where}))"
+    " {source} {where}"
+)
+_SELECTED = "WHERE s.id IN (SELECT section FROM chunks WHERE 1 {allowed})"
+_COUNTS = (
+    "SELECT {value} AS value, count(*) AS n, count(DISTINCT s.file) {source} {where}"
+    " GROUP BY value ORDER BY {order} LIMIT :most"
+)
+_TAGGED = " LEFT JOIN tags t ON t.section = s.id"
+_BY_DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
+# In powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
+_SIZES = ((1, "0-1"), (4, "1-4"), (16, "4-16"), (64, "16-64"), (256, "64-256"))
+_BY_SIZE = (
+    "CASE "
+    + " ".join(f"WHEN f.size < {most * 1024} THEN '{name} KiB'" for most, name in _SIZES)
+    + " ELSE 'over 256 KiB' END"
+)
+# Of the groups that are not columns: the value, and the order of the values.
+_GROUPS = {
+    "tag": ("t.tag COLLATE NOCASE", "n DESC, value"),
+    "month": (f"substr({_BY_DAY}, 1, 7)", "value DESC"),
+    "size": (_BY_SIZE, "min(f.size)"),
+}
+
+
+class SectionCounts(NamedTuple):
+    """Sections, their notes, and the bytes of those; then for each group values with the numbers of
+    their sections and notes.
+    """
+
+    n_sections: int
+    n_notes: int
+    n_bytes: int
+    groups: dict[str, list[tuple[str | None, int, int]]]
+
+
+def count_sections(
+    reader: Reader, filters: Filters, groups: Sequence[str], *, most: int
+) -> SectionCounts:
+    """Count the sections that pass the filters, by columns of sections, tag, month or size."""
+    allowed, bindings = compile_filters(reader, filters)
+    where = _SELECTED.format(allowed=allowed) if allowed else ""
+    source = f"FROM {_SOURCE}"
+    [(n_sections, n_notes, n_bytes)] = reader.rows(
+        _TOTALS.format(source=source, where=where), bindings
+    )
+    counts = {}
+    for group in groups:
+        value, order = _GROUPS.get(group, (f"s.{group}", "n DESC, value"))
+        joined = source + (_TAGGED if group == "tag" else "")
+        statement = _COUNTS.format(value=value, source=joined, where=where, order=order)
+        counts[group] = reader.rows(statement, {**bindings, "most": most})
+    return SectionCounts(n_sections, n_notes, n_bytes, counts)

@@ -40,7 +40,7 @@ def write_script(shell: str) -> str:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("memsyncd sta", ["start", "status"]),
+        ("memsyncd sta", ["stats", "start", "status"]),
         ("memsyncd search --expl", ["--explain"]),
         ("memsyncd config ", ["show", "check", "path"]),
         ("memsyncd completion z", ["zsh"]),
@@ -94,7 +94,7 @@ def test_the_other_shells_accept_the_script(
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("memsyncd sta", ["start", "status"]),
+        ("memsyncd sta", ["stats", "start", "status"]),
         ("memsyncd search --expl", ["--explain"]),
         ("memsyncd completion z", ["zsh"]),
     ],

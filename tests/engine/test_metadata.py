@@ -10,8 +10,15 @@ import msgspec
 import pytest
 
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
-from memsyncd.engine.browse import list_notes, read_place
-from memsyncd.protocol.search import Filters, GetParams, ListParams, SectionMeta
+from memsyncd.engine.browse import compute_stats, list_notes, read_place
+from memsyncd.protocol.search import (
+    Filters,
+    GetParams,
+    ListParams,
+    SectionMeta,
+    Sort,
+    StatsParams,
+)
 from tests.engine.conftest import SEARCH_POLICY, build_block, search_in
 
 NOTE = """---
@@ -229,3 +236,84 @@ def test_an_answer_without_hits_says_that_what_matches_has_expired(bench: Any) -
     assert "is:expired is:archived" in (found.why_empty or "")
     found = search_in([bench.workspace], "pool source:x", now_s=NOW_S)
     assert "source:x leaves none" in (found.why_empty or "")
+
+
+# --- order, lists and counts ----------------------------------------------------------------------
+
+BY: list[tuple[Sort, list[str]]] = [
+    ("importance", ["MEMORY.md", "list.md", "plain.md", "tomorrow.md", "low.md"]),
+    ("priority", ["list.md", "MEMORY.md", "plain.md", "tomorrow.md", "low.md"]),
+    ("recency", ["list.md", "plain.md", "low.md", "tomorrow.md", "MEMORY.md"]),
+    ("file", ["list.md", "low.md", "plain.md", "tomorrow.md", "MEMORY.md"]),
+]
+
+
+def save_days(bench: Any) -> None:
+    """Give the notes without a date a day each."""
+    for day, name in enumerate(("tomorrow.md", "low.md", "plain.md", "list.md"), 10):
+        saved_s = datetime.fromisoformat(f"2026-11-{day}").timestamp()
+        os.utime(bench.root / ".memories" / name, (saved_s, saved_s))
+    bench.sync()
+
+
+def test_hits_are_ordered_by_metadata(many: Any) -> None:
+    save_days(many)
+    for sort, wanted in BY:
+        ordered = [
+            hit.path.rpartition("/")[2]
+            for hit in search_in([many.workspace], "path:**", sort=sort, now_s=NOW_S).hits
+        ]
+        # The note has a second section, which is an error.
+        assert list(dict.fromkeys(ordered)) == wanted, sort
+        by_words = search_in([many.workspace], "pool", sort=sort, now_s=NOW_S).hits
+        assert {hit.path for hit in by_words} == {
+            hit.path for hit in search_in([many.workspace], "pool", now_s=NOW_S).hits
+        }
+    [first] = search_in([many.workspace], "path:**", sort="priority", limit=1, now_s=NOW_S).hits
+    assert first.priority == "P0"
+
+
+def test_notes_are_listed_by_metadata_with_archived_and_expired_ones(many: Any) -> None:
+    save_days(many)
+
+    def names(**params: Any) -> list[str]:
+        listed = list_notes(many.workspace, SEARCH_POLICY, ListParams(**params), now_s=NOW_S)
+        return [note.path.rpartition("/")[2] for note in listed]
+
+    assert set(names()) == {"MEMORY.md", *OTHERS}
+    assert names(filters=Filters(priority=["P0"])) == ["list.md"]
+    assert names(filters=Filters(archived=True)) == ["old.md", "zone.md"]
+    assert names(kind="tool_run", filters=Filters(after="2026-11-11")) == ["low.md"]
+    assert names(kind="tool_run", filters=Filters(after="2026-11-12")) == []
+    assert [one for one in names(sort="recency") if one in LIVE] == dict(BY)["recency"]
+
+
+def test_sections_are_counted_by_metadata(many: Any) -> None:
+    save_days(many)
+
+    def count(**params: Any) -> dict[str, Any]:
+        counted = compute_stats(many.workspace, SEARCH_POLICY, StatsParams(**params), now_s=NOW_S)
+        groups = {
+            group: [(one.value, one.sections, one.notes) for one in counts]
+            for group, counts in counted["counts"].items()
+        }
+        return {**counted, "counts": groups}
+
+    everything = count(by=["kind", "tag", "task", "month", "size", "status"])
+    assert (everything["sections"], everything["notes"]) == (7, 5)
+    sizes = [(many.root / "MEMORY.md").stat().st_size]
+    sizes += [len(OTHERS[name].encode()) for name in LIVE - {"MEMORY.md"}]
+    assert everything["bytes"] == sum(sizes)
+    assert everything["counts"] == {
+        "kind": [(None, 3, 3), ("decision", 2, 1), ("error", 1, 1), ("tool_run", 1, 1)],
+        "tag": [(None, 4, 4), ("ops", 3, 1)],
+        "task": [(None, 4, 4), ("WU-7", 3, 1)],
+        "month": [("2026-11", 4, 4), ("2026-05", 1, 1), ("2026-03", 2, 1)],
+        "size": [("0-1 KiB", 7, 5)],
+        "status": [(None, 4, 4), ("in-progress", 2, 1), ("active", 1, 1)],
+    }
+    assert count(by=["kind"], filters=Filters(kind=["error"]))["counts"] == {
+        "kind": [("error", 1, 1)]
+    }
+    assert count(by=["kind"], limit=1)["counts"] == {"kind": [(None, 3, 3)]}
+    assert count(filters=Filters(task=["none"]))["sections"] == 0

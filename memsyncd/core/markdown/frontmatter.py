@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import msgspec
 import yaml
 
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.model import ARCHIVED, EMPTY_META, Meta, Problem, make_problem
+from memsyncd.core.model import ARCHIVED, EMPTY_META, Meta, Problem, make_problem, parse_expiry
 
 FRONT_MATTER_LIMIT_CHARS = 65_536
 SHOWN_CHARS = 40
@@ -306,24 +305,6 @@ class _MetaReader:
 
 
 _CHOICES: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES}
-
-
-def parse_expiry(text: str) -> str | None:
-    """Read a day or time in ISO form; None if it is neither.
-
-    Returns a day as it is, a time without seconds' fractions: in local time, or, if it names a
-    time zone, in UTC with a `Z`. Such texts of one zone are in the order of their times, and a day
-    comes before all times of that day.
-    """
-    try:
-        time = datetime.fromisoformat(text)
-        if len(text) <= len("2026-W01-1"):
-            return date.fromisoformat(text).isoformat()
-        if time.tzinfo is None:
-            return time.isoformat(timespec="seconds")
-        return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
-    except (ValueError, OverflowError):
-        return None
 
 
 def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:

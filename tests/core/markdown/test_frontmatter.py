@@ -9,10 +9,9 @@ from memsyncd.core.markdown.frontmatter import (
     FRONT_MATTER_LIMIT_CHARS,
     find_front_matter,
     find_section_meta,
-    parse_expiry,
     parse_meta,
 )
-from memsyncd.core.model import EMPTY_META, Meta
+from memsyncd.core.model import EMPTY_META, Meta, parse_expiry
 from tests.core.guard.test_secrets import make
 
 
