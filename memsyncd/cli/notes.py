@@ -1,6 +1,4 @@
-"""Read and write notes: `memsyncd get`, `remember`, `memory`, and `hook`, the instructions for
-models.
-"""
+"""Read and write notes: `memsyncd get`, `remember`, `memory`."""
 
 from __future__ import annotations
 
@@ -179,7 +177,15 @@ def _delete(args: Args, console: Console) -> int:
 
 
 def _rename(args: Args, console: Console) -> int:
-    return _execute(args, console, "rename", old_path=args.old, new_path=args.new)
+    return _execute(
+        args,
+        console,
+        "rename",
+        old_path=args.old,
+        new_path=args.new,
+        update_links=args.update_links or None,
+        dry_run=args.dry_run or None,
+    )
 
 
 def _execute(args: Args, console: Console, command: str, **params: object) -> int:
@@ -195,9 +201,25 @@ def _execute(args: Args, console: Console, command: str, **params: object) -> in
     if args.json:
         console.terminal.print_json(answer)
     else:
-        console.terminal.print(clean(answer["text"]).removesuffix("\n"))
-        report_unless_indexed(answer, console)
+        _print_answer(args, answer, console)
     return 0
+
+
+def _print_answer(args: Args, answer: dict[str, Any], console: Console) -> None:
+    terminal = console.terminal
+    shown = clean_values(answer)
+    is_dry_run = getattr(args, "dry_run", False)
+    if is_dry_run:
+        terminal.report("dry run: nothing was changed")
+    else:
+        terminal.print(clean(answer["text"]).removesuffix("\n"))
+    for path in shown["updated_links"]:
+        terminal.print(f"{'would update' if is_dry_run else 'updated'} the links of {path}")
+    for path in shown["skipped_links"]:
+        terminal.report(
+            terminal.err_paint("yellow", f"{path} is read only here: its links stay as they are")
+        )
+    report_unless_indexed(answer, console)
 
 
 def report_unless_indexed(answer: dict[str, Any], console: Console) -> None:
@@ -318,8 +340,15 @@ _MEMORY_COMMANDS = {
             Argument("old", "OLD", "its path, /memories/…"),
             Argument("new", "NEW", "its new path"),
         ),
-        options=_WRITING,
-        examples=("memsyncd memory rename /memories/draft.md /memories/redis.md",),
+        options=(
+            Option("--update-links", "change the links of all notes so that they stay right"),
+            Option("--dry-run", "only name the notes whose links would be updated"),
+            *_WRITING,
+        ),
+        examples=(
+            "memsyncd memory rename /memories/draft.md /memories/redis.md",
+            "memsyncd memory rename /memories/a.md /memories/b.md --update-links --dry-run",
+        ),
     ),
 }
 
@@ -412,29 +441,6 @@ def _confirm_clear(workspace: dict[str, Any], console: Console) -> None:
         raise BadRequest("nothing was removed", hint="type the workspace's name, or add --yes")
 
 
-# --- hook ---------------------------------------------------------------------------------------
-
-
-def _print_instructions(_args: Args, console: Console) -> int:
-    from memsyncd.integrations.instructions import INSTRUCTIONS
-
-    console.terminal.print(INSTRUCTIONS.rstrip("\n"))
-    return 0
-
-
-def _refuse_hook(_args: Args, _console: Console) -> NoReturn:
-    raise BadRequest("hook: name a command first", hint="see `memsyncd hook --help`")
-
-
-_HOOKS = {
-    "instructions": Command(
-        _print_instructions,
-        summary="print the instructions on when and how to use memory",
-        examples=("memsyncd hook instructions >> AGENTS.md",),
-    ),
-}
-
-
 COMMANDS = {
     "get": Command(
         _get,
@@ -506,13 +512,5 @@ COMMANDS = {
             JSON,
         ),
         examples=("memsyncd clear", "memsyncd clear -w scratch --yes"),
-    ),
-    "hook": Command(
-        _refuse_hook,
-        arguments=(
-            Argument("action", "COMMAND", "one of the commands above", choices=tuple(_HOOKS)),
-        ),
-        commands=_HOOKS,
-        examples=("memsyncd hook instructions",),
     ),
 }

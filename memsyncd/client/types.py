@@ -39,6 +39,15 @@ class NewSection(TypedDict, total=False):
     note: str | None
 
 
+class CapturedText(TypedDict, total=False):
+    """A text that a step produced."""
+
+    # Markdown; each `## ` heading begins a section of its own.
+    content: Required[str]
+    # The file it comes from, kept as the source.
+    path: str
+
+
 class Filters(TypedDict, total=False):
     """Values of one list are alternatives; different filters must all hold."""
 
@@ -91,6 +100,11 @@ class MemoryCommand(TypedDict, total=False):
     insert_text: str | None
     old_path: str | None
     new_path: str | None
+    # `rename`: change the links of all notes so that they lead to the same notes as before, in the
+    # same change set.
+    update_links: bool | None
+    # `rename`: change nothing; name the notes whose links would be updated.
+    dry_run: bool | None
     # Digest that the writer has read; if the note has another digest, nothing is done. Empty for a
     # note that does not exist.
     if_digest: str | None
@@ -216,6 +230,10 @@ class MemoryResult(Written):
     text: str
     # Digest of the note after the command; None for a folder and for a deleted note.
     digest: str | None
+    # The notes whose links a rename has changed, by their paths before it.
+    updated_links: list[str]
+    # The notes with links to be changed that memsyncd may only read.
+    skipped_links: list[str]
 
 
 class AddedSection(TypedDict):
@@ -234,6 +252,13 @@ class Added(Written):
     end_line: int
     # Digest of the note as written.
     digest: str
+
+
+class Captured(Written):
+    # The sections that are new.
+    added: list[AddedSection]
+    # False if the configuration does not let hooks write this.
+    is_allowed: bool
 
 
 class Diff(TypedDict):

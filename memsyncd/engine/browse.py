@@ -17,9 +17,9 @@ from memsyncd.config import Config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.markdown.linkgraph import Edge, NoteNames, make_edges, walk_links
 from memsyncd.core.model import Span
 from memsyncd.core.notepath import NotePath, parse_note_path
-from memsyncd.core.search.linkgraph import Edge, NoteNames, make_edges, walk_links
 from memsyncd.core.search.query import Filters
 from memsyncd.engine.checks import NOTICE_REMEDIES
 from memsyncd.engine.metadata import NO_META, describe_meta, find_order

@@ -49,7 +49,13 @@ from memsyncd.engine.redaction import (
 )
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, make_question, rank
 from memsyncd.engine.workspace import Workspace
-from memsyncd.protocol.search import ContextAnswer, ContextParams, ContextPart, LeftOutPart
+from memsyncd.protocol.search import (
+    ContextAnswer,
+    ContextParams,
+    ContextPart,
+    LeftOutPart,
+    mark_warning,
+)
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -91,8 +97,7 @@ def build_context(
             chunks, n_unranked = found
         else:
             chunks = _find_start_chunks(reader, workspace, question, budget, config)
-        heading = " ".join(params.heading.split())
-        block = build_context_block([chunk for _, chunk in chunks], budget, heading=heading)
+        block = _build_block([chunk for _, chunk in chunks], budget, params, config)
         included = _read_included(reader, chunks, block, config, options.now_s)
     if block.text or chunks:
         why_empty = None if block.text else NO_ROOM
@@ -103,6 +108,24 @@ def build_context(
         else _explain_empty_start(workspace, question.filters)
     )
     return _make_answer(workspace, block, [], 0, why_empty=why_empty)
+
+
+def _build_block(
+    chunks: Sequence[ContextChunk], budget: Budget, params: ContextParams, config: Config
+) -> ContextBlock:
+    heading = " ".join(params.heading.split())
+    block = build_context_block(chunks, budget, heading=heading)
+    if not (params.mark and config.guard.has_instructions):
+        return block
+    # The patterns are compiled when they are needed first.
+    from memsyncd.core.guard.injection import describe_injections
+
+    warning = describe_injections(block.text)
+    if not warning:
+        return block
+    # The mark takes its room from the notes, so that the whole keeps within the budget.
+    mark = mark_warning(warning, "a note quoted below")
+    return build_context_block(chunks, budget, heading=f"{heading}\n\n{mark}".lstrip())
 
 
 def _make_answer(

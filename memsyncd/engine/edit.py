@@ -259,10 +259,12 @@ def _record_intent(
             )
         return None
     # External changes of these files since the last scan come first.
-    seen = [
-        ObservedNote(path=change.old_path or change.path, data=change.old) for change in changes
-    ]
-    record_external(workspace, history, seen, at_s=at_s)
+    seen: dict[str, ObservedNote] = {}
+    for change in changes:
+        path = change.old_path or change.path
+        # A note may be changed and then renamed: the first change has what is on the disk.
+        seen.setdefault(path, ObservedNote(path=path, data=change.old))
+    record_external(workspace, history, [*seen.values()], at_s=at_s)
     number = history.begin(
         at_s=at_s,
         client=edit.client,

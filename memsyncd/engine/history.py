@@ -1,35 +1,22 @@
-"""Lists, shows, undoes and purges the recorded changes of notes.
+"""Lists, shows and purges the recorded changes of notes.
 
 Everything here is a job of the worker, which owns records.db. The history of a section is those
 revisions of its note in which its own lines differ; a renamed note is followed under its old names.
-
-An undo restores the bytes from before, or raises Conflict: the whole note, or the named section,
-must be as the revision left it. A change set of many notes is undone whole or not at all. An undo
-is itself an edit and can be undone in turn; so can the clearing of a workspace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from memsyncd.config import Config
-from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.diff import render_diff
 from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
-from memsyncd.core.editing.sections import find_section_bytes, replace_section, split_note_sections
+from memsyncd.core.editing.sections import find_section_bytes
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, parse_note_path
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import (
-    Decide,
-    Delete,
-    Edit,
-    EditOutcome,
-    Operation,
-    Put,
-    Rename,
-    edit_workspace,
     find_history,
 )
 from memsyncd.engine.opening import FOREIGN_FAULT, open_records
@@ -37,15 +24,13 @@ from memsyncd.engine.rebuild import check_open
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
-from memsyncd.files.listing import find_files, is_folder
-from memsyncd.files.read import TextFile, read_text_file
+from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound
+from memsyncd.files.read import read_text_file
 from memsyncd.files.scope import Scope
 from memsyncd.protocol.memory import (
     Diff,
     DiffParams,
     HistoryParams,
-    PathState,
     Purged,
     PurgeParams,
     RevisionInfo,
@@ -117,7 +102,7 @@ def list_revisions(
     """
     history = open_history(workspace, config, clock)
     found = yield from _find_revisions(history, target, limit=limit, before=before)
-    return [_make_revision_info(revision) for revision in found]
+    return [make_revision_info(revision) for revision in found]
 
 
 def _find_revisions(
@@ -133,7 +118,7 @@ def _find_revisions(
     return found
 
 
-def _make_revision_info(revision: Revision) -> RevisionInfo:
+def make_revision_info(revision: Revision) -> RevisionInfo:
     return RevisionInfo(
         revision=revision.id,
         change_set=revision.change_set,
@@ -179,7 +164,7 @@ def iter_revisions(
         before = page[-1].id
 
 
-def _choose_revision(
+def choose_revision(
     workspace: Workspace, history: History, target: Target, number: int | None
 ) -> Job[Revision]:
     """The revision of this number, or the latest of the target. Raises NoteNotFound."""
@@ -190,10 +175,10 @@ def _choose_revision(
     if found:
         return found[0]
     what = f"revision {number}" if number is not None else f"revision of {target}"
-    raise _make_not_found(workspace, what)
+    raise make_not_found_error(workspace, what)
 
 
-def _make_not_found(workspace: Workspace, what: str) -> NoteNotFound:
+def make_not_found_error(workspace: Workspace, what: str) -> NoteNotFound:
     """The error for a missing revision or change set, with the reason if it is known."""
     if FOREIGN_FAULT in workspace.condition.faults:
         why = "records.db came from another workspace and was set aside"
@@ -258,7 +243,7 @@ def read_compared(
     Raises NoteNotFound if there is none or its texts are not kept.
     """
     history = open_history(workspace, config, clock)
-    revision = yield from _choose_revision(workspace, history, target, params.revision)
+    revision = yield from choose_revision(workspace, history, target, params.revision)
     old, new = read_texts(history, revision)
     new_digest = revision.new_digest
     if params.to_now:
@@ -344,240 +329,3 @@ def _contains(scope: Scope, path: str, searched: bytes) -> bool:
     except MemsyncdError:
         return False
     return file is not None and searched in file.data
-
-
-# --- undo ---------------------------------------------------------------------------------------
-
-
-class UndoOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The revisions that an undo took back, and the notes after it."""
-
-    revisions: list[RevisionInfo]
-    paths: list[PathState]
-
-
-def undo(
-    workspace: Workspace, config: Config, clock: Clock, target: Target, params: UndoParams
-) -> Job[EditOutcome[UndoOutcome]]:
-    """Undo a revision, a whole change set, or the target's latest change.
-
-    Raises NoteNotFound if there is none or its texts are not kept, Conflict, and what
-    `edit_workspace` raises.
-    """
-    history = open_history(workspace, config, clock)
-    if params.change_set is not None:
-        chosen = history.find_revisions(change_set=params.change_set, limit=MANY_REVISIONS)
-        if not chosen:
-            raise _make_not_found(workspace, f"change set {params.change_set}")
-    else:
-        latest = yield from _choose_revision(workspace, history, target, params.revision)
-        chosen = _widen(history, target, latest, is_named=params.revision is not None)
-    decide = _make_undo_decision(workspace.scope, history, target, chosen, params.client or "")
-    return (yield from edit_workspace(workspace, config, clock, decide))
-
-
-def make_clear_decision(workspace: Workspace, *, client: str) -> Decide[int]:
-    """Make the decision to delete every note of memory; the answer is their number. Other files
-    and included notes stay.
-    """
-
-    def decide() -> tuple[Edit, int]:
-        scope = workspace.scope
-        paths = [path for path in find_files(scope, None) if scope.is_note(path.text)]
-        files = [(path, file) for path in paths if (file := read_text_file(scope, path))]
-        operations = tuple(Delete(path=path, was={path: file}) for path, file in files)
-        edit = Edit(command="clear", client=client, path=".", operations=operations)
-        return edit, len(operations)
-
-    return decide
-
-
-def _widen(history: History, target: Target, latest: Revision, *, is_named: bool) -> list[Revision]:
-    """For a folder, all revisions in it of the latest change set."""
-    if is_named or target.path is None or target.path in (latest.path, latest.old_path):
-        return [latest]
-    beneath = f"{target.path}/"
-    revisions = history.find_revisions(change_set=latest.change_set, limit=MANY_REVISIONS)
-    return [
-        one
-        for one in revisions
-        if one.path.startswith(beneath) or (one.old_path or "").startswith(beneath)
-    ]
-
-
-def _make_undo_decision(
-    scope: Scope, history: History, target: Target, chosen: Sequence[Revision], client: str
-) -> Decide[UndoOutcome]:
-    texts = {revision.id: read_texts(history, revision) for revision in chosen}
-    infos = [_make_revision_info(revision) for revision in chosen]
-    named = target.path or chosen[0].path
-
-    def decide() -> tuple[Edit, UndoOutcome]:
-        operations: list[Operation] = []
-        for revision in chosen:
-            old, new = texts[revision.id]
-            if target.heading is None:
-                operations += _undo_note(scope, revision, old)
-            else:
-                operations += _undo_section(scope, revision, old, new, target.heading)
-        is_whole = len(operations) == len(chosen) > 1
-        folder = _find_folder_move(scope, chosen) if is_whole else None
-        all_operations = tuple(operations) if folder is None else (folder,)
-        edit = Edit(command="undo", client=client, path=named, operations=all_operations)
-        states = [state for operation in operations for state in _list_states(operation)]
-        return edit, UndoOutcome(revisions=infos, paths=states or _list_old_states(chosen))
-
-    return decide
-
-
-def _undo_note(scope: Scope, revision: Revision, old: bytes | None) -> Iterator[Operation]:
-    """The operations that restore a note; none if it has its old text already."""
-    path = NotePath(revision.path)
-    file = _read_file(scope, path)
-    digest = file.digest if file else None
-    if revision.old_path is not None:
-        origin = NotePath(revision.old_path)
-        there = _read_file(scope, origin)
-        if file is None and there is not None and there.digest == revision.old_digest:
-            return
-        if file is None or digest != revision.new_digest or there is not None:
-            raise _conflict(revision, digest)
-        yield from _make_room(scope, origin, revision)
-        yield Rename(old=path, new=origin, was={path: file})
-        return
-    if digest == revision.old_digest:
-        return
-    if digest != revision.new_digest:
-        raise _conflict(revision, digest)
-    if old is not None:
-        yield from _make_room(scope, path, revision)
-        yield Put(path=path, data=old, was=file)
-    elif file is not None:
-        yield Delete(path=path, was={path: file})
-
-
-def _read_file(scope: Scope, path: NotePath) -> TextFile | None:
-    """Read a file; None for a folder too."""
-    return None if is_folder(scope, path) else read_text_file(scope, path)
-
-
-def _make_room(scope: Scope, path: NotePath, revision: Revision) -> Iterator[Operation]:
-    """Delete an empty folder at the note's path, such as one that was made for another note."""
-    if is_folder(scope, path):
-        if find_files(scope, path):
-            raise _conflict(revision, None)
-        yield Delete(path=path, was={})
-
-
-def _undo_section(
-    scope: Scope, revision: Revision, old: bytes | None, new: bytes | None, heading: str
-) -> Iterator[Operation]:
-    """The operations that restore one section, whatever has changed in the others."""
-    path = NotePath(revision.path)
-    file = _read_file(scope, path)
-    before = cut_section(old, revision.old_path or revision.path, heading)
-    after = cut_section(new, revision.path, heading)
-    now = cut_section(file.data if file else None, revision.path, heading)
-    if now == before:
-        return
-    if file is None or now != after:
-        raise _conflict(revision, file.digest if file else None)
-    anchor = f"{revision.path}#{heading}"
-    if (
-        old is not None
-        and file.data == new
-        and _changed_only(revision.path, anchor, old, new, before)
-    ):
-        yield Put(path=path, data=old, was=file)
-    elif now is not None:
-        data = replace_section(path.text, file.data, anchor, before or b"")
-        if before is not None and cut_section(data, path.text, heading) != before:
-            # A fence or comment that the section leaves open would take in the sections after it.
-            raise _conflict(revision, file.digest)
-        yield Put(path=path, data=data, was=file)
-    else:
-        raise Conflict(
-            f"the former position of {anchor} is not known any more",
-            hint=f"undo the whole revision: memsyncd undo {revision.path}",
-        )
-
-
-def _changed_only(path: str, anchor: str, old: bytes, new: bytes, before: bytes | None) -> bool:
-    """True if a revision changed this section alone, so that restoring it restores the whole
-    note.
-    """
-    if before is None:
-        added = [part.anchor for part in split_note_sections(path, new)][
-            len(split_note_sections(path, old)) :
-        ]
-        return new.startswith(old) and all(
-            f"{one}/".startswith(f"{anchor}/") or anchor.startswith(f"{one}/") for one in added
-        )
-    if find_section_bytes(path, new, anchor) is not None:
-        return replace_section(path, new, anchor, before) == old
-    return replace_section(path, old, anchor, b"") == new
-
-
-def _find_folder_move(scope: Scope, chosen: Sequence[Revision]) -> Rename | None:
-    """One rename instead of many, if these are all files of a renamed folder."""
-    moves = {
-        revision.path: revision.old_path for revision in chosen if revision.old_path is not None
-    }
-    if len(moves) < len(chosen):
-        return None
-    for old, new in _possible_folders(*next(iter(moves.items()))):
-        if all(
-            path.startswith(new) and moves[path] == old + path.removeprefix(new) for path in moves
-        ):
-            from_folder, to_folder = NotePath(new[:-1]), NotePath(old[:-1])
-            if is_folder(scope, to_folder) or not _is_whole_folder(scope, from_folder, chosen):
-                return None
-            files = {path: read_text_file(scope, path) for path in find_files(scope, from_folder)}
-            return Rename(
-                old=from_folder,
-                new=to_folder,
-                was={path: file for path, file in files.items() if file is not None},
-            )
-    return None
-
-
-def _possible_folders(new_path: str, old_path: str) -> Iterator[tuple[str, str]]:
-    """The old and new folders, with their slashes, whose rename alone turns one path into the
-    other; the deepest first.
-    """
-    old, new = old_path.split("/"), new_path.split("/")
-    for n_tail in range(1, min(len(old), len(new))):
-        if old[-n_tail:] != new[-n_tail:]:
-            return
-        yield "/".join(old[:-n_tail]) + "/", "/".join(new[:-n_tail]) + "/"
-
-
-def _is_whole_folder(scope: Scope, folder: NotePath, chosen: Sequence[Revision]) -> bool:
-    return is_folder(scope, folder) and {path.text for path in find_files(scope, folder)} == {
-        one.path for one in chosen
-    }
-
-
-def _list_states(operation: Operation) -> Iterator[PathState]:
-    match operation:
-        case Put():
-            yield PathState(path=operation.path.text, digest=digest_bytes(operation.data))
-        case Delete():
-            for path in operation.was:
-                yield PathState(path=path.text, digest=None)
-        case Rename():
-            for path, file in operation.was.items():
-                yield PathState(path=operation.new_path(path).text, digest=file.digest)
-
-
-def _list_old_states(chosen: Sequence[Revision]) -> list[PathState]:
-    return [PathState(path=one.old_path or one.path, digest=one.old_digest) for one in chosen]
-
-
-def _conflict(revision: Revision, digest: str | None) -> Conflict:
-    return Conflict(
-        f"{revision.path} has changed since revision {revision.id}",
-        hint="undo the later changes first, or see: memsyncd diff",
-        wanted=revision.new_digest,
-        digest=digest,
-    )

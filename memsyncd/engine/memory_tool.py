@@ -11,16 +11,19 @@ is not rewritten. Sections for several notes are one edit: all are written, or n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing import memory_tool
 from memsyncd.core.editing.additions import Addition, append_section, check_addition
+from memsyncd.core.editing.capture import Artifact, StepResult, find_new, make_additions
 from memsyncd.core.editing.kinds import find_kind
+from memsyncd.core.editing.link_updates import update_links
 from memsyncd.core.editing.memory_path import (
     MEMORIES,
     MemoryPath,
@@ -28,6 +31,7 @@ from memsyncd.core.editing.memory_path import (
     show_memory_path,
 )
 from memsyncd.core.editing.memory_tool import EditResult, FolderEntry
+from memsyncd.core.markdown.linkgraph import NoteNames, WrittenLink
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import (
     MEMORY_FILE,
@@ -36,13 +40,15 @@ from memsyncd.core.notepath import (
     is_markdown,
     parse_note_path,
 )
+from memsyncd.engine.browse import LINKS_LIMIT_S
 from memsyncd.engine.edit import Decide, Delete, Edit, Operation, Put, Rename, find_history
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Conflict, PathRefused
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
 from memsyncd.files.scope import Scope
-from memsyncd.protocol.memory import AddedSection, MemoryParams, NewSection
+from memsyncd.protocol.memory import AddedSection, CaptureParams, MemoryParams, NewSection
+from memsyncd.store.lookup import read_links, read_titles
 
 SHOWN_LEVELS = 2
 # The digest that a writer names who expects that there is no file.
@@ -58,6 +64,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     digest: str | None = None
+    updated_links: tuple[str, ...] = ()
+    """Notes whose links are changed, by their paths before a rename."""
+    skipped_links: tuple[str, ...] = ()
+    """Notes with links to be changed that must not be written."""
 
 
 def view(workspace: Workspace, params: MemoryParams) -> Answer:
@@ -84,7 +94,7 @@ def make_decision(workspace: Workspace, config: Config, params: MemoryParams) ->
     if params.command == "rename":
         old = parse_memory_path(params.old_path or "")
         new = parse_memory_path(params.new_path or "")
-        return partial(_rename, workspace.scope, params, old, new)
+        return partial(_rename, workspace, params, old, new)
     path = parse_memory_path(params.path or "")
     if params.command == "delete":
         return partial(_delete, workspace.scope, params, path)
@@ -99,7 +109,11 @@ _REQUIRED = {
     "delete": ("path",),
     "rename": ("old_path", "new_path"),
 }
-_OPTIONAL = {"view": ("view_range",), "str_replace": ("new_str",)}
+_OPTIONAL = {
+    "view": ("view_range",),
+    "str_replace": ("new_str",),
+    "rename": ("update_links", "dry_run"),
+}
 _PARAMETERS = tuple(
     dict.fromkeys(name for names in (*_REQUIRED.values(), *_OPTIONAL.values()) for name in names)
 )
@@ -233,8 +247,9 @@ def _delete(scope: Scope, params: MemoryParams, path: MemoryPath) -> tuple[Edit,
 
 
 def _rename(
-    scope: Scope, params: MemoryParams, old: MemoryPath, new: MemoryPath
+    workspace: Workspace, params: MemoryParams, old: MemoryPath, new: MemoryPath
 ) -> tuple[Edit, Answer]:
+    scope = workspace.scope
     if old.note is None or new.note is None:
         raise memory_tool.refuse_root("rename", params.dialect)
     _check_links(scope, old, new)
@@ -254,8 +269,84 @@ def _rename(
     moved = was.get(old.note)
     _check_digest(params, old.text, moved)
     rename = Rename(old=old.note, new=new.note, was=was)
-    edit = _make_edit(params, old, rename, new_path=new.note)
-    return edit, Answer(text=text, digest=moved.digest if moved else None)
+    puts, skipped = _update_links(workspace, rename) if params.update_links else ([], [])
+    updated = {put.path: put.data for put in puts}
+    # The links of the renamed notes are changed first, under their old paths.
+    renamed = {
+        path: _replace_data(file, updated.get(path, file.data)) for path, file in was.items()
+    }
+    operations: tuple[Operation, ...] = (*puts, replace(rename, was=renamed))
+    answer = Answer(
+        text=text,
+        digest=renamed[old.note].digest if moved else None,
+        updated_links=tuple(put.path.text for put in puts),
+        skipped_links=tuple(skipped),
+    )
+    edit = _make_edit(params, old, *(() if params.dry_run else operations), new_path=new.note)
+    return edit, answer
+
+
+def _update_links(workspace: Workspace, rename: Rename) -> tuple[list[Put], list[str]]:
+    """Make the changes that keep all links leading to the renamed notes, and from them, to what
+    they lead to now. Also return the notes that would need one and must not be written.
+    """
+    moved = {path.text: rename.new_path(path).text for path in rename.was}
+    with workspace.acquire(LINKS_LIMIT_S) as reader:
+        paths = {path for path, _ in read_titles(reader)} | moved.keys()
+        links = read_links(reader)
+    # Without titles: a link by title stays right, and other programs know paths and names alone.
+    before = NoteNames((path, "") for path in paths)
+    after = NoteNames((moved.get(path, path), "") for path in paths)
+    puts: list[Put] = []
+    skipped: list[str] = []
+    for path in sorted(_find_linking(links, before, moved)):
+        note = NotePath(path)
+        file = rename.was.get(note) or read_text_file(workspace.scope, note)
+        if file is None:
+            continue
+        data = update_links(path, file.data, moved, before=before, after=after)
+        if data == file.data:
+            continue
+        if resolve(workspace.scope, note).folder == workspace.scope.root:
+            check_size(workspace.scope, path, data, way_out="rename without updating links")
+            puts.append(Put(path=file.path, data=data, was=file))
+        else:
+            skipped.append(path)
+    return puts, skipped
+
+
+def _find_linking(
+    links: Iterable[WrittenLink], names: NoteNames, moved: Mapping[str, str]
+) -> set[str]:
+    """The notes with links that a rename may change: the renamed ones, and those that link to
+    them.
+    """
+    found = set(moved)
+    for link in links:
+        source = link.source.rpartition("#")[0]
+        if source not in found and names.find(source, link.target) in moved:
+            found.add(source)
+    return found
+
+
+def _replace_data(file: TextFile, data: bytes) -> TextFile:
+    return replace(file, data=data, digest=digest_bytes(data))
+
+
+def make_clear_decision(workspace: Workspace, *, client: str) -> Decide[int]:
+    """Make the decision to delete every note of memory; the answer is their number. Other files
+    and included notes stay.
+    """
+
+    def decide() -> tuple[Edit, int]:
+        scope = workspace.scope
+        paths = [path for path in find_files(scope, None) if scope.is_note(path.text)]
+        files = [(path, file) for path in paths if (file := read_text_file(scope, path))]
+        operations = tuple(Delete(path=path, was={path: file}) for path, file in files)
+        edit = Edit(command="clear", client=client, path=".", operations=operations)
+        return edit, len(operations)
+
+    return decide
 
 
 def read_all(scope: Scope, path: NotePath) -> dict[NotePath, TextFile] | None:
@@ -325,6 +416,43 @@ def make_addition_decision(
     return decide
 
 
+def make_capture_decision(
+    workspace: Workspace, config: Config, params: CaptureParams, *, client: str, at: str
+) -> Decide[list[AddedSection]]:
+    """Make the decision to append what a step produced; what its notes hold already is left out.
+
+    Raises BadRequest and PathRefused at once.
+    """
+    additions = make_additions(_make_step_result(params), config.steps)
+    if not additions:
+        raise BadRequest("capture: the artifacts are empty", hint="send text, or leave them out")
+    for addition in additions:
+        check_addition(addition)
+    kinds = [NewSection(content="", kind=addition.kind) for addition in additions]
+    paths = [choose_note(workspace.scope, config, kind) for kind in kinds]
+
+    def decide() -> tuple[Edit, list[AddedSection]]:
+        puts, added = _append(workspace, config, additions, paths, at, is_once=True)
+        path = puts[0].path.text if puts else MEMORY_FOLDER
+        return Edit(command="capture", client=client, path=path, operations=puts), added
+
+    return decide
+
+
+def _make_step_result(params: CaptureParams) -> StepResult:
+    artifacts = [Artifact(content=one.content, path=one.path) for one in params.artifacts]
+    return StepResult(
+        step=params.step,
+        artifacts=tuple(artifacts),
+        error=params.error,
+        answers=params.answers,
+        run_id=params.run_id,
+        kind=params.kind,
+        tags=tuple(params.tags),
+        overview=params.overview,
+    )
+
+
 def _make_addition(section: NewSection) -> Addition:
     return Addition(
         content=section.content,
@@ -378,14 +506,23 @@ def _append(
     additions: Sequence[Addition],
     paths: Sequence[NotePath],
     at: str,
+    *,
+    is_once: bool = False,
 ) -> tuple[tuple[Put, ...], list[AddedSection]]:
-    """Append each addition to the note of the same position in `paths`."""
+    """Append each addition to the note of the same position in `paths`; with `is_once`, those that
+    the note does not hold.
+    """
     puts: list[Put] = []
     added: dict[int, AddedSection] = {}
     for path in dict.fromkeys(paths):
         numbers = [number for number, other in enumerate(paths) if other == path]
         was = read_text_file(workspace.scope, path)
         old = was.data if was else None
+        if is_once:
+            new = find_new(path.text, old, [additions[number] for number in numbers])
+            numbers = [numbers[position] for position in new]
+        if not numbers:
+            continue
         chosen = [additions[number] for number in numbers]
         data, spans = append_section(path.text, old, chosen, at=at)
         check_size(workspace.scope, path.text, data, way_out="name another note")
@@ -401,4 +538,4 @@ def _append(
                 end_line=span.end,
                 digest=digest,
             )
-    return tuple(puts), [added[number] for number in range(len(additions))]
+    return tuple(puts), [added[number] for number in sorted(added)]

@@ -55,6 +55,11 @@ class MemoryParams(Params, frozen=True, kw_only=True):
     insert_text: str | None = None
     old_path: str | None = None
     new_path: str | None = None
+    update_links: bool | None = None
+    """`rename`: change the links of all notes so that they lead to the same notes as before, in the
+    same change set."""
+    dry_run: bool | None = None
+    """`rename`: change nothing; name the notes whose links would be updated."""
     if_digest: Name | None = None
     """Digest that the writer has read; if the note has another digest, nothing is done. Empty for a
     note that does not exist."""
@@ -71,6 +76,10 @@ class MemoryResult(Written, frozen=True, kw_only=True):
     """The answer in the wording of the memory tool."""
     digest: str | None
     """Digest of the note after the command; None for a folder and for a deleted note."""
+    updated_links: list[str] = msgspec.field(default_factory=list)
+    """The notes whose links a rename has changed, by their paths before it."""
+    skipped_links: list[str] = msgspec.field(default_factory=list)
+    """The notes with links to be changed that memsyncd may only read."""
 
 
 class ClearParams(Params, frozen=True, kw_only=True):
@@ -148,6 +157,55 @@ class Added(Written, frozen=True, kw_only=True):
 class AddedMany(Written, frozen=True, kw_only=True):
     added: list[AddedSection]
     """In the order of the request."""
+
+
+# --- capture ------------------------------------------------------------------------------------
+
+
+class CapturedText(Params, frozen=True, kw_only=True):
+    """A text that a step produced."""
+
+    content: str
+    """Markdown; each `## ` heading begins a section of its own."""
+    path: Word = ""
+    """The file it comes from, kept as the source."""
+
+
+class CaptureParams(Params, frozen=True, kw_only=True):
+    """What one step of a run produced: artifacts, an error, answers. Secrets in it are masked, and
+    what the notes hold already of the same run is not written again.
+    """
+
+    step: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+    """The step's name; `[[step]]` of the configuration names its kind."""
+    artifacts: Annotated[list[CapturedText], msgspec.Meta(max_length=100)] = msgspec.field(
+        default_factory=list
+    )
+    error: str | None = None
+    """Why the step failed; written as kind tool_run with the tag failure."""
+    answers: Annotated[dict[str, str], msgspec.Meta(max_length=100)] = msgspec.field(
+        default_factory=dict
+    )
+    """Questions of an interview with their answers, written as one section."""
+    run_id: Word | None = None
+    kind: Word | None = None
+    """By default that of the step."""
+    tags: Tags = msgspec.field(default_factory=list)
+    """Besides the step's name."""
+    overview: Heading = "Overview"
+    """The heading for the text before the first `## `; if empty, it is made from that text."""
+    trigger: Literal["failure", "decision", "summary", "interview"] | None = None
+    """Sent by hooks: nothing is written unless `[capture]` of the configuration allows it."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class Captured(Written, frozen=True, kw_only=True):
+    added: list[AddedSection]
+    """The sections that are new."""
+    is_allowed: bool
+    """False if the configuration does not let hooks write this."""
 
 
 # --- history ----------------------------------------------------------------------------------

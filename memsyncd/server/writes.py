@@ -18,10 +18,12 @@ from typing import Any, TypeVar
 from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
+from memsyncd.config import CaptureConfig
 from memsyncd.engine import backup, history, memory_tool
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
+from memsyncd.engine.undo import undo
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, Busy, NotFresh
@@ -53,6 +55,7 @@ class Writes:
             "memory": self._memory,
             "note.add": self._add,
             "note.add_many": self._add_many,
+            "capture": self._capture,
             "history": self._history,
             "diff": self._diff,
             "undo": self._undo,
@@ -78,7 +81,11 @@ class Writes:
             outcome = await self._edit(workspace, decide, params.timeout_ms)
         answer = outcome.answer
         return protocol.MemoryResult(
-            text=answer.text, digest=answer.digest, **_describe_write(workspace, outcome)
+            text=answer.text,
+            digest=answer.digest,
+            updated_links=list(answer.updated_links),
+            skipped_links=list(answer.skipped_links),
+            **_describe_write(workspace, outcome),
         )
 
     async def _add(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
@@ -111,6 +118,30 @@ class Writes:
         )
         return await self._edit(workspace, decide, params.timeout_ms)
 
+    async def _capture(self, session: Session, params: protocol.CaptureParams) -> protocol.Captured:
+        workspace = self._workspaces.find(params.workspace)
+        config = self._workspaces.config
+        if not (params.artifacts or params.answers or params.error is not None):
+            raise BadRequest(
+                "capture: there is nothing to write", hint="send artifacts, answers or an error"
+            )
+        if params.trigger and not _may_capture(config.capture, params.trigger):
+            outcome: EditOutcome[list[protocol.AddedSection]] = EditOutcome(answer=[])
+            return protocol.Captured(
+                added=[], is_allowed=False, **_describe_write(workspace, outcome)
+            )
+        decide = memory_tool.make_capture_decision(
+            workspace,
+            config,
+            params,
+            client=params.client or session.name,
+            at=_render_time(self._clock.wall_s()),
+        )
+        outcome = await self._edit(workspace, decide, params.timeout_ms)
+        return protocol.Captured(
+            added=outcome.answer, is_allowed=True, **_describe_write(workspace, outcome)
+        )
+
     async def _clear(self, session: Session, params: protocol.ClearParams) -> protocol.Cleared:
         workspace = self._workspaces.find(params.workspace)
         if not params.confirm:
@@ -118,7 +149,7 @@ class Writes:
                 "every note of memory would be removed",
                 hint="send confirm: true; undo brings them back",
             )
-        decide = history.make_clear_decision(workspace, client=params.client or session.name)
+        decide = memory_tool.make_clear_decision(workspace, client=params.client or session.name)
         outcome = await self._edit(workspace, decide, None)
         return protocol.Cleared(
             change_set=outcome.change_set,
@@ -158,7 +189,7 @@ class Writes:
                 hint="name a path, an anchor, a revision or a change set",
             )
         params = replace_fields(params, client=params.client or session.name)
-        job = partial(history.undo, target=history.parse_target(params), params=params)
+        job = partial(undo, target=history.parse_target(params), params=params)
         outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
         return protocol.Undone(
             change_set=outcome.change_set,
@@ -241,6 +272,16 @@ async def wait_for_turn(
             waiting.add_done_callback(forget)
             raise NotFresh(failure.message, hint=hint)
     return waiting.result()
+
+
+def _may_capture(config: CaptureConfig, trigger: str) -> bool:
+    """Whether the configuration lets a hook write what this trigger stands for."""
+    return {
+        "failure": config.failures,
+        "decision": config.decisions,
+        "summary": config.summaries,
+        "interview": config.interviews,
+    }[trigger]
 
 
 def _make_not_done_error(workspaces: Workspaces, workspace: Workspace, timeout_s: float) -> Busy:

@@ -366,7 +366,7 @@ class History:
             self._writer.execute(
                 "UPDATE revisions SET state = 'done' WHERE change_set = ?", (number,)
             )
-            self._heads.apply([_change_of(one) for one in intended if one.id in happened])
+            self._heads.apply(_leave_out_renamed(one for one in intended if one.id in happened))
 
     def find_intended(self) -> list[tuple[int, list[Revision]]]:
         """Return the change sets that were begun and not settled, after a crash or a full disk."""
@@ -586,10 +586,13 @@ class History:
         return self._blobs.drop_unused(digests)
 
 
-def _change_of(revision: Revision) -> Change:
-    return Change(
-        path=revision.path,
-        old_path=revision.old_path,
-        old_digest=revision.old_digest,
-        new_digest=revision.new_digest,
-    )
+def _leave_out_renamed(revisions: Iterable[Revision]) -> list[Change]:
+    """The changes of a change set without those of notes that it renames afterwards."""
+    changes: list[Change] = []
+    renamed: set[str | None] = set()
+    for one in reversed([*revisions]):
+        if one.old_path is not None or one.path not in renamed:
+            digests = {"old_digest": one.old_digest, "new_digest": one.new_digest}
+            changes.append(Change(path=one.path, old_path=one.old_path, **digests))
+            renamed.add(one.old_path)
+    return changes[::-1]

@@ -9,8 +9,8 @@ from string import ascii_lowercase
 
 import msgspec
 
+from memsyncd.core.markdown.linkgraph import WrittenLink
 from memsyncd.core.model import Problem, Span
-from memsyncd.core.search.linkgraph import WrittenLink
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import (
     Bindings,

@@ -5,12 +5,14 @@ tests/core/editing.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine.memory_tool import check_parameters
+from memsyncd.engine.memory_tool import Answer, check_parameters
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
@@ -212,3 +214,107 @@ def test_parameters_that_do_not_fit_the_command_are_refused(
 ) -> None:
     with pytest.raises(BadRequest, match=word):
         check_parameters(MemoryParams(command=command, **parameters))
+
+
+# --- links to a renamed note ---
+
+LINKING = {
+    "MEMORY.md": "# M\n[[redis]] and [r](.memories/redis.md#limits)\r\n`[[redis]]`\n",
+    ".memories/redis.md": "# Redis\n[up](../MEMORY.md) [[redis]]\n",
+    ".memories/other.md": "nothing\n",
+}
+LINKED_ANEW = {
+    "MEMORY.md": "# M\n[[valkey]] and [r](.memories/ops/valkey.md#limits)\r\n`[[redis]]`\n",
+    ".memories/ops/valkey.md": "# Redis\n[up](../../MEMORY.md) [[valkey]]\n",
+    ".memories/other.md": "nothing\n",
+}
+
+
+def rename_linked(bench: Any, **more: Any) -> Answer:
+    answer: Answer = bench.memory(
+        "rename",
+        old_path="/memories/redis.md",
+        new_path="/memories/ops/valkey.md",
+        update_links=True,
+        **more,
+    )
+    return answer
+
+
+def read_texts(bench: Any) -> dict[str, str]:
+    return {path: data.decode() for path, data in bench.files().items()}
+
+
+def find_digests(bench: Any) -> dict[str, str]:
+    return {path: digest_bytes(data) for path, data in bench.files().items()}
+
+
+@pytest.fixture
+def linking(bench: Any) -> Any:
+    for path, text in LINKING.items():
+        bench.write(path, text.encode())
+    bench.sync()
+    bench.see()
+    return bench
+
+
+def test_a_rename_updates_the_links_and_one_undo_restores_all(linking: Any) -> None:
+    answer = rename_linked(linking)
+    assert answer.updated_links == (".memories/redis.md", "MEMORY.md")
+    assert read_texts(linking) == LINKED_ANEW
+    assert answer.digest == digest_bytes(LINKED_ANEW[".memories/ops/valkey.md"].encode())
+    change_set = linking.past()[0].change_set
+    assert {one.change_set for one in linking.past()[:3]} == {change_set}
+    linking.undo(change_set=change_set)
+    assert read_texts(linking) == LINKING
+    assert linking.workspace.records.history.heads() == find_digests(linking)
+    linking.undo(change_set=linking.past()[0].change_set)
+    assert read_texts(linking) == LINKED_ANEW
+    assert linking.workspace.records.history.heads() == find_digests(linking)
+
+
+def test_a_dry_run_names_the_notes_and_changes_nothing(linking: Any) -> None:
+    answer = rename_linked(linking, dry_run=True)
+    assert answer.updated_links == (".memories/redis.md", "MEMORY.md")
+    assert read_texts(linking) == LINKING
+    assert linking.past() == []
+
+
+def test_links_stay_unless_their_update_is_requested(linking: Any) -> None:
+    answer = linking.memory("rename", old_path="/memories/redis.md", new_path="/memories/v.md")
+    assert answer.updated_links == ()
+    assert read_texts(linking)["MEMORY.md"] == LINKING["MEMORY.md"]
+
+
+def test_a_renamed_folder_takes_its_links_along(bench: Any) -> None:
+    bench.write(".memories/a/x.md", b"[y](y.md) [z](../z.md)\n")
+    bench.write(".memories/a/y.md", b"[[x]]\n")
+    bench.write(".memories/z.md", b"[x](a/x.md)\n")
+    bench.sync()
+    bench.memory("rename", old_path="/memories/a", new_path="/memories/b/c", update_links=True)
+    assert read_texts(bench) == {
+        ".memories/b/c/x.md": "[y](y.md) [z](../../z.md)\n",
+        ".memories/b/c/y.md": "[[x]]\n",
+        ".memories/z.md": "[x](b/c/x.md)\n",
+    }
+
+
+def test_a_linking_note_that_is_read_only_is_named_and_stays(
+    make_bench: Callable[..., Any], tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "out.md").write_text("[[redis]]\n")
+    bench = make_bench("links", allow_links_to=(str(shared),))
+    bench.write(".memories/redis.md", b"r\n")
+    (bench.root / ".memories/shared").symlink_to(shared)
+    bench.open()
+    bench.sync()
+    answer = rename_linked(bench)
+    assert answer.skipped_links == (".memories/shared/out.md",)
+    assert (shared / "out.md").read_text() == "[[redis]]\n"
+
+
+def test_another_command_takes_no_update_of_links(linking: Any) -> None:
+    with pytest.raises(BadRequest, match="update_links"):
+        linking.memory("delete", "/memories/redis.md", update_links=True)

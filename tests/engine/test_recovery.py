@@ -34,7 +34,7 @@ STRIDE = 3
 CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
-from memsyncd.engine import edit, history, memory_tool
+from memsyncd.engine import edit, history, memory_tool, undo
 from memsyncd.engine.rebuild import open_workspace
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
@@ -78,15 +78,21 @@ def add_many(workspace):
 def use_memory(workspace, **asked):
     run(edit.edit_workspace(workspace, policy, clock, memory_tool.make_decision(workspace, policy, MemoryParams(**asked))))
 
+def rename_with_links(workspace):
+    run(open_workspace(workspace, policy, clock))
+    use_memory(workspace, command="rename", old_path="/memories/n1.md",
+               new_path="/memories/new/place.md", update_links=True)
+
 COMMANDS = {
     "open": lambda workspace: run(open_workspace(workspace, policy, clock)),
     "add_many": add_many,
     "clear": lambda workspace: run(edit.edit_workspace(
-        workspace, policy, clock, history.make_clear_decision(workspace, client="c"))),
+        workspace, policy, clock, memory_tool.make_clear_decision(workspace, client="c"))),
     "delete a folder": lambda workspace: use_memory(workspace, command="delete", path="/memories/folder"),
     "rename a folder": lambda workspace: use_memory(
         workspace, command="rename", old_path="/memories/folder", new_path="/memories/new/place"),
-    "undo": lambda workspace: run(history.undo(
+    "rename with links": rename_with_links,
+    "undo": lambda workspace: run(undo.undo(
         workspace, policy, clock, history.Target(), UndoParams(change_set=1, client="c"))),
 }
 
@@ -134,7 +140,14 @@ def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
     return codes
 
 
-COMMANDS = ("add_many", "clear", "delete a folder", "rename a folder", "undo")
+COMMANDS = (
+    "add_many",
+    "clear",
+    "delete a folder",
+    "rename a folder",
+    "rename with links",
+    "undo",
+)
 
 
 class Benches:
@@ -146,7 +159,8 @@ class Benches:
         self.first = make_bench("first")
         for number in range(2):
             self.first.write(
-                f".memories/n{number}.md", f"# Note {number}\n\nthe old text {number}\n"
+                f".memories/n{number}.md",
+                f"# Note {number}\n\nthe old text {number}\n[1](n1.md) [0](n0.md)\n",
             )
         for name in ("a.md", "deep/b.md", "deep/data.xml"):
             self.first.write(f".memories/folder/{name}", f"in a folder: {name}\n")

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 import msgspec
 
@@ -45,6 +47,43 @@ class Mention(msgspec.Struct, frozen=True, kw_only=True):
     heading: str = ""
     relation: str = ""
     tag: str = ""
+
+
+class LinkTarget(NamedTuple):
+    """The target of a link as it is written, without heading and label.
+
+    Offsets are those of the note's text. `is_encoded`: in a markdown link without `<>`, where some
+    characters must be percent-encoded.
+    """
+
+    start: int
+    end: int
+    text: str
+    is_wiki: bool
+    is_encoded: bool
+
+
+def find_link_targets(
+    text: str, lines: Sequence[str], blocks: Sequence[Block]
+) -> Iterator[LinkTarget]:
+    """The targets of all links in the blocks that name another note, in order."""
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    for at in sorted({mention.line - 1 for mention in find_mentions(text, lines, blocks)}):
+        line = lines[at]
+        prose = _blank_out(line, _find_code_spans(line)) if "`" in line else line
+        for found in _LINK.finditer(prose):
+            mention = _make_link(line, at + 1, found)
+            if mention is None or not mention.target:
+                continue
+            group = found.lastgroup or ""
+            start = starts[at] + line.index(mention.target, found.start(group))
+            yield LinkTarget(
+                start=start,
+                end=start + len(mention.target),
+                text=mention.target,
+                is_wiki=group == "wiki",
+                is_encoded=group == "plain",
+            )
 
 
 def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Mention]:

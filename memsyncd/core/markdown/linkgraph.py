@@ -87,13 +87,13 @@ class NoteNames:
 
     def find_similar(self, target: str) -> str | None:
         """The path of the note with the most similar name; None if none is similar."""
-        name = _name_end(_decode(target)).rpartition("/")[2]
+        name = _name_end(decode_target(target)).rpartition("/")[2]
         known = self._initials.get(name[:1], ())
         near = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
         return min(self._ends[near[0]]) if near else None
 
     def _find(self, folder: str, target: str) -> str | None:
-        for text in dict.fromkeys((target, _decode(target))):
+        for text in dict.fromkeys((target, decode_target(target))):
             found = self._find_path(folder, text) or self._find_named(folder, text)
             if found:
                 return found
@@ -230,7 +230,7 @@ def _name_anchors(anchors: Iterable[str]) -> _AnchorsByName:
     return by_name
 
 
-def _decode(target: str) -> str:
+def decode_target(target: str) -> str:
     """The target with its percent-encoded bytes decoded."""
     return _ENCODED.sub(
         lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), target

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.search.linkgraph import (
+from memsyncd.core.markdown.linkgraph import (
     Edge,
     NoteNames,
     WrittenLink,

@@ -1,0 +1,94 @@
+"""Change the links of a note so that they lead to the same notes after some have been renamed.
+
+A link is rewritten only if it would lead elsewhere, or nowhere. Every other byte of the note stays.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+
+from memsyncd.core.editing.notetext import UnifiedText, open_text
+from memsyncd.core.markdown.frontmatter import find_front_matter
+from memsyncd.core.markdown.linkgraph import NoteNames, decode_target
+from memsyncd.core.markdown.links import LinkTarget, find_link_targets
+from memsyncd.core.markdown.scanner import split_blocks, split_paragraphs
+from memsyncd.core.notepath import NOTE_SUFFIXES, is_plain
+
+_UNSAFE = re.compile("[ ()<>%#]")
+
+
+def update_links(
+    path: str,
+    data: bytes,
+    moved: Mapping[str, str],
+    *,
+    before: NoteNames,
+    after: NoteNames,
+) -> bytes:
+    """The bytes of the note at `path` with its links updated; unchanged bytes if none has to be.
+
+    `moved` has the old and new paths of the renamed notes, which may include this one. `before` and
+    `after` have the names of all notes. Raises EditRefused for UTF-16.
+    """
+    note = open_text(path, data)
+    unified = UnifiedText(note.text)
+    # The parser sees what it sees when the note is indexed; lengths do not change.
+    text = unified.text.replace("\0", "\ufffd")
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    first = 0 if is_plain(path) else find_front_matter(path, lines).n_lines
+    blocks = split_paragraphs(lines) if is_plain(path) else split_blocks(lines, first)
+    new_path = moved.get(path, path)
+    parts: list[str] = []
+    done = 0
+    for link in find_link_targets(text, lines, blocks):
+        old = before.find(path, link.text)
+        if old is None:
+            continue
+        # Other programs do not look a relative link up by name: it has to stay exact.
+        must_be_exact = not link.is_wiki and _is_exact(path, link.text, old)
+        target = _choose_target(link, new_path, moved.get(old, old), after, must_be_exact)
+        start, end = unified.raw_offset(link.start), unified.raw_offset(link.end)
+        parts += (note.text[done:start], target)
+        done = end
+    return note.to_bytes("".join((*parts, note.text[done:])))
+
+
+def _choose_target(
+    link: LinkTarget, source: str, path: str, names: NoteNames, must_be_exact: bool
+) -> str:
+    """The first target that leads from the note `source` to the note `path`; the written one if
+    none does.
+    """
+    for target in (link.text, *_list_targets(link, source, path)):
+        is_usable = not must_be_exact or _is_exact(source, target, path)
+        if is_usable and names.find(source, target) == path:
+            return target
+    return link.text
+
+
+def _is_exact(source: str, target: str, path: str) -> bool:
+    """True if a target is the path of a note relative to the folder of the note `source`."""
+    folder = source.rpartition("/")[0]
+    return posixpath.normpath(posixpath.join(folder, decode_target(target))) == path
+
+
+def _list_targets(link: LinkTarget, source: str, path: str) -> Iterator[str]:
+    """Targets in the style of the link, the shortest first."""
+    if link.is_wiki:
+        has_suffix = link.text.lower().endswith(NOTE_SUFFIXES)
+        name = path if has_suffix else path.rpartition(".")[0]
+        if not any(mark in name for mark in "[]|#"):
+            if "/" not in link.text:
+                yield name.rpartition("/")[2]
+            yield from (name, path, f"/{name}", f"/{path}")
+        return
+    target = posixpath.relpath(path, source.rpartition("/")[0] or ".")
+    yield _UNSAFE.sub(_encode, target) if link.is_encoded else target
+
+
+def _encode(found: re.Match[str]) -> str:
+    return f"%{ord(found[0]):02X}"

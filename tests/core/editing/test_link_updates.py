@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.config import ChunkingConfig
+from memsyncd.core.editing.link_updates import update_links
+from memsyncd.core.markdown.linkgraph import NoteNames
+from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.notepath import parse_note_path
+from memsyncd.errors import EditRefused
+
+
+def update(text: str | bytes, moved: dict[str, str], *others: str, path: str = "MEMORY.md") -> str:
+    paths = {path, *moved, *others}
+    before = NoteNames((one, "") for one in paths)
+    after = NoteNames((moved.get(one, one), "") for one in paths)
+    data = text if isinstance(text, bytes) else text.encode()
+    return update_links(path, data, moved, before=before, after=after).decode(
+        "utf-8", "surrogateescape"
+    )
+
+
+MOVED = {".memories/redis.md": ".memories/ops/valkey 8.md"}
+
+
+@pytest.mark.parametrize(
+    ("text", "updated"),
+    [
+        ("see [[redis]]\n", "see [[valkey 8]]\n"),
+        ("see [[redis#Limits|the limits]]\n", "see [[valkey 8#Limits|the limits]]\n"),
+        ("![[redis.md]]", "![[valkey 8.md]]"),
+        ("[[.memories/redis]]", "[[.memories/ops/valkey 8]]"),
+        ("[x](.memories/redis.md#limits)", "[x](.memories/ops/valkey%208.md#limits)"),
+        ("[x](<.memories/redis.md>)", "[x](<.memories/ops/valkey 8.md>)"),
+        (
+            "- resolved_by [[redis]]\r\n- informs [[redis]]\r\n",
+            "- resolved_by [[valkey 8]]\r\n- informs [[valkey 8]]\r\n",
+        ),
+        ("| [[redis\\|label]] |", "| [[valkey 8|label]] |"),
+        ("`[[redis]]` [[redis]] `[[redis]]`", "`[[redis]]` [[valkey 8]] `[[redis]]`"),
+        ("```\n[[redis]]\n```\n", "```\n[[redis]]\n```\n"),
+        (
+            "redis, [[other]], [[gone]], [redis](https://redis.md)",
+            "redis, [[other]], [[gone]], [redis](https://redis.md)",
+        ),
+        ("---\nlink: '[[redis]]'\n---\n[[redis]]", "---\nlink: '[[redis]]'\n---\n[[valkey 8]]"),
+    ],
+)
+def test_links_to_a_renamed_note_lead_to_it_in_their_own_style(text: str, updated: str) -> None:
+    assert update(text, MOVED, ".memories/other.md") == updated
+
+
+def test_a_link_that_still_leads_to_its_note_stays() -> None:
+    moved = {".memories/a.md": ".memories/deep/a.md"}
+    assert update("[[a]] [b](.memories/a.md)", moved) == "[[a]] [b](.memories/deep/a.md)"
+
+
+def test_a_link_that_another_note_would_take_over_is_made_exact() -> None:
+    moved = {".memories/x/a.md": ".memories/y/a.md"}
+    assert update("[[a]]", moved, ".memories/a.md", path=".memories/x/b.md") == "[[.memories/y/a]]"
+
+
+def test_relative_links_of_the_renamed_note_itself_are_updated() -> None:
+    moved = {".memories/a.md": ".memories/deep/a.md"}
+    text = "[m](../MEMORY.md) [[b]] [b](b.md)"
+    updated = update(text, moved, "MEMORY.md", ".memories/b.md", path=".memories/a.md")
+    assert updated == "[m](../../MEMORY.md) [[b]] [b](../b.md)"
+
+
+def test_bytes_beside_the_links_stay() -> None:
+    data = b"\xef\xbb\xbfa \xff [[redis]]\r\n\0 [[redis]]\rend"
+    assert update(data, {".memories/redis.md": ".memories/r.md"}).encode(
+        "utf-8", "surrogateescape"
+    ) == data.replace(b"redis", b"r")
+    with pytest.raises(EditRefused):
+        update("[[redis]]".encode("utf-16"), MOVED)
+
+
+PATHS = st.sampled_from(
+    [
+        f"{folder}{name}"
+        for folder in ("", ".memories/", ".memories/x/", ".memories/x y/")
+        for name in ("a.md", "b c.md", "MEMORY.md", "a.txt")
+    ]
+)
+POLICY = ChunkingConfig(max_tokens=100, overlap=0)
+
+
+@given(st.data())
+def test_every_link_leads_to_the_same_note_after_any_renaming(data: st.DataObject) -> None:
+    paths = data.draw(st.lists(PATHS, min_size=2, max_size=6, unique=True), label="paths")
+    targets = data.draw(st.permutations(paths), label="new paths")
+    moved = {old: new for old, new in zip(paths, targets, strict=True) if old != new}
+    source = data.draw(st.sampled_from(paths), label="source")
+    links = data.draw(
+        st.lists(
+            st.sampled_from(
+                [
+                    "[[{0}]]",
+                    "[[{1}]]",
+                    "[[{2}#h|l]]",
+                    "[t]({3})",
+                    "[t](<{0}>)",
+                    "[t](./{3})",
+                    "- by [[{1}]]",
+                ]
+            ).flatmap(
+                lambda form: st.sampled_from(paths).map(
+                    lambda path: form.format(
+                        path,
+                        path.rpartition(".")[0],
+                        path.rpartition("/")[2],
+                        path.replace(" ", "%20"),
+                    )
+                )
+            ),
+            max_size=5,
+        ),
+        label="links",
+    )
+    text = "\n\n".join(links) + "\n"
+    before = NoteNames((path, "") for path in paths)
+    after = NoteNames((moved.get(path, path), "") for path in paths)
+    updated = update_links(source, text.encode(), moved, before=before, after=after)
+
+    def resolve(path: str, content: bytes, names: NoteNames) -> list[str | None]:
+        note = parse_note(parse_note_path(path), content, POLICY)
+        return [names.find(path, link.target) for link in note.links]
+
+    old = resolve(source, text.encode(), before)
+    new = resolve(moved.get(source, source), updated, after)
+    assert new == [one and moved.get(one, one) for one in old]
