@@ -17,7 +17,7 @@ from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.core.search.query import Filters
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import MEMO_LIMIT, Reader
 
 Bindings = dict[str, str]
 
@@ -31,6 +31,8 @@ _JOINS = {"s.": " JOIN sections s ON s.id = c.section", "f.": " JOIN files f ON 
 # A set of so many chunks is listed sooner than conditions are checked for each match of a common
 # word; a larger set is not.
 MAX_LISTED_CHUNKS = 2_000
+# Longer conditions are not remembered.
+MAX_KEY_CHARACTERS = 500
 _N_PASSING = "SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {condition} LIMIT :most)"
 _HAS_EXPIRED = "{s}expires <= iif({s}expires LIKE '%Z', :now_utc, :now_local)"
 _IS_ARCHIVED = "status = 'archived'"
@@ -133,14 +135,26 @@ def _find_source(condition: str) -> str:
 
 def _is_narrow(reader: Reader, conditions: Sequence[str], bindings: Bindings) -> bool:
     """True if an index tells that few chunks pass one of the conditions."""
-    for condition in conditions:
-        if condition.startswith(_INDEXED):
-            used = {name: bindings[name] for name in _BINDING.findall(condition)}
-            statement = _N_PASSING.format(source=_find_source(condition), condition=condition)
-            most = MAX_LISTED_CHUNKS + 1
-            if reader.rows(statement, {**used, "most": most})[0][0] < most:
-                return True
-    return False
+    return any(
+        _is_narrow_one(reader, condition, {name: bindings[name] for name in used})
+        for condition in conditions
+        if condition.startswith(_INDEXED)
+        for used in [_BINDING.findall(condition)]
+    )
+
+
+def _is_narrow_one(reader: Reader, condition: str, bindings: Bindings) -> bool:
+    known: dict[tuple[str, ...], bool] = reader.memo.setdefault("narrow", {})
+    key = (condition, *bindings.values())
+    if key in known:
+        return known[key]
+    statement = _N_PASSING.format(source=_find_source(condition), condition=condition)
+    most = MAX_LISTED_CHUNKS + 1
+    is_narrow: bool = reader.rows(statement, {**bindings, "most": most})[0][0] < most
+    # A list of thousands of files is no small value.
+    if sum(map(len, key)) <= MAX_KEY_CHARACTERS and len(known) < MEMO_LIMIT:
+        known[key] = is_narrow
+    return is_narrow
 
 
 def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bindings]:
