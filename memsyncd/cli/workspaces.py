@@ -21,6 +21,7 @@ from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import BadRequest, NoDaemon, PathRefused, WorkspaceNotFound
+from memsyncd.first_notes import FIRST_NOTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,20 +33,6 @@ if TYPE_CHECKING:
 
 
 # --- init ---------------------------------------------------------------------------------------
-
-FIRST_NOTES = {
-    "MEMORY.md": """\
-# Memory
-
-What is worth knowing next time, in plain words: decisions with their reasons, preferences, errors
-and how they were solved. A heading for each topic; a longer note goes into `.memories/`.
-""",
-    ".memories/context.md": """\
-# Context
-
-What this is about, who takes part, and what is under way.
-""",
-}
 
 
 def _init(args: Args, console: Console) -> int:

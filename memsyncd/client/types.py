@@ -198,7 +198,7 @@ class ContextPart(SectionMeta):
     start_line: int
     end_line: int
     heading: list[str]
-    # `match`, `pinned`, `MEMORY.md`, `project` or `recent`.
+    # `match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project` or `recent`.
     reason: str
 
 

@@ -26,6 +26,7 @@ from memsyncd.core.search.passages import (
     ScoredPassage,
     StartChunk,
     compute_rarity,
+    find_start_place,
     order_start_chunks,
     score_lines,
     select_passages,
@@ -49,6 +50,7 @@ from memsyncd.engine.redaction import (
 )
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, make_question, rank
 from memsyncd.engine.workspace import Workspace
+from memsyncd.first_notes import is_first_text
 from memsyncd.protocol.search import (
     ContextAnswer,
     ContextParams,
@@ -59,6 +61,7 @@ from memsyncd.protocol.search import (
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
+    PINNED_IMPORTANCE,
     count_blank_lines_before,
     count_matching,
     find_start_chunks,
@@ -90,13 +93,13 @@ def build_context(
     has_words = bool(extract_filters(params.query, today)[1].strip())
     timeout_s = options.limit_s(params, config)
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
-    n_unranked = 0
+    n_unranked = n_empty = 0
     with workspace.acquire(timeout_s) as reader:
         if has_words:
             found = _find_matching(reader, workspace, question, budget, config, options.now_s)
             chunks, n_unranked = found
         else:
-            chunks = _find_start_chunks(reader, workspace, question, budget, config)
+            chunks, n_empty = _find_start_chunks(reader, workspace, question, budget, config)
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
         included = _read_included(reader, chunks, block, config, options.now_s)
     if block.text or chunks:
@@ -105,7 +108,7 @@ def build_context(
     why_empty = (
         explain_nothing([workspace], question, timeout_s).why
         if has_words
-        else _explain_empty_start(workspace, question.filters)
+        else _explain_empty_start(workspace, question.filters, n_empty)
     )
     return _make_answer(workspace, block, [], 0, why_empty=why_empty)
 
@@ -115,7 +118,9 @@ def _build_block(
 ) -> ContextBlock:
     heading = " ".join(params.heading.split())
     block = build_context_block(chunks, budget, heading=heading)
-    if not (params.mark and config.guard.has_instructions):
+    # At the start of a session nobody has asked for what is quoted.
+    is_marked = params.mark or not params.query.strip()
+    if not (is_marked and config.guard.has_instructions):
         return block
     # The patterns are compiled when they are needed first.
     from memsyncd.core.guard.injection import describe_injections
@@ -228,8 +233,11 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
 
 def _find_start_chunks(
     reader: Reader, workspace: Workspace, question: Question, budget: Budget, config: Config
-) -> list[FoundChunk]:
-    found = find_start_chunks(reader, question.filters)
+) -> tuple[list[FoundChunk], int]:
+    """Return the chunks of a session start, and how many say nothing and are left out."""
+    kinds = {name: kind.importance for name, kind in config.kinds.items()}
+    important = {name: one for name, one in kinds.items() if one >= PINNED_IMPORTANCE}
+    found = find_start_chunks(reader, question.filters, important)
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.absent]
     read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], config)
     chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
@@ -241,14 +249,20 @@ def _find_start_chunks(
     # Chunks without information must not take room from others.
     useful = [start for start in visible if _is_informative(chunks[start.chunk][1], parents)]
     ordered = order_start_chunks(useful, max_tokens=budget.max_tokens)
-    return [chunks[start.chunk] for start in ordered]
+    placed = [
+        (start.section, replace(chunks[start.chunk][1], place=find_start_place(start)))
+        for start in ordered
+    ]
+    return placed, len(visible) - len(useful)
 
 
 def _is_informative(chunk: ContextChunk, parents: Collection[tuple[str, tuple[str, ...]]]) -> bool:
-    """False for a note's front matter, and for a heading alone that the labels of its sub-sections
-    show too (`parents`: paths and headings).
+    """False for a note's front matter, for the unchanged text of a first note, and for a heading
+    alone that the labels of its sub-sections show too (`parents`: paths and headings).
     """
     lines = chunk.text.rstrip().split("\n")
+    if is_first_text(chunk.path, chunk.span.start, lines):
+        return False
     is_delimited = len(lines) > 1 and lines[-1].rstrip() in ("---", "...")
     if chunk.span.start == 1 and lines[0].startswith("---") and is_delimited:
         return False
@@ -256,7 +270,9 @@ def _is_informative(chunk: ContextChunk, parents: Collection[tuple[str, tuple[st
     return not (is_heading and (chunk.path, chunk.heading) in parents)
 
 
-def _explain_empty_start(workspace: Workspace, filters: Filters) -> str:
+def _explain_empty_start(workspace: Workspace, filters: Filters, n_empty: int) -> str:
+    if n_empty and filters.is_empty:
+        return "memory has only headings and first notes yet: add what is worth knowing"
     if not workspace.condition.counts.files:
         return explain_empty_index(workspace)
     if not filters.is_empty:

@@ -192,12 +192,6 @@ TOOLS: dict[str, Tool] = {
     )
 }
 INIT_TOOL = "memory_init"
-FIRST_NOTE = """\
-# Memory
-
-What is worth knowing next time, in plain words: decisions with their reasons, preferences, errors
-and how they were solved. A heading for each topic; a longer note goes into `.memories/`.
-"""
 
 
 # --- schemas ----------------------------------------------------------------------------------

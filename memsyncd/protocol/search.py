@@ -151,8 +151,8 @@ class SearchResult(SearchAnswer, frozen=True, kw_only=True):
 
 class ContextParams(Params, frozen=True, kw_only=True):
     query: str = ""
-    """Empty for the session-start context: pinned notes, MEMORY.md, the project's profile, recent
-    notes."""
+    """Empty for the session-start context: MEMORY.md, pinned notes, preferences and errors, the
+    project's profile, recent notes."""
     workspace: Name | None = None
     max_tokens: MaxTokens = 2000
     """Limit of the whole text, at 4 characters a token and one for each character of a script
@@ -183,7 +183,8 @@ class ContextPart(SectionMeta, frozen=True, kw_only=True):
     end_line: int
     heading: list[str]
     reason: str
-    """`match`, `pinned`, `MEMORY.md`, `project` or `recent`."""
+    """`match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project` or
+    `recent`."""
 
 
 class LeftOutPart(Result, frozen=True, kw_only=True):

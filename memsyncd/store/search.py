@@ -8,7 +8,7 @@ one statement would fetch the text of every match.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -339,6 +339,7 @@ def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, Chunk
 
 PINNED_TAG = "pinned"
 PINNED_IMPORTANCE = 0.9
+NO_KINDS: Mapping[str, float] = {}
 N_RECENT_NOTES = 20
 # Of each reason: a context of 50,000 tokens holds some 500 chunks.
 N_START_CHUNKS = 600
@@ -357,14 +358,18 @@ sorted AS (
       OR a.section IN (SELECT section FROM tags WHERE tag = :pinned_tag COLLATE NOCASE)
       THEN 'pinned'
     WHEN f.path = :memory_file THEN 'MEMORY.md'
+    WHEN s.kind IN (SELECT key FROM json_each(:important)) THEN 'important'
     WHEN s.lifecycle = 'project' THEN 'project'
     WHEN a.file IN (SELECT file FROM recent) THEN 'recent' END AS reason,
-    coalesce(s.importance, 1.0) AS weight, f.path, f.mtime_ns
+    coalesce(
+      s.importance, (SELECT value FROM json_each(:important) WHERE key = s.kind), 1.0
+    ) AS weight, f.path, f.mtime_ns
   FROM allowed a JOIN sections s ON s.id = a.section JOIN files f ON f.id = a.file
 ),
 numbered AS (
   SELECT r.*, c.start_line, c.end_line, c.tokens, row_number() OVER (
-    PARTITION BY r.reason ORDER BY r.mtime_ns DESC, r.path, c.start_line, c.id
+    PARTITION BY r.reason
+    ORDER BY iif(r.reason = 'important', -r.weight, 0), r.mtime_ns DESC, r.path, c.start_line, c.id
   ) AS number
   FROM sorted r JOIN chunks c ON c.id = r.id WHERE r.reason IS NOT NULL
 )
@@ -373,9 +378,14 @@ FROM numbered WHERE number <= :n_chunks
 """
 
 
-def find_start_chunks(reader: Reader, filters: Filters) -> list[StartChunk]:
+def find_start_chunks(
+    reader: Reader, filters: Filters, important: Mapping[str, float] = NO_KINDS
+) -> list[StartChunk]:
     """Return chunks for the context of a session start: pinned (by tag or importance), in
-    MEMORY.md, of lifecycle `project`, or of the notes saved last. In no particular order.
+    MEMORY.md, of an important kind, of lifecycle `project`, or of the notes saved last. In no
+    particular order.
+
+    `important` are the kinds that count as important, with their importance.
     """
     allowed, bindings = compile_filters(reader, filters)
     named = {
@@ -384,6 +394,7 @@ def find_start_chunks(reader: Reader, filters: Filters) -> list[StartChunk]:
         "pinned_tag": PINNED_TAG,
         "pinned_importance": PINNED_IMPORTANCE,
         "memory_file": MEMORY_FILE,
+        "important": json.dumps(dict(important)),
     }
     return [
         StartChunk(
