@@ -12,14 +12,17 @@ from memsyncd.cli.format import (
     render_duration,
     render_freshness,
     render_lines,
+    render_meta,
     render_path,
     render_table,
     render_tags,
 )
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import BadRequest, NoDaemon, PathRefused, WorkspaceNotFound
+from memsyncd.first_notes import FIRST_NOTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,20 +34,6 @@ if TYPE_CHECKING:
 
 
 # --- init ---------------------------------------------------------------------------------------
-
-FIRST_NOTES = {
-    "MEMORY.md": """\
-# Memory
-
-What is worth knowing next time, in plain words: decisions with their reasons, preferences, errors
-and how they were solved. A heading for each topic; a longer note goes into `.memories/`.
-""",
-    ".memories/context.md": """\
-# Context
-
-What this is about, who takes part, and what is under way.
-""",
-}
 
 
 def _init(args: Args, console: Console) -> int:
@@ -215,7 +204,8 @@ def _remove(args: Args, console: Console) -> int:
 
 def _list(args: Args, console: Console) -> int:
     # A filter or a workspace applies to notes only, so it implies --notes.
-    if args.notes or args.sections or args.path or args.kind or args.tag or args.workspace:
+    is_filtered = filters_from(args) or args.sort
+    if args.notes or args.sections or is_filtered or args.workspace:
         return _list_notes(args, console)
     answer = console.call("workspace.list")
     if args.json:
@@ -231,7 +221,15 @@ def _list(args: Args, console: Console) -> int:
 
 
 def _list_notes(args: Args, console: Console) -> int:
-    answer = console.call_on(args.workspace, "list", path=args.path, kind=args.kind, tag=args.tag)
+    filters = filters_from(args) or {}
+    # As a parameter of its own it also lists notes without a section.
+    path = args.path[0] if len(args.path) == 1 else None
+    if path:
+        del filters["path"]
+    is_filtered = bool(filters or args.sort)
+    answer = console.call_on(
+        args.workspace, "list", path=path, filters=filters or None, sort=args.sort
+    )
     terminal = console.terminal
     if args.json:
         terminal.print_json(answer)
@@ -241,7 +239,7 @@ def _list_notes(args: Args, console: Console) -> int:
             clean_values(answer),
             roots,
             console,
-            has_sections=bool(args.sections or args.kind or args.tag),
+            has_sections=bool(args.sections or is_filtered),
         ):
             terminal.print(line)
         _report_rest(answer, console)
@@ -299,9 +297,7 @@ def _render_note(note: dict[str, Any], root: str, cwd: str) -> list[str]:
 def _render_section(section: dict[str, Any], paint: Paint) -> str:
     lines = render_lines(section["start_line"], section["end_line"])
     title = section["heading"][-1] if section["heading"] else "(before the first heading)"
-    marks = "  ".join(
-        filter(None, [section["kind"] or "", render_tags(section["tags"]), section["status"] or ""])
-    )
+    marks = render_meta(section)
     indent = "  " * max(section["level"] - 1, 0)
     return f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
 
@@ -486,9 +482,8 @@ COMMANDS = {
             Option("--names", "print only the names of the workspaces"),
             Option("--notes", "list the notes of a workspace"),
             Option("--sections", "list notes with their sections"),
-            Option("--path", "only this note, folder or glob", metavar="P"),
-            Option("--kind", "only this kind, such as decision", metavar="K"),
-            Option("--tag", "only with this tag", metavar="T"),
+            *FILTERS,
+            SORT,
             make_workspace_option(),
             JSON,
         ),

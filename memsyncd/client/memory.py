@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Freshness,
         Got,
         Hit,
+        LeftOutPart,
         MemoryCommand,
         MemoryResult,
         NewSection,
@@ -418,7 +419,7 @@ def _read_filters(filters: Mapping[str, object]) -> dict[str, object] | None:
 def _read_filter(name: str, value: object) -> object:
     if isinstance(value, str):
         return value if name in ("after", "before") else [value]
-    if isinstance(value, bool):
+    if isinstance(value, bool | float | int):
         return value
     # The daemon refuses other types.
     return list(value)  # type: ignore[call-overload]
@@ -455,7 +456,7 @@ class ContextBlock(str):
 
     tokens: int
     included: list[ContextPart]
-    left_out: list[ContextPart]
+    left_out: list[LeftOutPart]
     why_empty: str | None
     freshness: Freshness
 

@@ -142,6 +142,12 @@ METHODS: dict[str, Method] = {
     "list": Method(
         search.ListParams, search.Listing, "List notes and sections.", _READS, route="GET /v1/list"
     ),
+    "stats": Method(
+        search.StatsParams,
+        search.MemoryStats,
+        "Count sections and notes by kind, tag, task, month, size and other metadata.",
+        _READS,
+    ),
     "links": Method(
         search.LinksParams,
         search.Links,
