@@ -39,6 +39,7 @@ class Dirs:
     __slots__ = (
         "cache_dir",
         "config_file",
+        "http_token",
         "lock_path",
         "log_file",
         "run_dir",
@@ -57,6 +58,7 @@ class Dirs:
         self.socket_path: Final = socket_path
         self.lock_path: Final = f"{folder}/{name.removesuffix('.sock')}.lock"
         self.log_file: Final = f"{state_dir}/daemon.log"
+        self.http_token: Final = f"{state_dir}/http-token"
 
     def with_socket(self, path: str) -> Dirs:
         """Return the same paths with another socket."""

@@ -1,9 +1,13 @@
-"""Defines the errors of memsyncd, each with its code on the wire and its exit status.
+"""Defines the errors of memsyncd, each with its code on the wire, its exit status and its
+status in HTTP.
 
     MemsyncdError
     ├── BadRequest            the request is malformed
     │   ├── TooLarge          a request, query or reply over its limit
     │   ├── UnsupportedVersion  a version of MCP that is not spoken here
+    │   ├── HeaderMismatch    a header of HTTP that contradicts the message of MCP
+    │   ├── Unauthorized      a request over TCP without the daemon's token
+    │   ├── Forbidden         a request over HTTP for another host, or from a page of another site
     │   ├── PathRefused       a path that memsyncd must not touch
     │   └── EditRefused       an edit that does not fit the note: its text is absent or ambiguous
     ├── NoDaemon              no daemon listens on the socket
@@ -25,8 +29,8 @@
         └── StoreFull         no space: wait, never rebuild
 
 `code` is the stable word in `data.code` of an error answer, `rpc_code` its JSON-RPC number,
-`exit_status` the exit status of the command line. `hint` says what to do next. No error holds a
-note's text or a path outside a workspace.
+`exit_status` the exit status of the command line, `http_status` that of an answer over HTTP. `hint`
+says what to do next. No error holds a note's text or a path outside a workspace.
 """
 
 from __future__ import annotations
@@ -42,6 +46,7 @@ class MemsyncdError(Exception):
     code: ClassVar[str] = "internal"
     rpc_code: ClassVar[int] = -32603
     exit_status: ClassVar[int] = 70
+    http_status: ClassVar[int] = 500
 
     def __init__(self, message: str, *, hint: str = "", **data: object) -> None:
         super().__init__(message)
@@ -54,11 +59,13 @@ class BadRequest(MemsyncdError):
     code = "bad_request"
     rpc_code = -32602
     exit_status = 2
+    http_status = 400
 
 
 class TooLarge(BadRequest):
     code = "too_large"
     rpc_code = -32007
+    http_status = 413
 
 
 class UnsupportedVersion(BadRequest):
@@ -66,22 +73,42 @@ class UnsupportedVersion(BadRequest):
     rpc_code = -32022
 
 
+class HeaderMismatch(BadRequest):
+    code = "header_mismatch"
+    rpc_code = -32020
+
+
+class Unauthorized(BadRequest):
+    code = "unauthorized"
+    rpc_code = -32023
+    http_status = 401
+
+
+class Forbidden(BadRequest):
+    code = "forbidden"
+    rpc_code = -32024
+    http_status = 403
+
+
 class PathRefused(BadRequest):
     code = "path_refused"
     rpc_code = -32005
     exit_status = 6
+    http_status = 403
 
 
 class EditRefused(BadRequest):
     code = "edit_refused"
     rpc_code = -32017
     exit_status = 6
+    http_status = 422
 
 
 class NoDaemon(MemsyncdError):
     code = "no_daemon"
     rpc_code = -32010
     exit_status = 3
+    http_status = 503
 
 
 class ShuttingDown(NoDaemon):
@@ -93,6 +120,7 @@ class NotFound(MemsyncdError):
     code = "not_found"
     rpc_code = -32001
     exit_status = 4
+    http_status = 404
 
 
 class WorkspaceNotFound(NotFound):
@@ -108,18 +136,21 @@ class NotFresh(MemsyncdError):
     code = "timeout"
     rpc_code = -32003
     exit_status = 5
+    http_status = 504
 
 
 class Busy(MemsyncdError):
     code = "busy"
     rpc_code = -32006
     exit_status = 5
+    http_status = 503
 
 
 class Conflict(MemsyncdError):
     code = "conflict"
     rpc_code = -32004
     exit_status = 6
+    http_status = 409
 
 
 class AlreadyExists(Conflict):
@@ -136,12 +167,14 @@ class Unwritable(MemsyncdError):
     code = "unwritable"
     rpc_code = -32019
     exit_status = 6
+    http_status = 403
 
 
 class Unsafe(MemsyncdError):
     code = "unsafe"
     rpc_code = -32012
     exit_status = 6
+    http_status = 403
 
 
 class BadConfig(MemsyncdError):
@@ -168,3 +201,4 @@ class IndexUnfit(StoreFailed):
 class StoreFull(StoreFailed):
     code = "disk_full"
     rpc_code = -32015
+    http_status = 507

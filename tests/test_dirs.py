@@ -25,6 +25,7 @@ def test_without_any_variable_everything_lies_in_the_xdg_defaults() -> None:
         "socket_path": "/home/ada/.local/state/memsyncd/run/memsyncd.sock",
         "lock_path": "/home/ada/.local/state/memsyncd/run/memsyncd.lock",
         "log_file": "/home/ada/.local/state/memsyncd/daemon.log",
+        "http_token": "/home/ada/.local/state/memsyncd/http-token",
     }
 
 

@@ -20,6 +20,7 @@ PACKAGE = ROOT / "memsyncd"
 
 DOORS = {
     "apsw": "memsyncd/store/",
+    "h11": "memsyncd/server/http.py",
     "markdown_it": "memsyncd/core/markdown/scanner.py",
     "sqlite3": "no file: the system's SQLite may lack what the index needs",
     "structlog": "memsyncd/logs.py",
@@ -68,7 +69,7 @@ SHARED_NAMES = frozenset(
     Backup ContextBlock Dialect Filters Freshness Globs History InThread Purged State Target
     Workspaces Written check_root create_folder find_damage find_orphans find_target is_temporary
     is_within main parse_target read_texts release_memory render_change render_count render_diff
-    render_snippet translate_error translating_errors
+    render_snippet translate_error translating_errors with_memory make_query
     """.split()
 )
 # Two things of one name, each under the word of its own field.

@@ -32,6 +32,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "Write": {
         "remember": Entry("notes", "append a section to the note of its kind, or to a named note"),
+        "capture": Entry("capture", "append what a step produced: artifacts, failure, answers"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "history": Entry("history", "list the changes of notes, with time and writer"),
         "diff": Entry("history", "show the change of a revision"),
@@ -42,8 +43,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "add": Entry("workspaces", "watch and index a folder"),
         "remove": Entry("workspaces", "stop watching a folder and delete its index; notes stay"),
         "config": Entry("config", "show or check the configuration, or print its path"),
+        "integrate": Entry(
+            "integrate", "connect a coding agent: Claude Code, Codex, Cursor and others"
+        ),
         "mcp": Entry("mcp", "connect an agent by MCP on stdin and stdout"),
-        "hook": Entry("notes", "print the instructions for a model about its memory"),
+        "hook": Entry("hook", "answer the hooks of coding agents, from their JSON on stdin"),
         "completion": Entry("completion", "print a completion script for bash, zsh or fish"),
     },
     "Run": {

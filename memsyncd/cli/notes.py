@@ -1,6 +1,4 @@
-"""Read and write notes: `memsyncd get`, `remember`, `memory`, and `hook`, the instructions for
-models.
-"""
+"""Read and write notes: `memsyncd get`, `remember`, `memory`."""
 
 from __future__ import annotations
 
@@ -407,29 +405,6 @@ _SECTION_FIELDS = (
 )
 
 
-# --- hook ---------------------------------------------------------------------------------------
-
-
-def _print_instructions(_args: Args, console: Console) -> int:
-    from memsyncd.integrations.instructions import INSTRUCTIONS
-
-    console.terminal.print(INSTRUCTIONS.rstrip("\n"))
-    return 0
-
-
-def _refuse_hook(_args: Args, _console: Console) -> NoReturn:
-    raise BadRequest("hook: name a command first", hint="see `memsyncd hook --help`")
-
-
-_HOOKS = {
-    "instructions": Command(
-        _print_instructions,
-        summary="print the instructions on when and how to use memory",
-        examples=("memsyncd hook instructions >> AGENTS.md",),
-    ),
-}
-
-
 COMMANDS = {
     "get": Command(
         _get,
@@ -491,13 +466,5 @@ COMMANDS = {
             "memsyncd remember 'Redis gives up after 30 s' --kind decision --tag redis",
             "git log -1 --format=%B | memsyncd remember --summary 'Release' --note releases.md",
         ),
-    ),
-    "hook": Command(
-        _refuse_hook,
-        arguments=(
-            Argument("action", "COMMAND", "one of the commands above", choices=tuple(_HOOKS)),
-        ),
-        commands=_HOOKS,
-        examples=("memsyncd hook instructions",),
     ),
 }

@@ -70,12 +70,20 @@ def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:
     lines = [
         " · ".join(facts),
         f"  socket  {status['socket']}",
+        *_render_port(status),
         f"  config  {status['config']}",
         f"  runs on {', '.join(versions)}",
     ]
     for workspace in status["workspaces"]:
         lines += ["", *_render_workspace(workspace, paint, now_s)]
     return "\n".join(lines)
+
+
+def _render_port(status: dict[str, Any]) -> list[str]:
+    """Render the port for HTTP if there is one; an older daemon does not tell of it."""
+    if not status.get("http"):
+        return []
+    return [f"  http    {status['http']}, with the token in {status['http_token']}"]
 
 
 def _render_requests(status: dict[str, Any]) -> str:

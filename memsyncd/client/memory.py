@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from memsyncd.client.types import (
         Added,
         AddedSection,
+        Captured,
+        CapturedText,
         Changed,
         Cleared,
         ContextPart,
@@ -144,6 +146,39 @@ class Memsyncd(Closing):
             else []
         )
         return added
+
+    def capture(
+        self,
+        step: str,
+        *artifacts: str | CapturedText,
+        error: str | None = None,
+        answers: Mapping[str, str] | None = None,
+        run_id: str | None = None,
+        kind: str | None = None,
+        tags: Sequence[str] = (),
+    ) -> Captured:
+        """Append what a step of a run produced: each artifact as a section for each `## ` heading,
+        a failure as kind tool_run, the answers of an interview as one section.
+
+        An artifact is its text, or a dictionary with `content` and the `path` of its file. Secrets
+        are masked. What the notes hold already of the same run is not added again. Raises
+        BadRequest if there is nothing to write.
+        """
+        captured: Captured = self._connection.write(
+            "capture",
+            {
+                "step": step,
+                "artifacts": [
+                    {"content": one} if isinstance(one, str) else dict(one) for one in artifacts
+                ],
+                "error": error,
+                "answers": dict(answers or {}),
+                "run_id": run_id,
+                "kind": kind,
+                "tags": [tags] if isinstance(tags, str) else list(tags),
+            },
+        )
+        return captured
 
     def memory(
         self,

@@ -39,6 +39,15 @@ class NewSection(TypedDict, total=False):
     note: str | None
 
 
+class CapturedText(TypedDict, total=False):
+    """A text that a step produced."""
+
+    # Markdown; each `## ` heading begins a section of its own.
+    content: Required[str]
+    # The file it comes from, kept as the source.
+    path: str
+
+
 class Filters(TypedDict, total=False):
     """Values of one list are alternatives; different filters must all hold."""
 
@@ -190,6 +199,13 @@ class Added(Written):
     end_line: int
     # Digest of the note as written.
     digest: str
+
+
+class Captured(Written):
+    # The sections that are new.
+    added: list[AddedSection]
+    # False if the configuration does not let hooks write this.
+    is_allowed: bool
 
 
 class Diff(TypedDict):

@@ -3,6 +3,7 @@
 from memsyncd.config.load import Loaded, load_config, render_config
 from memsyncd.config.schema import (
     RESTART_KEYS,
+    CaptureConfig,
     ChunkingConfig,
     Config,
     GuardConfig,
@@ -11,6 +12,7 @@ from memsyncd.config.schema import (
     LogConfig,
     SearchConfig,
     SocketConfig,
+    StepConfig,
     SyncConfig,
     WorkspaceConfig,
     env_variable,
@@ -20,6 +22,7 @@ from memsyncd.config.schema import (
 
 __all__ = [
     "RESTART_KEYS",
+    "CaptureConfig",
     "ChunkingConfig",
     "Config",
     "GuardConfig",
@@ -29,6 +32,7 @@ __all__ = [
     "LogConfig",
     "SearchConfig",
     "SocketConfig",
+    "StepConfig",
     "SyncConfig",
     "WorkspaceConfig",
     "env_variable",

@@ -26,11 +26,14 @@ from memsyncd.config.schema import (
     SECTIONS,
     Config,
     KindConfig,
+    StepConfig,
     WorkspaceConfig,
     env_variable,
     find_keys,
+    parse_listen,
 )
 from memsyncd.core.changes.watchplan import find_include_refusal
+from memsyncd.core.editing.kinds import is_kind
 from memsyncd.core.globs import find_glob_refusal
 from memsyncd.core.notepath import find_refusal as find_path_refusal
 from memsyncd.core.notepath import is_markdown
@@ -104,9 +107,15 @@ class _Loader:
         sections = {name: self._read_section(name, kind) for name, kind in SECTIONS.items()}
         if isinstance(path := sections["socket"].get("path"), str) and path:
             sections["socket"]["path"] = self._read_absolute("socket.path", path)
+        if isinstance(listen := sections["http"].get("listen"), str) and listen:
+            self._check_listen(listen)
         kinds = [
             self._read_kind(prefix, table)
             for prefix, table in self._find_tables("kind", "kind of memory")
+        ]
+        steps = [
+            self._read_step(prefix, table)
+            for prefix, table in self._find_tables("step", "step of a run")
         ]
         workspaces = [
             self._read_workspace(prefix, table)
@@ -114,7 +123,8 @@ class _Loader:
         ]
         if self.errors:
             return Config()
-        config = msgspec.convert({**sections, "kind": kinds, "workspace": workspaces}, Config)
+        tables = {"kind": kinds, "step": steps, "workspace": workspaces}
+        config = msgspec.convert({**sections, **tables}, Config)
         self._check_together(config)
         return config
 
@@ -176,6 +186,16 @@ class _Loader:
             values["name"] = name.lower()
         return values
 
+    def _read_step(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
+        values = self._read_table(prefix, table, StepConfig)
+        if missing := [field for field in StepConfig.__struct_fields__ if field not in table]:
+            self._refuse(prefix, f"a step needs `name` and `kind`; there is no `{missing[0]}`")
+        kind = values.get("kind")
+        if isinstance(kind, str) and not is_kind(kind):
+            message = f"{kind!r}: not one word of letters, digits, `_` and `-`, such as decision"
+            self._refuse(f"{prefix}.kind", message)
+        return {name: value.lower() for name, value in values.items() if isinstance(value, str)}
+
     def _read_workspace(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
         values = self._read_table(prefix, table, WorkspaceConfig)
         for field in msgspec.structs.fields(WorkspaceConfig):
@@ -207,6 +227,12 @@ class _Loader:
             self._refuse(key, f"{path!r} is not an absolute path: begin it with / or ~/")
         return expanded.rstrip("/") or "/"
 
+    def _check_listen(self, listen: str) -> None:
+        try:
+            parse_listen(listen)
+        except ValueError as error:
+            self._refuse("http.listen", str(error))
+
     def _check_together(self, config: Config) -> None:
         sync, chunking = config.sync, config.chunking
         if sync.debounce_ms > sync.max_wait_ms:
@@ -220,6 +246,7 @@ class _Loader:
             )
             self._refuse(self._find_given("chunking.overlap", "chunking.max_tokens"), message)
         self._check_unique("kind", "name", [kind.name for kind in config.kind])
+        self._check_unique("step", "name", [step.name for step in config.step])
         self._check_unique("workspace", "path", [workspace.path for workspace in config.workspace])
         self._check_unique("workspace", "name", [workspace.name for workspace in config.workspace])
 

@@ -7,12 +7,13 @@ and nowhere else, and the comment above a key is its documentation in config.exa
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, DEFAULT_STEPS, KindDefaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -137,6 +138,22 @@ class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.max_age_days * DAY_S
 
 
+class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the hooks of agents write as notes by themselves, each with its run_id and without
+    secrets; `memsyncd integrate CLIENT --capture` installs those hooks. `memsyncd capture` always
+    writes.
+    """
+
+    # Failed tools of an agent, with the end of their message, as kind tool_run and tag failure.
+    failures: bool = False
+    # Approved plans, and paragraphs of an agent's last message that begin with `Decision:`.
+    decisions: bool = False
+    # The last message of each turn, unless it is short.
+    summaries: bool = False
+    # What the user answered when an agent asked questions.
+    interviews: bool = False
+
+
 class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The socket's path, and the limits of its clients. Changes need a restart."""
 
@@ -151,6 +168,35 @@ class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     max_write_buffer_bytes: Annotated[int, Meta(ge=64 * KIB, le=1024 * MIB)] = 8 * MIB
     # A request must be complete this long after its first byte.
     line_timeout_s: Annotated[float, Meta(ge=0.05, le=3600)] = 10.0
+
+
+class HttpConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A port for HTTP, beside the socket, which speaks HTTP too. Changes need a restart."""
+
+    # Empty: no port. Otherwise a loopback address and a port, such as "127.0.0.1:7997"; port 0 is
+    # any free one. Each request must have the token from the file that `memsyncd status` names.
+    listen: str = ""
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port; None if no port is wanted."""
+        return parse_listen(self.listen) if self.listen else None
+
+
+_LISTEN = re.compile(r"(?P<host>localhost|127(?:\.\d{1,3}){3}|\[::1\]):(?P<port>\d{1,5})")
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Return host and port; raises ValueError with the reason."""
+    match = _LISTEN.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise ValueError(
+            f"{text!r} is not a loopback address with a port, such as 127.0.0.1:7997 or [::1]:7997"
+        )
+    host = {"localhost": "127.0.0.1", "[::1]": "::1"}.get(match["host"], match["host"])
+    if any(int(part) > 255 for part in host.split(".") if ":" not in host):
+        raise ValueError(f"{text!r} is not an address: each of its numbers is at most 255")
+    return host, int(match["port"])
 
 
 class LogConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -170,6 +216,16 @@ class KindConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     note: Annotated[str, Meta(min_length=1)]
     # From 0 to 1, unless the writer gives one.
     importance: Annotated[float, Meta(ge=0.0, le=1.0)]
+
+
+class StepConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The kind of what a step of a run produces, one table for each; it replaces a predefined step
+    of the same name.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    # The kind of the notes that `memsyncd capture NAME` and hooks write.
+    kind: Annotated[str, Meta(min_length=1, max_length=100)]
 
 
 class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -198,9 +254,12 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     search: SearchConfig = SearchConfig()
     guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
+    capture: CaptureConfig = CaptureConfig()
     socket: SocketConfig = SocketConfig()
+    http: HttpConfig = HttpConfig()
     log: LogConfig = LogConfig()
     kind: tuple[KindConfig, ...] = ()
+    step: tuple[StepConfig, ...] = ()
     workspace: tuple[WorkspaceConfig, ...] = ()
 
     @property
@@ -209,6 +268,11 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         configured = {kind.name: KindDefaults(kind.note, kind.importance) for kind in self.kind}
         return {**DEFAULT_KINDS, **configured}
 
+    @property
+    def steps(self) -> Mapping[str, str]:
+        """The kinds of the predefined steps and of the configured ones, which replace those."""
+        return {**DEFAULT_STEPS, **{step.name: step.kind for step in self.step}}
+
 
 SECTIONS: dict[str, type[Struct]] = {
     "sync": SyncConfig,
@@ -216,17 +280,29 @@ SECTIONS: dict[str, type[Struct]] = {
     "search": SearchConfig,
     "guard": GuardConfig,
     "history": HistoryConfig,
+    "capture": CaptureConfig,
     "socket": SocketConfig,
+    "http": HttpConfig,
     "log": LogConfig,
 }
 # Tables that may occur more than once, in double brackets; no environment variable overrides them.
-ARRAYS: dict[str, type[Struct]] = {"kind": KindConfig, "workspace": WorkspaceConfig}
+ARRAYS: dict[str, type[Struct]] = {
+    "kind": KindConfig,
+    "step": StepConfig,
+    "workspace": WorkspaceConfig,
+}
 # The keys that a running daemon cannot change by reloading.
-RESTART_KEYS = frozenset(f"socket.{field.name}" for field in msgspec.structs.fields(SocketConfig))
+RESTART_KEYS = frozenset(
+    f"{section}.{field.name}"
+    for section in ("socket", "http")
+    for field in msgspec.structs.fields(SECTIONS[section])
+)
 
 
 def find_changed_keys(old: Config, new: Config) -> tuple[str, ...]:
-    """Return the keys whose values differ; `kind` or `workspace` for any difference in those."""
+    """Return the keys whose values differ; `kind`, `step` or `workspace` for any difference in
+    those.
+    """
     changed = [
         f"{section}.{field.name}"
         for section, kind in SECTIONS.items()

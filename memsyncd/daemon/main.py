@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from msgspec import structs
 
@@ -52,6 +53,9 @@ from memsyncd.server.reads import Reads
 from memsyncd.server.requests import CompletedRequest
 from memsyncd.server.server import Server
 from memsyncd.store.connection import check_sqlite
+
+if TYPE_CHECKING:
+    from memsyncd.protocol.http import Access
 
 # At Python's default an answer may wait 5 ms for the thread that indexes.
 SWITCH_INTERVAL_S = 0.001
@@ -94,15 +98,19 @@ def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
     sqlite = check_sqlite()
     inherited = inherit_socket(env, os.getpid())
     owned = open_socket(dirs.socket_path, dirs.lock_path, inherited=inherited)
+    port = None
     try:
+        port = _open_port(dirs, loaded.config)
         has_colour = terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
         display = StartupDisplay(stream, has_colour=has_colour)
-        daemon = _Daemon(dirs, loaded, env, owned, sqlite, display, configure_logs)
+        daemon = _Daemon(dirs, loaded, env, owned, port, sqlite, display, configure_logs)
         for name in (*LISTEN_VARIABLES, *NOTIFY_VARIABLES):
             os.environ.pop(name, None)  # they are for this process, not for its children
         status = asyncio.run(daemon.run(paths))
     finally:
         owned.close()
+        if port is not None:
+            port.sock.close()
     if daemon.is_blocked:
         _exit_at_once(status)
     return status
@@ -117,6 +125,7 @@ class _Daemon:
         loaded: Loaded,
         env: Mapping[str, str],
         owned: OwnedSocket,
+        port: Port | None,
         sqlite: str,
         display: StartupDisplay,
         configure_logs: Callable[[Loaded], None],
@@ -125,6 +134,7 @@ class _Daemon:
         self._loaded = loaded
         self._env = env
         self._owned = owned
+        self._port = port
         self._sqlite = sqlite
         self._display = display
         self._notify = find_notify_socket(env, os.getpid())
@@ -186,6 +196,7 @@ class _Daemon:
             on_refuse=make_client_log(Event.CLIENT_REFUSED, self._clock.now_s),
             on_drop=make_client_log(Event.CLIENT_DROPPED, self._clock.now_s),
             waiting_methods=WAITING_METHODS,
+            marks_instructions=lambda: self._loaded.config.guard.has_instructions,
         )
 
     def _start_engine(self, paths: list[str]) -> None:
@@ -205,6 +216,8 @@ class _Daemon:
             loop.add_signal_handler(number, stopping.set)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         await self._server.start(self._owned.sock)
+        if self._port is not None:
+            await self._server.start_port(self._port.sock, self._port.access)
         self._reporter.start(self._owned.path)
         workspaces = self._workspaces.by_id
         log.debug(Event.DAEMON_READY, socket=self._owned.path, workspaces=len(workspaces))
@@ -309,6 +322,8 @@ class _Daemon:
         return Facts(
             pid=os.getpid(),
             socket=self._owned.path,
+            http=self._port.url if self._port is not None else None,
+            http_token=self._dirs.http_token if self._port is not None else None,
             config=loaded.path if loaded.is_file_found else f"{loaded.path} (none: defaults)",
             sqlite=self._sqlite,
             started_at_s=self._clock.now_s(),
@@ -325,6 +340,27 @@ class _Daemon:
             n_waiting=server.n_waiting,
             counts=server.counters,
         )
+
+
+class Port(NamedTuple):
+    """The loopback port: its socket, its URL, and what its clients must know."""
+
+    sock: socket.socket
+    url: str
+    access: Access
+
+
+def _open_port(dirs: Dirs, config: Config) -> Port | None:
+    """Open the port that the configuration names; a daemon without one imports nothing for it."""
+    address = config.http.address
+    if address is None:
+        return None
+    from memsyncd.protocol.http import Access
+    from memsyncd.server.loopback import load_token, make_url, open_port
+
+    token = load_token(dirs.http_token)
+    sock = open_port(address)
+    return Port(sock, make_url(sock), Access(port=sock.getsockname()[1], token=token))
 
 
 def _import_late() -> Job[None]:

@@ -42,7 +42,7 @@ from memsyncd.engine.explain import Question, explain_empty_index, explain_nothi
 from memsyncd.engine.redaction import read_redacted
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, make_question, rank
 from memsyncd.engine.workspace import Workspace
-from memsyncd.protocol.search import ContextAnswer, ContextParams, ContextPart
+from memsyncd.protocol.search import ContextAnswer, ContextParams, ContextPart, mark_warning
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -81,7 +81,7 @@ def build_context(
             chunks, n_unranked = found
         else:
             chunks = _find_start_chunks(reader, workspace, question, budget, config)
-    block = build_context_block(chunks, budget, heading=" ".join(params.heading.split()))
+    block = _build_block(chunks, budget, params, config)
     if block.text:
         return _make_answer(workspace, block, n_unranked, why_empty=None)
     if chunks:
@@ -92,6 +92,24 @@ def build_context(
         else _explain_empty_start(workspace, question.filters)
     )
     return _make_answer(workspace, block, 0, why_empty=why_empty)
+
+
+def _build_block(
+    chunks: Sequence[ContextChunk], budget: Budget, params: ContextParams, config: Config
+) -> ContextBlock:
+    heading = " ".join(params.heading.split())
+    block = build_context_block(chunks, budget, heading=heading)
+    if not (params.mark and config.guard.has_instructions):
+        return block
+    # The patterns are compiled when they are needed first.
+    from memsyncd.core.guard.injection import describe_injections
+
+    warning = describe_injections(block.text)
+    if not warning:
+        return block
+    # The mark takes its room from the notes, so that the whole keeps within the budget.
+    mark = mark_warning(warning, "a note quoted below")
+    return build_context_block(chunks, budget, heading=f"{heading}\n\n{mark}".lstrip())
 
 
 def _make_answer(

@@ -21,6 +21,7 @@ from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing import memory_tool
 from memsyncd.core.editing.additions import Addition, append_section, check_addition
+from memsyncd.core.editing.capture import Artifact, StepResult, find_new, make_additions
 from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.editing.link_updates import update_links
 from memsyncd.core.editing.memory_path import (
@@ -46,7 +47,7 @@ from memsyncd.errors import BadRequest, Conflict, PathRefused
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
 from memsyncd.files.scope import Scope
-from memsyncd.protocol.memory import AddedSection, MemoryParams, NewSection
+from memsyncd.protocol.memory import AddedSection, CaptureParams, MemoryParams, NewSection
 from memsyncd.store.lookup import read_links, read_titles
 
 SHOWN_LEVELS = 2
@@ -415,6 +416,43 @@ def make_addition_decision(
     return decide
 
 
+def make_capture_decision(
+    workspace: Workspace, config: Config, params: CaptureParams, *, client: str, at: str
+) -> Decide[list[AddedSection]]:
+    """Make the decision to append what a step produced; what its notes hold already is left out.
+
+    Raises BadRequest and PathRefused at once.
+    """
+    additions = make_additions(_make_step_result(params), config.steps)
+    if not additions:
+        raise BadRequest("capture: the artifacts are empty", hint="send text, or leave them out")
+    for addition in additions:
+        check_addition(addition)
+    kinds = [NewSection(content="", kind=addition.kind) for addition in additions]
+    paths = [choose_note(workspace.scope, config, kind) for kind in kinds]
+
+    def decide() -> tuple[Edit, list[AddedSection]]:
+        puts, added = _append(workspace, config, additions, paths, at, is_once=True)
+        path = puts[0].path.text if puts else MEMORY_FOLDER
+        return Edit(command="capture", client=client, path=path, operations=puts), added
+
+    return decide
+
+
+def _make_step_result(params: CaptureParams) -> StepResult:
+    artifacts = [Artifact(content=one.content, path=one.path) for one in params.artifacts]
+    return StepResult(
+        step=params.step,
+        artifacts=tuple(artifacts),
+        error=params.error,
+        answers=params.answers,
+        run_id=params.run_id,
+        kind=params.kind,
+        tags=tuple(params.tags),
+        overview=params.overview,
+    )
+
+
 def _make_addition(section: NewSection) -> Addition:
     return Addition(
         content=section.content,
@@ -468,14 +506,23 @@ def _append(
     additions: Sequence[Addition],
     paths: Sequence[NotePath],
     at: str,
+    *,
+    is_once: bool = False,
 ) -> tuple[tuple[Put, ...], list[AddedSection]]:
-    """Append each addition to the note of the same position in `paths`."""
+    """Append each addition to the note of the same position in `paths`; with `is_once`, those that
+    the note does not hold.
+    """
     puts: list[Put] = []
     added: dict[int, AddedSection] = {}
     for path in dict.fromkeys(paths):
         numbers = [number for number, other in enumerate(paths) if other == path]
         was = read_text_file(workspace.scope, path)
         old = was.data if was else None
+        if is_once:
+            new = find_new(path.text, old, [additions[number] for number in numbers])
+            numbers = [numbers[position] for position in new]
+        if not numbers:
+            continue
         chosen = [additions[number] for number in numbers]
         data, spans = append_section(path.text, old, chosen, at=at)
         check_size(workspace.scope, path.text, data, way_out="name another note")
@@ -491,4 +538,4 @@ def _append(
                 end_line=span.end,
                 digest=digest,
             )
-    return tuple(puts), [added[number] for number in range(len(additions))]
+    return tuple(puts), [added[number] for number in sorted(added)]

@@ -282,14 +282,11 @@ def build_index(workspace: Workspace, config: Config, clock: Clock) -> Job[SyncD
 def update_index(
     workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
-    """Sync. Without an open index, open or rebuild one first."""
+    """Sync; the caller has opened the records. Without an open index, open or rebuild one first."""
     if workspace.index is not None:
-        open_records(workspace, clock)
         if request.only is None:
             workspace.index.pool.close_idle()
-        done = yield from _sync(workspace, config, clock, request)
-        report_wal_sizes(workspace)
-        return done
+        return (yield from _sync(workspace, config, clock, request))
     opened = yield from open_workspace(workspace, config, clock)
     has_new_folders = False
     if opened.rebuild_reason:

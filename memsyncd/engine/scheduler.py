@@ -6,8 +6,9 @@ client asks for, and a query about the past, is a job that goes before waiting j
 workspace; its result is handled as that of a sync. After each sync the history records the changes
 of other programs.
 
-Everything here runs on the event loop; the work itself runs on the worker. Only the reconcile
-wakes the process up by itself, besides what an event or a request has started.
+Events come on the watcher's threads and go from there to the worker, which does the work; the rest
+runs on the event loop. Only the reconcile wakes the process up by itself, besides what an event or
+a request has started.
 """
 
 from __future__ import annotations
@@ -153,6 +154,7 @@ class Scheduler:
             self._events.push_all(self._workspaces)
 
     def _settled(self, settled: Settled[str]) -> None:
+        """From any thread."""
         workspace = self._workspaces.get(settled.key)
         if workspace is None:
             return
@@ -160,7 +162,7 @@ class Scheduler:
             # A full scan follows once the disk answers; until then jobs would only pile up.
             return
         if settled.is_wide:
-            self._on_folders(workspace)
+            call_soon(self._loop, partial(self._on_folders, workspace))
         self._sync(workspace, only=None if settled.is_wide else settled.paths)
 
     # --- requests ---
@@ -241,9 +243,10 @@ class Scheduler:
 
     def run(self, workspace: Workspace, factory: JobFactory[T]) -> Future[T]:
         """Run a job that needs the records, before waiting jobs of the workspace."""
-        self._stalls.arm()
         job = partial(self._start, workspace, factory)
-        return self._worker.submit(workspace.id, job, is_urgent=True)
+        future = self._worker.submit(workspace.id, job, is_urgent=True)
+        self._stalls.arm()
+        return future
 
     def quick_check(self, workspace: Workspace) -> None:
         """Scan if the index's file is not in its place; called per request, costs microseconds."""
@@ -338,8 +341,9 @@ class Scheduler:
         is_urgent: bool = False,
         batch: CompletionBatch | None = None,
     ) -> Future[Any]:
-        self._stalls.arm()
+        """From any thread; `on_done` is called on the loop."""
         future = self._worker.submit(workspace.id, job, is_urgent=is_urgent)
+        self._stalls.arm()
         ended = partial(self._ended, workspace, on_done, future)
         deliver = partial(call_soon, self._loop) if batch is None else partial(batch.add, future)
         future.add_done_callback(lambda _: deliver(partial(ended, self._clock.now_s())))
@@ -518,9 +522,8 @@ class Scheduler:
 
         A slice returns whether another must follow. `then` is called on the loop in the end.
         """
-        # Not called directly: the next slice is submitted on the worker's thread.
-        call_soon(self._loop, self._stalls.arm)
         future = self._worker.submit(workspace.id, partial(self._start, workspace, factory))
+        self._stalls.arm()
         future.add_done_callback(partial(self._slice_ended, workspace, factory, then))
 
     def _slice_ended(

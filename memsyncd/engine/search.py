@@ -9,13 +9,21 @@ out, although the index still has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.search.highlight import Matcher, TermPattern, highlight, strip_title
+from memsyncd.core.guard.secrets import is_redacted
+from memsyncd.core.search.highlight import (
+    Matcher,
+    TermPattern,
+    find_matches,
+    highlight,
+    strip_title,
+)
 from memsyncd.core.search.query import (
     Filters,
     Form,
@@ -24,6 +32,7 @@ from memsyncd.core.search.query import (
     choose_rarest,
     compile_must_not,
     compile_positive,
+    compile_selection,
     compile_term,
     drop_terms,
     parse_day,
@@ -37,6 +46,7 @@ from memsyncd.core.search.ranking import (
     Ranked,
     RankingPolicy,
     apply_boosts,
+    bound_exact_ratio,
     normalize_scores,
     rank_candidates,
     rank_passages,
@@ -61,13 +71,15 @@ from memsyncd.store.search import (
 LARGE_INDEX_CHUNKS = 8_000
 # On a large index, words in more than one of so many chunks are not looked for.
 COMMON_SHARE = 10
-# To look up the chunks of ten hits, one by one, takes as long as to pass over so many matches.
-FREQUENT_MATCHES = 10_000
-# The rarest words of a question select chunks as long as they match so many together, or so large a
-# share of the index; see `choose_rarest`. With half as many, the first five hits of 341 questions
-# about 108,687 chunks hold a point less of the evidence; with these, as much as with all words.
-SELECTING_MATCHES = 20_000
-SELECTING_SHARE = 20
+# The rarest words of a question select chunks as long as they match so many together, or such a
+# share of the index; see `choose_rarest`. Of the next ones, two have to occur together. With a
+# tenth as many, the first five hits of 364 questions about 108,687 chunks hold a point less of the
+# evidence; with these, the hits of 1,461 questions hold as much as with four times as many.
+SELECTING_MATCHES = 5_000
+SELECTING_SHARE = 50
+MAX_PAIRED = 6
+# If fewer are selected, all words select.
+ENOUGH_SELECTED = 200
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
 # may, more often than not.
 MAX_HURRIED_MATCHES = 2_000
@@ -86,8 +98,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     `absent` are notes that must not be shown: workspace ids and paths. `now_s` is seconds since
     1970. `timeout_s` is None for the request's own limit, or the configured one.
 
-    `is_hurried`: raise NotFresh at once if there is much to look up, and instead of explaining why
-    there is no hit. The limit then counts for finding alone; reading the hits never takes long.
+    `is_hurried`: raise NotFresh at once if there is much to look up, be it to find hits or to
+    explain why there is none. The limit then counts for finding alone; reading the hits never takes
+    long.
     """
 
     now_s: float = 0.0
@@ -133,8 +146,6 @@ def search(
     ]
     if found:
         return _answer(found, query, params, config)
-    if options.is_hurried:
-        raise NotFresh("there is no hit, and no time to explain why")
     reason = explain_nothing(workspaces, question, options.limit_s(params, config))
     return SearchAnswer(
         hits=[], relaxed=False, why_empty=reason.why, did_you_mean=reason.did_you_mean
@@ -151,6 +162,7 @@ def make_question(params: SearchParams | ContextParams, options: RunOptions) -> 
         must_not=compile_must_not(query),
         filters=filters.join(query.filters),
         absent=options.absent,
+        is_hurried=options.is_hurried,
     )
 
 
@@ -232,6 +244,8 @@ def _search_one(
         counts = _count_terms(
             reader, question.query, workspace.condition.counts.chunks, is_hurried=options.is_hurried
         )
+        if counts and not any(counts.values()):
+            return []
         found = _find_visible(reader, workspace, question, n_candidates, counts)
         passages = rank_passages(
             found,
@@ -239,6 +253,7 @@ def _search_one(
             DEFAULT_RANKING,
             limit=n_hits,
             passage_tokens=config.search.passage_tokens,
+            find_exact_ratio=_find_exact_ratio(reader, question.query, workspace),
             boost=_make_boost(reader, found, config, options.now_s),
         )
         if options.is_hurried:
@@ -282,7 +297,8 @@ def _find_visible(
     absent = {path for workspace_id, path in question.absent if workspace_id == workspace.id}
     if not absent:
         return found
-    return found._replace(rows=[row for row in found.rows if row[3] not in absent])
+    files = found.read_files({row[1] for row in found.rows})
+    return found._replace(rows=[row for row in found.rows if files[row[1]][0] not in absent])
 
 
 def _make_boost(
@@ -292,6 +308,24 @@ def _make_boost(
         return None
     features = read_ranking_features(reader, [row[0] for row in found.rows])
     return lambda ranked: apply_boosts(ranked, features, config.search, config.kinds, now_s)
+
+
+def _find_exact_ratio(
+    reader: Reader, query: Query, workspace: Workspace
+) -> Callable[[], float] | None:
+    """Return the function that bounds what exact words score; None for what has no such bound.
+
+    A chunk holds no exact word more often than its stem, but some prefixes.
+    """
+    if any(term.form is Form.PREFIX for term in query.positive):
+        return None
+    most = workspace.condition.counts.chunks
+    matches = [compile_term(term) for term in query.positive]
+    return lambda: bound_exact_ratio(
+        most,
+        count_matching(reader, matches, most=most),
+        count_matching(reader, matches, most=most, is_exact=True),
+    )
 
 
 def _count_terms(
@@ -328,7 +362,7 @@ def _find_candidates(
             )
             # Rare words may occur nowhere, or nowhere that passes the filters; then common words
             # decide.
-            if len(found.rows) >= limit or (found.rows and not selecting):
+            if len(found.rows) >= min(limit, ENOUGH_SELECTED) or (found.rows and not selecting):
                 return found
     return find_candidates(reader, question.match, filters, limit=limit, must_not=must_not)
 
@@ -339,7 +373,7 @@ def _find_rare(
     """Yield what to look for on a large index, and the words of it that select, if not all do.
 
     Words that more than a tenth of the chunks contain are left out. Of the others the rarest
-    select chunks, and all of them rank.
+    select chunks, and so do two of the next ones together; all of them rank.
     """
     common = {term for term in query.should if counts[term] > n_chunks // COMMON_SHARE}
     rare = drop_terms(query, common)
@@ -347,8 +381,11 @@ def _find_rare(
     if not query.must:
         most = max(SELECTING_MATCHES, n_chunks // SELECTING_SHARE)
         chosen = choose_rarest(rare.should, [counts[term] for term in rare.should], most=most)
-        if len(chosen) < len(rare.should):
-            yield expression, compile_positive(replace(rare, should=chosen))
+        others = sorted(
+            (term for term in rare.should if term not in chosen), key=counts.__getitem__
+        )
+        if others:
+            yield expression, compile_selection(chosen, others[:MAX_PAIRED])
     yield expression, ""
 
 
@@ -367,37 +404,58 @@ def _read_hits(
     if not passages:
         return []
     best = [passage.best.candidate for passage in passages]
-    chunks = [candidate.chunk for passage in passages for candidate in passage.chunks]
-    held = _find_held(reader, query, counts, chunks)
-    holders = [(term.text, found) for term, found in zip(query.positive, held, strict=True)]
-    patterns = [make_pattern(reader, term) for term in query.positive]
     shown_sections, shown_texts = read_redacted(reader, best, config)
+    patterns = [make_pattern(reader, term) for term in query.positive]
     matcher = Matcher(patterns)
-    hits = []
-    for passage, candidate in zip(passages, best, strict=True):
-        section = shown_sections[candidate.section]
-        title = section.heading[-1] if section.heading else ""
-        body = strip_title(shown_texts[candidate.chunk], title)
-        snippet = highlight(body, matcher, reader.tokenize)
-        matched = [
-            text for text, found in holders if any(one.chunk in found for one in passage.chunks)
-        ]
-        hits.append(_make_hit(workspace, passage, section, snippet, matched, params.explain))
-    return hits
+    titles = [(shown_sections[one.section].heading or ("",))[-1] for one in best]
+    bodies = [
+        strip_title(shown_texts[one.chunk], title) for one, title in zip(best, titles, strict=True)
+    ]
+    found = [find_matches(body, matcher, reader.tokenize) for body in bodies]
+    # A label in place of a secret is not in the index.
+    known = [
+        {index for index in one if len(patterns[index].words) == 1 and not is_redacted(body)}
+        for one, body in zip(found, bodies, strict=True)
+    ]
+    held = _find_held(reader, query, counts, passages, known)
+    return [
+        _make_hit(
+            workspace,
+            passage,
+            shown_sections[passage.best.candidate.section],
+            highlight(body, ranges),
+            [term.text for index, term in enumerate(query.positive) if index in indices],
+            params.explain,
+        )
+        for passage, body, ranges, indices in zip(passages, bodies, found, held, strict=True)
+    ]
 
 
 def _find_held(
-    reader: Reader, query: Query, counts: Mapping[Term, int], chunks: Sequence[int]
+    reader: Reader,
+    query: Query,
+    counts: Mapping[Term, int],
+    passages: Sequence[Passage],
+    known: Sequence[set[int]],
 ) -> list[set[int]]:
-    """Return for each term those of `chunks` that contain it; all of them were found by the terms.
+    """Return for each passage the indices of the terms that any of its chunks contains; of `known`
+    ones it is certain.
 
-    The index knows, and texts overlap and would have to be tokenized for it.
+    Of the others the index knows: titles, tags and the other chunks would have to be read for it.
     """
     if len(query.positive) == 1:
-        return [{*chunks}]
-    matches = [compile_term(term) for term in query.positive]
-    frequent = {compile_term(term) for term, n in counts.items() if n > FREQUENT_MATCHES}
-    return find_holding(reader, matches, chunks, frequent)
+        return [{0} for _ in passages]
+    held = [set(indices) for indices in known]
+    chunks = [[one.chunk for one in passage.chunks] for passage in passages]
+    wanted: list[tuple[str, list[int], int]] = []
+    for index, term in enumerate(query.positive):
+        left = [some for some, indices in zip(chunks, held, strict=True) if index not in indices]
+        wanted.append((compile_term(term), [*chain.from_iterable(left)], counts.get(term, 0)))
+    for index, having in enumerate(find_holding(reader, wanted)):
+        for some, indices in zip(chunks, held, strict=True):
+            if not having.isdisjoint(some):
+                indices.add(index)
+    return held
 
 
 def _make_hit(

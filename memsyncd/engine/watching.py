@@ -311,7 +311,11 @@ class Watching:
         is_watching = task.is_watching
         self._start_watcher()
         # A watcher that is blocked itself can be stopped only after its blocked call.
-        self._pool.call(task.watcher.stop, task.key if is_watching else f"end of {task.key}")
+        stopped = self._pool.call(
+            task.watcher.stop, task.key if is_watching else f"end of {task.key}"
+        )
+        # Its step may count as a short one, and nothing else may look then if the disk answers.
+        stopped.add_done_callback(lambda _: self._stalls.note_returned(task.key))
         self._is_check_queued = False
         self.report_events_lost("a disk does not answer")
 
@@ -329,7 +333,7 @@ class Watching:
     def _run_later(self, call: Callable[[], None], key: str) -> None:
         """Make a call that follows an event, on a thread that a hung disk may block."""
         self._event_pool.call(call, key)
-        call_soon(self._loop, self._stalls.arm)
+        self._stalls.arm()
 
     def _report_from_thread(self, reason: str) -> None:
         call_soon(self._loop, lambda: self.report_events_lost(reason))

@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from memsyncd.core.changes.diff import FileStat
+from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NAME_LIMIT_BYTES, NotePath
 from memsyncd.errors import AlreadyExists, Conflict, PathRefused, Unwritable
 from memsyncd.files.atomic import (
@@ -78,8 +79,9 @@ def put_text_file(
     *,
     was: TextFile | None,
     keep: KeepText = keep_no_text,
-) -> FileStat:
-    """Create a file and missing folders (`was` is None), or replace a file that was read as `was`.
+) -> TextFile:
+    """Create a file and missing folders (`was` is None), or replace a file that was read as `was`;
+    return the file as it is then.
 
     `keep` gets the text of another program that the exchange displaced, before it is restored.
 
@@ -91,8 +93,10 @@ def put_text_file(
     open_parent = create_folder if was is None else open_folder
     with translating_errors(path), open_parent(scope.root, parent) as folder:
         if was is None:
-            return _create(folder, name, path, data)
-        return _replace(folder, name, path, data, was, partial(keep, path))
+            stat = _create(folder, name, path, data)
+        else:
+            stat = _replace(folder, name, path, data, was, partial(keep, path))
+    return TextFile(path=NotePath(place.path), data=data, digest=digest_bytes(data), stat=stat)
 
 
 def delete_path(

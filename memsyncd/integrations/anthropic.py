@@ -5,7 +5,12 @@
     from memsyncd.integrations.instructions import INSTRUCTIONS
 
     memory = MemsyncdMemoryTool("~/code/api")
-    runner = Anthropic().beta.messages.tool_runner(..., system=INSTRUCTIONS, tools=[memory])
+    client = with_memory(Anthropic(), "~/code/api")
+    runner = client.beta.messages.tool_runner(..., system=INSTRUCTIONS, tools=[memory])
+
+`with_memory` works for every client of the SDK, sync, async and of Amazon Bedrock, and for each way
+to ask: `create`, `stream` and `tool_runner`. It puts what memory holds on a request before it,
+under `## Memory Context`; `context` says how. `memory.remember` writes what a turn decided.
 
 An error of the daemon becomes a ToolError with its message byte for byte, which the model reads;
 the error itself, with its hint, is the `__cause__`. Each command has its own connection: it costs a
@@ -17,13 +22,26 @@ is executed even if its caller is cancelled.
 
 from __future__ import annotations
 
+import json
 import os
-from typing import TYPE_CHECKING, Literal
+from collections import OrderedDict
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
-from memsyncd.client import TIMEOUT_S, connect
+from memsyncd.client import TIMEOUT_S, Memsyncd, connect
 from memsyncd.errors import MemsyncdError
+from memsyncd.integrations.context import (
+    BEGINNING,
+    MAX_TOKENS,
+    Conversation,
+    MemoryContext,
+    OnFailure,
+)
+from memsyncd.integrations.context import TIMEOUT_S as CONTEXT_S
 
 try:
+    from anthropic import Middleware
     from anthropic.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
     from anyio.to_thread import run_sync
 except ImportError as error:
@@ -35,6 +53,7 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
+    from anthropic import APIRequest, APIResponse, AsyncAPIResponse, AsyncCallNext, CallNext
     from anthropic.types.beta import (
         BetaCacheControlEphemeralParam,
         BetaMemoryTool20250818Command,
@@ -46,6 +65,8 @@ if TYPE_CHECKING:
         BetaMemoryTool20250818ViewCommand,
     )
 
+    from memsyncd.client.types import Added
+
 Dialect = Literal["docs", "sdk"]
 
 CLIENT = "anthropic"
@@ -54,6 +75,8 @@ CLEARED = "All memory cleared"
 # reports that nothing changed.
 MARGIN_S = 1.0
 LONGEST_MS = 600_000
+MAX_CONVERSATIONS = 1024
+MESSAGES = frozenset({"/v1/messages", "/v1/messages/count_tokens"})
 PARAMETERS = {
     "view": ("path", "view_range"),
     "create": ("path", "file_text"),
@@ -62,6 +85,109 @@ PARAMETERS = {
     "delete": ("path",),
     "rename": ("old_path", "new_path"),
 }
+
+
+# --- context ------------------------------------------------------------------------------------
+
+
+class HasMiddleware(Protocol):
+    """A client of the SDK: sync or async, of Anthropic or of a cloud that serves its models."""
+
+    def with_middleware(self, *middleware: Middleware) -> Self: ...
+
+
+ClientT = TypeVar("ClientT", bound=HasMiddleware)
+
+
+def with_memory(
+    client: ClientT,
+    workspace: str | os.PathLike[str] | None = None,
+    *,
+    query: str | None = None,
+    max_tokens: int = MAX_TOKENS,
+    timeout_s: float = CONTEXT_S,
+    on_failure: OnFailure | None = None,
+) -> ClientT:
+    """Return a client whose requests have memory in them; the parameters are of `MemoryContext`.
+
+    The given client, and the messages that a program passes, stay as they are. What memory holds is
+    looked up again for each request, also for those of a loop of tools.
+    """
+    context = MemoryContext(
+        workspace, query=query, max_tokens=max_tokens, timeout_s=timeout_s, on_failure=on_failure
+    )
+    return client.with_middleware(MemoryMiddleware(context))
+
+
+class MemoryMiddleware(Middleware):
+    """Inserts a context into each request for a message, and into those that count its tokens.
+
+    The SDK's loop of tools leaves a conversation with the server and sends its new messages alone,
+    with the id of the last reply. The conversation up to that id is remembered; where the
+    reply is a stream, whose id is not known here, that of the last request of this thread or task.
+    """
+
+    def __init__(self, context: MemoryContext) -> None:
+        self._context = context
+        self._conversations: OrderedDict[str, Conversation] = OrderedDict()
+
+    def handle(self, request: APIRequest, call_next: CallNext) -> APIResponse[Any]:
+        if not _is_for_message(request):
+            return call_next(request)
+        request, conversation = self._insert(request, self._find_last())
+        _last.set((id(self), conversation))
+        response = call_next(request)
+        if not request.stream:
+            self._keep(response.read(), conversation)
+        return response
+
+    async def handle_async(
+        self, request: APIRequest, call_next: AsyncCallNext
+    ) -> AsyncAPIResponse[Any]:
+        if not _is_for_message(request):
+            return await call_next(request)
+        request, conversation = await run_sync(self._insert, request, self._find_last())
+        _last.set((id(self), conversation))
+        response = await call_next(request)
+        if not request.stream:
+            self._keep(await response.read(), conversation)
+        return response
+
+    def _find_last(self) -> Conversation:
+        owner, conversation = _last.get()
+        return conversation if owner == id(self) else BEGINNING
+
+    def _insert(self, request: APIRequest, last: Conversation) -> tuple[APIRequest, Conversation]:
+        body: Any = request.json
+        thread = body.get("thread") or {}
+        before = BEGINNING
+        if thread.get("type") == "continue":
+            before = self._conversations.get(str(thread.get("previous_message_id")), last)
+        messages, conversation = self._context.extend(before, body["messages"])
+        return request.copy(body={**body, "messages": messages}), conversation
+
+    def _keep(self, answer: bytes, conversation: Conversation) -> None:
+        try:
+            message = json.loads(answer)
+        except ValueError:
+            return
+        if isinstance(message, dict) and isinstance(message.get("id"), str):
+            self._conversations[message["id"]] = conversation
+            while len(self._conversations) > MAX_CONVERSATIONS:
+                self._conversations.popitem(last=False)
+
+
+# Of this thread or task: the middleware that has seen it, and the conversation.
+_last: ContextVar[tuple[int, Conversation]] = ContextVar("_last", default=(0, BEGINNING))
+
+
+def _is_for_message(request: APIRequest) -> bool:
+    body = request.json
+    is_asked = request.method.lower() == "post" and request.url.partition("?")[0] in MESSAGES
+    return is_asked and isinstance(body, dict) and isinstance(body.get("messages"), list)
+
+
+# --- the memory tool ----------------------------------------------------------------------------
 
 
 class MemsyncdMemoryTool(BetaAbstractMemoryTool):
@@ -104,6 +230,13 @@ class MemsyncdMemoryTool(BetaAbstractMemoryTool):
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
         return self._notes.execute(command)
 
+    def remember(self, content: str, **section: Any) -> Added:
+        """Append a section, such as what a turn decided, with the parameters of `Memsyncd.add`.
+
+        A model cannot call this. Raises MemsyncdError.
+        """
+        return self._notes.remember(content, **section)
+
     def clear_all_memory(self) -> str:
         """Remove every note of memory. History keeps them, and `undo` restores them. A model cannot
         call this.
@@ -143,6 +276,13 @@ class AsyncMemsyncdMemoryTool(BetaAsyncAbstractMemoryTool):
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
         return await run_sync(self._notes.execute, command)
+
+    async def remember(self, content: str, **section: Any) -> Added:
+        """Append a section, such as what a turn decided, with the parameters of `Memsyncd.add`.
+
+        A model cannot call this. Raises MemsyncdError.
+        """
+        return await run_sync(partial(self._notes.remember, content, **section))
 
     async def clear_all_memory(self) -> str:
         """Remove every note of memory. History keeps them, and `undo` restores them. A model cannot
@@ -185,6 +325,11 @@ class _Notes:
             "timeout_ms": self._timeout_ms,
         }
         return str(self._call("memory", given)["text"])
+
+    def remember(self, content: str, **section: Any) -> Added:
+        timeout_s = LONGEST_MS / 1000 if self._timeout_s is None else self._timeout_s - MARGIN_S
+        with Memsyncd(self._workspace, client=self._client, timeout_s=timeout_s) as memory:
+            return memory.add(content, **section)
 
     def clear(self) -> str:
         self._call("memory.clear", {"confirm": True})

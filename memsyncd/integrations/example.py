@@ -14,7 +14,7 @@ import sys
 
 from anthropic import Anthropic
 
-from memsyncd.integrations.anthropic import MemsyncdMemoryTool
+from memsyncd.integrations.anthropic import MemsyncdMemoryTool, with_memory
 from memsyncd.integrations.instructions import INSTRUCTIONS
 
 MODEL = "claude-sonnet-5-5"
@@ -32,25 +32,27 @@ def main() -> None:
     )
     parser.add_argument("--model", default=MODEL)
     args = parser.parse_args()
-    answer(args.question, MemsyncdMemoryTool(args.workspace, client="example"), args.model)
-
-
-def answer(question: str, memory: MemsyncdMemoryTool, model: str) -> None:
-    with Anthropic() as client:
-        turns = client.beta.messages.tool_runner(
-            model=model,
-            max_tokens=MAX_TOKENS,
-            max_iterations=MAX_TURNS,
-            system=INSTRUCTIONS,
-            messages=[{"role": "user", "content": question}],
-            tools=[memory],
+    with with_memory(Anthropic(), args.workspace) as client:
+        answer(
+            client, args.question, MemsyncdMemoryTool(args.workspace, client="example"), args.model
         )
-        for message in turns:
-            for block in message.content:
-                if block.type == "text":
-                    print(block.text)
-                elif block.type == "tool_use":
-                    print(f"[{block.name}: {block.input}]", file=sys.stderr)
+
+
+def answer(client: Anthropic, question: str, memory: MemsyncdMemoryTool, model: str) -> None:
+    turns = client.beta.messages.tool_runner(
+        model=model,
+        max_tokens=MAX_TOKENS,
+        max_iterations=MAX_TURNS,
+        system=INSTRUCTIONS,
+        messages=[{"role": "user", "content": question}],
+        tools=[memory],
+    )
+    for message in turns:
+        for block in message.content:
+            if block.type == "text":
+                print(block.text)
+            elif block.type == "tool_use":
+                print(f"[{block.name}: {block.input}]", file=sys.stderr)
 
 
 if __name__ == "__main__":

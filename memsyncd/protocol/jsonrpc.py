@@ -70,6 +70,15 @@ class LineSplitter:
         """Bytes held of the unfinished line."""
         return len(self._partial)
 
+    @property
+    def held(self) -> bytes:
+        """The bytes of the unfinished line."""
+        return bytes(self._partial)
+
+    def clear(self) -> None:
+        """Hold the bytes of the unfinished line no longer."""
+        self._partial = bytearray()
+
     def push(self, data: bytes) -> list[bytes | TooLong]:
         """Add the next bytes of the stream; return the lines they complete, in order, without
         newlines.
@@ -114,6 +123,21 @@ class LineSplitter:
                 lines.append(TOO_LONG)
             elif line and not line.isspace():
                 lines.append(line)
+
+
+_CAPITALS = re.compile(rb"[A-Z]{1,16}")
+
+
+def is_http_start(data: bytes) -> bool | None:
+    """True if a stream that begins with these bytes is HTTP; None if that is still open.
+
+    HTTP begins with a method in capital letters and a space, as no JSON does.
+    """
+    match = _CAPITALS.match(data)
+    if match is None:
+        return False
+    is_open = match.end() == len(data) < 16
+    return None if is_open else data[match.end() :].startswith(b" ")
 
 
 def join_lines(answers: list[bytes]) -> bytes:
@@ -207,6 +231,17 @@ class MessageParser:
         except BAD_JSON as error:
             return _fault_of_json(error, envelope.id)
         return Call(envelope.method, params, envelope.id)
+
+    def parse_params(self, name: str, text: bytes, request_id: Id) -> Call | Fault:
+        """Parse the parameters of a known method, given by themselves as JSON."""
+        reader = self._readers[name]
+        try:
+            return Call(name, reader.decode(msgspec.Raw(text)), request_id)
+        except msgspec.ValidationError as error:
+            message, hint = explain_params(str(error), reader.shape)
+            return Fault(make_error_body(INVALID_PARAMS, message, hint), request_id, name)
+        except BAD_JSON as error:
+            return _fault_of_json(error, request_id)
 
     def _parse_irregular_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
         """Parse a line that is not a single request: a batch, or an invalid request."""

@@ -1,28 +1,67 @@
 """The table of methods and notifications, and the OpenRPC document generated from it.
 
-The parser, the handlers and the documents read `METHODS`.
+The parser, the handlers, the routes of HTTP, the tools of MCP and the documents read `METHODS`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import (
+    AlreadyExists,
+    BadRequest,
+    Busy,
+    Conflict,
+    EditRefused,
+    IndexUnfit,
+    MemsyncdError,
+    NoteNotFound,
+    NotFound,
+    NotFresh,
+    PathRefused,
+    ShuttingDown,
+    StoreCorrupt,
+    StoreFailed,
+    StoreFull,
+    TooLarge,
+    Unsafe,
+    Unwritable,
+    WorkspaceNotFound,
+)
 from memsyncd.protocol import memory, metrics, operations, search
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 
 OPENRPC_VERSION = "1.3.2"
 
 
+Errors = tuple[type[MemsyncdError], ...]
+
+EVERY_METHOD: Errors = (BadRequest, TooLarge, ShuttingDown, MemsyncdError)
+"""The errors of each method besides its own; the last is an internal error."""
+_FINDS: Errors = (WorkspaceNotFound, NotFresh, Busy)
+_STORES: Errors = (StoreFailed, StoreCorrupt, IndexUnfit, StoreFull)
+_READS: Errors = (*_FINDS, *_STORES)
+_OPENS: Errors = (*_READS, NoteNotFound, PathRefused, Unwritable, Unsafe)
+_WRITES: Errors = (*_OPENS, Conflict, AlreadyExists, EditRefused)
+
+
 class Method(msgspec.Struct, frozen=True):
-    """One method: its parameters, its result, its purpose."""
+    """One method: its parameters, its result, its purpose, its errors."""
 
     params: type[Params]
     result: type[msgspec.Struct]
     summary: str
+    own_errors: Errors = ()
+    route: str = ""
+    """The verb and path of HTTP that carry it out, if there is one besides `POST /rpc`."""
+
+    @property
+    def errors(self) -> Errors:
+        return (*EVERY_METHOD, *self.own_errors)
 
 
 class Notification(msgspec.Struct, frozen=True):
@@ -47,84 +86,144 @@ METHODS: dict[str, Method] = {
     "ping": Method(NoParams, operations.Pong, "Name the daemon and its version."),
     "rpc.discover": Method(NoParams, Discovery, "Describe these methods as an OpenRPC document."),
     "status": Method(
-        WorkspaceParams, operations.Status, "Report the state of the daemon and its workspaces."
+        WorkspaceParams,
+        operations.Status,
+        "Report the state of the daemon and its workspaces.",
+        _FINDS,
+        route="GET /v1/status",
     ),
     "metrics": Method(
         metrics.MetricsParams,
         metrics.MetricsResult,
         "Return counters and durations of requests, syncs and writes, and the process's resources.",
+        route="GET /metrics",
     ),
     "workspace.add": Method(
-        operations.AddParams, operations.WorkspaceList, "Watch and index a folder."
+        operations.AddParams, operations.WorkspaceList, "Watch and index a folder.", _WRITES
     ),
     "workspace.remove": Method(
         operations.RemoveParams,
         operations.WorkspaceList,
         "Stop watching a folder and drop its index; its notes stay.",
+        _READS,
     ),
     "workspace.list": Method(NoParams, operations.WorkspaceList, "List the workspaces."),
     "sync": Method(
         operations.SyncParams,
         operations.SyncReport,
         "Update the index from the disk and report the changes.",
+        _OPENS,
     ),
     "search": Method(
-        search.SearchParams, search.SearchResult, "Find passages by words, phrases and filters."
+        search.SearchParams,
+        search.SearchResult,
+        "Find passages by words, phrases and filters.",
+        _READS,
+        route="GET /v1/search",
     ),
     "context": Method(
         search.ContextParams,
         search.ContextResult,
         "Make a block of memory for a prompt, within a budget.",
+        _READS,
+        route="GET /v1/context",
     ),
-    "get": Method(search.GetParams, search.Got, "Read a section, a note or some of its lines."),
-    "list": Method(search.ListParams, search.Listing, "List notes and sections."),
+    "get": Method(
+        search.GetParams,
+        search.Got,
+        "Read a section, a note or some of its lines.",
+        _OPENS,
+        route="GET /v1/get",
+    ),
+    "list": Method(
+        search.ListParams, search.Listing, "List notes and sections.", _READS, route="GET /v1/list"
+    ),
     "links": Method(
         search.LinksParams,
         search.Links,
         "List the links of a note or section, to it and from it, or those that lead to no note.",
+        _OPENS,
+        route="GET /v1/links",
     ),
     "memory": Method(
-        memory.MemoryParams, memory.MemoryResult, "Carry out one command of the memory tool."
+        memory.MemoryParams,
+        memory.MemoryResult,
+        "Carry out one command of the memory tool.",
+        _WRITES,
     ),
     "memory.clear": Method(
-        memory.ClearParams, memory.Cleared, "Remove every note of memory; `undo` restores them."
+        memory.ClearParams,
+        memory.Cleared,
+        "Remove every note of memory; `undo` restores them.",
+        _WRITES,
     ),
-    "note.add": Method(memory.NoteAddParams, memory.Added, "Append a section to a note."),
+    "note.add": Method(
+        memory.NoteAddParams,
+        memory.Added,
+        "Append a section to a note.",
+        _WRITES,
+        route="POST /v1/remember",
+    ),
     "note.add_many": Method(
-        memory.NoteAddManyParams, memory.AddedMany, "Append several sections, all or none."
+        memory.NoteAddManyParams, memory.AddedMany, "Append several sections, all or none.", _WRITES
+    ),
+    "capture": Method(
+        memory.CaptureParams,
+        memory.Captured,
+        "Append what a step of a run produced: artifacts, its failure, answers.",
+        _WRITES,
+        route="POST /v1/capture",
     ),
     "history": Method(
-        memory.HistoryParams, memory.History, "List the changes of notes with time and writer."
+        memory.HistoryParams,
+        memory.History,
+        "List the changes of notes with time and writer.",
+        _OPENS,
     ),
     "history.purge": Method(
         memory.PurgeParams,
         memory.Purged,
         "Erase revisions for good, such as those that hold a secret.",
+        _OPENS,
     ),
-    "diff": Method(memory.DiffParams, memory.Diff, "Show the change of a revision."),
+    "diff": Method(memory.DiffParams, memory.Diff, "Show the change of a revision.", _OPENS),
     "undo": Method(
         memory.UndoParams,
         memory.Undone,
         "Restore the text before a revision, unless it has changed since.",
+        _WRITES,
     ),
     "records.backup": Method(
-        memory.BackupParams, memory.Backup, "Copy a workspace's history into a temporary file."
+        memory.BackupParams,
+        memory.Backup,
+        "Copy a workspace's history into a temporary file.",
+        _WRITES,
     ),
     "records.restore": Method(
         memory.RestoreParams,
         memory.Restored,
         "Replace a workspace's history by a backup; its notes stay.",
+        _WRITES,
     ),
-    "problems": Method(WorkspaceParams, search.Problems, "List the problems of notes and folders."),
+    "problems": Method(
+        WorkspaceParams, search.Problems, "List the problems of notes and folders.", _READS
+    ),
     "doctor": Method(
         operations.DoctorParams,
         operations.DoctorResult,
         "Examine workspaces and give a remedy for each finding.",
+        _OPENS,
     ),
     "subscribe": Method(
-        search.SubscribeParams, search.Subscribed, "Receive `changed` notifications."
+        search.SubscribeParams,
+        search.Subscribed,
+        "Receive `changed` notifications.",
+        _FINDS,
+        route="GET /v1/events",
     ),
-    "unsubscribe": Method(search.UnsubscribeParams, search.Unsubscribed, "End a subscription."),
+    "unsubscribe": Method(
+        search.UnsubscribeParams, search.Unsubscribed, "End a subscription.", (NotFound,)
+    ),
 }
 
 NOTIFICATIONS: dict[str, Notification] = {
@@ -132,6 +231,7 @@ NOTIFICATIONS: dict[str, Notification] = {
 }
 
 _REFERENCE = "#/components/schemas/{name}"
+_ERROR = "#/components/errors/{name}"
 _DESCRIPTION = "One JSON value a line over a Unix socket, as JSON-RPC 2.0; parameters by name."
 
 
@@ -161,6 +261,8 @@ def _describe_method(name: str, method: Method, schemas: dict[str, Any]) -> dict
         "paramStructure": "by-name",
         "params": _list_params(method.params, schemas),
         "result": {"name": result, "schema": {"$ref": _REFERENCE.format(name=result)}},
+        "errors": [{"$ref": _ERROR.format(name=error.code)} for error in method.errors],
+        **({"x-http": method.route} if method.route else {}),
     }
 
 
@@ -176,12 +278,18 @@ def _list_params(params: type[msgspec.Struct], schemas: dict[str, Any]) -> list[
 
 def _describe_errors() -> dict[str, dict[str, object]]:
     """Return the numeric code of each `data.code`."""
-    found: dict[str, dict[str, object]] = {}
+    return {
+        error.code: {"code": error.rpc_code, "message": error.code.replace("_", " ")}
+        for error in find_errors()
+    }
+
+
+def find_errors() -> Iterator[type[MemsyncdError]]:
+    """Yield every error that can be sent."""
     classes: list[type[MemsyncdError]] = [MemsyncdError]
     while classes:
         error = classes.pop()
         if error.__module__ != MemsyncdError.__module__:
             continue  # an error of a front end, which is never sent
-        found[error.code] = {"code": error.rpc_code, "message": error.code.replace("_", " ")}
+        yield error
         classes.extend(error.__subclasses__())
-    return found

@@ -67,6 +67,10 @@ class Status(Result, frozen=True, kw_only=True):
     socket: str
     socket_problem: str | None
     """Why no new client can connect; null while the socket is in place."""
+    http: str | None
+    """URL of the loopback port; null without one."""
+    http_token: str | None
+    """The file with the token that requests to the port must have."""
     config: str
     sqlite: str
     workspaces: list[WorkspaceStatus]

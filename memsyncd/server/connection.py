@@ -1,8 +1,10 @@
 """Reads the lines of one client and writes its answers.
 
-Lines are processed in bounded turns, and the answers of a turn are sent with one write. A client
-that does not read its answers is not read from, and is dropped in the end; so is one that does not
-finish its line. `requests` carries out the lines, `server` decides who may connect.
+The first bytes decide whether a connection speaks JSON-RPC, in lines, or HTTP, which `http` reads;
+over TCP it is HTTP alone. Lines are processed in bounded turns, and the answers of a turn are sent
+with one write. A client that does not read its answers is not read from, and is dropped in the end;
+so is one that does not finish its line. `requests` carries out the lines, `server` decides who may
+connect.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from memsyncd.protocol.jsonrpc import (
     TooLong,
     describe_error,
     encode_error,
+    is_http_start,
     join_lines,
 )
 from memsyncd.server.peer import has_hung_up
@@ -36,6 +39,8 @@ LARGE_BUFFER_BYTES = 256 * 1024
 """Above this much for one client, the buffers of all clients are checked."""
 
 if TYPE_CHECKING:
+    from memsyncd.protocol.http import Access
+    from memsyncd.server.http import HttpConnection
     from memsyncd.server.mcp import McpConnection
 
 Admit = Callable[["Connection", asyncio.Transport, Callable[[bytes], bool]], Session | None]
@@ -46,7 +51,7 @@ class Connection(asyncio.Protocol):
     """One client's connection.
 
     `admit` returns a session for it, or refuses it and returns None; `on_lost` is called when it is
-    lost.
+    lost. With `access` it is one of the loopback port.
     """
 
     def __init__(
@@ -55,8 +60,10 @@ class Connection(asyncio.Protocol):
         *,
         admit: Admit,
         on_lost: Callable[[Connection], None],
+        access: Access | None = None,
     ) -> None:
         self._context = context
+        self._access = access
         self._admit = admit
         self._on_lost = on_lost
         self._splitter = LineSplitter(context.limits.max_line_bytes)
@@ -69,6 +76,9 @@ class Connection(asyncio.Protocol):
         self._session: Session | None = None
         self._dispatcher: RequestDispatcher | None = None
         self._mcp: McpConnection | None = None
+        self._http: HttpConnection | None = None
+        self._is_open_to_http = True
+        self._idle_s = context.limits.idle_timeout_s
         self._is_paused = self._has_sent = self._has_ended = False
         self._is_writable = True
         self._n_unsent_bytes = 0
@@ -85,15 +95,20 @@ class Connection(asyncio.Protocol):
                 self._context, self._session, send=self._send_later, on_done=self._continue
             )
             self._transport.set_write_buffer_limits(high=limits.max_write_buffer_bytes // 8)
-            self._arm("idle", limits.idle_timeout_s, self._on_idle)
+            self.arm("idle", self._idle_s, self._on_idle)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_open_to_http:
+            data = self._find_protocol(data)
+        if self._http is not None:
+            self._serve_http(self._http, data)
+            return
         lines = self._splitter.push(data)
         if lines:
             self._has_sent = True
             self._add_lines(lines)
             self._process_turn()
-        self._arm_line_timer(has_finished=bool(lines))
+        self._arm_request_timer(is_inside=self._splitter.is_inside_line, again=bool(lines))
         self._check_buffers()
 
     def eof_received(self) -> bool:
@@ -102,9 +117,13 @@ class Connection(asyncio.Protocol):
         True keeps the connection open for answers, if the client can still read them.
         """
         self._has_ended = True
-        self._disarm("line")
+        self.disarm("line")
         if has_hung_up(self._transport.get_extra_info("socket")):
             return False
+        if self._http is not None:
+            self._http.end()
+            self.update()
+            return not self._transport.is_closing()
         self._add_lines(self._splitter.end())
         self._process_turn()
         if self._mcp is not None:
@@ -115,18 +134,20 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._is_writable = False
         self._n_unsent_bytes = self._transport.get_write_buffer_size()
-        self._arm("write", self._context.limits.write_timeout_s, self._on_unread)
+        self.arm("write", self._context.limits.write_timeout_s, self._on_unread)
 
     def resume_writing(self) -> None:
         self._is_writable = True
-        self._disarm("write")
-        self._update_state()
+        self.disarm("write")
+        self.update()
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc  # every cause is handled alike
         for name in tuple(self._timers):
-            self._disarm(name)
+            self.disarm(name)
         self._unprocessed.clear()
+        if self._http is not None:
+            self._http.lose()
         callbacks = self._session.close() if self._session is not None else []
         if self._dispatcher is not None:
             self._dispatcher.cancel()
@@ -150,6 +171,8 @@ class Connection(asyncio.Protocol):
 
         It has sent no request, or it sends no more and has all its answers.
         """
+        if self._http is not None:
+            return not self._http.is_busy
         return not self._has_sent or (self._has_ended and not self._n_pending)
 
     @property
@@ -158,7 +181,8 @@ class Connection(asyncio.Protocol):
         n_unsent = int(self._transport.get_write_buffer_size())
         if self._transport.is_closing():
             return n_unsent
-        return self._splitter.n_held_bytes + n_unsent
+        n_held = self._splitter.n_held_bytes if self._http is None else self._http.n_held_bytes
+        return n_held + n_unsent
 
     def drop(self, reason: str) -> None:
         """Close the connection now, and discard what is unsent."""
@@ -169,20 +193,66 @@ class Connection(asyncio.Protocol):
 
     def refuse(self, error: MemsyncdError) -> None:
         """Send an error that answers no request, and close."""
-        self._write(encode_error(None, describe_error(error)) + b"\n")
+        if self._access is not None or self._http is not None:
+            self._find_http().refuse(error)
+            return
+        self.write(encode_error(None, describe_error(error)) + b"\n")
         self.close()
 
     def close(self) -> None:
         """Close once the client has read its answers, or leaves them unread for too long."""
         if self._mcp is not None:
             self._mcp.finish()
+        if self._http is not None:
+            self._http.finish()
         self._n_unsent_bytes = self._transport.get_write_buffer_size()
         if self._n_unsent_bytes:
-            self._arm("write", self._context.limits.write_timeout_s, self._on_unread)
+            self.arm("write", self._context.limits.write_timeout_s, self._on_unread)
         self._transport.close()
 
     def abort(self) -> None:
         self._transport.abort()
+
+    # --- HTTP
+
+    def _find_protocol(self, data: bytes) -> bytes:
+        """Decide by the first bytes; return those that its reader has not got yet."""
+        first = self._splitter.held + data
+        is_http = True if self._access is not None else is_http_start(first)
+        self._is_open_to_http = is_http is None
+        if not is_http:
+            return data
+        self._splitter.clear()
+        self._find_http()
+        return first
+
+    def _find_http(self) -> HttpConnection:
+        if self._http is None:
+            # Imported with the first request by HTTP: most daemons never need it.
+            from memsyncd.server.http import KEEP_ALIVE_S, HttpConnection
+
+            self._http = HttpConnection(
+                self, self._context, self._session, self._dispatcher, self._access
+            )
+            self._idle_s = self._idle_s or KEEP_ALIVE_S
+            self.arm("idle", self._idle_s, self._on_idle)
+        return self._http
+
+    def _serve_http(self, http: HttpConnection, data: bytes) -> None:
+        has_finished = http.receive(data)
+        self.update()
+        self._arm_request_timer(is_inside=http.is_inside_request, again=has_finished)
+        self._check_buffers()
+
+    def touch(self) -> None:
+        """Note that the client has sent a whole request."""
+        self._has_sent = True
+        self.active_at_s = self._context.loop.time()
+
+    def end_writing(self) -> None:
+        """Close for writing once all is sent; what arrives is still read."""
+        if not self._transport.is_closing():
+            self._transport.write_eof()
 
     # --- lines
 
@@ -194,7 +264,16 @@ class Connection(asyncio.Protocol):
     def _is_subscribed(self) -> bool:
         return self._session is not None and self._session.is_subscribed
 
+    @property
+    def _is_busy(self) -> bool:
+        """True while requests are being answered, or notifications may be sent."""
+        if self._http is not None:
+            return self._http.is_busy or self._http.has_input
+        return bool(self._unprocessed or self._n_pending or self._is_subscribed)
+
     def _may_process(self) -> bool:
+        if self._http is not None:
+            return self._is_writable and not self._http.is_busy
         return self._is_writable and self._n_pending < self._context.limits.max_pending_per_client
 
     def _add_lines(self, lines: Iterable[bytes | TooLong]) -> None:
@@ -202,7 +281,10 @@ class Connection(asyncio.Protocol):
         self._unprocessed.extend((arrived_s, line) for line in lines)
 
     def _process_turn(self) -> None:
-        """Process lines for at most `TURN_S`."""
+        """Process lines for at most `TURN_S`, or one request of HTTP."""
+        if self._http is not None:
+            self._serve_http(self._http, b"")
+            return
         time, unprocessed = self._context.loop.time, self._unprocessed
         self.active_at_s = time()
         until_s = self.active_at_s + TURN_S
@@ -248,18 +330,21 @@ class Connection(asyncio.Protocol):
 
     def _continue(self) -> None:
         self._flush()
-        self._update_state()
+        self.update()
 
-    def _update_state(self) -> None:
+    def update(self) -> None:
         """Schedule lines that were read, pause or resume reading, or close."""
         if self._transport.is_closing():
             return
         may_process = self._may_process()
-        if self._unprocessed and may_process:
+        has_input = bool(self._unprocessed) if self._http is None else self._http.has_input
+        if has_input and may_process:
             self._context.lines.add(self)
+        # While an answer by HTTP is awaited, reading goes on: it shows when the client leaves.
+        may_read = may_process if self._http is None else self._is_writable
         if self._has_ended:
             self._close_if_done()
-        elif self._is_paused != (bool(self._unprocessed) or not may_process):
+        elif self._is_paused != (has_input or not may_read):
             self._is_paused = not self._is_paused
             if self._is_paused:
                 self._transport.pause_reading()
@@ -268,7 +353,7 @@ class Connection(asyncio.Protocol):
         self._arm_peer_check()
 
     def _close_if_done(self) -> None:
-        if not (self._unprocessed or self._n_pending or self._is_subscribed):
+        if not self._is_busy:
             self.close()
 
     # --- writing
@@ -280,13 +365,16 @@ class Connection(asyncio.Protocol):
         if self._out:
             data = join_lines(self._out)
             self._out.clear()
-            self._write(data)
+            self.write(data)
 
     def _send_now(self, line: bytes) -> bool:
+        if self._http is not None:
+            return False  # its notifications are translated into events
         self._flush()
-        return self._write(line + b"\n")
+        return self.write(line + b"\n")
 
-    def _write(self, data: bytes) -> bool:
+    def write(self, data: bytes) -> bool:
+        """Send bytes; False if the client is gone, or dropped now for what it leaves unread."""
         transport = self._transport
         if transport.is_closing():
             return False
@@ -303,42 +391,49 @@ class Connection(asyncio.Protocol):
 
     # --- timers: none runs unless something is unfinished
 
-    def _arm(self, name: str, after_s: float, callback: Callable[[], None]) -> None:
-        self._disarm(name)
+    def arm(self, name: str, after_s: float, callback: Callable[[], None]) -> None:
+        """Call back after this time, unless it is 0; a timer of this name is replaced."""
+        self.disarm(name)
         if after_s:
             self._timers[name] = self._context.loop.call_later(after_s, callback)
 
-    def _disarm(self, name: str) -> None:
+    def disarm(self, name: str) -> None:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
 
-    def _arm_line_timer(self, *, has_finished: bool) -> None:
-        if not self._splitter.is_inside_line or self._transport.is_closing():
-            self._disarm("line")
-        elif has_finished or "line" not in self._timers:
-            self._arm("line", self._context.limits.line_timeout_s, self._on_unfinished)
+    def _arm_request_timer(self, *, is_inside: bool, again: bool) -> None:
+        """Limit the time of an unfinished request; `again` if another one has ended before it."""
+        if not is_inside or self._transport.is_closing():
+            self.disarm("line")
+        elif again or "line" not in self._timers:
+            self.arm("line", self._context.limits.line_timeout_s, self._on_unfinished)
 
     def _on_unfinished(self) -> None:
         timeout_s = self._context.limits.line_timeout_s
         if self._is_paused:  # the client may have sent the rest: the socket is not read from
-            self._arm("line", timeout_s, self._on_unfinished)
+            self.arm("line", timeout_s, self._on_unfinished)
             return
         self._context.counters.dropped += 1
-        self._context.on_drop("it does not finish its line")
         message = f"the request was not finished within {timeout_s:g} s"
+        if self._http is not None:
+            self._context.on_drop("it does not finish its request")
+            self._http.time_out(message)
+            return
+        self._context.on_drop("it does not finish its line")
         self.refuse(BadRequest(message, hint="end each request with a newline"))
 
     def _arm_peer_check(self) -> None:
         # While the socket is read from, asyncio reports that the client is gone.
         is_unread = self._has_ended or self._is_paused
-        if not self._n_pending or not is_unread or self._transport.is_closing():
-            self._disarm("peer")
+        is_waiting = self._n_pending if self._http is None else self._http.is_busy
+        if not is_waiting or not is_unread or self._transport.is_closing():
+            self.disarm("peer")
         elif "peer" not in self._timers:
-            self._arm("peer", PEER_CHECK_S, self._check_peer)
+            self.arm("peer", PEER_CHECK_S, self._check_peer)
 
     def _check_peer(self) -> None:
-        self._disarm("peer")
+        self.disarm("peer")
         if has_hung_up(self._transport.get_extra_info("socket")):
             self.abort()
         else:
@@ -350,13 +445,12 @@ class Connection(asyncio.Protocol):
             self.drop("it does not read")
         else:
             self._n_unsent_bytes = n_unsent_bytes
-            self._arm("write", self._context.limits.write_timeout_s, self._on_unread)
+            self.arm("write", self._context.limits.write_timeout_s, self._on_unread)
 
     def _on_idle(self) -> None:
-        timeout_s = self._context.limits.idle_timeout_s
+        timeout_s, is_busy = self._idle_s, self._is_busy
         quiet_s = self._context.loop.time() - self.active_at_s
-        is_busy = self._unprocessed or self._n_pending or self._is_subscribed
         if is_busy or quiet_s < timeout_s:
-            self._arm("idle", timeout_s if is_busy else timeout_s - quiet_s, self._on_idle)
+            self.arm("idle", timeout_s if is_busy else timeout_s - quiet_s, self._on_idle)
         else:
             self.close()

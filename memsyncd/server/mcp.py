@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from memsyncd import __version__
-from memsyncd.core.guard.injection import find_injections
+from memsyncd.core.guard.injection import describe_injections
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
@@ -99,6 +99,8 @@ class McpConnection:
             "notifications/cancelled": self._cancel,
             mcp.BINDING: self._bind,
         }
+        self.send_notice: Callable[[str, mcp.McpNotice], None] = self._send_to_session
+        """Sends a notification; a session of HTTP replaces it, which has several streams."""
         dispatcher.carry_out = self.carry_out
         session.translate = self._translate
 
@@ -110,6 +112,10 @@ class McpConnection:
         if isinstance(outcome, mcp.McpResult):
             return mcp.complete_result(method, request, outcome, __version__)
         return self._finish_later(method, request, cast("Awaitable[mcp.McpResult]", outcome))
+
+    @property
+    def has_streams(self) -> bool:
+        return bool(self._streams)
 
     def finish(self) -> None:
         """End the streams of a client that is about to lose its connection."""
@@ -163,11 +169,14 @@ class McpConnection:
     # --- the workspace of the connection
 
     def _bind(self, request: mcp.McpRequest) -> mcp.McpResult:
+        self.bind(request.params.workspace, is_read_only=request.params.read_only)
+        return mcp.McpResult()
+
+    def bind(self, workspace: str, *, is_read_only: bool) -> None:
         """Bind the connection to a folder; once, since later messages come from the client."""
         if self._workspace is None:
-            self._workspace = request.params.workspace[:8192] or None
-            self._is_read_only = request.params.read_only
-        return mcp.McpResult()
+            self._workspace = workspace[:8192] or None
+            self._is_read_only = is_read_only
 
     async def _find_workspace(self, named: str | None) -> operations.WorkspaceStatus:
         """Return the named workspace, else the bound one, else the only one.
@@ -190,7 +199,7 @@ class McpConnection:
         if len(found) == 1:
             return found[0]
         if not found:
-            hint = f"begin one with {mcp_tools.INIT_TOOL}, or: memsyncd add PATH"
+            hint = f"begin one with {mcp_tools.INIT_TOOL}"
             raise WorkspaceNotFound("there is no workspace yet", hint=hint)
         hint = f"name one with `workspace`: {', '.join(sorted(one.name for one in found))}"
         raise WorkspaceNotFound("there are several workspaces", hint=hint)
@@ -215,6 +224,8 @@ class McpConnection:
 
     def _call_tool(self, request: mcp.McpRequest) -> Outcome:
         name = request.params.name
+        if name == mcp_tools.HOOK_TOOL:
+            return self._answer_hook(request)
         tool = mcp_tools.TOOLS.get(name)
         if tool is None or (self._is_read_only and not tool.is_read_only):
             why = " here: memsyncd mcp --read-only offers none that write" if tool else ""
@@ -228,9 +239,37 @@ class McpConnection:
                 text = await self._use_tool(tool, request.params.arguments or {})
             except MemsyncdError as error:
                 self._log_failure(tool.name, error)
-                text = mcp_tools.render_error(error.message, error.hint)
+                text = mcp_tools.render_error(error)
                 return mcp.ToolResult(content=[_make_text(text)], is_error=True)
         return mcp.ToolResult(content=[_make_text(text)])
+
+    async def _answer_hook(self, request: mcp.McpRequest) -> mcp.McpResult:
+        """Answer a hook of a client: the JSON with what memory holds on a prompt or for a session.
+
+        An empty object if it holds nothing, or if the folder has no memory.
+        """
+        arguments = mcp_tools.make_hook_arguments(request.params.arguments or {})
+        text = ""
+        with contextlib.suppress(WorkspaceNotFound, NotFresh):
+            text = await self._recall_for_hook(arguments)
+        return mcp.ToolResult(
+            content=[_make_text(mcp_tools.render_hook_answer(arguments.event, text))]
+        )
+
+    async def _recall_for_hook(self, arguments: mcp_tools.HookArguments) -> str:
+        is_prompt = arguments.event == "user-prompt"
+        query = mcp_tools.make_query(arguments.prompt) if is_prompt else ""
+        folder = arguments.cwd or self._workspace
+        if not folder or (is_prompt and not query):
+            return ""
+        status = await self._find_workspace(folder)
+        params = search.ContextParams(
+            query=query,
+            workspace=status.id,
+            max_tokens=arguments.max_tokens,
+        )
+        found = await self._ask_fresh("context", params, status)
+        return mcp_tools.render_context(found) if found.text else ""
 
     async def _use_tool(self, tool: mcp_tools.Tool, arguments: dict[str, Any]) -> str:
         if tool.name == mcp_tools.INIT_TOOL:
@@ -240,23 +279,14 @@ class McpConnection:
             )
         params = mcp_tools.make_params(tool, arguments)
         if isinstance(params, search.SearchParams) and params.workspace == ALL_WORKSPACES:
-            return mcp_tools.render_hits(await self._ask("search", params), _find_warning)
+            return render_result(await self._ask("search", params), self._context)
         status = await self._find_workspace(params.workspace)
         params = msgspec.structs.replace(params, workspace=status.id)
         if isinstance(params, search.SearchParams | search.ContextParams):
             result = await self._ask_fresh(tool.method, params, status)
         else:
             result = await self._ask(tool.method, params)
-        match result:
-            case search.SearchResult():
-                return mcp_tools.render_hits(result, _find_warning)
-            case search.ContextResult():
-                return mcp_tools.render_context(result, _find_warning)
-            case search.Got():
-                return mcp_tools.render_note(result, _find_warning)
-            case memory.Added():
-                return mcp_tools.render_added(result)
-        return mcp_tools.render_memory(result, _find_warning)
+        return render_result(result, self._context)
 
     async def _ask_fresh(
         self,
@@ -266,6 +296,8 @@ class McpConnection:
     ) -> Any:
         """Ask for what the disk has now; if that takes long, for what is indexed."""
         wait_ms = DISK_WAIT_MS if status.state == "ready" else BUSY_WAIT_MS
+        if isinstance(params, search.ContextParams):
+            params = msgspec.structs.replace(params, mark=True)
         fresh = msgspec.structs.replace(params, wait="disk", timeout_ms=wait_ms)
         with contextlib.suppress(NotFresh):
             return await self._ask(method, fresh)
@@ -293,7 +325,7 @@ class McpConnection:
         if self._log_level and error.code in INTERNAL:
             data = {"tool": tool, "code": error.code, "message": error.message}
             notice = mcp.McpNotice(level="error", logger="memsyncd", data=data)
-            self._send("notifications/message", notice)
+            self.send_notice("notifications/message", notice)
 
     @contextlib.asynccontextmanager
     async def _report_progress(self, token: str | int | None) -> AsyncIterator[None]:
@@ -313,7 +345,7 @@ class McpConnection:
             pending = sum(one.pending for one in await self._find_scope())
             message = f"waiting for the index: {pending} changes pending" if pending else "waiting"
             notice = mcp.McpNotice(progress_token=token, progress=n_sent, message=message)
-            self._send("notifications/progress", notice)
+            self.send_notice("notifications/progress", notice)
 
     # --- resources
 
@@ -337,9 +369,9 @@ class McpConnection:
         except (NotFound, BadRequest) as error:
             raise _unknown_resource(error, uri, is_modern=request.is_modern) from error
         contents = [{"uri": uri, "mimeType": "text/markdown", "text": got.text}]
-        warning = _find_warning(got.text)
+        warning = _choose_find_warning(self._context)(got.text)
         if warning:
-            text = mcp_tools.mark_warning(warning, "this note")
+            text = search.mark_warning(warning, "this note")
             contents.insert(0, {"uri": uri, "mimeType": "text/plain", "text": text})
         return mcp.ResourceText(contents=contents)
 
@@ -389,7 +421,7 @@ class McpConnection:
             wanted, prompts_list_changed=False, resource_subscriptions=list(notes.values())
         )
         notice = mcp.McpNotice(meta=_tag(stream), notifications=honoured)
-        self._send("notifications/subscriptions/acknowledged", notice)
+        self.send_notice("notifications/subscriptions/acknowledged", notice)
         # From here on it gets notifications: the acknowledgement is the first of them.
         stream.wanted, stream.notes = honoured, notes
         return mcp.McpResult()
@@ -431,18 +463,18 @@ class McpConnection:
         notice = (
             mcp.McpNotice(uri=uri) if stream is None else mcp.McpNotice(uri=uri, meta=_tag(stream))
         )
-        self._send("notifications/resources/updated", notice)
+        self.send_notice("notifications/resources/updated", notice)
 
     def _notify_listing(self, kind: str) -> None:
         method = f"notifications/{kind}/list_changed"
         if self.parser.version:
-            self._send(method, mcp.McpNotice())
+            self.send_notice(method, mcp.McpNotice())
         for stream in self._streams.values():
             wanted = stream.wanted
             if wanted.tools_list_changed if kind == "tools" else wanted.resources_list_changed:
-                self._send(method, mcp.McpNotice(meta=_tag(stream)))
+                self.send_notice(method, mcp.McpNotice(meta=_tag(stream)))
 
-    def _send(self, method: str, notice: mcp.McpNotice) -> None:
+    def _send_to_session(self, method: str, notice: mcp.McpNotice) -> None:
         self._session.send_line(encode_notification(method, notice))
 
     # --- prompts and completion
@@ -463,7 +495,7 @@ class McpConnection:
         status = await self._find_workspace(named)
         params = search.ContextParams(query=query, workspace=status.id)
         found = await self._ask_fresh("context", params, status)
-        text = mcp_tools.render_context(found, _find_warning)
+        text = mcp_tools.render_context(found)
         return mcp.PromptText(
             description=f"What memory holds on: {query[:200]}",
             messages=[{"role": "user", "content": _make_text(text)}],
@@ -511,17 +543,32 @@ class McpConnection:
         return [section.heading[-1] for section in sections if section.heading]
 
 
+def render_result(result: Any, context: ServerContext) -> str:
+    """Return the text that an agent gets for the result of a method."""
+    find_warning = _choose_find_warning(context)
+    match result:
+        case search.SearchResult():
+            return mcp_tools.render_hits(result, find_warning)
+        case search.ContextResult():
+            return mcp_tools.render_context(result)
+        case search.Got():
+            return mcp_tools.render_note(result, find_warning)
+        case memory.Added():
+            return mcp_tools.render_added(result)
+    return mcp_tools.render_memory(result, find_warning)
+
+
+def _choose_find_warning(context: ServerContext) -> mcp_tools.FindWarning:
+    """Choose the function that says how a text tries to instruct its reader."""
+    return describe_injections if context.marks_instructions() else lambda _text: ""
+
+
 def _make_text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
 def _tag(stream: Stream) -> dict[str, Any]:
     return {mcp.SUBSCRIPTION_ID: stream.id}
-
-
-def _find_warning(text: str) -> str:
-    """Say how a text tries to instruct its reader; empty if it does not."""
-    return ", and ".join(injection.what for injection in find_injections(text)[:3])
 
 
 def _describe_note(
@@ -537,4 +584,4 @@ def _describe_note(
 def _unknown_resource(error: MemsyncdError, uri: str, *, is_modern: bool) -> MemsyncdError:
     """Return the error that a revision of MCP prescribes for an address without a note."""
     kind = BadRequest if is_modern else NoteNotFound
-    return kind(error.message, hint=error.hint, uri=uri[:512])
+    return kind(error.message, hint=mcp_tools.advise_agent(error), uri=uri[:512])

@@ -66,6 +66,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     started_at_s: float
     read_process: Callable[[], metrics.ProcessMetrics]
     read_load: Callable[[], Load]
+    http: str | None = None
+    http_token: str | None = None
     find_socket_problem: Callable[[], str] = lambda: ""
 
 
@@ -116,6 +118,8 @@ class Operations:
             failed_requests=load.counts.failed_requests,
             socket=facts.socket,
             socket_problem=facts.find_socket_problem() or None,
+            http=facts.http,
+            http_token=facts.http_token,
             config=facts.config,
             sqlite=facts.sqlite,
             workspaces=[self._describe_status(workspace) for workspace in chosen],

@@ -12,7 +12,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -33,6 +33,9 @@ from memsyncd.protocol.jsonrpc import (
 )
 from memsyncd.server.limits import Limits
 from memsyncd.server.session import Dispatch, RequestOrigin, Session, current_request
+
+if TYPE_CHECKING:
+    from memsyncd.server.http_mcp import McpSessions
 
 ROUND_S = 0.004
 """How long the event loop works on lines that were read before it reads new ones."""
@@ -212,8 +215,12 @@ class ServerContext(msgspec.Struct, kw_only=True):
     on_large_buffer: Callable[[], None]
     """Called when the buffers of one client are large, to check those of all clients."""
     waiting_methods: frozenset[str]
+    marks_instructions: Callable[[], bool]
+    """Whether text of notes that tries to instruct its reader is marked for agents."""
     tasks: set[asyncio.Future[Any]] = msgspec.field(default_factory=set)
     is_stopping: bool = False
+    mcp_sessions: McpSessions | None = None
+    """Those of clients by HTTP, once there is one."""
 
 
 class _Request(NamedTuple):
@@ -226,7 +233,10 @@ class _Request(NamedTuple):
 
 
 class BatchReply:
-    """Collects the answers to one batch, which are sent as one line."""
+    """Collects the answers to one batch, which are sent as one line.
+
+    Another protocol overrides `add` and sends the answers by itself.
+    """
 
     __slots__ = ("_answers", "_n_left", "n_bytes")
 
@@ -237,11 +247,16 @@ class BatchReply:
 
     def add(self, answer: bytes | None) -> bytes | None:
         """Add one answer, None for a notification; return the line with the last of them."""
+        is_last = self.collect(answer)
+        return encode_batch(self._answers) if self._answers and is_last else None
+
+    def collect(self, answer: bytes | None) -> bool:
+        """Keep one answer; True if it was the last of them."""
         self._n_left -= 1
         if answer is not None:
             self._answers.append(answer)
             self.n_bytes += len(answer)
-        return encode_batch(self._answers) if self._answers and not self._n_left else None
+        return not self._n_left
 
 
 class RequestDispatcher:

@@ -1,5 +1,7 @@
 """Serves the daemon's Unix socket: admits clients of this user, at most `max_clients` at once.
 
+A loopback port may be served beside it: there, each request must have the token.
+
 `Server` gets a listening socket (from `listen`) and a `dispatch`, which carries out the methods.
 When all places are taken, a new client replaces the oldest connection that has sent no request.
 """
@@ -12,7 +14,7 @@ import itertools
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memsyncd.errors import Busy, ShuttingDown
 from memsyncd.protocol.jsonrpc import MessageParser
@@ -30,6 +32,9 @@ from memsyncd.server.requests import (
 )
 from memsyncd.server.session import Dispatch, Session
 
+if TYPE_CHECKING:
+    from memsyncd.protocol.http import Access
+
 SILENT_S = 0.5
 """How long a new client may send nothing before another one can replace it."""
 FLUSH_S = 1.0
@@ -45,12 +50,13 @@ class Server:
 
     `dispatch` returns a result, or an awaitable for one, which then runs as a task, at most
     `max_running` of them; it raises MemsyncdError to refuse. `waiting_methods` mostly wait, so
-    their tasks do not count. `on_answer` is called with each request that has ended; `on_error`
-    with an exception outside of requests and the place where it was raised; `on_refuse` and
-    `on_drop` with the reason.
+    their tasks do not count. `marks_instructions` says whether text that tries to instruct an agent
+    is marked. `on_answer` is called with each request that has ended; `on_error` with an exception
+    outside of requests and the place where it was raised; `on_refuse` and `on_drop` with the
+    reason.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two are optional
         self,
         dispatch: Dispatch,
         limits: Limits | None = None,
@@ -60,6 +66,7 @@ class Server:
         on_refuse: Callable[[str], None] = _ignore,
         on_drop: Callable[[str], None] = _ignore,
         waiting_methods: frozenset[str] = frozenset(),
+        marks_instructions: Callable[[], bool] = lambda: True,
         methods: Mapping[str, Method] = METHODS,
     ) -> None:
         limits, loop = limits or Limits(), asyncio.get_running_loop()
@@ -69,6 +76,7 @@ class Server:
         self._connections: dict[Connection, None] = {}  # the oldest first
         self._is_empty = asyncio.Event()
         self._listener: asyncio.Server | None = None
+        self._port_listener: asyncio.Server | None = None
         self._context = ServerContext(
             dispatch=dispatch,
             limits=limits,
@@ -82,6 +90,7 @@ class Server:
             on_drop=on_drop,
             on_large_buffer=self._limit_buffers,
             waiting_methods=waiting_methods,
+            marks_instructions=marks_instructions,
         )
 
     @property
@@ -117,15 +126,29 @@ class Server:
             self._make_connection, sock=sock, backlog=BACKLOG, **options
         )
 
+    async def start_port(self, sock: socket.socket, access: Access) -> None:
+        """Accept clients by HTTP on this bound TCP socket as well. The server closes the socket."""
+        sock.settimeout(0)
+        self._port_listener = await self._context.loop.create_server(
+            lambda: Connection(
+                self._context, admit=self._admit_by_token, on_lost=self._remove, access=access
+            ),
+            sock=sock,
+            backlog=BACKLOG,
+        )
+
     async def stop(self, grace_s: float = 5.0) -> None:
         """Accept no more clients, give running requests `grace_s`, close every connection.
 
         Requests that wait, and those that are not done in time, are refused with ShuttingDown.
         """
         self._context.is_stopping = True
-        if self._listener is not None:
-            self._listener.close()
+        listeners = [one for one in (self._listener, self._port_listener) if one is not None]
+        for listener in listeners:
+            listener.close()
         await self._finish_tasks(grace_s)
+        if self._context.mcp_sessions is not None:
+            self._context.mcp_sessions.close()
         for connection in tuple(self._connections):
             connection.close()
         if self._connections:
@@ -136,10 +159,10 @@ class Server:
                 for connection in tuple(self._connections):
                     connection.abort()
                 await self._is_empty.wait()
-        if self._listener is not None:
+        for listener in listeners:
             # From 3.12 on this waits for connections that were just refused, too.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._listener.wait_closed(), FLUSH_S)
+                await asyncio.wait_for(listener.wait_closed(), FLUSH_S)
 
     async def _finish_tasks(self, grace_s: float) -> None:
         context = self._context
@@ -171,6 +194,20 @@ class Server:
         if not is_own_user(uid):
             self._close_silently(transport, f"it belongs to user {uid}")
             return None
+        return self._admit_client(connection, pid, send)
+
+    def _admit_by_token(
+        self,
+        connection: Connection,
+        _transport: asyncio.Transport,
+        send: Callable[[bytes], bool],
+    ) -> Session | None:
+        """Admit a client of the port: who it is shows with each of its requests."""
+        return self._admit_client(connection, 0, send)
+
+    def _admit_client(
+        self, connection: Connection, pid: int, send: Callable[[bytes], bool]
+    ) -> Session | None:
         if self._context.is_stopping:
             hint = "try again in a moment"
             connection.refuse(ShuttingDown("the daemon is stopping", hint=hint))

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
+from memsyncd.config import CaptureConfig
 from memsyncd.engine import backup, history, memory_tool
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
@@ -54,6 +55,7 @@ class Writes:
             "memory": self._memory,
             "note.add": self._add,
             "note.add_many": self._add_many,
+            "capture": self._capture,
             "history": self._history,
             "diff": self._diff,
             "undo": self._undo,
@@ -115,6 +117,30 @@ class Writes:
             at=_render_time(self._clock.wall_s()),
         )
         return await self._edit(workspace, decide, params.timeout_ms)
+
+    async def _capture(self, session: Session, params: protocol.CaptureParams) -> protocol.Captured:
+        workspace = self._workspaces.find(params.workspace)
+        config = self._workspaces.config
+        if not (params.artifacts or params.answers or params.error is not None):
+            raise BadRequest(
+                "capture: there is nothing to write", hint="send artifacts, answers or an error"
+            )
+        if params.trigger and not _may_capture(config.capture, params.trigger):
+            outcome: EditOutcome[list[protocol.AddedSection]] = EditOutcome(answer=[])
+            return protocol.Captured(
+                added=[], is_allowed=False, **_describe_write(workspace, outcome)
+            )
+        decide = memory_tool.make_capture_decision(
+            workspace,
+            config,
+            params,
+            client=params.client or session.name,
+            at=_render_time(self._clock.wall_s()),
+        )
+        outcome = await self._edit(workspace, decide, params.timeout_ms)
+        return protocol.Captured(
+            added=outcome.answer, is_allowed=True, **_describe_write(workspace, outcome)
+        )
 
     async def _clear(self, session: Session, params: protocol.ClearParams) -> protocol.Cleared:
         workspace = self._workspaces.find(params.workspace)
@@ -246,6 +272,16 @@ async def wait_for_turn(
             waiting.add_done_callback(forget)
             raise NotFresh(failure.message, hint=hint)
     return waiting.result()
+
+
+def _may_capture(config: CaptureConfig, trigger: str) -> bool:
+    """Whether the configuration lets a hook write what this trigger stands for."""
+    return {
+        "failure": config.failures,
+        "decision": config.decisions,
+        "summary": config.summaries,
+        "interview": config.interviews,
+    }[trigger]
 
 
 def _make_not_done_error(workspaces: Workspaces, workspace: Workspace, timeout_s: float) -> Busy:

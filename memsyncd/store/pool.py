@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import apsw
 
@@ -28,6 +28,8 @@ from memsyncd.store.schema import TOKENIZER
 MAX_IDLE = 2
 # Idle connections are closed after this time: opening one takes about a millisecond.
 IDLE_S = 300.0
+# Values of one sort that a reader remembers until the next commit: some hundred kilobytes.
+MEMO_LIMIT = 2_000
 
 
 class Reader:
@@ -39,6 +41,8 @@ class Reader:
     def __init__(self, path: str) -> None:
         self.connection = open_reader(path)
         self.used_s = 0.0
+        self._memo: dict[Any, Any] = {}
+        self._memo_version = 0
         name, *arguments = TOKENIZER.split()
         try:
             with translating_errors():
@@ -55,6 +59,15 @@ class Reader:
         """Return all rows. A cursor that is only half read would pin the WAL."""
         return self.connection.execute(statement, bindings).fetchall()
 
+    @property
+    def memo(self) -> dict[Any, Any]:
+        """Small values that were computed from this snapshot, by any key; empty after a commit."""
+        version = self.connection.execute("PRAGMA data_version").get
+        if version != self._memo_version:
+            self._memo = {}
+            self._memo_version = version
+        return self._memo
+
     def allow(self, seconds: float) -> None:
         """Replace the time limit that `acquire` set, until the reader is released."""
         set_deadline(self.connection, seconds)
@@ -65,14 +78,14 @@ class Reader:
         Start and end count bytes of the text's UTF-8.
         """
         data = text.encode("utf-8", "replace")
-        found: Iterable[Any] = self._tokenize(
+        found: Any = self._tokenize(
             data,
             apsw.FTS5_TOKENIZE_DOCUMENT,
             None,
             include_offsets=True,
             include_colocated=False,
         )
-        return [(start, end, word) for start, end, word in found]
+        return cast("list[tuple[int, int, str]]", found)
 
 
 class ConnectionPool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -17,9 +18,9 @@ from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.notepath import MEMORY_FILE
 from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
-from memsyncd.core.search.ranking import ChunkRow, FoundChunks, RankingFeatures
+from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
 from memsyncd.store.filters import compile_filters, compile_match_filters
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import MEMO_LIMIT, Reader
 
 # --- candidates ---------------------------------------------------------------------------------
 
@@ -31,48 +32,47 @@ N_TIES = 200
 MAX_TIED = 5_000
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
+# In the order of a row's fields; each score is computed once, as that of the order.
+_CHUNK = "c.id, c.file, c.section, c.start_line, c.end_line, c.tokens"
 _BEST = (
-    "SELECT rowid, -bm25({table}, {weights}) AS raw_score FROM {table}"
-    " WHERE {table} MATCH :match {allowed} ORDER BY bm25({table}, {weights}) LIMIT :limit"
+    f"SELECT {_CHUNK}, best.raw_score FROM (SELECT rowid AS id,"
+    " -bm25({table}, {weights}) AS raw_score FROM {table} WHERE {table} MATCH :match {allowed}"
+    " ORDER BY raw_score DESC LIMIT :limit) best CROSS JOIN chunks c ON c.id = best.id"
 )
 _TIED_IN_ORDER = (
     "WITH tied AS MATERIALIZED (SELECT rowid AS id FROM {table} WHERE {table} MATCH :match"
     " {allowed} AND -bm25({table}, {weights}) = :least LIMIT :most)"
-    " SELECT tied.id, :least FROM tied JOIN chunks c ON c.id = tied.id"
+    f" SELECT {_CHUNK}, :least FROM tied JOIN chunks c ON c.id = tied.id"
     " JOIN files f ON f.id = c.file"
     " ORDER BY f.path, c.start_line, c.end_line, c.digest LIMIT :limit"
 )
-NOTHING_FOUND = FoundChunks((), {}, {})
 # The plus as in the filters: with a bare rowid FTS5 is asked once for each.
 _SCORES = (
     "SELECT rowid, -bm25({table}, {weights}) FROM {table} WHERE {table} MATCH ?"
     " AND +rowid IN (SELECT value FROM json_each(?))"
 )
-# In the order of a candidate's fields.
-_CHUNKS = (
-    "SELECT c.id, c.file, c.section, f.path, c.start_line, c.end_line, c.tokens, f.day"
-    " FROM chunks c JOIN files f ON f.id = c.file WHERE c.id IN"
-)
-_CANDIDATES = f"{_CHUNKS} (SELECT value FROM json_each(?))"
+_FILES = "SELECT id, path, day FROM files WHERE id IN (SELECT value FROM json_each(?))"
 _FILTERED = (
-    f"{_CHUNKS} (SELECT rowid FROM chunks WHERE 1 {{allowed}}) {{must_not}}"
+    f"SELECT {_CHUNK}, 0.0 FROM chunks c JOIN files f ON f.id = c.file"
+    " WHERE c.id IN (SELECT rowid FROM chunks WHERE 1 {allowed}) {must_not}"
     " ORDER BY f.path, c.start_line, c.id LIMIT :limit"
 )
+_SELECTED = "AND +rowid IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :selecting)"
 _MUST_NOT = "AND {id} NOT IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :must_not)"
 _IS_MATCHING = "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1"
 # One statement for all terms: each takes longer to start than to find the matches of most words.
-_COUNT_ONE = (
-    "(SELECT count(*) FROM (SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT {most}))"
-)
-_HOLDING_ONE = (
-    "SELECT {number}, rowid FROM chunks_fts WHERE chunks_fts MATCH ?{number}"
-    " AND +rowid IN (SELECT value FROM json_each(?1))"
+_COUNT_ONE = "(SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {most}))"
+_HOLDING = (
+    "SELECT {number}, rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
+    " AND +rowid IN (SELECT value FROM json_each(?))"
 )
 # FTS5 looks for one row: for a word in many chunks that is cheaper than passing over all of them.
-_HOLDING_ONE_FREQUENT = (
-    "SELECT {number}, value FROM json_each(?1) WHERE EXISTS"
-    " (SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ?{number} AND rowid = value)"
+_HOLDING_EACH = (
+    "SELECT {number}, rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
+    " AND rowid IN (SELECT value FROM json_each(?))"
 )
+# So many matches are passed over in the time in which one row is looked for.
+MATCHES_PER_LOOKUP = 80
 
 
 def find_candidates(
@@ -85,53 +85,61 @@ def find_candidates(
     selecting: str = "",
 ) -> FoundChunks:
     """Return the `limit` best chunks for an FTS5 expression by the stems of its words, and those
-    that tie with the last, in no particular order, with their scores by exact words.
+    that tie with the last, in no particular order.
 
-    Chunks that match the expression `must_not` are excluded. With an expression `selecting`, whose
-    matches all match the other too, the `limit` chunks are those that rank best by it. What holds
-    an exact word holds its stem, so the exact words select nothing that the stems do not.
+    Chunks that match the expression `must_not` are excluded, and with an expression `selecting` all
+    that do not match it: to pass over a match takes a tenth of the time that its score takes. What
+    holds an exact word holds its stem, so the exact words select nothing that the stems do not.
     """
     allowed, bindings = compile_match_filters(reader, filters)
-    bound = {"match": selecting or match, **bindings}
+    bound = {"match": match, **bindings}
+    if selecting:
+        allowed = f"{_SELECTED} {allowed}"
+        bound["selecting"] = selecting
     if must_not:
         allowed = f"{allowed} {_MUST_NOT.format(id='+rowid')}"
         bound["must_not"] = must_not
-    stemmed = _find_best(reader, "chunks_fts", allowed, bound, limit)
-    if not stemmed:
-        return NOTHING_FOUND
-    chunks = json.dumps(list(stemmed))
-    if selecting:
-        stemmed = _read_scores(reader, "chunks_fts", match, chunks)
-    exact = _read_scores(reader, "chunks_exact", match, chunks)
-    rows = cast("list[ChunkRow]", reader.rows(_CANDIDATES, (chunks,)))
-    return FoundChunks(rows, stemmed, exact)
+    rows = _find_best(reader, "chunks_fts", allowed, bound, limit)
+    return FoundChunks(
+        rows,
+        read_exact=partial(_read_scores, reader, "chunks_exact", match),
+        read_files=partial(_read_files, reader),
+    )
 
 
 def _find_best(
     reader: Reader, table: str, allowed: str, bound: dict[str, Any], limit: int
-) -> dict[int, float]:
-    """Return raw scores by chunk. The order in which SQLite finds chunks with equal scores must not
-    decide which are found, unless more than MAX_TIED are equal.
+) -> list[ChunkRow]:
+    """Return rows with their raw scores. The order in which SQLite finds chunks with equal scores
+    must not decide which are found, unless more than MAX_TIED are equal.
     """
     most = limit + N_TIES
     statement = _BEST.format(table=table, weights=_WEIGHTS, allowed=allowed)
-    rows = reader.rows(statement, {**bound, "limit": most})
+    found = reader.rows(statement, {**bound, "limit": most})
+    rows = cast("list[ChunkRow]", found)
     if len(rows) <= limit:
-        return dict(rows)
-    least = rows[limit - 1][1]
-    if len(rows) == most and rows[-1][1] == least:
-        better = {chunk: raw_score for chunk, raw_score in rows if raw_score > least}
+        return rows
+    least = sorted([row[6] for row in rows], reverse=True)[limit - 1]
+    if len(rows) == most and min(row[6] for row in rows) == least:
         statement = _TIED_IN_ORDER.format(table=table, weights=_WEIGHTS, allowed=allowed)
-        n_left = limit - len(better)
-        tied = {**bound, "least": least, "most": MAX_TIED, "limit": n_left}
-        return better | dict(reader.rows(statement, tied))
-    return {chunk: raw_score for chunk, raw_score in rows if raw_score >= least}
+        better = [row for row in rows if row[6] > least]
+        tied = {**bound, "least": least, "most": MAX_TIED, "limit": limit - len(better)}
+        return better + cast("list[ChunkRow]", reader.rows(statement, tied))
+    return [row for row in rows if row[6] >= least]
 
 
-def _read_scores(reader: Reader, table: str, match: str, chunks: str) -> dict[int, float]:
-    """Return the raw scores of chunks (a list in JSON) that match, by chunk."""
+def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) -> dict[int, float]:
+    """Return the raw scores of those of `chunks` that match, by chunk."""
+    if not chunks:
+        return {}
     statement = _SCORES.format(table=table, weights=_WEIGHTS)
-    return dict(reader.rows(statement, (match, chunks)))
+    return dict(reader.rows(statement, (match, json.dumps(chunks))))
+
+
+def _read_files(reader: Reader, files: Collection[int]) -> dict[int, FileRow]:
+    """Return the path and the day of notes, by their numbers."""
+    rows = reader.rows(_FILES, (json.dumps([*files]),))
+    return {file: (path, day) for file, path, day in rows}
 
 
 def find_filtered(reader: Reader, filters: Filters, must_not: str, *, limit: int) -> FoundChunks:
@@ -142,15 +150,36 @@ def find_filtered(reader: Reader, filters: Filters, must_not: str, *, limit: int
     excluded = _MUST_NOT.format(id="c.id") if must_not else ""
     bound = {"limit": limit, **({"must_not": must_not} if must_not else {}), **bindings}
     rows = reader.rows(_FILTERED.format(allowed=allowed, must_not=excluded), bound)
-    return FoundChunks(cast("list[ChunkRow]", rows), {}, {})
+    return FoundChunks(
+        cast("list[ChunkRow]", rows),
+        read_exact=lambda _: {},
+        read_files=partial(_read_files, reader),
+    )
 
 
-def count_matching(reader: Reader, matches: Sequence[str], *, most: int) -> list[int]:
-    """Return how many chunks match each FTS5 expression; counts no further than `most`."""
+def count_matching(
+    reader: Reader, matches: Sequence[str], *, most: int, is_exact: bool = False
+) -> list[int]:
+    """Return how many chunks match each FTS5 expression, by stems or by exact words; counts no
+    further than `most`.
+    """
     if not matches:
         return []
-    counts = ", ".join([_COUNT_ONE.format(most=most)] * len(matches))
-    return list(reader.rows(f"SELECT {counts}", tuple(matches))[0])
+    table = "chunks_exact" if is_exact else "chunks_fts"
+    # By expression, how many match, and how far it was counted.
+    known: dict[str, tuple[int, int]] = reader.memo.setdefault(table, {})
+    new = [match for match in matches if not _is_counted(known.get(match), most)]
+    if new:
+        if len(known) >= MEMO_LIMIT:
+            known.clear()
+        statement = ", ".join([_COUNT_ONE.format(table=table, most=most)] * len(new))
+        counted = reader.rows(f"SELECT {statement}", tuple(new))[0]
+        known.update((match, (n, most)) for match, n in zip(new, counted, strict=True))
+    return [min(most, known[match][0]) for match in matches]
+
+
+def _is_counted(known: tuple[int, int] | None, most: int) -> bool:
+    return known is not None and (known[0] < known[1] or known[1] >= most)
 
 
 def is_matching(reader: Reader, match: str) -> bool:
@@ -159,23 +188,23 @@ def is_matching(reader: Reader, match: str) -> bool:
 
 
 def find_holding(
-    reader: Reader,
-    matches: Sequence[str],
-    chunks: Sequence[int],
-    frequent: Collection[str] = (),
+    reader: Reader, wanted: Sequence[tuple[str, Sequence[int], int]]
 ) -> list[set[int]]:
-    """Return for each FTS5 expression those of `chunks` that match it.
+    """Return for each FTS5 expression those of its chunks that match it.
 
-    The answer is the same for `frequent` expressions, which many chunks match, and sooner there.
+    `wanted` are expressions, chunks, and about how many chunks match each in all, 0 if that is not
+    known: it decides how to look, not what is found.
     """
-    found: list[set[int]] = [set() for _ in matches]
-    if matches and chunks:
-        each = (
-            (_HOLDING_ONE_FREQUENT if match in frequent else _HOLDING_ONE).format(number=number)
-            for number, match in enumerate(matches, 2)
-        )
-        for number, chunk in reader.rows(" UNION ALL ".join(each), (json.dumps(chunks), *matches)):
-            found[number - 2].add(chunk)
+    found: list[set[int]] = [set() for _ in wanted]
+    statements, bindings = [], []
+    for number, (match, chunks, n_matching) in enumerate(wanted):
+        if chunks:
+            is_looked_up = n_matching > len(chunks) * MATCHES_PER_LOOKUP
+            statements.append((_HOLDING_EACH if is_looked_up else _HOLDING).format(number=number))
+            bindings += [match, json.dumps(chunks)]
+    if statements:
+        for number, chunk in reader.rows(" UNION ALL ".join(statements), tuple(bindings)):
+            found[number].add(chunk)
     return found
 
 

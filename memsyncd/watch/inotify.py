@@ -1,15 +1,18 @@
 """Watch folders with inotify through watchdog, and report what watchdog loses silently.
 
 Reported are an overflow of the queue, the death of the reader or of an emitter, a folder that is
-moved, unmounted or cannot be watched. watchdog has a thread for each watch; here the reader does
-that work, and `WatchGroup` keeps the table of watched folders.
+moved, unmounted or cannot be watched. watchdog has a thread for each watch and one that dispatches;
+here the reader does the work of all, and `WatchGroup` keeps the table of watched folders.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from watchdog.events import FileSystemEvent
+from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import DEFAULT_OBSERVER_TIMEOUT, BaseObserver, EventQueue, ObservedWatch
 from watchdog.observers.inotify import InotifyEmitter
 from watchdog.observers.inotify_c import InotifyConstants, Mask
@@ -37,6 +40,7 @@ class Emitter(InotifyEmitter):
         watch: ObservedWatch,
         *,
         reader: EventReader,
+        dispatch: Callable[[ObservedWatch, FileSystemEvent], None],
         run_later: RunLater,
         on_events_lost: OnEventsLost,
         timeout: Seconds = DEFAULT_OBSERVER_TIMEOUT,
@@ -46,6 +50,7 @@ class Emitter(InotifyEmitter):
             event_queue, watch, timeout=timeout, event_filter=event_filter, inotify_fd=reader
         )
         self._reader = reader
+        self._dispatch = dispatch
         self._run_later = run_later
         self._on_events_lost = on_events_lost
         self._has_failed = False
@@ -88,6 +93,10 @@ class Emitter(InotifyEmitter):
                 self._has_failed = True
                 self._on_events_lost(f"an emitter failed: {error!r}")
 
+    def queue_event(self, event: FileSystemEvent) -> None:
+        if self._event_filter is None or isinstance(event, tuple(self._event_filter)):
+            self._dispatch(self.watch, event)
+
     def get_event_mask_from_filter(self) -> Mask:
         return Mask(super().get_event_mask_from_filter() | InotifyConstants.IN_MOVE_SELF)
 
@@ -105,7 +114,11 @@ class Emitter(InotifyEmitter):
 
 
 class LinuxObserver(BaseObserver):
-    """One inotify instance and one dispatching thread for all watches."""
+    """One inotify instance for all watches, whose reader dispatches the events.
+
+    The observer's own thread waits for its end: handlers only hand over, and another thread on the
+    way would delay each event.
+    """
 
     system = "inotify"
 
@@ -115,7 +128,11 @@ class LinuxObserver(BaseObserver):
         self.reader = EventReader(on_events_lost, on_unwatched)
         self.reader.start()
         super().__init__(
-            Emitter, reader=self.reader, run_later=run_later, on_events_lost=on_events_lost
+            Emitter,
+            reader=self.reader,
+            dispatch=self._dispatch,
+            run_later=run_later,
+            on_events_lost=on_events_lost,
         )
         self.name = "memsyncd-events"
 
@@ -128,6 +145,35 @@ class LinuxObserver(BaseObserver):
     def n_walked(self) -> int:
         """The folders that whole walks have entered so far."""
         return self.reader.n_walked
+
+    def schedule(
+        self,
+        event_handler: FileSystemEventHandler,
+        path: str | Path,
+        *,
+        recursive: bool = False,
+        event_filter: list[type[FileSystemEvent]] | None = None,
+        follow_symlink: bool = False,
+    ) -> ObservedWatch:
+        options: dict[str, Any] = {
+            "recursive": recursive,
+            "event_filter": event_filter,
+            "follow_symlink": follow_symlink,
+        }
+        # Before the folder is watched: nothing keeps an event that finds no handler.
+        watch = ObservedWatch(path, **options)
+        self._handlers[watch].add(event_handler)
+        try:
+            return super().schedule(event_handler, path, **options)
+        except BaseException:
+            self._handlers.pop(watch, None)
+            raise
+
+    def _dispatch(self, watch: ObservedWatch, event: FileSystemEvent) -> None:
+        # Without the observer's lock: it is held while a folder is being watched, and that folder's
+        # disk may hang.
+        for handler in tuple(self._handlers.get(watch, ())):
+            handler.dispatch(event)
 
     def on_thread_stop(self) -> None:
         super().on_thread_stop()

@@ -42,6 +42,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "reindex": load.measure_reindex,
     "command": starts.measure_command,
     "wake-ups": idle.measure_wake_ups,
+    "agents": idle.measure_agents,
     "growth": cold.measure_growth,
 }
 PEERS = {"peers": peers.measure_peers}

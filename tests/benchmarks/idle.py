@@ -1,18 +1,22 @@
-"""Measures the memory of a daemon, idle and after a first index, and how often a reconcile wakes it.
+"""Measures the memory of a daemon, idle, after a first index and with agents, and how often a
+reconcile wakes it.
 
 `BUDGET` is what `tests/daemon/test_idle.py` allows an idle daemon.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
 
 from tests.benchmarks.bench import Bench, compare
 from tests.benchmarks.figure import Figure, Measured, Target
-from tests.benchmarks.home import Checkout
-from tests.benchmarks.process import count_wake_ups
+from tests.benchmarks.home import Checkout, Home
+from tests.benchmarks.process import count_wake_ups, read_rss_mb
 
 BUDGET = {
     "resident memory": (40, 0.6),
@@ -29,6 +33,7 @@ thousandth of a core for ten workspaces, no thread for any of them.
 """
 N_NOTES = 20
 N_RECONCILES = 4
+N_AGENTS = 64
 # The libraries that a daemon cannot do without.
 IMPORTS = "import apsw, asyncio, msgspec, watchdog.observers, xxhash"
 PRINT_RSS = (
@@ -97,3 +102,46 @@ def measure_wake_ups(bench: Bench) -> Iterator[Figure]:
         unit="",
         target=Target(most=2, unit=""),
     )
+
+
+def measure_agents(bench: Bench) -> Iterator[Figure]:
+    homes = [bench.start_home(checkout) for checkout in bench.checkouts]
+    for home in homes:
+        home.add(home.make_workspace("few", N_NOTES))
+        home.wait_until_quiet()
+    grown = [measure_agents_mb(home) / N_AGENTS for home in homes]
+    for home in homes:
+        home.stop()
+    yield compare(
+        "agents",
+        f"memory for each of {N_AGENTS} clients of MCP",
+        [Measured(value=mb) for mb in grown],
+        unit="MB",
+        target=Target(most=1.5, unit="MB"),
+    )
+
+
+def measure_agents_mb(home: Home) -> float:
+    """How much a daemon grows by its agents, beyond the first, which has MCP imported."""
+    with contextlib.ExitStack() as stack:
+        use_as_agent(stack, home)
+        before = read_rss_mb(home.pid)
+        for _ in range(N_AGENTS):
+            use_as_agent(stack, home)
+        return read_rss_mb(home.pid) - before
+
+
+def use_as_agent(stack: contextlib.ExitStack, home: Home) -> None:
+    """Connect, shake hands, list the tools and search, as an agent does at its start."""
+    connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+    connection.connect(home.socket_path)
+    lines = stack.enter_context(connection.makefile("rb"))
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent"}}
+    search = {"name": "memory_search", "arguments": {"query": "the notes"}}
+    for number, (method, params) in enumerate(
+        (("initialize", hello), ("tools/list", {}), ("tools/call", search))
+    ):
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        while json.loads(lines.readline()).get("id") != number:
+            pass

@@ -47,7 +47,7 @@ def write_script(shell: str) -> str:
         ("memsyncd memory str", ["str_replace"]),
         ("memsyncd memory create --cl", ["--client"]),
         ("memsyncd history p", ["purge"]),
-        ("memsyncd hook ", ["instructions"]),
+        ("memsyncd hook i", ["instructions"]),
         ("memsyncd get ", []),
         ("memsyncd remove ", ["my\\ notes", "other", "\\$\\(touch\\ ran\\)"]),
         ("memsyncd list -w o", ["other"]),

@@ -451,6 +451,22 @@ def test_a_client_command_imports_nothing_of_the_daemon_and_nothing_slow(
     }
 
 
+@pytest.mark.parametrize(("module", "does_finish"), [("math", False), ("threading", True)])
+def test_a_command_without_threads_ends_with_its_output_and_status_and_frees_nothing(
+    env: dict[str, str], module: str, does_finish: bool
+) -> None:
+    code = (
+        f"import atexit, sys, {module}; atexit.register(print, 'finished')\n"
+        "from memsyncd.__main__ import leave\n"
+        "print('x' * 200_000); print('error', file=sys.stderr); leave(3)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (3, "error\n")
+    assert ended.stdout == "x" * 200_000 + "\n" + ("finished\n" if does_finish else "")
+
+
 def test_the_daemon_imports_no_module_that_it_never_uses(
     env: dict[str, str], tmp_path: Path
 ) -> None:

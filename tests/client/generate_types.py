@@ -28,6 +28,7 @@ WIDTH = 100
 # names there, each with the fields that Memsyncd fills in itself.
 PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
     "NewSection": (memory_protocol.NewSection, frozenset()),
+    "CapturedText": (memory_protocol.CapturedText, frozenset()),
     "Filters": (search_protocol.Filters, frozenset()),
     "MemoryCommand": (
         memory_protocol.MemoryParams,
@@ -44,6 +45,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.MemoryResult,
     memory_protocol.AddedSection,
     memory_protocol.Added,
+    memory_protocol.Captured,
     memory_protocol.Diff,
     memory_protocol.Undone,
     memory_protocol.Purged,

@@ -39,6 +39,21 @@ def read(parse: Callable[[str], object], text: str) -> str:
         return "refused"
 
 
+def test_broken_json_is_refused_by_a_program_that_has_not_imported_json() -> None:
+    code = """if True:
+        import sys
+        from memsyncd.client.fastjson import parse_json
+        assert "json.decoder" not in sys.modules
+        for text in ('{', '[1,', '{"a"', '"', '{"a":1,}', 'x', ''):
+            try:
+                parse_json(text)
+            except ValueError:
+                continue
+            raise SystemExit(text)
+    """
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_without_the_engine_in_c_the_results_are_the_same() -> None:
     code = """if True:
         import sys

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,11 +39,49 @@ def _run(*command: str | Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+def clients_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where clients are installed."""
     if shutil.which("npm") is None:
         pytest.skip("not installed: npm")
     named = os.environ.get("MEMSYNCD_CLIENTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("clients")
+    return Path(named) if named else tmp_path_factory.mktemp("clients")
+
+
+@pytest.fixture(scope="session")
+def install(clients_folder: Path) -> Callable[[str], Path]:
+    """Installs one package of npm, and returns its `node_modules`."""
+
+    def make(package: str) -> Path:
+        folder = clients_folder / package.replace("@", "").replace("/", "-")
+        if not (folder / "installed").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            _run("npm", "install", "--no-audit", "--no-fund", "--prefix", folder, package)
+            (folder / "installed").touch()
+        return folder / "node_modules"
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def node() -> Path:
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("not installed: node")
+    done = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
+    if int(done.stdout.strip().removeprefix("v").partition(".")[0]) < 20:
+        pytest.skip(f"node is too old: {done.stdout.strip()}; 20 is needed")
+    return Path(found)
+
+
+def find_platform() -> str:
+    """The end of the names of packages with programs for this machine."""
+    machine = {"x86_64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
+    return f"{sys.platform}-{machine}"
+
+
+@pytest.fixture(scope="session")
+def tools(clients_folder: Path) -> Tools:
+    folder = clients_folder
     python = folder / "venv" / "bin" / "python"
     if not python.exists():
         _run(sys.executable, "-m", "venv", folder / "venv")

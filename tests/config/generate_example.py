@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from memsyncd.config.schema import ARRAYS, SECTIONS
-from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, DEFAULT_STEPS, OTHER_KINDS, OTHER_STEPS
 from tests.source_comments import read_comments
 
 TARGET = Path(__file__).parents[2] / "config.example.toml"
@@ -27,6 +27,7 @@ SAMPLES = {
         "note": DEFAULT_KINDS["decision"].note,
         "importance": DEFAULT_KINDS["decision"].importance,
     },
+    "step": {"name": "review", "kind": "insight"},
     "workspace": {"path": "~/projects/shop"},
 }
 HEAD = """\
@@ -46,7 +47,8 @@ def generate_example() -> str:
         lines += ["", *_render_comment(_read_docstring(struct)), f"[{name}]", *_render_keys(struct)]
     for name, struct in ARRAYS.items():
         lines += ["", *_render_comment(_read_docstring(struct)), "#"]
-        lines += [*_render_kinds(), "#"] if name == "kind" else []
+        predefined = {"kind": _render_kinds, "step": _render_steps}.get(name)
+        lines += [*predefined(), "#"] if predefined else []
         keys = _render_keys(struct, SAMPLES[name])
         lines += [f"# [[{name}]]", *(f"# {line}" for line in keys)]
     return "\n".join(lines) + "\n"
@@ -85,6 +87,16 @@ def _render_kinds() -> Iterator[str]:
     yield "#"
     yield f"# A memory without a kind, or with another, goes to {OTHER_KINDS.note}"
     yield f"# with an importance of {OTHER_KINDS.importance}:"
+
+
+def _render_steps() -> Iterator[str]:
+    width = max(map(len, DEFAULT_STEPS))
+    yield "# These are predefined:"
+    yield "#"
+    for name, kind in DEFAULT_STEPS.items():
+        yield f"# {name:<{width}}  {kind}"
+    yield "#"
+    yield f"# Another step has the kind {OTHER_STEPS}; a failure always has the kind tool_run:"
 
 
 def _list_notes() -> list[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from memsyncd.config import (
     Loaded,
     SearchConfig,
     SocketConfig,
+    StepConfig,
     SyncConfig,
     WorkspaceConfig,
     env_variable,
@@ -56,6 +58,28 @@ def test_a_named_file_must_exist(config_path: Path) -> None:
         load_config(str(config_path), {"MEMSYNCD_CONFIG": str(config_path)})
 
 
+def test_a_step_replaces_the_predefined_one_and_is_read_in_lower_case(config_path: Path) -> None:
+    config_path.write_text('[[step]]\nname = "Research"\nkind = "Insight"\n')
+    config = load_config(str(config_path), {}).config
+    assert config.step == (StepConfig(name="research", kind="insight"),)
+    assert (config.steps["research"], config.steps["gsd"]) == ("insight", "decision")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[step]]\nname = "a"\n', "a step needs `name` and `kind`; there is no `kind`"),
+        ('[[step]]\nname = "a"\nkind = "two words"\n', "not one word"),
+        (2 * '[[step]]\nname = "a"\nkind = "b"\n', "'a' is the name of another step above"),
+        ('[step]\nname = "a"\n', "write `[[step]]`, in double brackets"),
+    ],
+)
+def test_an_invalid_step_is_refused(config_path: Path, text: str, message: str) -> None:
+    config_path.write_text(text)
+    with pytest.raises(BadConfig, match=re.escape(message)):
+        load_config(str(config_path), {})
+
+
 def test_a_kind_is_read_in_lower_case(config_path: Path) -> None:
     config_path.write_text(
         '[[kind]]\nname = "Recipe"\nnote = "docs/recipes.markdown"\nimportance = 1\n'
@@ -79,13 +103,12 @@ def test_environment_precedes_file_and_file_precedes_default(config_path: Path) 
 
 @pytest.mark.parametrize(("key", "default"), list(find_keys()))
 def test_every_key_has_an_environment_twin(key: str, default: object, config_path: Path) -> None:
-    text = "/run/other.sock" if key == "socket.path" else str(default).lower()
+    other = {"socket.path": "/run/other.sock", "http.listen": "127.0.0.1:7997"}
+    text = other.get(key, str(default).lower())
     loaded = load_config(str(config_path), {env_variable(key): text})
     assert loaded.origins[key] == f"env:{env_variable(key)}"
     section, _, name = key.partition(".")
-    assert getattr(getattr(loaded.config, section), name) == (
-        "/run/other.sock" if key == "socket.path" else default
-    )
+    assert getattr(getattr(loaded.config, section), name) == other.get(key, default)
 
 
 @pytest.mark.parametrize("word", ["0", "false", "False"])
@@ -132,6 +155,10 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
         (
             "[chunking]\nmax_tokens = 70",
             "2: chunking.max_tokens: overlap (70) is not less than max_tokens (70)",
+        ),
+        (
+            '[http]\nlisten = "0.0.0.0:80"',
+            "2: http.listen: '0.0.0.0:80' is not a loopback address with a port, such as 127.0.0.1:7997 or [::1]:7997",
         ),
         (
             '[socket]\npath = "run/s"',
@@ -422,6 +449,43 @@ def test_each_line_has_the_origin_of_its_value(tmp_path: Path) -> None:
 
 def test_every_key_is_shown() -> None:
     kind = KindConfig(name="decision", note="a.md", importance=0.5)
-    shown = render_config(wrap(Config(kind=(kind,), workspace=(WorkspaceConfig(path="/a"),))))
+    step = StepConfig(name="review", kind="insight")
+    config = Config(kind=(kind,), step=(step,), workspace=(WorkspaceConfig(path="/a"),))
+    shown = render_config(wrap(config))
     for section in msgspec.structs.fields(Config):
         assert f"[{section.name}]" in shown
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [
+        ("", None),
+        ("127.0.0.1:7997", ("127.0.0.1", 7997)),
+        ("127.9.9.9:1", ("127.9.9.9", 1)),
+        ("localhost:0", ("127.0.0.1", 0)),
+        ("[::1]:65535", ("::1", 65535)),
+    ],
+)
+def test_a_port_is_one_of_the_loopback(
+    config_path: Path, listen: str, address: tuple[str, int] | None
+) -> None:
+    config_path.write_text(f'[http]\nlisten = "{listen}"\n')
+    assert load_config(str(config_path), {}).config.http.address == address
+
+
+@pytest.mark.parametrize(
+    "listen",
+    [
+        "7997", ":7997", "0.0.0.0:7997", "192.168.0.1:7997", "[::]:7997", "127.0.0.1", "::1:7997",
+        "127.0.0.1:65536", "127.0.0.300:1", "localhost.example:1", "127.0.0.1:7997 ", "127.1:1",
+    ],
+)  # fmt: skip
+def test_a_port_that_others_could_reach_is_refused(config_path: Path, listen: str) -> None:
+    for text, env in (
+        (f'[http]\nlisten = "{listen}"\n', {}),
+        ("", {"MEMSYNCD_HTTP_LISTEN": f"x{listen}"}),
+    ):
+        config_path.write_text(text)
+        with pytest.raises(BadConfig) as refusal:
+            load_config(str(config_path), env)
+        assert "http.listen" in refusal.value.message or "HTTP_LISTEN" in refusal.value.message

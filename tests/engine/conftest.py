@@ -27,7 +27,6 @@ from memsyncd.engine.rebuild import (
     close_workspace,
     open_workspace,
     rebuild_index,
-    update_index,
 )
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
@@ -127,7 +126,7 @@ class Bench:
 
     def update(self) -> SyncDone:
         """Sync as the scheduler does, or build an index first."""
-        return take(update_index(self.workspace, self.config, self.clock, SyncRequest()))
+        return self.follow()
 
     def close_for_good(self) -> None:
         take(close_workspace(self.workspace))

@@ -19,6 +19,7 @@ from tests.daemon.conftest import (
     pytest_runtest_makereport,
     root,
 )
+from tests.integrations import providers
 
 if TYPE_CHECKING:
     from memsyncd.integrations.anthropic import AsyncMemsyncdMemoryTool, MemsyncdMemoryTool
@@ -36,15 +37,17 @@ __all__ = [
 
 LAST_WORDS = "That is all."
 
+Wish = dict[str, Any] | tuple[str, dict[str, Any]]
+
 
 class Model(ThreadingHTTPServer):
-    """An Anthropic API on loopback, without a model: a list of calls of the memory tool, one a
-    turn.
+    """The APIs of several providers on loopback, without a model: a list of calls of the memory
+    tool, or of tools by name, one a turn.
 
     `requests` has the body of every request, `results` the block with which each call was answered.
     """
 
-    def __init__(self, wishes: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, wishes: Sequence[Wish]) -> None:
         super().__init__(("127.0.0.1", 0), Turn)
         self._wishes = wishes
         self.requests: list[dict[str, Any]] = []
@@ -56,28 +59,15 @@ class Model(ThreadingHTTPServer):
     def results(self) -> list[dict[str, Any]]:
         return [request["messages"][-1]["content"][0] for request in self.requests[1:]]
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, path: str, request: dict[str, Any]) -> tuple[str, bytes]:
+        """The type and the bytes of the reply to a request, as the API of the path has it."""
         number = len(self.requests)
         self.requests.append(request)
-        is_over = number == len(self._wishes)
-        block: dict[str, Any] = {"type": "text", "text": LAST_WORDS}
-        if not is_over:
-            block = {
-                "type": "tool_use",
-                "id": f"toolu_{number}",
-                "name": "memory",
-                "input": self._wishes[number],
-            }
-        return {
-            "id": f"msg_{number}",
-            "type": "message",
-            "role": "assistant",
-            "model": request["model"],
-            "content": [block],
-            "stop_reason": "end_turn" if is_over else "tool_use",
-            "stop_sequence": None,
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        }
+        is_over = number >= len(self._wishes)
+        wish: Any = None if is_over else self._wishes[number]
+        name, given = wish if isinstance(wish, tuple) else ("memory", wish)
+        call = None if is_over else (f"toolu_{number}", name, given)
+        return providers.render_reply(path, request, f"msg_{number}", call, LAST_WORDS)
 
     def close(self) -> None:
         self.shutdown()
@@ -91,9 +81,9 @@ class Turn(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        answer = json.dumps(self.server.answer(request)).encode()
+        kind, answer = self.server.answer(self.path, request)
         self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -108,7 +98,7 @@ def make_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Model]
     models: list[Model] = []
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
-    def make(*wishes: dict[str, Any]) -> Model:
+    def make(*wishes: Wish) -> Model:
         models.append(Model(wishes))
         return models[-1]
 

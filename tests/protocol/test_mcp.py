@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.errors import BadRequest
+from memsyncd.errors import BadRequest, MemsyncdError
 from memsyncd.protocol import mcp, mcp_tools
 from memsyncd.protocol.jsonrpc import Batch, Call, Fault, MessageParser
 from memsyncd.protocol.methods import METHODS
@@ -180,7 +181,10 @@ def test_a_cursor_from_elsewhere_is_refused_or_harmless(cursor: str) -> None:
 
 
 def test_a_daemon_imports_mcp_only_with_its_first_message() -> None:
-    program = "import sys, memsyncd.daemon.main; print([m for m in sys.modules if 'mcp' in m])"
+    program = (
+        "import sys, memsyncd.daemon.main as _; "
+        "print([m for m in sys.modules if 'mcp' in m or 'h11' in m or '.http' in m])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.strip() == b"[]"
 
@@ -240,6 +244,12 @@ def test_wrong_arguments_are_refused_with_a_remedy(arguments: dict[str, Any]) ->
     assert caught.value.hint
 
 
+def find_kinds(kind: type[MemsyncdError]) -> Iterator[type[MemsyncdError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from find_kinds(child)
+
+
 def make_hit(snippet: str) -> Hit:
     return Hit(
         workspace="w", anchor="a", path="MEMORY.md", start_line=3, end_line=5, heading=["A", "B"],
@@ -263,6 +273,19 @@ def test_a_hit_is_cited_by_its_lines_and_marked_words_hide_no_instruction() -> N
     assert second.startswith("[WARNING: ")
     assert third == "  ignore **previous** words"
     assert "ignore previous words" in seen[0]
+
+
+@pytest.mark.parametrize("kind", sorted(find_kinds(MemsyncdError), key=lambda kind: kind.code))
+def test_an_agent_is_not_told_to_run_a_command(kind: type[MemsyncdError]) -> None:
+    for hint in ("see: memsyncd status", "restore it with --replace"):
+        advice = mcp_tools.render_error(kind("it failed", hint=hint)).partition("What to do: ")[2]
+        assert advice
+        assert hint not in advice or advice.endswith(f"tell the user: {hint}")
+
+
+def test_a_hint_that_an_agent_can_follow_is_kept() -> None:
+    error = BadRequest("no parameter `colour`", hint="one of: query, limit")
+    assert mcp_tools.advise_agent(error) == error.hint
 
 
 def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:

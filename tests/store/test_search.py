@@ -82,12 +82,14 @@ def test_the_chunks_that_contain_a_term_in_any_column_are_returned(
         chunks = {one.chunk: one.path for one in found.make_candidates()}
         terms = ("cache", "auth", "redis", "slow", "nowhere")
         matches = [f'"{term}"' for term in terms]
-        held = dict(zip(terms, find_holding(reader, matches, [*chunks]), strict=True))
-        assert find_holding(reader, matches, [*chunks], matches) == [*held.values()]
-        assert find_holding(reader, [], [*chunks]) == []
-        [few] = find_holding(
-            reader, ['"redis"'], [chunk for chunk, path in chunks.items() if path.endswith(".txt")]
-        )
+        wanted = [(match, [*chunks], 0) for match in matches]
+        held = dict(zip(terms, find_holding(reader, wanted), strict=True))
+        frequent = [(match, [*chunks], 1_000_000) for match in matches]
+        assert find_holding(reader, frequent) == [*held.values()]
+        assert find_holding(reader, []) == []
+        some = [chunk for chunk, path in chunks.items() if path.endswith(".txt")]
+        few, none = find_holding(reader, [('"redis"', some, 0), ('"redis"', [], 0)])
+    assert not none
     assert sorted(chunks[chunk] for chunk in held["cache"]) == [
         ".memories/api/notes.md",
         "MEMORY.md",
@@ -358,3 +360,29 @@ def test_blank_lines_between_chunks_are_counted(index: Index, put: Callable[...,
         sections = [row[0] for row in reader.rows("SELECT id FROM sections")]
         found = {lines[chunk]: n for chunk, n in count_blank_lines_before(reader, sections).items()}
     assert found == {3: 1, 6: 2}
+
+
+def test_counts_are_remembered_until_the_next_commit(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "redis")])
+    with index.pool.acquire(5) as reader:
+        assert count_matching(reader, ['"redis"'], most=10) == [1]
+        memo = reader.memo
+        assert count_matching(reader, ['"redis"', '"disk"'], most=10) == [1, 0]
+        assert reader.memo is memo
+        assert memo["chunks_fts"] == {'"redis"': (1, 10), '"disk"': (0, 10)}
+        index.apply([put(".memories/a.md", "redis disk")])
+        # The snapshot is that of before.
+        assert count_matching(reader, ['"redis"'], most=10) == [1]
+    with index.pool.acquire(5) as again:
+        assert again is reader
+        assert count_matching(again, ['"redis"', '"disk"'], most=10) == [2, 1]
+        assert count_matching(again, ['"redis"'], most=1) == [1]
+        assert count_matching(again, ['"redis"'], most=10, is_exact=True) == [2]
+
+
+def test_a_count_that_reached_its_limit_is_counted_further(filled: Index) -> None:
+    n_redis = len(find(filled, '"redis"'))
+    with filled.pool.acquire(5) as reader:
+        assert count_matching(reader, ['"redis"'], most=2) == [2]
+        assert count_matching(reader, ['"redis"'], most=100) == [n_redis]
+        assert count_matching(reader, ['"redis"'], most=2) == [2]

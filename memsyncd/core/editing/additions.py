@@ -20,6 +20,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from memsyncd.core.editing.kinds import is_kind
 from memsyncd.core.editing.notetext import (
     check_text,
     count_lines,
@@ -56,7 +57,6 @@ WORD_LIMIT_CHARS: Final = 200
 TAGS_LIMIT: Final = 32
 MADE_HEADING_CHARS: Final = 72
 
-_KIND = re.compile(r"\w[\w-]*")
 _TIME = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 )
@@ -74,7 +74,7 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     beginning of the content.
 
     `importance` is 0-1, `priority` P0-P3, `lifecycle` one of ephemeral, session, task, project,
-    `created` an ISO day or time.
+    `created` an ISO day or time, `run_id` the run of a program that captured it.
     """
 
     content: str
@@ -88,15 +88,16 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     created: str | None = None
     tags: tuple[str, ...] = ()
+    run_id: str | None = None
 
 
 def check_addition(addition: Addition) -> None:
     """Raise BadRequest or TooLarge naming the invalid field."""
     _check_content(addition.content)
     _check_summary(addition.summary)
-    for name in ("kind", "source", "task", "session", "created"):
+    for name in ("kind", "source", "task", "session", "created", "run_id"):
         _check_word(name, getattr(addition, name))
-    if addition.kind is not None and not _KIND.fullmatch(addition.kind.strip().lower()):
+    if addition.kind is not None and not is_kind(addition.kind):
         _refuse("kind", "is not one word", "letters, digits, `_` and `-`, such as decision")
     if addition.created is not None and not _is_time(addition.created.strip()):
         _refuse("created", "is not an ISO day or time", "write 2026-03-14 or 2026-03-14T09:30:00Z")
@@ -230,7 +231,7 @@ def append_section(
     unified = unify_line_ends(text)
     is_apart = _BLANK_END.search(unified) is not None
     lines, spans = _stack(
-        [_render_section(addition, at) for addition in additions],
+        [render_section(addition, at) for addition in additions],
         count_lines(unified),
         is_apart=is_apart,
     )
@@ -272,7 +273,7 @@ def _make_title(path: str) -> str:
     return f"# {words[:1].upper()}{words[1:]}" if words else "# Notes"
 
 
-def _render_section(addition: Addition, at: str) -> list[str]:
+def render_section(addition: Addition, at: str) -> list[str]:
     """The lines of a section: its heading, its comment, its content."""
     lines = unify_line_ends(addition.content).split("\n")
     while not lines[0].strip():
@@ -319,6 +320,7 @@ def render_comment(addition: Addition, at: str) -> str:
         "task": _quote(addition.task or ""),
         "session": _quote(addition.session or ""),
         "source": _quote(addition.source or ""),
+        "run_id": _quote(addition.run_id or ""),
         "created": _quote(addition.created or at),
     }
     stated = ", ".join(f"{key}: {value}" for key, value in pairs.items() if value)

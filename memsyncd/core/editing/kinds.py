@@ -1,17 +1,21 @@
-"""The kinds of memories that have a note of their own: that note, and their importance.
+"""The kinds of memories that have a note of their own: that note, and their importance; and the
+kinds of what the steps of a run produce.
 
-Kinds are an open set; the configuration adds to the table.
+Kinds and steps are open sets; the configuration adds to the tables.
 """
 
 # Apart from `additions`: the configuration needs the table at the start, and no markdown.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
+
+_KIND = re.compile(r"\w[\w-]*")
 
 
 class KindDefaults(msgspec.Struct, frozen=True):
@@ -38,6 +42,30 @@ DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
         "tool_run": KindDefaults(".memories/runs.md", 0.3),
     }
 )
+
+
+# For a step that is not in the table.
+OTHER_STEPS: Final = "insight"
+
+# The first four are those of FlowState's pipeline, whose planning step is named gsd; the others are
+# what hooks capture.
+DEFAULT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "research": "research",
+        "strategy": "strategy",
+        "gsd": "decision",
+        "discipline": "tool_run",
+        "interview": "decision",
+        "plan": "decision",
+        "decision": "decision",
+        "summary": "insight",
+    }
+)
+
+
+def is_kind(text: str) -> bool:
+    """Whether the text is one word, as the name of a kind must be."""
+    return _KIND.fullmatch(text.strip().lower()) is not None
 
 
 def find_kind(kinds: Mapping[str, KindDefaults], kind: str | None) -> KindDefaults:

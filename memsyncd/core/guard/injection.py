@@ -190,6 +190,11 @@ def find_injections(text: str, folded: bytes | None = None) -> list[Injection]:
     return [Injection(start, what) for what, start in first.items()]
 
 
+def describe_injections(text: str) -> str:
+    """Say how a text tries to instruct its reader; empty if it does not."""
+    return ", and ".join(injection.what for injection in find_injections(text)[:3])
+
+
 def _find_patterns(text: str, folded: bytes) -> Iterator[Injection]:
     for pattern in INJECTION_PATTERNS:
         for at, _ in pattern.hints.find(folded):

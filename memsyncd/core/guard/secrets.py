@@ -170,6 +170,11 @@ def redaction_label(what: str) -> str:
     return f"[masked: {what}]"
 
 
+def is_redacted(text: str) -> bool:
+    """True if the text may have a label in place of a secret."""
+    return "[masked" in text
+
+
 def _in_order(found: list[Secret]) -> list[Secret]:
     """Secrets in order of offset.
 

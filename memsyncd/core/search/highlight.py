@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -110,25 +111,26 @@ _COMMENT = re.compile(r"\A\s*<!--\s*memory:.*?-->", re.DOTALL)
 _STARS = re.compile(r"\*{2,}")
 
 
-def highlight(text: str, matcher: Matcher, tokenize: Tokenize) -> str:
-    """Render a snippet of `text` around the matches among its words and subwords."""
-    return render_snippet(text, sort_ranges(_find_matches(text, matcher, tokenize)))
-
-
-def _find_matches(text: str, matcher: Matcher, tokenize: Tokenize) -> Iterator[TextRange]:
-    """The ranges of matches, in characters: of the tokenizer's words, and of subwords, which are
-    indexed too.
+def find_matches(text: str, matcher: Matcher, tokenize: Tokenize) -> dict[int, list[TextRange]]:
+    """The ranges of each term that is in the text, in characters, by the term's index: of the
+    tokenizer's words, and of subwords, which are indexed too.
     """
-    for places in matcher.find(tokenize(text)).values():
-        yield from to_character_ranges(text, places)
+    places = matcher.find(tokenize(text))
+    found = {index: to_character_ranges(text, ranges) for index, ranges in places.items()}
     subwords = find_subword_ranges(text)
     if subwords:
         stems = tokenize(" ".join(subword[2] for subword in subwords))
         if len(stems) == len(subwords):
             pairs = zip(subwords, stems, strict=True)
             tokens = [(start, end, stem[2]) for (start, end, _), stem in pairs]
-            for places in matcher.find(tokens).values():
-                yield from places
+            for index, ranges in matcher.find(tokens).items():
+                found[index] = found.get(index, []) + ranges
+    return found
+
+
+def highlight(text: str, found: Mapping[int, Sequence[TextRange]]) -> str:
+    """Render a snippet of `text` around what `find_matches` found in it."""
+    return render_snippet(text, sort_ranges(chain.from_iterable(found.values())))
 
 
 def render_snippet(

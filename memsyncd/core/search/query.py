@@ -287,6 +287,15 @@ def choose_rarest(terms: Sequence[Term], counts: Sequence[int], *, most: int) ->
     return tuple(term for at, term in enumerate(terms) if at in chosen)
 
 
+def compile_selection(rare: Sequence[Term], others: Sequence[Term]) -> str:
+    """The FTS5 expression for what contains any of the rare terms, or two of the others."""
+    each = [compile_term(term) for term in others]
+    pairs = [
+        f"({one} AND ({' OR '.join(each[number:])}))" for number, one in enumerate(each[:-1], 1)
+    ]
+    return " OR ".join([*map(compile_term, rare), *pairs])
+
+
 def compile_term(term: Term) -> str:
     """The FTS5 expression for one term."""
     quoted = '"' + " ".join(term.words) + '"'

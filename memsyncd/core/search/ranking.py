@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -75,23 +75,38 @@ class Candidate(NamedTuple):
         return Span(self.start_line, self.end_line)
 
 
-# The fields of a candidate before its scores.
-ChunkRow = tuple[int, int, int, str, int, int, int, str | None]
+# What SQLite tells of a chunk at once: chunk, file, section, first and last line, tokens, and the
+# negated bm25 by stems.
+ChunkRow = tuple[int, int, int, int, int, int, float]
+# The path and the day of a file.
+FileRow = tuple[str, str | None]
 
 
 class FoundChunks(NamedTuple):
-    """What SQLite found: rows of chunks, and the negated bm25 of each retriever by chunk."""
+    """What SQLite found: rows of chunks, and what reads the rest for some of them.
+
+    `read_exact` returns the negated bm25 by exact words, for those of the chunks that hold any;
+    `read_files` returns the path and the day of files. Both cost time with the number they read.
+    """
 
     rows: Sequence[ChunkRow]
-    stemmed: Mapping[int, float]
-    exact: Mapping[int, float]
+    read_exact: Callable[[Sequence[int]], Mapping[int, float]]
+    read_files: Callable[[Collection[int]], Mapping[int, FileRow]]
 
     def make_candidates(self) -> list[Candidate]:
-        return [self.make_candidate(row) for row in self.rows]
+        return self.read_candidates(self.rows)
 
-    def make_candidate(self, row: ChunkRow) -> Candidate:
-        chunk = row[0]
-        return Candidate._make((*row, self.stemmed.get(chunk, 0.0), self.exact.get(chunk, 0.0)))
+    def read_candidates(self, rows: Sequence[ChunkRow]) -> list[Candidate]:
+        """Make candidates of some of the rows, in their order."""
+        if not rows:
+            return []
+        exact = self.read_exact([row[0] for row in rows])
+        files = self.read_files({row[1] for row in rows})
+        return [
+            Candidate(chunk, file, section, path, start, end, n_tokens, day, stemmed, score)
+            for chunk, file, section, start, end, n_tokens, stemmed in rows
+            for (path, day), score in [(files[file], exact.get(chunk, 0.0))]
+        ]
 
 
 NO_FACTORS: Mapping[str, float] = {}
@@ -136,7 +151,7 @@ def rank_candidates(
     return sort_ranked(ranked)
 
 
-def _group_by_file(candidates: Iterable[Candidate]) -> Iterable[list[Candidate]]:
+def _group_by_file(candidates: Iterable[Candidate]) -> Collection[list[Candidate]]:
     by_file: dict[int, list[Candidate]] = {}
     for candidate in candidates:
         chunks = by_file.get(candidate.file)
@@ -147,25 +162,37 @@ def _group_by_file(candidates: Iterable[Candidate]) -> Iterable[list[Candidate]]
     return by_file.values()
 
 
+# A raw score and its parts: exact words, note, neighbours, day.
+_Score = tuple[float, float, float, float, float]
+
+
 def _rank_note(
     chunks: Sequence[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
 ) -> list[Ranked]:
     """The candidates of one note with their raw scores, in no particular order."""
+    scores = _score_note(chunks, named, policy)
+    return [Ranked(c, *score) for c, score in zip(chunks, scores, strict=True)]
+
+
+def _score_note(
+    chunks: Sequence[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
+) -> list[_Score]:
     weight, bonus = policy.exact, policy.neighbour_bonus
     words = [c.stemmed + weight * c.exact for c in chunks]
     note = policy.note * max(0.0, *words)
     day = 1.0 + policy.day * fit_dates(named, chunks[0].day) if named else 1.0
-    ranked: list[Ranked] = []
+    scores: list[_Score] = []
     for c, neighbour in zip(chunks, _best_neighbours(chunks, words), strict=True):
         exact, beside = weight * c.exact, bonus * neighbour
-        raw_score = (c.stemmed + exact + note + beside) * day
-        ranked.append(Ranked(c, raw_score, exact, note, beside, day))
-    return ranked
+        scores.append(((c.stemmed + exact + note + beside) * day, exact, note, beside, day))
+    return scores
 
 
 def _best_neighbours(chunks: Sequence[Candidate], words: Sequence[float]) -> list[float]:
     """For each chunk of a note the best score by words among those that touch it, else 0."""
     best = [0.0] * len(chunks)
+    if len(chunks) == 1:
+        return best
     in_line = sorted([(c.start_line, c.end_line, at) for at, c in enumerate(chunks)])
     for number, (_, end, at) in enumerate(in_line, 1):
         last, worth = end + MAX_GAP + 1, words[at]
@@ -193,6 +220,10 @@ def _order(one: Ranked) -> tuple[float, str, int, int, int]:
 Boost = Callable[[Sequence["Ranked"]], Iterable["Ranked"]]
 # For rounding: a bound is a sum in another order than the score that it bounds.
 _ROUNDING = 1.0 + 1e-9
+_RATIO_MARGIN = 1.02
+_SMALL_IDF = 0.1
+# So many candidates are read at first; those of ten passages are about a hundred.
+FIRST_READ = 128
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,51 +298,116 @@ def rank_passages(
     *,
     limit: int,
     passage_tokens: int,
+    find_exact_ratio: Callable[[], float] | None = None,
     boost: Boost | None = None,
 ) -> tuple[Passage, ...]:
     """Rank, boost and join: the passages of `join_passages`, the strongest first.
 
-    Only notes are ranked that may hold one of them. Chunks join within their note, so the passages
-    of a note depend on no other, and a bound of its raw scores tells which notes come first.
+    Only notes are read and ranked that may hold one of them. Chunks join within their note, so the
+    passages of a note depend on no other, and a bound of its raw scores tells which notes come
+    first. No chunk's score by exact words exceeds that by its stems times the result of
+    `find_exact_ratio`; without it, all are read.
     """
-    gain = (1.0 + policy.day if named else 1.0) * (MAX_BOOST if boost else 1.0) * _ROUNDING
+    boosted = MAX_BOOST * _ROUNDING if boost else 1.0
+    gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
     best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
-    for bound, rows in _bound_notes(found, policy):
-        if len(best) == limit and gain * bound < best[-1][1].best.raw_score:
-            break
-        ranked = _rank_note([found.make_candidate(row) for row in rows], named, policy)
-        ordered = sort_ranked(boost(ranked) if boost else ranked)
-        passages = join_passages(ordered, limit=limit, passage_tokens=passage_tokens)
-        best += [(_order(passage.best), passage) for passage in passages]
-        best.sort(key=itemgetter(0))
-        del best[limit:]
+
+    def may_be_shown(highest: float) -> bool:
+        return len(best) < limit or highest >= best[-1][1].best.raw_score
+
+    for rows in _read_by_bound(found.rows, policy, find_exact_ratio, gain, may_be_shown):
+        for highest, chunks, scores in _score_notes(found.read_candidates(rows), named, policy):
+            if not may_be_shown(highest * boosted):
+                break
+            ranked = [Ranked(c, *score) for c, score in zip(chunks, scores, strict=True)]
+            ordered = sort_ranked(boost(ranked) if boost else ranked)
+            passages = join_passages(ordered, limit=limit, passage_tokens=passage_tokens)
+            best += [(_order(passage.best), passage) for passage in passages]
+            best.sort(key=itemgetter(0))
+            del best[limit:]
     return tuple(passage for _, passage in best)
 
 
-def _bound_notes(
-    found: FoundChunks, policy: RankingPolicy
-) -> list[tuple[float, Sequence[ChunkRow]]]:
-    """The rows of each note, and what no raw score of its chunks exceeds before the day and the
-    boosts; the highest bound first.
+def _score_notes(
+    candidates: Iterable[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
+) -> list[tuple[float, list[Candidate], list[_Score]]]:
+    """The candidates of each note with their scores, and the highest; the note with the highest
+    first.
     """
-    weight, exact, stemmed = policy.exact, found.exact, found.stemmed
+    notes = []
+    for chunks in _group_by_file(candidates):
+        scores = _score_note(chunks, named, policy)
+        notes.append((max(scores)[0], chunks, scores))
+    notes.sort(key=itemgetter(0), reverse=True)
+    return notes
+
+
+def _read_by_bound(
+    rows: Sequence[ChunkRow],
+    policy: RankingPolicy,
+    find_exact_ratio: Callable[[], float] | None,
+    gain: float,
+    may_be_shown: Callable[[float], bool],
+) -> Iterator[Sequence[ChunkRow]]:
+    """Yield the rows of notes that may be shown, whole notes, twice at most: each time costs a
+    statement. The second time it is known what has to be exceeded.
+    """
+    if find_exact_ratio is None or len(rows) <= FIRST_READ:
+        yield rows
+        return
+    ratio = find_exact_ratio()
+    if math.isinf(ratio):
+        yield rows
+        return
+    bounded = _bound_rows(rows, policy, gain * (1.0 + policy.exact * ratio))
+    n_notes = n_read = 0
+    while n_notes < len(bounded) and n_read < FIRST_READ:
+        n_read += len(bounded[n_notes][1])
+        n_notes += 1
+    yield [row for _, chunks in bounded[:n_notes] for row in chunks]
+    left = [row for bound, chunks in bounded[n_notes:] if may_be_shown(bound) for row in chunks]
+    if left:
+        yield left
+
+
+def _bound_rows(
+    rows: Sequence[ChunkRow], policy: RankingPolicy, factor: float
+) -> list[tuple[float, list[ChunkRow]]]:
+    """The rows of each note, and what no raw score of its chunks exceeds before the day and the
+    boosts, if none scores more by words than by stems times `factor`; the highest bound first.
+    """
     by_file: dict[int, list[ChunkRow]] = {}
-    words: dict[int, list[float]] = {}
-    for row in found.rows:
-        chunk, file = row[0], row[1]
-        worth = stemmed.get(chunk, 0.0)
-        if chunk in exact:
-            worth += weight * exact[chunk]
-        if file in by_file:
-            by_file[file].append(row)
-            words[file].append(worth)
-        else:
-            by_file[file] = [row]
-            words[file] = [worth]
-    bounded: list[tuple[float, Sequence[ChunkRow]]]
-    bounded = [(_bound_scores(words[file], policy), rows) for file, rows in by_file.items()]
+    for row in rows:
+        by_file.setdefault(row[1], []).append(row)
+    bounded = [
+        (factor * _bound_scores([max(0.0, row[6]) for row in chunks], policy), chunks)
+        for chunks in by_file.values()
+    ]
     bounded.sort(key=itemgetter(0), reverse=True)
     return bounded
+
+
+def bound_exact_ratio(n_chunks: int, by_stems: Sequence[int], by_words: Sequence[int]) -> float:
+    """A bound of what a chunk scores by exact words, for each point that it scores by their stems.
+
+    `by_stems` and `by_words` are the numbers of chunks that contain each word. A word occurs no
+    more often than its stem, and in texts of the same length, so in bm25 only its rarity counts for
+    more. Infinite if a stem is in so many chunks that it scores next to nothing.
+    """
+    found = [
+        (_idf(n_chunks, n), _idf(n_chunks, n_exact))
+        for n, n_exact in zip(by_stems, by_words, strict=True)
+        if n_exact
+    ]
+    if any(idf < _SMALL_IDF for idf, _ in found):
+        return math.inf
+    # The index may have some chunks more or less than it was said to have.
+    return _RATIO_MARGIN * max((exact / idf for idf, exact in found), default=1.0)
+
+
+def _idf(n_chunks: int, n_holding: int) -> float:
+    """The rarity of a word as FTS5 computes it, 0 for one in half of the chunks."""
+    return max(0.0, math.log(max(1.0, n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
 
 
 def _bound_scores(words: list[float], policy: RankingPolicy) -> float:

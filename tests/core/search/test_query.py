@@ -18,6 +18,7 @@ from memsyncd.core.search.query import (
     Term,
     choose_rarest,
     compile_query,
+    compile_selection,
     drop_terms,
     extract_filters,
     parse_day,
@@ -476,3 +477,25 @@ def test_the_chosen_terms_match_something_fit_and_leave_no_rarer_one_out(
     assert n_matches <= most or sum(of[term] > 0 for term in chosen) == 1
     for term in set(terms) - set(chosen):
         assert of[term] >= max(of[one] for one in chosen)
+
+
+@given(
+    st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=12),
+    st.integers(1, 3),
+    st.integers(0, 4),
+)
+def test_a_selection_matches_what_has_a_rare_term_or_two_of_the_others(
+    texts: list[set[int]], n_rare: int, n_others: int
+) -> None:
+    terms = make_terms(n_rare + n_others)
+    selection = compile_selection(terms[:n_rare], terms[n_rare:])
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE texts USING fts5(text)")
+    rows = [(number, " ".join(f"w{one}" for one in text)) for number, text in enumerate(texts)]
+    connection.executemany("INSERT INTO texts(rowid, text) VALUES(?, ?)", rows)
+    found = connection.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (selection,))
+    assert {row[0] for row in found} == {
+        number
+        for number, text in enumerate(texts)
+        if text & {*range(n_rare)} or len(text & {*range(n_rare, n_rare + n_others)}) > 1
+    }

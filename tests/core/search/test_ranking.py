@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from memsyncd.config import SearchConfig
 from memsyncd.core.editing.kinds import KindDefaults
 from memsyncd.core.model import Span
+from memsyncd.core.search import ranking
 from memsyncd.core.search.dates import find_named_dates
 from memsyncd.core.search.ranking import (
     DAY_S,
@@ -22,6 +23,7 @@ from memsyncd.core.search.ranking import (
     RankingFeatures,
     RankingPolicy,
     apply_boosts,
+    bound_exact_ratio,
     compute_boosts,
     join_passages,
     normalize_scores,
@@ -283,10 +285,16 @@ POLICIES = st.builds(
 
 
 @st.composite
-def found_chunks(draw: st.DrawFn) -> FoundChunks:
-    """Candidates of several notes, some of a day, with scores that often equal each other."""
-    scores = st.sampled_from([0.0, 1.0, 2.0, 2.5, 9.0]) | st.floats(-0.5, 30)
-    days = {file: draw(st.none() | st.just("2023-05-07")) for file in range(1, 7)}
+def found_chunks(draw: st.DrawFn, exact_ratio: float = 10.0) -> FoundChunks:
+    """Candidates of several notes, some of a day, with scores that often equal each other. None
+    scores more by exact words than by stems times `exact_ratio`.
+    """
+    scores = st.sampled_from([0.0, 1.0, 2.0, 2.5, 9.0]) | st.floats(0, 30)
+    shares = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 1)
+    files = {
+        file: (f"{file % 3}-{file}.md", draw(st.none() | st.just("2023-05-07")))
+        for file in range(1, 7)
+    }
     drawn = draw(
         st.lists(
             st.tuples(
@@ -295,41 +303,48 @@ def found_chunks(draw: st.DrawFn) -> FoundChunks:
                 st.integers(0, 6),
                 st.integers(1, 200),
                 scores,
-                scores,
+                shares,
             ),
             max_size=30,
         )
     )
-    found = FoundChunks([], {}, {})
-    for chunk, (file, start, more, n_tokens, stemmed, exact) in enumerate(drawn, 1):
-        found.rows.append(
-            (chunk, file, chunk, f"{file % 3}-{file}.md", start, start + more, n_tokens, days[file])
-        )
-        found.stemmed[chunk] = stemmed
-        if exact:
-            found.exact[chunk] = exact
-    return found
+    exact: dict[int, float] = {}
+    rows = []
+    for chunk, (file, start, more, n_tokens, stemmed, share) in enumerate(drawn, 1):
+        rows.append((chunk, file, chunk, start, start + more, n_tokens, stemmed))
+        if share:
+            exact[chunk] = share * exact_ratio * stemmed
+    return FoundChunks(
+        rows,
+        lambda chunks: {one: exact[one] for one in chunks if one in exact},
+        lambda some: {one: files[one] for one in some},
+    )
 
 
 @given(
-    found_chunks(),
+    st.sampled_from([0.5, 1.0, 3.0]).flatmap(
+        lambda ratio: st.tuples(found_chunks(ratio), st.just(ratio))
+    ),
     POLICIES,
     st.sampled_from(["", "7 May 2023"]),
     st.integers(1, 12),
     st.integers(10, 400),
     st.booleans(),
+    st.sampled_from([1, 4, 128]),
 )
-def test_passages_are_those_of_ranking_boosting_and_joining_everything(
-    found: FoundChunks,
+def test_passages_are_those_of_reading_ranking_boosting_and_joining_everything(
+    found_with_ratio: tuple[FoundChunks, float],
     policy: RankingPolicy,
     question: str,
     limit: int,
     passage_tokens: int,
     has_boosts: bool,
+    first_read: int,
 ) -> None:
     def boost(ranked: Sequence[Ranked]) -> list[Ranked]:
         return apply_boosts(ranked, features, SearchConfig(importance=0.1), KINDS, TODAY_S)
 
+    found, ratio = found_with_ratio
     features = {
         row[0]: RankingFeatures(importance=row[0] % 3 / 2, day=None, saved_s=0.0)
         for row in found.rows
@@ -339,15 +354,64 @@ def test_passages_are_those_of_ranking_boosting_and_joining_everything(
     slow = join_passages(
         boost(everything) if has_boosts else everything, limit=limit, passage_tokens=passage_tokens
     )
-    fast = rank_passages(
-        found,
-        named,
-        policy,
-        limit=limit,
-        passage_tokens=passage_tokens,
-        boost=boost if has_boosts else None,
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ranking, "FIRST_READ", first_read)
+        for find_ratio in (None, lambda: ratio, lambda: math.inf):
+            fast = rank_passages(
+                found,
+                named,
+                policy,
+                limit=limit,
+                passage_tokens=passage_tokens,
+                find_exact_ratio=find_ratio,
+                boost=boost if has_boosts else None,
+            )
+            assert fast == slow
+
+
+def test_only_chunks_that_may_be_shown_are_read() -> None:
+    read: list[int] = []
+
+    def read_exact(chunks: Sequence[int]) -> dict[int, float]:
+        read.extend(chunks)
+        return {}
+
+    rows = [(at, at, at, 1, 1, 10, 20.0 if at <= 20 else 1.0) for at in range(1, 601)]
+    found = FoundChunks(
+        rows, read_exact, lambda files: {one: (f"{one:03}.md", None) for one in files}
     )
-    assert fast == slow
+    passages = rank_passages(
+        found, (), RankingPolicy(), limit=10, passage_tokens=400, find_exact_ratio=lambda: 1.0
+    )
+    assert [one.best.candidate.chunk for one in passages] == [*range(1, 11)]
+    assert len(read) == ranking.FIRST_READ
+
+
+@given(
+    st.integers(20, 1000).flatmap(
+        lambda n: st.tuples(
+            st.just(n),
+            st.lists(
+                st.integers(1, n // 3).flatmap(
+                    lambda stems: st.tuples(st.just(stems), st.integers(0, stems))
+                ),
+                min_size=1,
+                max_size=4,
+            ),
+        )
+    )
+)
+def test_the_bound_of_exact_words_holds_for_each_word(
+    counts: tuple[int, list[tuple[int, int]]],
+) -> None:
+    n_chunks, words = counts
+    ratio = bound_exact_ratio(n_chunks, [one[0] for one in words], [one[1] for one in words])
+    for stems, exact in words:
+        for n_times in (1, 3):
+            saturated = 2.2 * n_times / (n_times + 1.2)
+            by_stem = saturated * math.log((n_chunks - stems + 0.5) / (stems + 0.5))
+            by_word = saturated * math.log((n_chunks - exact + 0.5) / (exact + 0.5)) if exact else 0
+            assert by_word <= ratio * by_stem
 
 
 # --- cutting --------------------------------------------------------------------------------------

@@ -1,0 +1,192 @@
+"""The hooks of coding agents: what a client's JSON says, what it accepts as an answer, and what of
+an event can be captured.
+
+The clients send nearly the same under different names: `FIELDS` lists them. Nothing but builtins is
+imported, since a hook runs for every prompt.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Final
+
+CLIENTS: Final = ("claude-code", "codex", "cursor", "gemini")
+SESSION_START, USER_PROMPT = "session-start", "user-prompt"
+POST_TOOL_USE, PRE_COMPACT, STOP = "post-tool-use", "pre-compact", "stop"
+EVENTS: Final = (SESSION_START, USER_PROMPT, POST_TOOL_USE, PRE_COMPACT, STOP)
+HOOK_TOOL: Final = "memory_hook"
+"""The tool of MCP that answers a hook."""
+
+MAX_PROMPT_CHARS: Final = 2_000
+MAX_ERROR_CHARS: Final = 4_000
+MIN_SUMMARY_CHARS: Final = 80
+"""A shorter last message, such as "Done.", is no summary."""
+COMPACT_TEXT: Final = """\
+Keep in the summary what the project's memory does not hold yet: decisions with their reasons,
+errors and how they were solved, what the user prefers, the state of unfinished work and the next
+step. Keep that memory_search finds and memory_remember adds to this memory.
+"""
+
+# By client: the name of an event in the answer, for clients that take `hookSpecificOutput`.
+_ANSWER_NAMES: Final = {
+    SESSION_START: {
+        "claude-code": "SessionStart",
+        "codex": "SessionStart",
+        "gemini": "SessionStart",
+    },
+    USER_PROMPT: {
+        "claude-code": "UserPromptSubmit",
+        "codex": "UserPromptSubmit",
+        "gemini": "BeforeAgent",
+    },
+}
+_GEMINI_EVENTS: Final = frozenset({"BeforeAgent", "AfterAgent", "AfterTool", "PreCompress"})
+# The names of a value, the first that is given counts.
+FIELDS: Final = {
+    "run": ("session_id", "conversation_id"),
+    "folder": ("cwd", "workspace_roots"),
+    "prompt": ("prompt",),
+    "last_message": ("last_assistant_message", "prompt_response", "text"),
+    "error": ("error", "error_message"),
+}
+
+
+def detect_client(given: Mapping[str, Any]) -> str:
+    """Return the client that sends such fields; `claude-code` if nothing tells them apart."""
+    if "cursor_version" in given or "workspace_roots" in given:
+        return "cursor"
+    if "timestamp" in given or given.get("hook_event_name") in _GEMINI_EVENTS:
+        return "gemini"
+    return "codex" if "turn_id" in given else "claude-code"
+
+
+def read_field(given: Mapping[str, Any], field: str) -> str:
+    """Return a text of the client's JSON by its name in `FIELDS`; empty if there is none."""
+    for name in FIELDS[field]:
+        value = given.get(name)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def render_answer(client: str, event: str, text: str) -> dict[str, Any] | None:
+    """Return what puts the text before the model; None where the client takes no such answer."""
+    if not text:
+        return None
+    if client == "cursor":
+        return {"additional_context": text} if event == SESSION_START else None
+    name = _ANSWER_NAMES.get(event, {}).get(client)
+    if name is None:
+        return None
+    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+
+
+def read_answer(answer: object) -> str:
+    """Return the text of an answer that `render_answer` made for Claude Code."""
+    given = answer.get("hookSpecificOutput") if isinstance(answer, dict) else None
+    text = given.get("additionalContext") if isinstance(given, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+# --- what can be captured -----------------------------------------------------------------------
+
+
+def find_captures(client: str, event: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parameters of `capture` for each thing of the event that can be captured.
+
+    After a tool: its failure, an approved plan, the user's answers to questions. At the end of a
+    turn: paragraphs that begin with `Decision:`, and the last message.
+    """
+    if event == POST_TOOL_USE:
+        found = _find_tool_captures(given)
+    elif event == STOP:
+        found = _find_message_captures(read_field(given, "last_message"))
+    else:
+        return []
+    run_id = read_field(given, "run")[:200] or None
+    return [{**one, "run_id": run_id, "client": client} for one in found]
+
+
+def _find_tool_captures(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tool = given.get("tool_name")
+    if not isinstance(tool, str) or not tool or given.get("is_interrupt"):
+        return []
+    answer, asked = given.get("tool_response"), given.get("tool_input")
+    error = read_field(given, "error") or _find_error(answer)
+    if error:
+        command = asked.get("command") if isinstance(asked, dict) else None
+        told = f"{_clip(command, 500)}\n\n{error}" if isinstance(command, str) else error
+        failed = {"trigger": "failure", "step": tool[:100], "error": _clip(told, MAX_ERROR_CHARS)}
+        return [failed]
+    plan = asked.get("plan") if isinstance(asked, dict) else None
+    if isinstance(plan, str) and plan.strip():
+        return [{"trigger": "decision", "step": "plan", "artifacts": [{"content": plan}]}]
+    answers = _find_answers(answer) or _find_answers(asked)
+    return [{"trigger": "interview", "step": "interview", "answers": answers}] if answers else []
+
+
+def _find_error(answer: object) -> str:
+    """Return how a tool failed, empty if it did not: the clients' tools say it in several ways."""
+    if not isinstance(answer, dict):
+        return ""
+    error = answer.get("error")
+    if isinstance(error, dict):
+        error = error.get("message")
+    if isinstance(error, str) and error:
+        return error
+    code = answer.get("exit_code", answer.get("exitCode"))
+    has_failed = (
+        answer.get("is_error") is True
+        or answer.get("isError") is True
+        or answer.get("success") is False
+        or (isinstance(code, int) and code != 0)
+    )
+    if not has_failed:
+        return ""
+    texts = (answer.get(name) for name in ("stderr", "output", "stdout", "content"))
+    text = next((one for one in texts if isinstance(one, str) and one.strip()), "")
+    status = f"exit status {code}" if isinstance(code, int) else "no message"
+    return f"{status}: {text}" if text else status
+
+
+def _find_answers(value: object) -> dict[str, str]:
+    answers = value.get("answers") if isinstance(value, dict) else None
+    if not isinstance(answers, dict):
+        return {}
+    return {
+        str(question)[:500]: _clip(str(answer), MAX_ERROR_CHARS)
+        for question, answer in list(answers.items())[:100]
+        if isinstance(answer, str | int | float) and str(answer).strip() and str(question).strip()
+    }
+
+
+def _find_message_captures(text: str) -> list[dict[str, Any]]:
+    paragraphs = text.replace("\r\n", "\n").split("\n\n")
+    decisions = [one.strip() for one in paragraphs if _is_decision(one)]
+    found: list[dict[str, Any]] = [
+        {"trigger": "decision", "step": "decision", "artifacts": [{"content": one}], "overview": ""}
+        for one in decisions
+    ]
+    if len(text.strip()) >= MIN_SUMMARY_CHARS:
+        artifacts = [{"content": text}]
+        summary = {"trigger": "summary", "step": "summary", "artifacts": artifacts, "overview": ""}
+        found.append(summary)
+    return found
+
+
+def _is_decision(paragraph: str) -> bool:
+    start = paragraph.strip().lstrip("*_>- ").casefold()
+    head, colon, rest = start.partition(":")
+    return bool(colon) and head.strip("*_ ") == "decision" and bool(rest.strip("*_ "))
+
+
+def _clip(text: str, limit: int) -> str:
+    """Return a text of at most about `limit` characters: its beginning, and more of its end."""
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit // 4], text[-(limit - limit // 4) :]
+    return f"{head}\n… ({len(text) - limit:,} characters left out) …\n{tail}"

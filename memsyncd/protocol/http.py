@@ -1,0 +1,496 @@
+"""HTTP/1.1 in front of the methods: routes, query strings, statuses, and checks of a request.
+
+A route is a method of `METHODS` whose parameters are a query string or a JSON object, or one of the
+few resources in `RESOURCES`. What is wrong with a request raises HttpRefusal. `server.http` reads
+and writes the bytes, and h11 frames them; `check_head` refuses before it what h11 would let pass.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from memsyncd.errors import BadRequest, Forbidden, MemsyncdError, NotFound, TooLarge, Unauthorized
+from memsyncd.protocol.fields import Params
+from memsyncd.protocol.jsonrpc import ErrorBody, describe_shape, explain_name, explain_params
+from memsyncd.protocol.methods import METHODS, find_errors
+
+JSON, PROBLEM, TEXT, HTML, EVENTS = (
+    "application/json",
+    "application/problem+json",
+    "text/plain; charset=utf-8",
+    "text/html; charset=utf-8",
+    "text/event-stream",
+)
+METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+MAX_HEAD_BYTES = 16 * 1024
+VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class HttpRefusal(Exception):
+    """A request that is refused, with the status and headers of its answer."""
+
+    def __init__(self, error: MemsyncdError, status: int = 0, headers: Headers = ()) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.status = status or error.http_status
+        self.headers = headers
+
+
+class Response(msgspec.Struct, frozen=True):
+    """A response with its whole body."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = ""
+    headers: Headers = ()
+
+
+def _refuse(message: str, hint: str, status: int = 400, headers: Headers = ()) -> HttpRefusal:
+    return HttpRefusal(BadRequest(message, hint=hint), status, headers)
+
+
+# --- routes -----------------------------------------------------------------------------------
+
+
+class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One verb of one path. `method` is that of `METHODS`, empty for a resource.
+
+    `offers` are the media types of its answer, the default first.
+    """
+
+    verb: str
+    path: str
+    summary: str
+    method: str = ""
+    offers: tuple[str, ...] = (JSON,)
+
+
+RESOURCES = (
+    HttpRoute(verb="POST", path="/rpc", summary="Call any method by JSON-RPC 2.0, one or a batch."),
+    HttpRoute(
+        verb="POST",
+        path="/mcp",
+        summary="Send a message of the Model Context Protocol.",
+        offers=(JSON, EVENTS),
+    ),
+    HttpRoute(
+        verb="GET",
+        path="/mcp",
+        summary="Receive the notifications of a session of the Model Context Protocol.",
+        offers=(EVENTS,),
+    ),
+    HttpRoute(verb="DELETE", path="/mcp", summary="End a session of the Model Context Protocol."),
+    HttpRoute(verb="GET", path="/openapi.json", summary="Describe this interface as OpenAPI."),
+    HttpRoute(verb="GET", path="/docs", summary="Show this interface as a page.", offers=(HTML,)),
+)
+# Without a token, over TCP, too: they tell what the source code tells, and a browser shows them.
+OPEN_PATHS = frozenset({"/openapi.json", "/docs"})
+_OFFERS = {
+    "/metrics": (METRICS_TEXT,),
+    "/v1/events": (EVENTS,),
+    "/v1/search": (JSON, TEXT),
+    "/v1/context": (JSON, TEXT),
+    "/v1/get": (JSON, TEXT),
+}
+
+
+def _make_routes() -> dict[str, dict[str, HttpRoute]]:
+    found: dict[str, dict[str, HttpRoute]] = {}
+    for name, method in METHODS.items():
+        verb, _, path = method.route.partition(" ")
+        if verb:
+            offers = _OFFERS.get(path, (JSON,))
+            route = HttpRoute(
+                verb=verb, path=path, summary=method.summary, method=name, offers=offers
+            )
+            found.setdefault(path, {})[verb] = route
+    for route in RESOURCES:
+        found.setdefault(route.path, {})[route.verb] = route
+    return found
+
+
+ROUTES = _make_routes()
+
+
+def list_verbs(path: str) -> str:
+    """Return the verbs of a path for the header `Allow`; `*` is any path. Raises HttpRefusal."""
+    verbs = {verb for known in ROUTES.values() for verb in known}
+    if path != "*":
+        verbs = set(_find_path(path))
+    verbs |= {"OPTIONS", "HEAD"} if "GET" in verbs else {"OPTIONS"}
+    return ", ".join(verb for verb in VERBS if verb in verbs)
+
+
+def _find_path(path: str) -> dict[str, HttpRoute]:
+    known = ROUTES.get(path)
+    if known is None:
+        message, hint = explain_name(path, ROUTES, what="path")
+        raise HttpRefusal(NotFound(message, hint=hint))
+    return known
+
+
+def find_route(verb: str, path: str) -> HttpRoute:
+    """Return the route; HEAD has that of GET. Raises HttpRefusal."""
+    route = _find_path(path).get("GET" if verb == "HEAD" else verb)
+    if route is None:
+        allowed = list_verbs(path)
+        status = 405 if verb in VERBS else 501
+        headers = (("Allow", allowed),)
+        raise _refuse(f"{path} has no {verb[:32]}", f"use {allowed}", status, headers)
+    return route
+
+
+# --- targets and query strings ----------------------------------------------------------------
+
+
+class RequestTarget(msgspec.Struct, frozen=True):
+    """The target of a request; `authority` is set if it was given as a whole URL."""
+
+    authority: str
+    path: str
+    query: tuple[tuple[str, str], ...]
+
+
+_ABSOLUTE = re.compile(r"(?i:https?)://(?P<authority>[^/?#]*)(?P<rest>.*)")
+_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})?")
+
+
+def parse_request_target(target: bytes) -> RequestTarget:
+    """Parse the target of a request line. Raises HttpRefusal."""
+    text = target.decode("ascii", "replace")
+    authority = ""
+    if match := _ABSOLUTE.fullmatch(text):
+        authority, text = match["authority"], match["rest"] or "/"
+    if text == "*":
+        return RequestTarget(authority, "*", ())
+    if not text.startswith("/") or "#" in text:
+        raise _refuse("the target is not a path", "send a path such as /v1/status")
+    path, _, query = text.partition("?")
+    pairs = [pair.partition("=") for pair in query.split("&") if pair]
+    decoded = tuple((_decode(name, "+"), _decode(value, "+")) for name, _, value in pairs)
+    return RequestTarget(authority, _decode(path), decoded)
+
+
+def _decode(text: str, space: str = "") -> str:
+    """Decode `%41`, and `space` as a space. Raises HttpRefusal."""
+    data = text.replace(space, " ").encode() if space else text.encode()
+
+    def decode_escape(match: re.Match[bytes]) -> bytes:
+        if match[1] is None:
+            raise _refuse("the target has a % that is no escape", "send a percent sign as %25")
+        return bytes([int(match[1], 16)])
+
+    try:
+        return _ESCAPE.sub(decode_escape, data).decode("utf-8")
+    except UnicodeDecodeError:
+        raise _refuse("the target is not valid UTF-8", "escape the bytes of UTF-8") from None
+
+
+class QueryField(msgspec.Struct, frozen=True):
+    """One name of a query string: the parameter that it sets, and the struct in that if any."""
+
+    name: str
+    parameter: str
+    outer: str
+    is_list: bool
+
+
+# The names of parameters that a query string has under another one, too.
+SHORT_NAMES = {"query": "q"}
+# Parameters that are set by the route, not by the client.
+FIXED: dict[str, dict[str, Any]] = {"metrics": {"text": True}}
+
+
+@cache
+def list_query_fields(method: str) -> dict[str, QueryField]:
+    """Return the names that the query string of a method has. It is cached: do not change it."""
+    found: dict[str, QueryField] = {}
+    for field in msgspec.structs.fields(METHODS[method].params):
+        name, kind = field.encode_name, field.type
+        if name in FIXED.get(method, ()):
+            continue
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            for inner in msgspec.structs.fields(kind):
+                found[inner.encode_name] = QueryField(
+                    inner.encode_name, inner.encode_name, name, _is_list(inner.type)
+                )
+        else:
+            found[name] = QueryField(name, name, "", _is_list(kind))
+            if short := SHORT_NAMES.get(name):
+                found[short] = QueryField(short, name, "", is_list=False)
+    return found
+
+
+def _is_list(kind: Any) -> bool:
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return get_origin(kind) is list
+
+
+def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
+    """Return the parameters that a query string gives. Raises BadRequest."""
+    known, params = list_query_fields(method), METHODS[method].params
+    given: dict[str, Any] = dict(FIXED.get(method, {}))
+    for name, value in query:
+        if name not in known:
+            message, hint = explain_name(name, known, what="parameter")
+            raise BadRequest(message, hint=hint)
+        field = known[name]
+        place = given.setdefault(field.outer, {}) if field.outer else given
+        if field.is_list:
+            place.setdefault(field.parameter, []).append(value)
+        elif field.parameter in place:
+            raise BadRequest(f"parameter `{name}` is given twice", hint="give it once")
+        else:
+            place[field.parameter] = value
+    try:
+        return msgspec.convert(given, params, strict=False)
+    except msgspec.ValidationError as error:
+        message, hint = explain_params(str(error), describe_shape(params))
+        raise BadRequest(message.replace("`query`", "`q`"), hint=hint) from error
+
+
+# --- checks of a request ----------------------------------------------------------------------
+
+_BAD_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_FRAMING = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*:([^\r]*)", re.IGNORECASE)
+_CLEAN_HINT = "end each line with CR LF, and send each header on a line of its own"
+
+
+def find_head_end(data: bytes | bytearray) -> int:
+    """Return the length of the request's head; -1 if it is not complete. Raises HttpRefusal."""
+    end = data.find(b"\r\n\r\n")
+    head = data if end < 0 else data[: end + 4]
+    # The last byte may be the first half of CR LF.
+    if _BAD_LINE_END.search(head[:-1] if end < 0 and head.endswith(b"\r") else head):
+        raise _refuse("a line of the head does not end with CR LF", _CLEAN_HINT)
+    if len(head) > MAX_HEAD_BYTES:
+        message = f"the head of the request is over {MAX_HEAD_BYTES} bytes"
+        error = TooLarge(message, hint="send shorter headers, or parameters in a body")
+        raise HttpRefusal(error, 431)
+    return end + 4 if end >= 0 else -1
+
+
+def check_head(head: bytes) -> None:
+    """Refuse a whole head that two programs could read differently. Raises HttpRefusal.
+
+    h11 joins folded lines, and of several lengths or encodings it takes the one that it trusts.
+    """
+    if _CONTROL.search(head):
+        raise _refuse("the head has a control character", _CLEAN_HINT)
+    if b"\r\n " in head or b"\r\n\t" in head:
+        raise _refuse("the head has a folded line", _CLEAN_HINT)
+    framing = [(name.lower(), value.strip()) for name, value in _FRAMING.findall(head)]
+    if len(framing) > 1:
+        raise _refuse(
+            "the length of the body is given twice",
+            "send either Content-Length or Transfer-Encoding, once",
+        )
+    if framing and framing[0][0] == b"content-length" and not framing[0][1].isdigit():
+        raise _refuse("Content-Length is not a number", "send the body's length in bytes")
+    if framing and framing[0][0] != b"content-length" and b" HTTP/1.0\r\n" in head:
+        raise _refuse("HTTP/1.0 has no Transfer-Encoding", "send Content-Length")
+
+
+# Headers whose second value another program might believe.
+_SINGLE = frozenset(
+    b"authorization content-type expect last-event-id mcp-method mcp-name mcp-protocol-version "
+    b"mcp-session-id origin user-agent".split()
+)
+
+
+def collect_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return the values by name; those of a list are joined. Raises HttpRefusal."""
+    found: dict[bytes, bytes] = {}
+    for name, value in pairs:
+        if name in found and name in _SINGLE:
+            shown = name.decode("ascii")
+            raise _refuse(f"the header {shown} is given twice", "send it once")
+        found[name] = b"%b, %b" % (found[name], value) if name in found else value
+    return found
+
+
+class Access(msgspec.Struct, frozen=True):
+    """What a client of the loopback port must know: its number and the token."""
+
+    port: int
+    token: bytes
+
+
+_LOOPBACK = r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])"
+_HOST = re.compile(rf"(?P<name>{_LOOPBACK})(?::(?P<port>\d{{1,5}}))?", re.IGNORECASE)
+_ORIGIN = re.compile(rf"https?://{_LOOPBACK}(?::\d{{1,5}})?", re.IGNORECASE)
+_BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +(\S+)")
+
+
+def check_access(
+    access: Access | None, headers: Mapping[bytes, bytes], authority: str, path: str
+) -> None:
+    """Refuse a request from a page of another site, for another host, or without the token.
+
+    `access` is None on the Unix socket, whose owner alone can connect. Raises HttpRefusal.
+    """
+    origin = headers.get(b"origin")
+    if origin is not None and not _ORIGIN.fullmatch(origin.decode("latin-1")):
+        hint = "only pages of this machine may send requests"
+        raise HttpRefusal(Forbidden("the request is from a page of another site", hint=hint))
+    if access is None:
+        return
+    host = authority or headers.get(b"host", b"").decode("latin-1")
+    match = _HOST.fullmatch(host)
+    # A site whose name leads to this machine would be sent under its own name.
+    if match is None or int(match["port"] or 80) != access.port:
+        hint = f"ask for http://127.0.0.1:{access.port}"
+        raise HttpRefusal(Forbidden("the request is for another host", hint=hint))
+    if path not in OPEN_PATHS:
+        _check_token(access.token, headers.get(b"authorization", b""))
+
+
+def _check_token(token: bytes, given: bytes) -> None:
+    match = _BEARER.fullmatch(given)
+    if match is None or not hmac.compare_digest(match[1], token):
+        what = "the token is wrong" if match else "the token is missing"
+        hint = "send `Authorization: Bearer TOKEN`; `memsyncd status` names the file of the token"
+        challenge = (("WWW-Authenticate", 'Bearer realm="memsyncd"'),)
+        raise HttpRefusal(Unauthorized(what, hint=hint), headers=challenge)
+
+
+def check_content_type(given: bytes | None) -> None:
+    """Refuse a body that is not JSON in UTF-8. Raises HttpRefusal."""
+    kind, _, rest = (given or b"").decode("latin-1").lower().partition(";")
+    charset = rest.partition("charset=")[2].partition(";")[0].strip(' "')
+    if kind.strip() != JSON or charset not in ("", "utf-8", "utf8"):
+        raise _refuse(
+            "the body is not JSON", f"send it as `Content-Type: {JSON}`", 415, (("Accept", JSON),)
+        )
+
+
+def choose_type(accept: bytes | None, offers: Sequence[str]) -> str:
+    """Return the offered media type that the client wants most. Raises HttpRefusal with 406."""
+    wanted = _parse_accept(accept.decode("latin-1") if accept else "*/*")
+    best = max(offers, key=lambda offer: (_rate(offer, wanted), -offers.index(offer)))
+    if not _rate(best, wanted):
+        raise refuse_type(offers)
+    return best
+
+
+def refuse_type(offers: Sequence[str]) -> HttpRefusal:
+    names = ", ".join(offer.partition(";")[0] for offer in offers)
+    return _refuse("no media type of `Accept` is offered here", f"accept one of {names}", 406)
+
+
+def is_accepted(accept: bytes | None, offer: str) -> bool:
+    return _rate(offer, _parse_accept(accept.decode("latin-1") if accept else "*/*")) > 0
+
+
+def _parse_accept(accept: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for part in accept.lower().split(","):
+        name, *parameters = (word.strip() for word in part.split(";"))
+        quality = next((word[2:] for word in parameters if word.startswith("q=")), "1")
+        valid = re.fullmatch(r"[01](?:\.\d{0,3})?", quality)
+        found[name] = float(quality) if valid else 0.0
+    return found
+
+
+def _rate(offer: str, wanted: Mapping[str, float]) -> float:
+    name = offer.partition(";")[0]
+    for pattern in (name, f"{name.partition('/')[0]}/*", "*/*"):
+        if pattern in wanted:
+            return wanted[pattern]
+    return 0.0
+
+
+def decode_name(value: str) -> str:
+    """Return a header's value that may be wrapped as `=?base64?…?=`."""
+    if not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    try:
+        return base64.b64decode(value[9:-2], validate=True).decode("utf-8")
+    except ValueError:
+        return value
+
+
+# --- answers ----------------------------------------------------------------------------------
+
+
+class AnswerParts(msgspec.Struct, frozen=True):
+    """The parts of an answer by JSON-RPC that become a response."""
+
+    id: msgspec.Raw = msgspec.Raw(b"null")
+    result: msgspec.Raw | UnsetType = UNSET
+    error: ErrorBody | UnsetType = UNSET
+
+
+split_answer = msgspec.json.Decoder(AnswerParts).decode
+_STATUSES = {error.code: error.http_status for error in find_errors()}
+RETRY_S = 1
+"""When to try again what was refused because the daemon is busy or stops."""
+
+
+def make_error_response(
+    error: ErrorBody, content_type: str = PROBLEM, status: int = 0, headers: Headers = ()
+) -> Response:
+    """Return the response for an error, as RFC 9457 describes it."""
+    code = str(error.data.get("code", MemsyncdError.code))
+    status = status or _STATUSES.get(code, 500)
+    problem = {
+        "title": code.replace("_", " "),
+        "status": status,
+        "detail": error.message,
+        "code": code,
+        "rpc_code": error.code,
+    }
+    problem |= {name: value for name, value in error.data.items() if name not in problem}
+    if status == 503:
+        headers = (*headers, ("Retry-After", str(RETRY_S)))
+    return Response(status, msgspec.json.encode(problem), content_type, headers)
+
+
+def encode_event(name: str, data: bytes, event_id: str = "") -> bytes:
+    """Return one server-sent event; `data` is one line."""
+    shown_id = f"id: {event_id}\n".encode() if event_id else b""
+    return b"%bevent: %b\ndata: %b\n\n" % (shown_id, name.encode(), data)
+
+
+KEEP_ALIVE = b": keep-alive\n\n"
+_EVENT_ID = re.compile(r"([0-9A-Za-z._-]{1,64}):(\d{1,15})")
+MAX_RESUMED = 32
+
+
+def make_event_id(generations: Mapping[str, int]) -> str:
+    """Return the id of an event: the generation of each workspace that the client now knows."""
+    return ",".join(f"{workspace}:{number}" for workspace, number in generations.items())
+
+
+def parse_event_id(event_id: str) -> dict[str, int]:
+    """Return the generations that `Last-Event-ID` names; what is not valid is left out."""
+    pairs = [_EVENT_ID.fullmatch(part) for part in event_id.split(",")[:MAX_RESUMED]]
+    return {match[1]: int(match[2]) for match in pairs if match}
+
+
+class WorkspaceState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the event `status` tells of a workspace."""
+
+    id: str
+    name: str
+    state: str
+    generation: int
+    pending: int
+
+
+class StatusEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """The data of the event `status`: sent first, and when it has changed."""
+
+    workspaces: list[WorkspaceState]

@@ -1,0 +1,486 @@
+"""The documents of the HTTP interface: OpenAPI, and a page to read, both made from the tables.
+
+The page is one file without scripts or outside assets, so that it works offline.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from memsyncd.errors import (
+    BadRequest,
+    Busy,
+    Conflict,
+    Forbidden,
+    HeaderMismatch,
+    MemsyncdError,
+    NotFound,
+    ShuttingDown,
+    TooLarge,
+    Unauthorized,
+    UnsupportedVersion,
+)
+from memsyncd.protocol import http
+from memsyncd.protocol.http import HttpRoute, Response
+from memsyncd.protocol.jsonrpc import MAX_BATCH
+from memsyncd.protocol.methods import METHODS, Method
+
+OPENAPI_VERSION = "3.1.0"
+_REFERENCE = "#/components/schemas/{name}"
+_DESCRIPTION = (
+    "The memory of this machine, over the Unix socket of memsyncd or its loopback port. Every "
+    "method of the daemon is reached by `POST /rpc`, the common ones by a path of their own."
+)
+# The statuses of requests that are refused before a method is called, with their codes.
+_REFUSALS: dict[int, type[MemsyncdError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: BadRequest,
+    406: BadRequest,
+    408: BadRequest,
+    413: TooLarge,
+    417: BadRequest,
+    431: TooLarge,
+    500: MemsyncdError,
+    503: ShuttingDown,
+}
+_MCP_ERRORS = (HeaderMismatch, UnsupportedVersion, Conflict, Busy)
+
+# --- OpenAPI ----------------------------------------------------------------------------------
+
+
+@cache
+def encode_openapi(version: str) -> bytes:
+    """Return the document for this version of memsyncd, as JSON."""
+    return json.dumps(describe_openapi(version), indent=1).encode()
+
+
+def describe_openapi(version: str) -> dict[str, Any]:
+    schemas = _make_schemas()
+    return {
+        "openapi": OPENAPI_VERSION,
+        "info": {"title": "memsyncd", "version": version, "description": _DESCRIPTION},
+        "servers": [{"url": "/"}],
+        "security": [{}, {"token": []}],
+        "paths": {
+            path: {verb.lower(): _describe_route(route, schemas) for verb, route in verbs.items()}
+            for path, verbs in http.ROUTES.items()
+        },
+        "components": {
+            "schemas": {**schemas, **_PLAIN_SCHEMAS},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The token of the loopback port; the Unix socket needs none.",
+                }
+            },
+        },
+    }
+
+
+def _make_schemas() -> dict[str, Any]:
+    methods = [METHODS[route.method] for route in _list_routes() if route.method]
+    structs = [part for method in methods for part in (method.params, method.result)]
+    _, schemas = msgspec.json.schema_components(structs, ref_template=_REFERENCE)
+    return schemas
+
+
+def _list_routes() -> Iterator[HttpRoute]:
+    for verbs in http.ROUTES.values():
+        yield from verbs.values()
+
+
+def _describe_route(route: HttpRoute, schemas: dict[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": route.method or f"{route.verb.lower()}-{route.path.strip('/')}",
+        "summary": route.summary,
+        "parameters": _list_parameters(route, schemas),
+        "responses": _describe_responses(route),
+    }
+    if route.verb == "POST":
+        name = METHODS[route.method].params.__name__ if route.method else _BODIES[route.path]
+        schema = {"$ref": _REFERENCE.format(name=name)}
+        content = {http.JSON: {"schema": schema}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _list_parameters(route: HttpRoute, schemas: dict[str, Any]) -> list[dict[str, Any]]:
+    if route.path == "/mcp":
+        return [_SESSION_HEADER] if route.verb != "POST" else [*_MCP_QUERY, _OPTIONAL_SESSION]
+    if not route.method or route.verb == "POST":
+        return []
+    method, listed = METHODS[route.method], []
+    for name, field in http.list_query_fields(route.method).items():
+        if name in http.SHORT_NAMES and field.name == name:
+            continue  # its short name is described
+        struct = _find_struct(schemas, method.params.__name__, field.outer)
+        listed.append(
+            {
+                "name": name,
+                "in": "query",
+                "required": field.parameter in schemas[struct].get("required", ()),
+                "schema": _without_null(schemas[struct]["properties"][field.parameter]),
+            }
+        )
+    if route.path == "/v1/events":
+        listed.append(_LAST_EVENT)
+    return listed
+
+
+def _find_struct(schemas: dict[str, Any], struct: str, outer: str) -> str:
+    if not outer:
+        return struct
+    schema = schemas[struct]["properties"][outer]
+    reference: str = schema.get("$ref") or schema["allOf"][0]["$ref"]
+    return reference.rpartition("/")[2]
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema without the null that a query string cannot say."""
+    choices = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    if len(choices) == 1:
+        schema = choices[0]
+    return {key: value for key, value in schema.items() if key != "default" or value is not None}
+
+
+def _describe_responses(route: HttpRoute) -> dict[str, Any]:
+    responses: dict[str, Any] = {
+        "200": {"description": "The result.", "content": _describe_content(route)}
+    }
+    if route.path == "/rpc":
+        responses["204"] = {"description": "All messages were notifications."}
+    if route.path == "/mcp" and route.verb == "POST":
+        responses["202"] = {"description": "No message has an answer."}
+    if route.path == "/mcp" and route.verb == "DELETE":
+        responses = {"204": {"description": "The session has ended."}}
+    for status, errors in sorted(_group_errors(route).items()):
+        responses[str(status)] = _describe_refusal(route, errors)
+    return responses
+
+
+def _describe_content(route: HttpRoute) -> dict[str, Any]:
+    if route.path in ("/rpc", "/mcp"):
+        schema: dict[str, Any] = {"$ref": _REFERENCE.format(name="JsonRpcAnswer")}
+    elif route.method:
+        name = METHODS[route.method].result.__name__
+        schema = {"$ref": _REFERENCE.format(name=name)}
+    else:
+        schema = {"type": "object"}
+    text = {"type": "string"}
+    return {
+        offer.partition(";")[0]: {"schema": schema if offer == http.JSON else text}
+        for offer in route.offers
+    }
+
+
+def _group_errors(route: HttpRoute) -> dict[int, list[str]]:
+    """Return the codes of a route's errors by status."""
+    found = {status: {error.code} for status, error in _REFUSALS.items()}
+    if route.verb == "POST":
+        found[415] = {BadRequest.code}
+    own = METHODS[route.method].errors if route.method else ()
+    for error in (*own, *(_MCP_ERRORS if route.path == "/mcp" else ())):
+        found.setdefault(error.http_status, set()).add(error.code)
+    return {status: sorted(codes) for status, codes in found.items()}
+
+
+def _describe_refusal(route: HttpRoute, codes: list[str]) -> dict[str, Any]:
+    problem: dict[str, Any] = {
+        "allOf": [
+            {"$ref": _REFERENCE.format(name="Problem")},
+            {"properties": {"code": {"enum": codes}}},
+        ]
+    }
+    content: dict[str, Any] = {http.PROBLEM: {"schema": problem}}
+    if route.path == "/mcp":
+        content[http.JSON] = {"schema": {"$ref": _REFERENCE.format(name="JsonRpcAnswer")}}
+    return {"description": ", ".join(codes), "content": content}
+
+
+def _header(name: str, description: str, *, is_required: bool) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "header",
+        "required": is_required,
+        "description": description,
+        "schema": {"type": "string"},
+    }
+
+
+_LAST_EVENT = _header(
+    "Last-Event-ID", "The id of the last event that the client has.", is_required=False
+)
+_SESSION_TEXT = "As the answer to `initialize` had it; the stateless revision has none."
+_SESSION_HEADER = _header("Mcp-Session-Id", _SESSION_TEXT, is_required=True)
+_OPTIONAL_SESSION = _header("Mcp-Session-Id", _SESSION_TEXT, is_required=False)
+_MCP_QUERY: list[dict[str, Any]] = [
+    {
+        "name": "workspace",
+        "in": "query",
+        "required": False,
+        "description": "The workspace that the tools use: a name, an id or a folder.",
+        "schema": {"type": "string", "maxLength": 8192},
+    },
+    {
+        "name": "read_only",
+        "in": "query",
+        "required": False,
+        "description": "Leave out the tools that write.",
+        "schema": {"type": "boolean"},
+    },
+]
+_BODIES = {"/rpc": "JsonRpcBody", "/mcp": "JsonRpcBody"}
+_ID: dict[str, Any] = {"type": ["string", "number", "null"]}
+_PLAIN_SCHEMAS: dict[str, Any] = {
+    "Problem": {
+        "type": "object",
+        "description": "An error, as RFC 9457 describes it.",
+        "properties": {
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "code": {"type": "string", "description": "A stable word."},
+            "rpc_code": {"type": "integer", "description": "The number of JSON-RPC."},
+            "hint": {"type": "string", "description": "What to do next."},
+        },
+        "required": ["title", "status", "detail", "code", "rpc_code", "hint"],
+    },
+    "JsonRpcCall": {
+        "type": "object",
+        "properties": {
+            "jsonrpc": {"const": "2.0"},
+            "id": _ID,
+            "method": {"type": "string"},
+            "params": {"type": "object"},
+        },
+        "required": ["jsonrpc", "method"],
+    },
+    "JsonRpcBody": {
+        "oneOf": [
+            {"$ref": _REFERENCE.format(name="JsonRpcCall")},
+            {
+                "type": "array",
+                "items": {"$ref": _REFERENCE.format(name="JsonRpcCall")},
+                "minItems": 1,
+                "maxItems": MAX_BATCH,
+            },
+        ]
+    },
+    "JsonRpcReply": {
+        "type": "object",
+        "properties": {
+            "jsonrpc": {"const": "2.0"},
+            "id": _ID,
+            "result": {},
+            "error": {
+                "type": "object",
+                "properties": {
+                    "code": {"type": "integer"},
+                    "message": {"type": "string"},
+                    "data": {"type": "object"},
+                },
+                "required": ["code", "message"],
+            },
+        },
+        "required": ["jsonrpc", "id"],
+    },
+    "JsonRpcAnswer": {
+        "oneOf": [
+            {"$ref": _REFERENCE.format(name="JsonRpcReply")},
+            {"type": "array", "items": {"$ref": _REFERENCE.format(name="JsonRpcReply")}},
+        ]
+    },
+}
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+_STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}
+code,pre{font:13px/1.5 ui-monospace,monospace;background:#8881;border-radius:4px}
+pre{padding:.6rem .8rem;overflow-x:auto}code{padding:.1rem .25rem}
+pre code{padding:0;background:none}
+table{border-collapse:collapse;margin:.5rem 0}td,th{text-align:left;padding:.15rem .8rem .15rem 0}
+h2{border-top:1px solid #8884;padding-top:1rem}:root{color-scheme:light dark}
+"""
+_DIGEST = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+PAGE_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+SOCKET = "$XDG_RUNTIME_DIR/memsyncd/memsyncd.sock"
+# Values that show what a parameter is for, by its name.
+_SAMPLES: dict[str, Any] = {
+    "q": "why postgres",
+    "query": "why postgres",
+    "path": "MEMORY.md",
+    "content": "Redis gives up after 30 s.",
+    "kind": "decision",
+    "command": "view",
+    "confirm": True,
+    "subscription": "s1",
+    "workspace": "demo",
+    "note": "MEMORY.md",
+    "items": [{"content": "Redis gives up after 30 s."}],
+    "step": "deploy",
+    "error": "the migration timed out",
+}
+_SHOWN = {
+    "/v1/search": ("q", "kind"),
+    "/v1/context": ("q",),
+    "/v1/get": ("path",),
+    "/v1/links": ("path",),
+    "/v1/remember": ("content", "kind"),
+    "/v1/capture": ("step", "error"),
+    "/v1/events": ("workspace",),
+}
+
+
+@cache
+def make_page(version: str) -> Response:
+    """Return the page for this version of memsyncd."""
+    document = describe_openapi(version)
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8><title>memsyncd</title>",
+        f"<style>{_STYLE}</style><h1>memsyncd {html.escape(version)}</h1>",
+        f"<p>{_mark(_DESCRIPTION)}</p><p>More: <a href=/openapi.json>openapi.json</a>.</p>",
+    ]
+    for path, verbs in http.ROUTES.items():
+        for verb, route in verbs.items():
+            parts += _render_route(route, document["paths"][path][verb.lower()])
+    parts.append("<h1>Methods of POST /rpc</h1>")
+    schemas = _make_all_schemas()
+    for name, method in METHODS.items():
+        parts += _render_method(name, method, schemas)
+    headers = (("Content-Security-Policy", PAGE_POLICY), ("Referrer-Policy", "no-referrer"))
+    return Response(200, "\n".join(parts).encode(), http.HTML, headers)
+
+
+def _make_all_schemas() -> dict[str, Any]:
+    params = [method.params for method in METHODS.values()]
+    return msgspec.json.schema_components(params, ref_template=_REFERENCE)[1]
+
+
+def _render_route(route: HttpRoute, described: dict[str, Any]) -> Iterator[str]:
+    yield f"<h2><code>{route.verb} {route.path}</code></h2><p>{_mark(route.summary)}</p>"
+    yield _render_parameters(
+        (one["name"], one["required"], one["schema"]) for one in described["parameters"]
+    )
+    yield f"<pre><code>{html.escape(make_example(route))}</code></pre>"
+    yield _render_errors(described["responses"])
+
+
+def _render_method(name: str, method: Method, schemas: dict[str, Any]) -> Iterator[str]:
+    schema = schemas[method.params.__name__]
+    required = schema.get("required", ())
+    yield f"<h2><code>{name}</code></h2><p>{_mark(method.summary)}</p>"
+    yield _render_parameters(
+        (field, field in required, kind) for field, kind in schema["properties"].items()
+    )
+    params = {field: _SAMPLES[field] for field in required}
+    call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": name, "params": params})
+    route = HttpRoute(verb="POST", path="/rpc", summary="")
+    yield f"<pre><code>{html.escape(make_example(route, call))}</code></pre>"
+    codes = ", ".join(f"<code>{error.code}</code>" for error in method.errors)
+    yield f"<p>Errors: {codes}</p>"
+
+
+def make_example(route: HttpRoute, body: str = "") -> str:
+    """Return a command of curl that sends a request, as one would write it."""
+    words = ["curl", "-s", "--unix-socket", f'"{SOCKET}"']
+    shown = _SHOWN.get(route.path, ())
+    if route.path == "/v1/events":
+        words.append("-N")
+    if route.verb == "GET" and shown:
+        words.append("-G")
+        words += [f"--data-urlencode {_quote(f'{name}={_SAMPLES[name]}')}" for name in shown]
+    if route.verb == "POST":
+        default = _PING if route.path == "/rpc" else _DISCOVER
+        body = body or json.dumps({name: _SAMPLES[name] for name in shown} or default)
+        words += [f"-H 'Content-Type: {http.JSON}'", f"-d {_quote(body)}"]
+    if route.verb == "DELETE":
+        words.append("-X DELETE")
+    if route.path == "/mcp":
+        words += _MCP_HEADERS[route.verb]
+    words.append(f"http://localhost{route.path}")
+    return " ".join(words)
+
+
+_META = "io.modelcontextprotocol/"
+_DISCOVER = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "server/discover",
+    "params": {
+        "_meta": {f"{_META}protocolVersion": "2026-07-28", f"{_META}clientCapabilities": {}}
+    },
+}
+_PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+_MCP_HEADERS = {
+    "POST": (
+        "-H 'MCP-Protocol-Version: 2026-07-28'",
+        "-H 'Mcp-Method: server/discover'",
+    ),
+    "GET": ("-N", '-H "Mcp-Session-Id: $SESSION"'),
+    "DELETE": ('-H "Mcp-Session-Id: $SESSION"',),
+}
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _render_parameters(rows: Iterable[tuple[str, bool, dict[str, Any]]]) -> str:
+    cells = [
+        f"<tr><td><code>{html.escape(name)}</code><td>{'required' if is_required else ''}"
+        f"<td><code>{html.escape(_describe_kind(schema))}</code>"
+        for name, is_required, schema in rows
+    ]
+    return f"<table><tr><th>parameter<th><th>value{''.join(cells)}</table>" if cells else ""
+
+
+def _describe_kind(schema: dict[str, Any]) -> str:
+    """Return a short text for a schema: its type, choices, bounds and default."""
+    schema = _without_null(schema)
+    if "enum" in schema:
+        return " | ".join(str(value) for value in schema["enum"])
+    kind = str(schema.get("type", "object"))
+    if kind == "array" and isinstance(schema.get("items"), dict):
+        kind = f"{_describe_kind(schema['items'])}, may be repeated"
+    bounds = [
+        f"{word} {schema[key]}"
+        for key, word in (("minimum", "from"), ("maximum", "to"), ("maxLength", "at most"))
+        if key in schema
+    ]
+    shown = schema.get("default")
+    default = [f"default {shown}"] if shown not in (None, "", []) and kind != "object" else []
+    return ", ".join([kind, *bounds, *default])
+
+
+def _render_errors(responses: dict[str, Any]) -> str:
+    rows = [
+        f"<tr><td>{status}<td><code>{html.escape(one['description'])}</code>"
+        for status, one in responses.items()
+        if int(status) >= 400
+    ]
+    return f"<details><summary>Errors</summary><table>{''.join(rows)}</table></details>"
+
+
+def _mark(text: str) -> str:
+    """Return text as HTML, with what stands between backquotes as code."""
+    parts = html.escape(text).split("`")
+    return "".join(
+        f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts)
+    )

@@ -1,0 +1,354 @@
+"""Coding agents and SDKs that others wrote, against a real daemon: each finds a note that was
+written a moment before, and writes one that is indexed. Agents have a scripted model, and start
+knowing MEMORY.md.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from memsyncd.client import Client
+from tests.clients.conftest import find_platform
+from tests.clients.models import LAST_WORDS, ScriptedModel, Wish, list_results
+from tests.clients.recorder import Recorder, record
+from tests.clients.transcripts import TRANSCRIPTS, is_kept_up, write_transcript
+from tests.daemon.conftest import REPOSITORY, Home
+
+if TYPE_CHECKING:
+    from tests.clients.conftest import Tools
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
+
+LIMIT_S = 180
+QUESTION = "Where is the quince?"
+FRESH = "# Quince\n\nThe quince was planted a moment ago.\n"
+WISHES = (
+    Wish("memory_search", {"query": "quince"}),
+    Wish("memory_remember", {"content": "The medlar is next.", "summary": "Medlar"}),
+)
+MEMSYNCD = [sys.executable, "-m", "memsyncd"]
+
+
+class Stage(NamedTuple):
+    """A project with a daemon behind a recorder, and a home for one agent."""
+
+    home: Home
+    root: Path
+    own_home: Path
+    recorder: Recorder
+    model: ScriptedModel
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of the agent. Some pass little of it on to servers and hooks, so that the
+        daemon is found where a user's is: by the home folder.
+        """
+        return {
+            "HOME": str(self.own_home),
+            "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+            "PYTHONPATH": str(REPOSITORY),
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "NO_PROXY": "127.0.0.1",
+        }
+
+    def write_own(self, path: str, value: object) -> None:
+        write_file(self.own_home / path, value)
+
+    def write_project(self, path: str, value: object) -> None:
+        write_file(self.root / path, value)
+
+
+def write_file(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value, indent=2))
+
+
+@pytest.fixture
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    # A socket's path must be short.
+    folder = Path(tmp_path_factory.mktemp("a"))
+    home = Home(folder)
+    root = home.make_folder()
+    (root / "MEMORY.md").write_text("# Larch\n\nThe larch stands by the gate.\n")
+    (root / ".memories").mkdir()
+    own_home = folder / "own"
+    sockets = own_home / ".local" / "state" / "memsyncd" / "run"
+    sockets.mkdir(parents=True, mode=0o700)
+    daemon = home.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        client.call("sync")
+    model = ScriptedModel(WISHES)
+    with record(str(sockets / "memsyncd.sock"), home.socket_path) as recorder:
+        yield Stage(home, root, own_home, recorder, model)
+    model.close()
+    home.close()
+
+
+# --- how each is configured and run -------------------------------------------------------------
+
+HOOKS = {
+    "hooks": {
+        "SessionStart": [
+            {
+                "matcher": "startup|resume|clear|compact",
+                "hooks": [{"type": "command", "command": " ".join([*MEMSYNCD, "context"])}],
+            }
+        ]
+    }
+}
+SERVER = {"command": MEMSYNCD[0], "args": [*MEMSYNCD[1:], "mcp"]}
+
+Agent = Callable[[Stage, Callable[[str], Path]], tuple[list[str | Path], dict[str, str]]]
+"""Configures an agent, and returns its command and what its environment has besides."""
+
+
+def make_claude_code(
+    stage: Stage, install: Callable[[str], Path]
+) -> tuple[list[str | Path], dict[str, str]]:
+    # Named with its version, since npm takes an older one that fits the installed node; the program
+    # needs none.
+    modules = install("@anthropic-ai/claude-code@2.1.330")
+    stage.write_own("mcp.json", {"mcpServers": {"memsyncd": SERVER}})
+    stage.write_project(".claude/settings.json", HOOKS)
+    program = modules / "@anthropic-ai" / f"claude-code-{find_platform()}" / "claude"
+    allowed = "mcp__memsyncd__memory_search,mcp__memsyncd__memory_remember"
+    return [
+        program, "-p", QUESTION, "--mcp-config", stage.own_home / "mcp.json",
+        "--strict-mcp-config", "--allowedTools", allowed,
+    ], {
+        "ANTHROPIC_BASE_URL": stage.model.url,
+        "ANTHROPIC_API_KEY": "none",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }  # fmt: skip
+
+
+def make_codex(
+    stage: Stage, install: Callable[[str], Path]
+) -> tuple[list[str | Path], dict[str, str]]:
+    modules = install("@openai/codex")
+    stage.write_own(
+        ".codex/config.toml",
+        f"""\
+model = "stub"
+model_provider = "stub"
+
+[features]
+hooks = true
+
+[model_providers.stub]
+name = "stub"
+base_url = "{stage.model.url}/v1"
+wire_api = "responses"
+env_key = "STUB_KEY"
+
+[mcp_servers.memsyncd]
+command = {json.dumps(SERVER["command"])}
+args = {json.dumps(SERVER["args"])}
+env = {{ PYTHONPATH = {json.dumps(str(REPOSITORY))} }}
+""",
+    )
+    stage.write_own(".codex/hooks.json", HOOKS)
+    package = modules / "@openai" / f"codex-{find_platform()}"
+    program = next(path for path in package.rglob("codex") if path.is_file())
+    return [
+        program, "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
+        "--dangerously-bypass-hook-trust", QUESTION,
+    ], {"STUB_KEY": "none"}  # fmt: skip
+
+
+def make_opencode(
+    stage: Stage, install: Callable[[str], Path]
+) -> tuple[list[str | Path], dict[str, str]]:
+    modules = install("opencode-ai")
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{stage.model.url}/v1", "apiKey": "none"},
+        "models": {"m": {"name": "m"}},
+    }
+    stage.write_project(
+        "opencode.json",
+        {
+            "autoupdate": False,
+            "share": "disabled",
+            "model": "stub/m",
+            "small_model": "stub/m",
+            "provider": {"stub": provider},
+            "instructions": ["MEMORY.md"],
+            "mcp": {"memsyncd": {"type": "local", "command": [*MEMSYNCD, "mcp"]}},
+        },
+    )
+    program = modules / f"opencode-{find_platform()}" / "bin" / "opencode"
+    return [program, "run", QUESTION], {
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    }
+
+
+def make_gemini(
+    stage: Stage, install: Callable[[str], Path]
+) -> tuple[list[str | Path], dict[str, str]]:
+    modules = install("@google/gemini-cli")
+    stage.write_own(
+        ".gemini/settings.json",
+        {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "general": {"disableAutoUpdate": True},
+            "context": {"fileName": ["GEMINI.md", "MEMORY.md"]},
+            "mcpServers": {"memsyncd": {**SERVER, "trust": True}},
+        },
+    )
+    program = modules / "@google" / "gemini-cli" / "bundle" / "gemini.js"
+    node = shutil.which("node") or "node"
+    return [node, program, "-p", QUESTION, "-m", "gemini-2.5-flash", "--yolo"], {
+        "GEMINI_API_KEY": "none",
+        "GOOGLE_GEMINI_BASE_URL": stage.model.url,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    }
+
+
+AGENTS: dict[str, Agent] = {
+    "claude-code": make_claude_code,
+    "codex": make_codex,
+    "opencode": make_opencode,
+    "gemini": make_gemini,
+}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_knows_memory_finds_what_is_new_and_remembers(
+    stage: Stage, install: Callable[[str], Path], node: Path, name: str
+) -> None:
+    command, more = AGENTS[name](stage, install)
+    (stage.root / ".memories" / "fresh.md").write_text(FRESH)
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=stage.root, env=stage.env | more, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    said = (done.stdout + done.stderr)[-4000:]
+    assert done.returncode == 0, said
+    assert LAST_WORDS in done.stdout, said
+    turns = stage.model.turns
+    assert len(turns) == len(WISHES) + 1, said
+    assert "stands by the gate" in json.dumps(turns[0])
+    found, remembered = list_results(turns[-1])
+    assert ".memories/fresh.md:1-3  Quince" in found
+    assert "Remembered at " in remembered
+    check_indexed(stage, remembered)
+    keep_transcript(stage, name)
+
+
+def check_indexed(stage: Stage, remembered: str) -> None:
+    with Client(stage.home.socket_path) as client:
+        hits = client.call("search", query="medlar", workspace=str(stage.root))["hits"]
+    assert [hit["path"] in remembered for hit in hits] == [True]
+
+
+def keep_transcript(stage: Stage, name: str) -> None:
+    if is_kept_up():
+        write_transcript(TRANSCRIPTS / f"{name}.jsonl", stage.recorder.connections, stage.root)
+
+
+# --- SDKs ---------------------------------------------------------------------------------------
+
+TYPESCRIPT_PROGRAM = """
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+
+const [command, ...args] = process.argv.slice(2);
+const client = new Client({ name: "typescript-sdk", version: "1" });
+await client.connect(new StdioClientTransport({ command, args, env: process.env }));
+const say = async (name, given) => {
+  const result = await client.callTool({ name, arguments: given });
+  console.log(Boolean(result.isError), result.content[0].text);
+};
+console.log((await client.listTools()).tools.map((tool) => tool.name).join(" "));
+await say("memory_search", { query: "quince" });
+await say("memory_remember", { content: "The medlar is next.", summary: "Medlar" });
+await say("memory_search", { query: "quince", colour: "red" });
+const resources = (await client.listResources()).resources;
+const uri = resources.find((one) => one.uri.endsWith("MEMORY.md")).uri;
+console.log((await client.readResource({ uri })).contents[0].text);
+const prompt = await client.getPrompt({ name: "recall", arguments: { query: "larch" } });
+console.log(prompt.messages[0].content.text);
+const changed = new Promise((resolve) => {
+  client.fallbackNotificationHandler = async (notice) => {
+    if (notice.method === "notifications/resources/updated") resolve(notice.params.uri);
+  };
+});
+await client.subscribeResource({ uri });
+await say("memory", {
+  command: "str_replace", path: "/memories/MEMORY.md", old_str: "gate", new_str: "well",
+});
+console.log("updated", (await changed) === uri);
+await client.close();
+"""
+
+
+@pytest.mark.parametrize("server", ["memsyncd mcp", "nc -U"])
+def test_the_typescript_sdk_finds_remembers_reads_and_is_notified(
+    stage: Stage, install: Callable[[str], Path], node: Path, server: str
+) -> None:
+    modules = install("@modelcontextprotocol/sdk")
+    program = modules.parent / "program.mjs"
+    program.write_text(TYPESCRIPT_PROGRAM)
+    (stage.root / ".memories" / "fresh.md").write_text(FRESH)
+    words = [*MEMSYNCD, "mcp"] if "mcp" in server else ["nc", "-U", stage.recorder.path]
+    done = subprocess.run(
+        [node, program, *words],
+        cwd=stage.root, env=stage.env, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "memory_search memory_get memory_context memory_remember memory"
+    assert lines[1] == "false .memories/fresh.md:1-3  Quince"
+    (remembered,) = [line for line in lines if line.startswith("false Remembered at ")]
+    assert "true no argument named `colour`" in lines
+    assert "The larch stands by the gate." in lines
+    assert lines[-1] == "updated true"
+    check_indexed(stage, remembered)
+    if "nc" in server:
+        keep_transcript(stage, "typescript-sdk")
+
+
+PYTHON_PROGRAM = """
+import asyncio, sys
+from mcp import Client, StdioServerParameters
+
+async def main(command, *args):
+    async with Client(StdioServerParameters(command=command, args=list(args))) as client:
+        await client.list_tools()
+        for name, given in (
+            ("memory_search", {"query": "quince"}),
+            ("memory_remember", {"content": "The medlar is next.", "summary": "Medlar"}),
+        ):
+            print((await client.call_tool(name, given)).content[0].text)
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_the_python_sdk_finds_what_is_new_and_remembers(stage: Stage, tools: Tools) -> None:
+    (stage.root / ".memories" / "fresh.md").write_text(FRESH)
+    done = subprocess.run(
+        [tools.python, "-c", PYTHON_PROGRAM, "nc", "-U", stage.recorder.path],
+        cwd=stage.root, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.startswith(".memories/fresh.md:1-3  Quince")
+    check_indexed(stage, done.stdout)
+    keep_transcript(stage, "python-sdk")

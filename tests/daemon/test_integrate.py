@@ -1,0 +1,268 @@
+"""`memsyncd integrate` on the files of clients, and its check against the real daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memsyncd.integrations.clients import CLIENTS
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home, Place
+
+pytestmark = pytest.mark.shared_daemon
+
+LIMIT_S = 60.0
+SCOPES = [(name, scope) for name, client in CLIENTS.items() for scope in client.scopes]
+TOML = '# mine\nmodel = "m"  # keep\n\n[features]\nhooks = true\n'
+JSON = '{\n    // mine\n    "theme": "dark",\n    "hooks": {"SessionStart": []},\n}\n'
+STRICT = '{"mcpServers": {"other": {"command": "a"}}, "mcp": {}, "instructions": ["A.md"]}'
+MARKDOWN = "# Rules\n\nBe kind."
+BROKEN = {".json": '{"mcpServers": ', ".toml": "[mcp_servers\n"}
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+class Agent:
+    """A home and a project of their own, for the files of a client."""
+
+    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+        self.home, self.project = folder / "home", folder / "project"
+        self.home.mkdir()
+        self.project.mkdir()
+        dropped = {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"}
+        kept = {name: value for name, value in env.items() if name not in dropped}
+        self.env = {**kept, "HOME": str(self.home)}
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "memsyncd", "integrate", *words],
+            cwd=self.project,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    def read(self) -> dict[str, bytes]:
+        """Every file, by its path."""
+        root = self.home.parent
+        files = (path for path in sorted(root.rglob("*")) if path.is_file())
+        return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+    def list_targets(self, client: str, scope: str) -> list[Path]:
+        """The files that the client's integration writes."""
+        done = self.run(client, "--scope", scope, "--print")
+        assert done.returncode == 0, done.stderr
+        found = re.findall(r"^\+\+\+ (/.*)$", done.stdout, re.MULTILINE)
+        return [Path(path) for path in dict.fromkeys(found)]
+
+    def write_own(self, client: str, scope: str) -> None:
+        """Files as a user may have them."""
+        for path in self.list_targets(client, scope):
+            if "skills/memsyncd" in str(path):
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            texts = {".toml": TOML, ".md": MARKDOWN}
+            text = texts.get(path.suffix, STRICT if client == "opencode" else JSON)
+            path.write_bytes(text.encode())
+
+
+@pytest.fixture
+def agent(tmp_path: Path, home: Home) -> Agent:
+    return Agent(tmp_path, home.env)
+
+
+@pytest.mark.parametrize(("client", "scope"), SCOPES)
+@pytest.mark.parametrize("more", [(), ("--capture",)])
+def test_integrate_and_remove_leave_each_byte(
+    agent: Agent, client: str, scope: str, more: tuple[str, ...]
+) -> None:
+    if more and not CLIENTS[client].capture:
+        assert agent.run(client, "--yes", *more).returncode == 2
+        return
+    agent.write_own(client, scope)
+    before = agent.read()
+    words = (client, "--scope", scope, "--yes", *more)
+    done = agent.run(*words)
+    assert done.returncode == 0, done.stderr
+    assert "verify: memsyncd integrate" in done.stderr
+    after = agent.read()
+    assert after != before
+    assert agent.run(*words).stderr == "nothing to change: connected\n"
+    assert agent.read() == after
+    assert agent.run(client, "--scope", scope, "--remove", "--yes").returncode == 0
+    assert agent.read() == before
+    assert agent.run(client, "--scope", scope, "--remove", "--yes").returncode == 0
+    assert agent.read() == before
+
+
+@pytest.mark.parametrize(("client", "scope"), SCOPES)
+def test_in_an_empty_home_everything_goes_again(agent: Agent, client: str, scope: str) -> None:
+    assert agent.run(client, "--scope", scope, "--yes").returncode == 0
+    assert agent.read()
+    assert agent.run(client, "--scope", scope, "--remove", "--yes").returncode == 0
+    assert agent.read() == {}
+    assert sorted(path.name for path in agent.home.parent.iterdir()) == ["home", "project"]
+    assert not any(agent.project.iterdir())
+
+
+def test_what_the_user_changes_in_between_stays(agent: Agent) -> None:
+    agent.write_own("gemini", "user")
+    assert agent.run("gemini", "--yes").returncode == 0
+    path = agent.home / ".gemini" / "settings.json"
+    path.write_text(path.read_text().replace('"dark"', '"light"'))
+    assert agent.run("gemini", "--remove", "--yes").returncode == 0
+    text = path.read_text()
+    assert '"light"' in text
+    assert "// mine" in text
+    assert "memsyncd" not in text
+
+
+def test_without_the_option_capturing_ends(agent: Agent) -> None:
+    path = agent.home / ".codex" / "hooks.json"
+    assert agent.run("codex", "--yes").returncode == 0
+    plain = path.read_text()
+    assert agent.run("codex", "--yes", "--capture").returncode == 0
+    assert "hook stop" in path.read_text()
+    assert agent.run("codex", "--yes").returncode == 0
+    assert json.loads(path.read_text()) == json.loads(plain)
+
+
+# --- confirmation ---
+
+
+def test_nothing_is_written_without_a_terminal_or_yes(agent: Agent) -> None:
+    done = agent.run("codex")
+    assert done.returncode == 6
+    assert "+[mcp_servers.memsyncd]" in done.stdout
+    assert "add --yes" in done.stderr
+    assert agent.run("codex", "--print").stdout == done.stdout
+    assert agent.read() == {}
+
+
+@pytest.mark.parametrize(("answer", "is_written"), [("y", True), ("", False), ("no", False)])
+def test_a_terminal_is_asked(agent: Agent, answer: str, is_written: bool) -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memsyncd", "integrate", "codex"],
+        cwd=agent.project,
+        env=agent.env,
+        stdin=follower,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    os.close(follower)
+    os.write(leader, f"{answer}\n".encode())
+    _, errors = process.communicate(timeout=LIMIT_S)
+    os.close(leader)
+    assert b"[y/N]" in errors
+    assert (process.returncode == 0) == is_written
+    assert bool(agent.read()) == is_written
+
+
+# --- files that cannot be edited ---
+
+
+@pytest.mark.parametrize("client", ["codex", "cursor", "gemini", "opencode", "vscode"])
+@pytest.mark.parametrize("fault", ["broken", "link", "read-only", "folder", "latin", "hidden"])
+def test_a_file_that_cannot_be_edited_stays_as_it_is(agent: Agent, client: str, fault: str) -> None:
+    scope = next(iter(CLIENTS[client].scopes))
+    path = agent.list_targets(client, scope)[0]
+    path.parent.mkdir(parents=True)
+    if fault == "link":
+        real = agent.home.parent / "dotfiles"
+        real.write_text("{}" if path.suffix == ".json" else "")
+        path.symlink_to(real)
+    elif fault == "folder":
+        path.mkdir()
+    elif fault == "latin":
+        path.write_bytes(b'{"a": "\xe4"}')
+    else:
+        path.write_text(BROKEN[path.suffix] if fault == "broken" else "")
+        path.chmod(0o444 if fault == "read-only" else 0o644)
+    if fault == "hidden":
+        path.write_text("# memsyncd: begin (memsyncd integrate)\n{")
+    before = agent.read()
+    done = agent.run(client, "--yes")
+    assert done.returncode == 6, done.stdout
+    assert f"{path} stays as it is: " in done.stderr
+    assert "→" in done.stderr
+    assert agent.read() == before
+    assert path.is_symlink() == (fault == "link")
+
+
+def test_line_ends_and_byte_order_mark_stay(agent: Agent) -> None:
+    path = agent.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    text = "\ufeff" + TOML.replace("\n", "\r\n")
+    path.write_bytes(text.encode())
+    assert agent.run("codex", "--yes").returncode == 0
+    data = path.read_bytes()
+    assert data.startswith(text.encode())
+    assert b"\n" not in data.replace(b"\r\n", b"")
+    assert agent.run("codex", "--remove", "--yes").returncode == 0
+    assert path.read_bytes() == text.encode()
+
+
+def test_the_mode_of_a_file_stays(agent: Agent) -> None:
+    path = agent.home / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(JSON)
+    path.chmod(0o600)
+    assert agent.run("gemini", "--yes").returncode == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    copy = path.with_name("settings.json.before-memsyncd")
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert copy.read_text() == JSON
+
+
+# --- check ---
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_check_asks_through_the_configured_command(
+    place: Place, tmp_path: Path, client: str
+) -> None:
+    agent = Agent(tmp_path, place.home.env)
+    agent.project = place.root
+    # The daemon of this home, whatever home the client's files lie in.
+    agent.env["MEMSYNCD_SOCKET"] = place.home.socket_path
+    done = agent.run(client, "--check")
+    assert done.returncode == 1
+    assert "missing" in done.stdout
+    assert agent.run(client, "--yes").returncode == 0
+    done = agent.run(client, "--check", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, found
+    assert found["is_connected"] is True
+    assert "memory_search" in found["tools"]
+    assert found["command"][-1] in ("mcp", "${workspaceFolder}")
+    assert {file["state"] for file in found["files"]} == {"current"}
+    assert "answers: memory_search" in agent.run(client, "--check").stdout
+
+
+def test_the_check_tells_a_command_that_does_not_start(agent: Agent) -> None:
+    assert agent.run("gemini", "--yes").returncode == 0
+    path = agent.home / ".gemini" / "settings.json"
+    settings = json.loads(path.read_text())
+    settings["mcpServers"]["memsyncd"]["command"] = "/nowhere/memsyncd"
+    path.write_text(json.dumps(settings))
+    done = agent.run("gemini", "--check")
+    assert done.returncode == 1
+    assert "outdated" in done.stdout
+    assert "it cannot be started: No such file" in done.stdout
+    settings["mcpServers"]["memsyncd"].update(command="/bin/false", args=[])
+    path.write_text(json.dumps(settings))
+    assert "it ended with status 1" in agent.run("gemini", "--check").stdout

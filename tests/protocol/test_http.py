@@ -1,0 +1,379 @@
+"""Targets, query strings, heads and headers are read exactly or refused; the documents are whole."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.errors import BadRequest
+from memsyncd.protocol import http, openapi
+from memsyncd.protocol.jsonrpc import ErrorBody, is_http_start
+from memsyncd.protocol.methods import METHODS, find_errors
+
+ACCESS = http.Access(port=7777, token=b"secret-token")
+SEARCH = METHODS["search"].params
+
+
+def attempt(call: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
+    """What the function returns, or how it refuses."""
+    try:
+        return call(*args), None
+    except (http.HttpRefusal, BadRequest) as refusal:
+        return None, refusal
+
+
+def quote(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode())
+
+
+@pytest.mark.parametrize(
+    ("start", "is_http"),
+    [
+        (b"GET ", True), (b"POST /rpc HTTP/1.1\r\n", True), (b"PRI * HTTP/2.0", True),
+        (b"G", None), (b"OPTIONS", None), (b"ABCDEFGHIJKLMNO", None),
+        (b'{"jsonrpc"', False), (b"[", False), (b"\n", False), (b" GET /", False), (b"get / ", False),
+        (b"ABCDEFGHIJKLMNOPQ", False), (b"GET\n", False), (b"G1T /", False), (b"\x16\x03\x01", False),
+    ],
+)  # fmt: skip
+def test_http_is_told_from_json_by_its_first_bytes(start: bytes, is_http: bool | None) -> None:
+    assert is_http_start(start) is is_http
+
+
+@given(st.binary(max_size=40))
+def test_a_decision_by_the_first_bytes_does_not_change_with_more_of_them(data: bytes) -> None:
+    decisions = [is_http_start(data[:end]) for end in range(1, len(data) + 1)]
+    decided = [one for one in decisions if one is not None]
+    assert len(set(decided)) <= 1
+    assert decisions[: len(decisions) - len(decided)].count(None) == len(decisions) - len(decided)
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.text()), max_size=5))
+def test_a_query_string_is_decoded_to_what_was_encoded(pairs: list[tuple[str, str]]) -> None:
+    pairs = [
+        (name.encode("utf-8", "replace").decode(), value.encode("utf-8", "replace").decode())
+        for name, value in pairs
+    ]
+    query = "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs)
+    target = http.parse_request_target(f"/v1/search?{query}".encode())
+    assert target == http.RequestTarget("", "/v1/search", tuple(pairs))
+
+
+@given(st.text(alphabet=st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1))
+def test_any_target_is_parsed_or_refused(text: str) -> None:
+    target, refusal = attempt(http.parse_request_target, text.encode())
+    assert target or (refusal.status == 400 and refusal.error.hint)
+
+
+def test_targets_of_proxies_and_of_the_server_are_understood() -> None:
+    whole = http.parse_request_target(b"http://127.0.0.1:1/v1/get?path=a+b%2Bc&x")
+    assert whole == http.RequestTarget("127.0.0.1:1", "/v1/get", (("path", "a b+c"), ("x", "")))
+    assert http.parse_request_target(b"HTTP://d").path == "/"
+    assert http.parse_request_target(b"*").path == "*"
+
+
+@pytest.mark.parametrize(
+    "target", [b"v1/get", b"/a%", b"/a%4", b"/%zz", b"/a%FF", b"/a#b", b"a:80"]
+)
+def test_a_malformed_target_is_refused(target: bytes) -> None:
+    with pytest.raises(http.HttpRefusal):
+        http.parse_request_target(target)
+
+
+def test_a_query_string_becomes_parameters_of_their_types() -> None:
+    query = [
+        ("q", "why postgres"), ("limit", "3"), ("min_score", "0.5"), ("explain", "true"),
+        ("kind", "decision"), ("kind", "error"), ("archived", "1"), ("workspace", "null"),
+    ]  # fmt: skip
+    params = http.make_query_params("search", query)
+    expected = {
+        "query": "why postgres",
+        "limit": 3,
+        "min_score": 0.5,
+        "explain": True,
+        "workspace": "null",
+        "filters": {"kind": ["decision", "error"], "archived": True},
+    }
+    assert params == msgspec.convert(expected, SEARCH)
+    assert http.make_query_params("search", [("query", "x")]) == SEARCH(query="x")
+    assert http.make_query_params("metrics", []) == METHODS["metrics"].params(text=True)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ([], "parameter `q` is missing"),
+        ([("q", "a"), ("q", "b")], "parameter `q` is given twice"),
+        ([("q", "a"), ("query", "b")], "parameter `query` is given twice"),
+        ([("q", "a"), ("limt", "2")], "no parameter named `limt`"),
+        ([("q", "a"), ("limit", "0")], "parameter `limit`: expected `int` >= 1"),
+        ([("q", "a"), ("limit", "")], "parameter `limit`: "),
+        ([("q", "a"), ("explain", "perhaps")], "parameter `explain`: "),
+        ([("q", "a"), ("filters", "x")], "no parameter named `filters`"),
+    ],
+)
+def test_a_wrong_query_string_is_refused_by_name(query: Any, message: str) -> None:
+    with pytest.raises(BadRequest) as refusal:
+        http.make_query_params("search", query)
+    assert refusal.value.message.startswith(message.replace("`int`", "int"))
+    assert refusal.value.hint
+
+
+@given(st.lists(st.tuples(st.sampled_from(["q", "limit", "kind", "after", "wait"]), st.text())))
+def test_any_query_string_gives_parameters_or_a_reason(query: list[tuple[str, str]]) -> None:
+    params, refusal = attempt(http.make_query_params, "search", query)
+    assert isinstance(params, SEARCH) or refusal.hint
+
+
+@pytest.mark.parametrize("method", [name for name, one in METHODS.items() if "GET" in one.route])
+def test_every_parameter_of_a_method_is_reached_by_its_query_string(method: str) -> None:
+    fields = http.list_query_fields(method).values()
+    reached = {field.outer or field.parameter for field in fields} | {*http.FIXED.get(method, ())}
+    assert reached == set(METHODS[method].params.__struct_fields__)
+
+
+# --- heads --------------------------------------------------------------------------------------
+
+HEAD = b"GET /v1/status HTTP/1.1\r\nHost: d\r\n\r\n"
+
+
+@given(st.integers(1, len(HEAD) - 1))
+def test_a_head_is_complete_with_its_empty_line(cut: int) -> None:
+    assert http.find_head_end(HEAD[:cut]) == -1
+    assert http.find_head_end(HEAD + b"body\nof any bytes\r") == len(HEAD)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"Host: d\nX: y", b"Host: d\r\r\nX: y", b"Host: d\rX: y", b"Host: d\r\n X: y",
+        b"Host: d\r\n\tfolded", b"Host: d\r\nX: \x00", b"Host: d\r\nX: \x0b", b"Host: d\r\nX: \x7f",
+        b"Content-Length: 5\r\nContent-Length: 5", b"Content-Length: 5\r\nContent-Length: 6",
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked", b"Content-Length: 5, 5",
+        b"Transfer-Encoding: chunked\r\ncontent-length: 0", b"Content-Length: +5",
+        b"Content-Length: 0x5", b"Content-Length: -1", b"Content-Length:", b"Content-Length: 5 5",
+        b"Content-Length : 5\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+    ],
+)  # fmt: skip
+def test_a_head_that_two_programs_could_read_differently_is_refused(lines: bytes) -> None:
+    head = b"POST /rpc HTTP/1.1\r\n" + lines + b"\r\n\r\n"
+    with pytest.raises(http.HttpRefusal) as refusal:
+        http.check_head(head[: http.find_head_end(head)])
+    assert refusal.value.status == 400
+
+
+def test_http_1_0_has_no_chunks() -> None:
+    with pytest.raises(http.HttpRefusal):
+        http.check_head(b"POST /rpc HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+
+@given(st.binary(max_size=200))
+def test_any_head_is_found_or_refused(data: bytes) -> None:
+    end, refusal = attempt(http.find_head_end, data)
+    assert refusal.status == 400 if refusal else end == -1 or data[:end].endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("tail", [b"", b"\r\n\r\n"])
+def test_a_head_over_the_limit_is_refused_before_and_after_its_end(tail: bytes) -> None:
+    with pytest.raises(http.HttpRefusal) as refusal:
+        http.find_head_end(b"GET / HTTP/1.1\r\nX: " + b"y" * http.MAX_HEAD_BYTES + tail)
+    assert refusal.value.status == 431
+
+
+def test_a_header_that_decides_something_is_given_once() -> None:
+    pairs = [(b"accept", b"a/b"), (b"accept", b"c/d"), (b"x", b"1")]
+    assert http.collect_headers(pairs) == {b"accept": b"a/b, c/d", b"x": b"1"}
+    with pytest.raises(http.HttpRefusal):
+        http.collect_headers([(b"origin", b"http://localhost"), (b"origin", b"http://evil")])
+
+
+# --- who may ask ----------------------------------------------------------------------------------
+
+
+def check(path: str = "/v1/status", authority: str = "", access: Any = ACCESS, **given: str) -> int:
+    """The status with which a request is refused; 0 if it is not."""
+    headers = {name.encode(): value.encode("latin-1") for name, value in given.items()}
+    _, refusal = attempt(http.check_access, access, headers, authority, path)
+    if refusal is None:
+        return 0
+    assert "secret" not in refusal.error.message + refusal.error.hint
+    return int(refusal.status)
+
+
+GOOD = {"host": "127.0.0.1:7777", "authorization": "Bearer secret-token"}
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:7777", "localhost:7777", "[::1]:7777", "LOCALHOST:7777"]
+)
+def test_a_client_with_the_token_may_ask_by_any_name_of_the_loopback(host: str) -> None:
+    assert check(**GOOD | {"host": host}) == 0
+    assert check(**GOOD | {"host": host, "origin": f"http://{host}"}) == 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example:7777", "127.0.0.1", "127.0.0.1:80", "", "localhost.evil.example:7777", "d:7777",
+     "127.0.0.1.evil.example:7777", "127.0.0.1:7777:7777", "localhost:7777 ", "192.168.0.2:7777"],
+)  # fmt: skip
+def test_a_request_for_another_host_is_forbidden(host: str) -> None:
+    assert check(**GOOD | {"host": host}) == 403
+    assert check("/docs", host=host) == 403
+
+
+def test_a_whole_url_counts_more_than_the_host() -> None:
+    assert check(authority="evil.example:7777", **GOOD) == 403
+    assert check(authority="localhost:7777", **GOOD | {"host": "x"}) == 0
+
+
+@pytest.mark.parametrize("access", [None, ACCESS])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://localhost.evil", "file://"]
+)
+def test_pages_of_other_sites_are_forbidden_everywhere(access: Any, origin: str) -> None:
+    assert check(access=access, **GOOD | {"origin": origin}) == 403
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "Bearer", "Bearer wrong", "Basic secret-token", "Bearer secret-token2", "Bearer secret"],
+)
+def test_a_request_without_the_token_is_unauthorized(given: str) -> None:
+    assert check(**GOOD | {"authorization": given}) == 401
+
+
+def test_the_documents_need_no_token_and_the_socket_needs_none_at_all() -> None:
+    assert check("/docs", host="localhost:7777") == 0
+    assert check("/openapi.json", host="localhost:7777") == 0
+    assert check(access=None, host="anything") == 0
+
+
+# --- types --------------------------------------------------------------------------------------
+
+OFFERS = (http.JSON, http.TEXT)
+
+
+@pytest.mark.parametrize(
+    ("accept", "chosen"),
+    [
+        (None, http.JSON), (b"*/*", http.JSON), (b"text/plain", http.TEXT), (b"text/*", http.TEXT),
+        (b"application/json;q=0.1, text/plain;q=0.9", http.TEXT), (b"TEXT/PLAIN", http.TEXT),
+        (b"text/html, */*;q=0.1", http.JSON), (b"application/json;q=0, */*", http.TEXT),
+    ],
+)  # fmt: skip
+def test_the_wanted_type_is_chosen(accept: bytes | None, chosen: str) -> None:
+    assert http.choose_type(accept, OFFERS) == chosen
+
+
+@pytest.mark.parametrize("accept", [b"image/png", b"*/*;q=0", b"application/json;q=x", b","])
+def test_a_type_that_is_not_offered_is_refused(accept: bytes) -> None:
+    with pytest.raises(http.HttpRefusal) as refusal:
+        http.choose_type(accept, OFFERS)
+    assert refusal.value.status == 406
+
+
+@given(st.binary(max_size=60))
+def test_any_accept_gives_an_offer_or_a_refusal(accept: bytes) -> None:
+    chosen, refusal = attempt(http.choose_type, accept, OFFERS)
+    assert chosen in OFFERS or refusal.status == 406
+
+
+@pytest.mark.parametrize("given", [b"application/json", b"application/json; charset=utf-8"])
+def test_json_is_a_body(given: bytes) -> None:
+    http.check_content_type(given)
+
+
+@pytest.mark.parametrize("given", [None, b"", b"text/plain", b"application/json; charset=latin-1"])
+def test_another_body_is_refused(given: bytes | None) -> None:
+    with pytest.raises(http.HttpRefusal) as refusal:
+        http.check_content_type(given)
+    assert refusal.value.status == 415
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+def test_each_error_has_a_status_and_keeps_its_code() -> None:
+    for error in find_errors():
+        body = ErrorBody(error.rpc_code, "m", {"code": error.code, "hint": "h", "status": 1})
+        response = http.make_error_response(body)
+        problem = json.loads(response.body)
+        assert (response.status, problem["status"]) == (error.http_status, error.http_status)
+        assert (problem["code"], problem["hint"], problem["detail"]) == (error.code, "h", "m")
+        assert (response.status == 503) == any(
+            name == "Retry-After" for name, _ in response.headers
+        )
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[0-9a-z-]{1,20}", fullmatch=True), st.integers(0, 10**9), max_size=5
+    )
+)
+def test_the_id_of_an_event_names_the_generations(generations: dict[str, int]) -> None:
+    assert http.parse_event_id(http.make_event_id(generations)) == generations
+
+
+@given(st.text())
+def test_any_id_of_an_event_is_read(text: str) -> None:
+    assert all(number >= 0 for number in http.parse_event_id(text).values())
+
+
+def test_a_wrapped_name_is_decoded() -> None:
+    assert http.decode_name("=?base64?w6Q=?=") == "ä"
+    assert http.decode_name("=?base64?!?=") == "=?base64?!?="
+    assert http.decode_name("memory_search") == "memory_search"
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", name="document")
+def make_document() -> dict[str, Any]:
+    return json.loads(openapi.encode_openapi("1.2.3"))
+
+
+def test_every_route_is_described_with_its_errors(document: Any) -> None:
+    described = {
+        (verb.upper(), path) for path, verbs in document["paths"].items() for verb in verbs
+    }
+    routes = {tuple(one.route.split()) for one in METHODS.values() if one.route}
+    assert described == routes | {(one.verb, one.path) for one in http.RESOURCES}
+    for name, method in METHODS.items():
+        verb, _, path = method.route.partition(" ")
+        if verb:
+            responses = document["paths"][path][verb.lower()]["responses"]
+            for error in method.errors:
+                assert error.code in responses[str(error.http_status)]["description"], name
+
+
+def test_every_reference_of_the_document_resolves(document: Any) -> None:
+    named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
+    assert named
+    assert named <= set(document["components"]["schemas"])
+
+
+def test_the_page_shows_every_route_and_method_and_loads_nothing() -> None:
+    response = openapi.make_page("1.2.3")
+    page = response.body.decode()
+    assert not [name for name in METHODS if f"<code>{name}</code>" not in page]
+    assert not [path for path in http.ROUTES if path not in page]
+    assert not re.search(r"<script|src=|@import|url\(|https?://(?!localhost)", page)
+    policy = dict(response.headers)["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+def test_each_example_of_the_page_is_one_command_of_curl() -> None:
+    page = openapi.make_page("1.2.3").body.decode()
+    examples = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.DOTALL)
+    assert len(examples) == len(METHODS) + sum(len(verbs) for verbs in http.ROUTES.values())
+    assert all(shlex.split(example)[0] == "curl" for example in examples)
