@@ -82,7 +82,7 @@ COMMON_SHARE = 10
 SELECTING_MATCHES = 5_000
 SELECTING_SHARE = 50
 MAX_PAIRED = 6
-# If fewer are selected, all words select.
+# If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
 # may, more often than not.
@@ -431,15 +431,22 @@ def _find_rare(
     common = {term for term in query.should if counts[term] > n_chunks // COMMON_SHARE}
     rare = drop_terms(query, common)
     expression = compile_positive(rare)
-    if not query.must:
-        most = max(SELECTING_MATCHES, n_chunks // SELECTING_SHARE)
-        chosen = choose_rarest(rare.should, [counts[term] for term in rare.should], most=most)
-        others = sorted(
-            (term for term in rare.should if term not in chosen), key=counts.__getitem__
-        )
-        if others:
-            yield expression, compile_selection(chosen, others[:MAX_PAIRED])
+    most = max(SELECTING_MATCHES, n_chunks // SELECTING_SHARE)
+    selections = [] if query.must else [_compile_selecting(rare, counts, most * n) for n in (1, 4)]
+    for selecting in dict.fromkeys(filter(None, selections)):
+        yield expression, selecting
     yield expression, ""
+
+
+def _compile_selecting(query: Query, counts: Mapping[Term, int], most: int) -> str:
+    """The expression for what the rarest words select, with about `most` matches; empty if it would
+    not leave out most matches, since to select takes time, too.
+    """
+    chosen = choose_rarest(query.should, [counts[term] for term in query.should], most=most)
+    others = sorted({*query.should} - {*chosen}, key=lambda term: (counts[term], term.text))
+    if sum(map(counts.__getitem__, others)) <= sum(map(counts.__getitem__, chosen)):
+        return ""
+    return compile_selection(chosen, others[:MAX_PAIRED])
 
 
 # --- hits ---------------------------------------------------------------------------------------
