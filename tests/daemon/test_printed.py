@@ -95,6 +95,8 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["--notes", "--json"],
         ["-w", NAME],
     ],
+    "stats": [[], ["--by", "tag", "--by", "status"], ["--json"], ["--tag", NAME], ["--by", NAME]],
+    "clear": [["--yes", "-w", NAME]],
     "links": [
         [],
         [NOTE],

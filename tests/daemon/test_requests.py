@@ -90,7 +90,7 @@ TWIN = ("decisions.md#decisions/redis-2", 16, 18)
         ("kind:error", {"filters": {"tag": ["cache"]}}, [REDIS]),
         ("redis kind:error", {"filters": {"kind": ["decision"]}}, []),
         ("redis", {"filters": {"archived": True}}, []),
-        ("redis", {"filters": {"after": "2026"}}, []),
+        ("redis", {"filters": {"before": "2026"}}, []),
         ("zyzzyva", {}, []),
     ],
 )
