@@ -45,7 +45,7 @@ PRUNE_AFTER = 200
 def sync_and_record(
     workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
-    """Sync as `update_index`, then record the changes, once the first recording has begun."""
+    """Open the records, sync, then record the changes once the first recording has begun."""
     check_open(workspace)
     open_records(workspace, clock)
     request = _add_recovered(workspace, clock, request)
