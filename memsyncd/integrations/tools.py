@@ -121,7 +121,8 @@ def _read_input(given: Mapping[str, Any] | str) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"the input is not JSON ({error}): send an object") from error
     if not isinstance(arguments, dict):
-        raise ValueError("the input is not an object: send one with the tool's arguments")  # noqa: TRY004
+        # A model's mistake, not a program's: ValueError as for text that is not JSON.
+        raise ValueError("the input is not an object: send one")  # noqa: TRY004
     return arguments
 
 

@@ -235,7 +235,8 @@ class Screen:
         command = [sys.executable, *program, *words]
         self._process = subprocess.Popen(
             command,
-            env={**env, "TERM": "xterm"},
+            # Wide: a line that is wrapped may begin with any word.
+            env={**env, "TERM": "xterm", "COLUMNS": "400"},
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=follower,
