@@ -8,11 +8,15 @@ begin at the set's folder.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# A note without a date counts as of the day on which it was saved. 2023-06-01, in seconds: the sets
+# mean notes of years, not of the day on which they were copied.
+SAVED_AT_S = 1_685_577_600
 NOTES = ".memories"
 # The category of questions without an answer in the notes: left out of the figures, as is usual for
 # this kind of set.
@@ -51,7 +55,7 @@ class QuestionSet:
 
     def copy_scope(self, scope: str, root: Path) -> None:
         """Make the notes of a scope those of a workspace at `root`."""
-        shutil.copytree(self.folder / scope, root / NOTES, copy_function=shutil.copyfile)
+        shutil.copytree(self.folder / scope, root / NOTES, copy_function=_copy_saved)
         for folder in (root / NOTES, *(root / NOTES).rglob("*/")):
             folder.chmod(0o700)  # a set may be read-only, and its copy must be deletable
 
@@ -103,3 +107,8 @@ def _read_notes(scope: Path) -> dict[str, list[str]]:
         path.relative_to(scope).as_posix(): path.read_text(encoding="utf-8").split("\n")
         for path in sorted(scope.rglob("*.md"))
     }
+
+
+def _copy_saved(source: str, target: str) -> None:
+    shutil.copyfile(source, target)
+    os.utime(target, (SAVED_AT_S, SAVED_AT_S))

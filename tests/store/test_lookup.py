@@ -57,8 +57,9 @@ def filled(index: Index, put: Put) -> Index:
 def list_notes(
     index: Index, *, path: str | None = None, kind: str | None = None, tag: str | None = None
 ) -> list[StoredNote]:
+    filters = Filters(kinds=(kind,) if kind else (), tags=(tag,) if tag else ())
     with index.pool.acquire(5) as reader:
-        return read_notes(reader, path=path, kind=kind, tag=tag)
+        return read_notes(reader, path=path, filters=filters)
 
 
 def show(notes: list[StoredNote]) -> dict[str, list[str]]:
