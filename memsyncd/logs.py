@@ -62,6 +62,8 @@ class Event(StrEnum):
     RECORDS_RESTORED = "records_restored"
     """A backup replaced the history of a workspace."""
     INDEX_REBUILT = "index_rebuilt"
+    INDEX_WORKER_FAILED = "index_worker_failed"
+    """The process that fills an index has died: another goes on, then the daemon itself."""
     INDEX_CORRUPT = "index_corrupt"
     """The file is damaged and will be rebuilt."""
     STORE_FULL = "store_full"

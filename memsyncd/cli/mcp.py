@@ -106,14 +106,18 @@ class Pump:
                 self._forward(line)
 
     def _forward(self, line: bytes) -> None:
-        message = _parse(line)
+        messages = _parse_all(line)
         # Before it is noted: what is noted already is repeated.
         has_connected = self._socket is not None or self._reconnect(may_start=True)
-        self._note(message, line)
+        for message in messages:
+            # The requests of a batch are repeated one by one.
+            self._note(message, line if len(messages) == 1 else encode_json(message).encode())
         if has_connected:
             self._unsent += line + b"\n"
-        elif isinstance(message.get("id"), str | int):
-            self._refuse(message["id"], "no daemon runs", "start it with `memsyncd start`")
+            return
+        for message in messages:
+            if isinstance(message.get("id"), str | int):
+                self._refuse(message["id"], "no daemon runs", "start it with `memsyncd start`")
 
     def _note(self, message: dict[str, Any], line: bytes) -> None:
         """Remember what a restart of the daemon concerns."""
@@ -207,14 +211,14 @@ class Pump:
     def _is_for_client(self, line: bytes) -> bool:
         if not self._pending and not self._n_replayed:
             return True
-        message = _parse(line)
-        if "method" in message:
-            return True
-        request_id = message.get("id")
-        if isinstance(request_id, str) and request_id.startswith(REPLAY_PREFIX):
-            return False
-        if isinstance(request_id, str | int):
-            self._pending.pop(request_id, None)
+        for message in _parse_all(line):
+            request_id = message.get("id")
+            if "method" in message:
+                continue
+            if isinstance(request_id, str) and request_id.startswith(REPLAY_PREFIX):
+                return False
+            if isinstance(request_id, str | int):
+                self._pending.pop(request_id, None)
         return True
 
     def _on_lost(self) -> None:
@@ -248,11 +252,17 @@ class Pump:
 
 
 def _parse(line: bytes) -> dict[str, Any]:
+    return next(iter(_parse_all(line)), {})
+
+
+def _parse_all(line: bytes) -> list[dict[str, Any]]:
+    """Return the message of a line, or those of a batch; none if it is neither."""
     try:
-        message = parse_json(line.decode())
+        found = parse_json(line.decode())
     except (ValueError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}
+        return []
+    messages = found if isinstance(found, list) else [found]
+    return [message for message in messages if isinstance(message, dict)]
 
 
 def _write(data: bytes) -> None:

@@ -269,6 +269,7 @@ class Memsyncd(Closing):
         max_tokens: int | None = None,
         max_bytes: int | None = None,
         heading: str | None = None,
+        mark: bool = False,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
@@ -276,13 +277,15 @@ class Memsyncd(Closing):
         """Return markdown for a prompt, of at most `max_tokens` (2000), with `heading` as its first
         line (`## Prior Knowledge`).
 
-        Without a query, the context with which a session starts. Empty if nothing is relevant.
+        Without a query, the context with which a session starts. Empty if nothing is relevant. With
+        `mark`, a line below the heading says if the text tries to instruct its reader.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
         params = {
             "query": query,
             **size,
             "heading": heading,
+            "mark": mark or None,
             "filters": _read_filters(filters),
             **_read_wait(is_wanted=wait),
         }

@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 # At Python's default an answer may wait 5 ms for the thread that indexes.
 SWITCH_INTERVAL_S = 0.001
 QUERY_THREADS = 2
-LARGE_SYNC_CHUNKS = 500
-RELEASE_MEMORY_DELAY_S = 7.0
+# A scan of so many notes leaves megabytes of freed memory.
+LARGE_SCAN_NOTES = 1000
 IMPORT_DELAY_S = 1.0
 """When everything is imported that the start does not need: after the first scans."""
 STOP_GRACE_S = 1.0
@@ -164,6 +164,7 @@ class _Daemon:
         )
         self._reporter = SystemdReporter(self._notify, liveness, self._workspaces.by_id)
         self._workspaces.scheduler.on_building = self._reporter.report_indexing
+        self._workspaces.scheduler.on_tidied = self._release_memory
         try:
             self._start_engine(paths)
             await self._serve()
@@ -206,7 +207,7 @@ class _Daemon:
         check_roots(self._owned.path, [*paths, *registered], FolderAccess())
         for path in paths:
             seen = check_new_folder(self._workspaces, path)
-            self._workspaces.add(path, name="", include=(), exclude=(), seen=seen)
+            self._workspaces.add(path, seen=seen)
 
     async def _serve(self) -> None:
         loop, stopping = asyncio.get_running_loop(), self._stopping
@@ -309,9 +310,12 @@ class _Daemon:
 
     def _on_sync(self, _workspace: Workspace, done: SyncDone) -> None:
         self._reporter.report_status()
-        if done.n_upserted > LARGE_SYNC_CHUNKS:
-            loop = asyncio.get_running_loop()
-            loop.call_later(RELEASE_MEMORY_DELAY_S, resources.release_memory)
+        if done.n_unchanged >= LARGE_SCAN_NOTES:
+            self._release_memory()
+
+    def _release_memory(self) -> None:
+        """On the worker's thread, as it may take some milliseconds."""
+        self._workspaces.call(resources.release_memory)
 
     def _facts(self) -> Facts:
         loaded = self._loaded
@@ -442,6 +446,9 @@ def to_entries(config: Config, registry: Registry, access: FolderAccess) -> list
                 name=row.name,
                 include=row.include,
                 exclude=row.exclude,
+                read_only=row.read_only,
+                preset=row.preset,
+                memory_dir=row.memory_dir,
                 links=row.allow_links_to,
                 # A disk that does not answer keeps no daemon from starting: the path is taken to
                 # have no links.

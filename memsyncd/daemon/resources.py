@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from memsyncd.engine.index_process import running_pids
 from memsyncd.logs import Event, count_lost_lines, get_log
 from memsyncd.protocol.metrics import ProcessMetrics
 
@@ -23,16 +24,21 @@ from memsyncd.protocol.metrics import ProcessMetrics
 OPEN_FILES_TARGET = 8192
 REPORT_INTERVAL_S = 60.0
 _OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-_M_ARENA_MAX = -8  # from the C library's malloc.h
+TRIM_THRESHOLD_BYTES = 1024 * 1024
+_M_TRIM_THRESHOLD, _M_ARENA_MAX = -1, -8  # from the C library's malloc.h
 
 log = get_log("daemon")
 
 
 def read_process_stats() -> ProcessMetrics:
     """Read what this process uses of the system now, for `metrics`."""
+    pids, ended = running_pids(), os.times()
+    children_s = ended.children_user + ended.children_system
     return ProcessMetrics(
         rss_bytes=read_rss_bytes(),
-        cpu_s_total=round(time.process_time(), 6),
+        cpu_s_total=round(time.process_time() + children_s, 6),
+        index_workers=len(pids),
+        index_workers_rss_bytes=sum(map(read_rss_bytes, pids)),
         threads=threading.active_count(),
         fds=count_open_files(),
         max_fds=find_file_limit(),
@@ -92,11 +98,17 @@ class LoopExceptionHandler:
 # --- memory ---
 
 
-def read_rss_bytes() -> int:
-    """Return the resident memory now; where the system does not report it, the peak so far."""
+def read_rss_bytes(pid: int | None = None) -> int:
+    """Return the resident memory of this process, or of a child, now.
+
+    Where the system does not report it, it is the peak so far, and of a child 0.
+    """
     try:
-        return int(_read_start("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        statm = _read_start(f"/proc/{pid or 'self'}/statm")
+        return int(statm.split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
+        if pid is not None:
+            return 0
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
 
@@ -109,6 +121,8 @@ def use_one_malloc_arena() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, 1)
+        # Otherwise the C library raises it, and each scan leaves some megabytes.
+        mallopt(_M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
 
 
 def freeze_loaded_objects() -> None:

@@ -19,7 +19,7 @@ import msgspec
 from memsyncd.config import Config
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.opening import open_records
+from memsyncd.engine.opening import open_records, report_wal_sizes
 from memsyncd.engine.rebuild import check_open, update_index
 from memsyncd.engine.recovery import (
     HALF_DONE,
@@ -30,14 +30,15 @@ from memsyncd.engine.recovery import (
     report_half_done,
     roll_back,
 )
-from memsyncd.engine.sync import SyncDone, SyncRequest
+from memsyncd.engine.sync import SyncDone, SyncRequest, index_written
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Busy, Conflict, MemsyncdError, StoreFailed, Unwritable
 from memsyncd.files.read import TextFile
 from memsyncd.files.scope import Scope, find_identity
 from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
-from memsyncd.store.history import History, Intended, ObservedNote
+from memsyncd.store.heads import ObservedNote
+from memsyncd.store.history import History, Intended
 
 # How often an edit is decided again because another program wrote meanwhile.
 MAX_ATTEMPTS = 5
@@ -120,16 +121,21 @@ def edit_workspace(
     changed.
     """
     check_open(workspace)
-    yield from _check_root(workspace, config, clock)
     open_records(workspace, clock)
+    yield from _check_root(workspace, config, clock)
     history = find_history(workspace, config)
     recovered = recover(workspace, clock)
-    edit, answer, number = _try(workspace, history, decide, clock, withdrawn)
+    edit, answer, number, written = _try(workspace, history, decide, clock, withdrawn)
     if not edit.operations and not recovered:
         return EditOutcome(answer=answer)
     try:
-        request = SyncRequest(only=recovered.union(_list_paths(edit)), grace_s=0.0)
-        synced = yield from update_index(workspace, config, clock, request)
+        synced = None
+        if written and not recovered:
+            synced = index_written(workspace, config, clock, written)
+        if synced is None:
+            request = SyncRequest(only=recovered.union(_list_paths(edit)), grace_s=0.0)
+            synced = yield from update_index(workspace, config, clock, request)
+        report_wal_sizes(workspace)
     except MemsyncdError as failure:
         return EditOutcome(answer=answer, change_set=number, failure=failure)
     return EditOutcome(answer=answer, change_set=number, synced=synced)
@@ -183,9 +189,9 @@ def _try(
     decide: Decide[T],
     clock: Clock,
     withdrawn: Event | None,
-) -> tuple[Edit, T, int | None]:
+) -> tuple[Edit, T, int | None, list[TextFile]]:
     """Decide and carry out, again if another program writes in between; also return the number of
-    the change set, if there is one.
+    the change set, if there is one, and what `_carry_out` has written.
     """
     n_tried = 0
     while True:
@@ -195,29 +201,34 @@ def _try(
             raise Busy(message, hint="try again")
         n_tried += 1
         try:
-            number = (
-                _carry_out(workspace, history, edit, at_s=clock.wall_s())
-                if edit.operations
-                else None
-            )
+            if not edit.operations:
+                return edit, answer, None, []
+            number, written = _carry_out(workspace, history, edit, at_s=clock.wall_s())
         except Conflict as failure:
             if n_tried == MAX_ATTEMPTS or HALF_DONE_KEY in failure.data:
                 raise
         else:
-            return edit, answer, number
+            return edit, answer, number, written
 
 
 def _carry_out(
     workspace: Workspace, history: History | None, edit: Edit, *, at_s: float
-) -> int | None:
-    """Record the edit, do it, settle it. If it fails, undo it on the disk and in the history."""
+) -> tuple[int | None, list[TextFile]]:
+    """Record the edit, do it, settle it. If it fails, undo it on the disk and in the history.
+
+    Returns the number of the change set in the history, and the notes that were written, or none if
+    it did anything else.
+    """
     changes = [change for operation in edit.operations for change in _list_changes(operation)]
     number = _record_intent(workspace, history, edit, changes, at_s=at_s)
     keep = make_keep(workspace, history, at_s=at_s)
+    written: list[TextFile] = []
     n_done = 0
     try:
         for operation in edit.operations:
-            _apply(workspace.scope, operation, keep)
+            put = _apply(workspace.scope, operation, keep)
+            if put is not None and workspace.scope.is_note(put.path.text):
+                written.append(put)
             n_done += len(list(_list_changes(operation)))
     except BaseException as failure:
         is_undone = roll_back(workspace, number, make_change_set(changes), n_done=n_done, keep=keep)
@@ -232,7 +243,9 @@ def _carry_out(
                 report_half_done(workspace)
         elif number is not None and workspace.records is not None:
             workspace.records.history.forget_intended(number)
-    return number if history is not None else None
+    if len(written) < len(edit.operations):
+        written.clear()
+    return number if history is not None else None, written
 
 
 def _record_intent(
@@ -289,16 +302,18 @@ def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
     )
 
 
-def _apply(scope: Scope, operation: Operation, keep: KeepText) -> None:
+def _apply(scope: Scope, operation: Operation, keep: KeepText) -> TextFile | None:
+    """Change the disk; return the file that was written, if the operation writes one."""
     match operation:
-        case Put():
-            put_text_file(scope, operation.path, operation.data, was=operation.was, keep=keep)
+        case Put(path=path, data=data, was=was):
+            return put_text_file(scope, path, data, was=was, keep=keep)
         case Delete():
             delete_path(scope, operation.path, was=operation.was, keep=keep)
         case Rename():
             rename_path(scope, operation.old, operation.new)
         case _:
             assert_never(operation)
+    return None
 
 
 def _list_changes(operation: Operation) -> Iterator[Intended]:

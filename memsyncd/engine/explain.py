@@ -54,7 +54,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A query as typed, as parsed and as compiled for ranking, and all filters that must hold, its
     own included.
 
-    `absent` are notes that a fresh scan no longer found: workspace ids and paths.
+    `absent` are notes that a fresh scan no longer found: workspace ids and paths. `is_hurried`:
+    raise NotFresh rather than look up much.
     """
 
     text: str
@@ -63,6 +64,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     must_not: str
     filters: Filters
     absent: frozenset[tuple[str, str]] = frozenset()
+    is_hurried: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -75,7 +77,8 @@ def explain_nothing(
 ) -> Explanation:
     """Explain why these workspaces have no hit.
 
-    Raises what `Workspace.acquire` raises, except that a lack of time is an explanation too.
+    Raises what `Workspace.acquire` raises, except that a lack of time is an explanation too, unless
+    the question is hurried.
     """
     if not workspaces:
         return Explanation(why="there is no workspace yet: add a folder with memsyncd add PATH")
@@ -87,6 +90,8 @@ def explain_nothing(
             with workspace.acquire(timeout_s) as reader:
                 found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
         except NotFresh:
+            if question.is_hurried:
+                raise
             late = Explanation(why="nothing matches, and there was no time to find out why")
             found.append((workspace.entry.name, late))
     suggested = (one.did_you_mean for _, one in found if one.did_you_mean)
@@ -107,18 +112,26 @@ def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> Ex
         return Explanation(why=explain_empty_index(workspace))
     match = compile_query(question.query)
     if not match:
+        _check_time(question)
         return Explanation(why=_explain_filters_alone(reader, question))
-    if count_matches(reader, match, question.filters):
+    n_matching = count_matches(reader, match)
+    if n_matching and count_matches(reader, match, question.filters):
         # The search and its explanation may see two generations of the index.
         if any(workspace.id == workspace_id for workspace_id, _ in question.absent):
             return Explanation(why="the only notes that match were deleted just now")
         return Explanation(why="what matches was indexed just now: ask again")
-    n_matching = count_matches(reader, match)
     if n_matching:
+        _check_time(question)
         return Explanation(why=_explain_filters(reader, match, n_matching, question.filters))
     explanation = _explain_words(reader, question)
     unread = _explain_unread(workspace)
     return replace(explanation, why=f"{explanation.why}; {unread}") if unread else explanation
+
+
+def _check_time(question: Question) -> None:
+    """Raise NotFresh if the question is hurried: what follows may take milliseconds."""
+    if question.is_hurried:
+        raise NotFresh("there is no hit, and no time to explain why")
 
 
 # --- nothing to search for, nothing to search in ------------------------------------------------
@@ -144,11 +157,11 @@ def explain_empty_index(workspace: Workspace) -> str:
 
 def _explain_unread(workspace: Workspace) -> str:
     condition = workspace.condition
-    if not condition.pending and condition.state != "indexing":
+    if not condition.n_pending and condition.state != "indexing":
         return ""
     faults = "; ".join(condition.faults.values())
     return (
-        f"{condition.pending} {'is' if condition.pending == 1 else 'are'} still to be "
+        f"{condition.n_pending} {'is' if condition.n_pending == 1 else 'are'} still to be "
         f"read{': ' if faults else ''}{faults}"
     )
 
@@ -300,7 +313,7 @@ def _explain_words(reader: Reader, question: Question) -> Explanation:
                 f"somewhere"
             )
         )
-    near = _find_near_words(reader, absent)
+    near = _find_near_words(reader, question, absent)
     why = _describe_absent(absent)
     if near:
         there = dict.fromkeys(word for found in near.values() for word in found)
@@ -324,12 +337,17 @@ def _occurs(reader: Reader, term: Term) -> bool:
     return is_matching(reader, compile_query(Query(should=(term,))))
 
 
-def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[str, ...]]:
+def _find_near_words(
+    reader: Reader, question: Question, absent: Sequence[Term]
+) -> dict[str, tuple[str, ...]]:
     """Indexed words that are similar to absent ones, by absent word."""
     words = dict.fromkeys(word for term in absent for word in term.words)
+    spelt = [word for word in words if _may_have_similar(fold_word(word))]
+    if spelt:
+        _check_time(question)
     gone = [
         word
-        for word in words
+        for word in spelt
         if not _occurs(reader, Term(text=word, words=(word,), form=Form.WORD))
     ]
     near = {word: _find_near(reader, fold_word(word)) for word in gone[:MAX_LOOKED_UP_WORDS]}
@@ -341,11 +359,13 @@ def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[
     return {word: found for word, found in public.items() if found}
 
 
-def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
+def _may_have_similar(word: str) -> bool:
     # Versions, tickets and hashes have no similar words, and programs that wait for one to appear
     # ask for it again and again.
-    if not max_edit_distance(word) or not word.isalpha():
-        return ()
+    return max_edit_distance(word) > 0 and word.isalpha()
+
+
+def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
     return suggest_words(word, find_similar_words(reader, word)) or suggest_words(
         word, find_words_by_first_letter(reader, word)
     )

@@ -21,15 +21,15 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import record_external
-from memsyncd.engine.opening import report_wal_sizes
-from memsyncd.engine.rebuild import update_index
+from memsyncd.engine.opening import open_records, report_wal_sizes
+from memsyncd.engine.rebuild import check_open, update_index
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
 from memsyncd.files.read import ReadFile, read_note_file, read_text_file
-from memsyncd.store.history import ObservedNote
+from memsyncd.store.heads import ObservedNote
 from memsyncd.store.index import Index
 from memsyncd.store.records import Records
 
@@ -46,6 +46,8 @@ def sync_and_record(
     workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
     """Sync as `update_index`, then record the changes, once the first recording has begun."""
+    check_open(workspace)
+    open_records(workspace, clock)
     request = _add_recovered(workspace, clock, request)
     done = yield from update_index(workspace, config, clock, request)
     texts, done.texts = done.texts, {}
@@ -61,7 +63,7 @@ def sync_and_record(
         paths = {*done.paths, *done.discovered, *done.removed}
         new = frozenset(done.added)
         yield from _record_some(workspace, config, clock, paths, texts, new=new)
-        report_wal_sizes(workspace)
+    report_wal_sizes(workspace)
     return done
 
 
@@ -183,7 +185,9 @@ def _record_some(
         return
     try:
         recover(workspace, clock)
-        waiting = _order(only, workspace.index.recorded(only))
+        waiting = deque(only)
+        if len(waiting) > 1:
+            waiting = _order(only, workspace.index.recorded(only))
         while waiting:
             _record_batch(workspace, clock, waiting, texts, new)
             yield

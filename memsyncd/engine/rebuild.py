@@ -8,19 +8,23 @@ is rebuilt at once; a damaged one at most once in ten minutes. A full disk never
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.index_process import BULK_BYTES, fill_index
+from memsyncd.engine.index_worker import Filled, FillProgress
 from memsyncd.engine.opening import open_records, report_wal_sizes
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.worker import Job
-from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspace import Workspace, index_fingerprint
 from memsyncd.errors import (
     IndexUnfit,
     MemsyncdError,
@@ -32,9 +36,8 @@ from memsyncd.errors import (
 )
 from memsyncd.logs import Event, get_log
 from memsyncd.store.index import Index, remove_index, replace_index
-from memsyncd.store.integrity import read_generation
+from memsyncd.store.integrity import read_generation, read_text_bytes
 from memsyncd.store.pool import ConnectionPool
-from memsyncd.store.schema import compute_fingerprint
 
 DAMAGE_REBUILD_INTERVAL_S = 600.0
 READ_S = 1.0
@@ -54,12 +57,6 @@ class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
 
     is_new: bool = False
     rebuild_reason: str = ""
-
-
-def index_fingerprint(config: Config) -> str:
-    """Identifies the settings that an index's rows depend on."""
-    guard = config.guard  # whether secrets are masked changes what is shown, not what is indexed
-    return compute_fingerprint(f"{config.chunking} {guard.has_secrets} {guard.has_instructions}")
 
 
 def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[OpenResult]:
@@ -154,14 +151,17 @@ def rebuild_path(workspace: Workspace) -> Path:
     return workspace.index_path.with_name("index.db.new")
 
 
-def rebuild_index(workspace: Workspace, config: Config, clock: Clock) -> Job[SyncDone]:
+def rebuild_index(
+    workspace: Workspace, config: Config, clock: Clock, filled: Filled | None = None
+) -> Job[SyncDone]:
     """Index the whole disk into a new file and replace the old one by it.
 
-    On failure the old index, if open, is kept.
+    If `fill_new_index` has filled that file, only later changes are indexed. On failure the old
+    index, if open, is kept.
     """
     check_open(workspace)
     workspace.change(is_indexing=True)
-    done = yield from _fill_new_index(workspace, config, clock)
+    done = yield from _complete_new_index(workspace, config, clock, filled)
     index = _replace_index(workspace, config)
     # The sync also checked the old file, whose damage is over now.
     done.generation, done.index_fault, done.is_rebuild = index.generation, "", True
@@ -175,22 +175,76 @@ def rebuild_index(workspace: Workspace, config: Config, clock: Clock) -> Job[Syn
     return done
 
 
-def _fill_new_index(workspace: Workspace, config: Config, clock: Clock) -> Job[SyncDone]:
-    """Index the whole disk into the file at `rebuild_path`; remove that on failure."""
+def fill_new_index(workspace: Workspace, config: Config) -> Job[Filled | None]:
+    """Have a process index the whole disk into the file at `rebuild_path`.
+
+    Other jobs of the workspace may run meanwhile. Returns None if that is not possible, or not
+    worth it.
+    """
+    check_open(workspace)
+    if _read_text_bytes(workspace) <= BULK_BYTES:
+        return None
+    remove_index(rebuild_path(workspace))
+    return (yield from _fill_new_file(workspace, config))
+
+
+def _read_text_bytes(workspace: Workspace) -> int:
+    """The size of the indexed notes; 0 if the index, which may be damaged, cannot tell."""
+    with contextlib.suppress(MemsyncdError), workspace.acquire(READ_S) as reader:
+        return read_text_bytes(reader)
+    return 0
+
+
+def _fill_new_file(workspace: Workspace, config: Config) -> Job[Filled | None]:
     path = rebuild_path(workspace)
-    remove_index(path)
-    old_generation = workspace.index.generation if workspace.index else 0
-    generation = max(workspace.condition.generation, old_generation)
-    fresh = Index(path, index_fingerprint(config), generation=generation + 1)
     try:
-        request = SyncRequest(is_full=True, index=fresh)
+        generation = _next_generation(workspace)
+        return (yield from fill_index(workspace, config, path, _ignore, generation=generation))
+    except BaseException:
+        remove_index(path)
+        raise
+
+
+def _ignore(_progress: FillProgress) -> None:
+    """The condition describes the index that answers."""
+
+
+def _next_generation(workspace: Workspace) -> int:
+    old_generation = workspace.index.generation if workspace.index else 0
+    return max(workspace.condition.generation, old_generation) + 1
+
+
+def _complete_new_index(
+    workspace: Workspace, config: Config, clock: Clock, filled: Filled | None
+) -> Job[SyncDone]:
+    """Index what the file at `rebuild_path` does not have yet; remove the file on failure."""
+    path = rebuild_path(workspace)
+    if filled is None:
+        remove_index(path)
+    done = yield from _sync_new_index(workspace, config, clock, has_process=filled is None)
+    if done.is_bulk:
+        filled = yield from _fill_new_file(workspace, config)
+        done = yield from _sync_new_index(workspace, config, clock, has_process=False)
+    if filled is not None:
+        include_filled(done, filled)
+    return done
+
+
+def _sync_new_index(
+    workspace: Workspace, config: Config, clock: Clock, *, has_process: bool
+) -> Job[SyncDone]:
+    path, generation = rebuild_path(workspace), _next_generation(workspace)
+    fresh = Index(path, index_fingerprint(config), generation=generation, is_sound=True)
+    try:
+        bulk_bytes = BULK_BYTES if has_process else None
+        request = SyncRequest(index=fresh, bulk_bytes=bulk_bytes)
         done = yield from sync_workspace(workspace, config, clock, request)
         if done.root_state != "present":
             raise NotFresh(
                 "the workspace's folder is missing: its index is kept",
                 hint="bring the folder back, or remove the workspace",
             )
-        while fresh.tidy():
+        while not done.is_bulk and fresh.tidy():
             yield
     except BaseException:
         fresh.close()
@@ -228,22 +282,86 @@ def build_index(workspace: Workspace, config: Config, clock: Clock) -> Job[SyncD
 def update_index(
     workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
-    """Sync. Without an open index, open or rebuild one first."""
+    """Sync; the caller has opened the records. Without an open index, open or rebuild one first."""
     if workspace.index is not None:
-        open_records(workspace, clock)
         if request.only is None:
             workspace.index.pool.close_idle()
-        done = yield from sync_workspace(workspace, config, clock, request)
-        report_wal_sizes(workspace)
-        return done
+        return (yield from _sync(workspace, config, clock, request))
     opened = yield from open_workspace(workspace, config, clock)
     has_new_folders = False
     if opened.rebuild_reason:
         rebuilt = yield from rebuild_index(workspace, config, clock)
         has_new_folders = rebuilt.has_new_folders
-    done = yield from sync_workspace(workspace, config, clock, request)
+    done = yield from _sync(workspace, config, clock, request)
     done.has_new_folders = done.has_new_folders or has_new_folders
     return done
+
+
+def _sync(
+    workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
+) -> Job[SyncDone]:
+    """Sync; many new notes are indexed by a process first."""
+    done = yield from sync_workspace(workspace, config, clock, request)
+    if not done.is_bulk:
+        return done
+    filled = yield from _fill_open_index(workspace, config)
+    request = replace(request, bulk_bytes=None)
+    done = yield from sync_workspace(workspace, config, clock, request)
+    if filled is not None:
+        include_filled(done, filled)
+    return done
+
+
+def _fill_open_index(workspace: Workspace, config: Config) -> Job[Filled | None]:
+    """Close the open index, which queries go on to read, while a process fills it."""
+    index = workspace.index
+    if index is None:
+        raise AssertionError("the index is open")
+    workspace.old_readers = ConnectionPool(str(workspace.index_path))
+    workspace.index = None
+    index.close()
+
+    def report(progress: FillProgress) -> None:
+        workspace.change(
+            generation=progress.generation,
+            counts=progress.counts,
+            index_bytes=progress.index_bytes,
+        )
+
+    try:
+        filled = yield from fill_index(
+            workspace, config, workspace.index_path, report, generation=index.generation
+        )
+    except StoreFailed:
+        _open_filled(workspace, config, is_sound=index.is_new)
+        raise
+    _open_filled(workspace, config, is_sound=index.is_new)
+    return filled
+
+
+def _open_filled(workspace: Workspace, config: Config, *, is_sound: bool) -> None:
+    """Open the index that a process has filled, and that queries read."""
+    path = workspace.index_path
+    workspace.index = index = Index(path, index_fingerprint(config), is_sound=is_sound)
+    workspace.close_old_readers()
+    # Which of its changes came with which generation is not known.
+    workspace.changes.clear()
+    workspace.change(
+        generation=index.generation, counts=index.counts, index_bytes=index.size_bytes()
+    )
+
+
+def include_filled(done: SyncDone, filled: Filled) -> None:
+    """Add what a process has indexed before the sync."""
+    done.added = [*filled.added, *done.added]
+    done.modified = [*filled.modified, *done.modified]
+    done.moved = [*filled.moved, *done.moved]
+    done.n_unchanged = max(0, done.n_unchanged - len(filled.added) - len(filled.modified))
+    moved = itertools.chain.from_iterable(filled.moved)
+    done.paths = [*filled.added, *filled.modified, *moved, *done.paths]
+    done.n_upserted += filled.n_upserted
+    done.n_deleted += filled.n_deleted
+    done.duration_ms += filled.duration_ms
 
 
 def tidy_workspace(workspace: Workspace) -> Job[bool]:

@@ -55,7 +55,8 @@ from memsyncd.files.write import (
     remove_temporary_files,
     rename_path,
 )
-from memsyncd.store.history import Change, History, Intended, ObservedNote, Revision
+from memsyncd.store.heads import Change, ObservedNote
+from memsyncd.store.history import History, Intended, Revision
 
 # The command of an edit without a history.
 UNKEPT = "unkept"
@@ -96,7 +97,7 @@ def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
 
     Raises the errors of the store. While the workspace's folder is missing, nothing is done.
     """
-    if workspace.records is None:
+    if workspace.records is None or workspace.records.history.is_settled:
         return frozenset()
     intended = workspace.records.history.find_intended()
     if not intended:

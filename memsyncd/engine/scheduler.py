@@ -6,8 +6,9 @@ client asks for, and a query about the past, is a job that goes before waiting j
 workspace; its result is handled as that of a sync. After each sync the history records the changes
 of other programs.
 
-Everything here runs on the event loop; the work itself runs on the worker. Only the reconcile
-wakes the process up by itself, besides what an event or a request has started.
+Events come on the watcher's threads and go from there to the worker, which does the work; the rest
+runs on the event loop. Only the reconcile wakes the process up by itself, besides what an event or
+a request has started.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from typing import Any, TypeVar
 
 from memsyncd.config import Config
 from memsyncd.core.changes.debounce import Settled
-from memsyncd.core.changes.watchplan import is_relevant
+from memsyncd.core.changes.watchplan import is_ignore_file, is_relevant
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.event_buffer import ROOT, EventBuffer
 from memsyncd.engine.external import PRUNE_AFTER, prune_slice, record_slice, sync_and_record
 from memsyncd.engine.idle_checks import Database, IdleChecks
+from memsyncd.engine.index_process import BULK_BYTES
+from memsyncd.engine.index_worker import Filled
 from memsyncd.engine.job_completions import CompletionBatch, call_soon
 from memsyncd.engine.opening import release_damaged_records
 from memsyncd.engine.rebuild import (
@@ -33,6 +36,7 @@ from memsyncd.engine.rebuild import (
     OpenResult,
     RebuildPolicy,
     build_index,
+    fill_new_index,
     open_workspace,
     rebuild_index,
     tidy_workspace,
@@ -47,6 +51,7 @@ from memsyncd.logs import Event, get_log
 # Quiet time after which deleted text is removed from the files of the databases.
 TIDY_AFTER_S = 5.0
 GRACE_SLACK_S = 0.02
+FILLING = "rebuild"
 
 log = get_log("engine")
 
@@ -89,6 +94,8 @@ class Scheduler:
         self._on_reconciled = on_reconciled
         self.on_building: Callable[[], None] = lambda: None
         """Called on the loop whenever the rebuild of an index begins."""
+        self.on_tidied: Callable[[], None] = lambda: None
+        """Called on the loop some quiet seconds after the last change of a workspace."""
         self._workspaces: dict[str, Workspace] = {}
         self._events = EventBuffer(config.sync, clock, self._settled)
         self._timers = _Timers()
@@ -98,6 +105,8 @@ class Scheduler:
         self._reconciles: dict[str, Future[Any]] = {}
         self._missing_roots: set[str] = set()
         self._recording: set[str] = set()
+        self._filling: dict[str, Future[SyncDone]] = {}
+        """Rebuilds whose new index a process fills, while jobs go on with the old one."""
 
     def add(self, workspace: Workspace) -> None:
         """Open a workspace's databases and, if syncing is on, scan everything."""
@@ -117,6 +126,7 @@ class Scheduler:
         self._missing_roots.discard(workspace.id)
         self._timers.cancel_all(workspace.id)
         self._rebuilds.forget(workspace)
+        self._filling.pop(workspace.id, None)
 
     def set_config(self, config: Config) -> None:
         """Use another configuration, and scan everything, as pending events are dropped."""
@@ -133,6 +143,8 @@ class Scheduler:
             return
         excludes = workspace.scope.exclude
         if is_relevant(path, is_folder=is_folder, includes=workspace.includes, excludes=excludes):
+            if is_ignore_file(path, workspace.includes):
+                path, is_finished, is_folder = path.rpartition("/")[0], False, True
             workspace.note_unscanned(path, self._clock.now_s())
             self._events.push(workspace_id, path, is_finished=is_finished, is_folder=is_folder)
 
@@ -144,6 +156,7 @@ class Scheduler:
             self._events.push_all(self._workspaces)
 
     def _settled(self, settled: Settled[str]) -> None:
+        """From any thread."""
         workspace = self._workspaces.get(settled.key)
         if workspace is None:
             return
@@ -151,7 +164,7 @@ class Scheduler:
             # A full scan follows once the disk answers; until then jobs would only pile up.
             return
         if settled.is_wide:
-            self._on_folders(workspace)
+            call_soon(self._loop, partial(self._on_folders, workspace))
         self._sync(workspace, only=None if settled.is_wide else settled.paths)
 
     # --- requests ---
@@ -186,10 +199,41 @@ class Scheduler:
 
     def _begin_build(self, workspace: Workspace, build: Callable[..., Any]) -> Future[SyncDone]:
         workspace.change(is_indexing=True)  # until it has ended, whether it succeeds or fails
-        job = partial(build, workspace, self.config, self._clock)
-        built = self._submit(workspace, job, self._rebuilt)
         self.on_building()
+        if (running := self._filling.get(workspace.id)) is not None:
+            return running
+        if workspace.index is None:
+            job = partial(build, workspace, self.config, self._clock)
+            return self._submit(workspace, job, self._rebuilt)
+        return self._begin_filling(workspace)
+
+    def _begin_filling(self, workspace: Workspace) -> Future[SyncDone]:
+        """Have a new index filled while the workspace's jobs go on with the old one."""
+        built = self._filling[workspace.id] = Future()
+        self._stalls.arm()
+        fill = partial(fill_new_index, workspace, self.config)
+        filling = self._worker.submit(f"{workspace.id} {FILLING}", fill)
+        filled = partial(self._filled, workspace, filling, built)
+        filling.add_done_callback(lambda _: call_soon(self._loop, filled))
         return built
+
+    def _filled(
+        self, workspace: Workspace, filling: Future[Filled | None], built: Future[SyncDone]
+    ) -> None:
+        """Replace the index by the one that was filled, or rebuild it without a process."""
+        self._stalls.disarm_if_idle()
+        if self._filling.get(workspace.id) is built:
+            del self._filling[workspace.id]
+        failure = filling.exception()
+        if failure is None:
+            rebuild = partial(rebuild_index, workspace, self.config, self._clock, filling.result())
+            job = self._submit(workspace, rebuild, self._rebuilt)
+            job.add_done_callback(partial(_pass_on, built))
+            return
+        _pass_on(built, filling)
+        is_ours = self._workspaces.get(workspace.id) is workspace
+        if is_ours and not isinstance(failure, ShuttingDown):
+            self._failed(workspace, failure, self._clock.now_s())
 
     def edit(
         self, workspace: Workspace, factory: JobFactory[EditOutcome[T]]
@@ -201,9 +245,10 @@ class Scheduler:
 
     def run(self, workspace: Workspace, factory: JobFactory[T]) -> Future[T]:
         """Run a job that needs the records, before waiting jobs of the workspace."""
-        self._stalls.arm()
         job = partial(self._start, workspace, factory)
-        return self._worker.submit(workspace.id, job, is_urgent=True)
+        future = self._worker.submit(workspace.id, job, is_urgent=True)
+        self._stalls.arm()
+        return future
 
     def quick_check(self, workspace: Workspace) -> None:
         """Scan if the index's file is not in its place; called per request, costs microseconds."""
@@ -283,7 +328,7 @@ class Scheduler:
         if workspace.condition.faults.keys() & UNFINISHED:
             only = None  # the failure may have left more undone than these paths
         grace_s = self.config.sync.delete_grace_s if grace_s is None else grace_s
-        request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s)
+        request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s, bulk_bytes=BULK_BYTES)
         job = partial(sync_and_record, workspace, self.config, self._clock, request)
         on_done = partial(self._synced, request, is_reconcile=batch is not None)
         is_urgent = is_urgent or only is not None
@@ -298,8 +343,9 @@ class Scheduler:
         is_urgent: bool = False,
         batch: CompletionBatch | None = None,
     ) -> Future[Any]:
-        self._stalls.arm()
+        """From any thread; `on_done` is called on the loop."""
         future = self._worker.submit(workspace.id, job, is_urgent=is_urgent)
+        self._stalls.arm()
         ended = partial(self._ended, workspace, on_done, future)
         deliver = partial(call_soon, self._loop) if batch is None else partial(batch.add, future)
         future.add_done_callback(lambda _: deliver(partial(ended, self._clock.now_s())))
@@ -328,7 +374,8 @@ class Scheduler:
 
     def _failed(self, workspace: Workspace, failure: BaseException, at_s: float) -> None:
         n_failed = workspace.condition.n_failed_syncs + 1
-        workspace.change(is_indexing=False, n_failed_syncs=n_failed)
+        is_indexing = workspace.id in self._filling
+        workspace.change(is_indexing=is_indexing, n_failed_syncs=n_failed)
         if isinstance(failure, StoreCorrupt) and workspace.index is not None:
             workspace.index.checks.note_damage()
         self._rebuilds.on_failure(workspace, failure, at_s)
@@ -367,7 +414,7 @@ class Scheduler:
         workspace.note_scanned(scanned, done.began_s)
         if request.only is None:
             self._rebuilds.on_success(workspace, done.began_s)
-        workspace.change(is_indexing=False)
+        workspace.change(is_indexing=workspace.id in self._filling)
         self._log_root(workspace)
         if done.index_fault:
             self._rebuilds.replace(workspace, done.index_fault)
@@ -386,7 +433,8 @@ class Scheduler:
         self._on_synced(workspace, done)
 
     def _count_missed(self, workspace: Workspace, unannounced: list[str]) -> None:
-        if unannounced and self.config.sync.sync_on_change:
+        is_watched = self.config.sync.sync_on_change and not workspace.has_unwatched_folders
+        if unannounced and is_watched:
             n_missed = workspace.condition.n_missed_events + len(unannounced)
             workspace.change(n_missed_events=n_missed)
             log.warning(Event.MISSED_EVENTS, workspace=workspace.id, count=len(unannounced))
@@ -422,6 +470,7 @@ class Scheduler:
 
     def _tidy(self, workspace: Workspace) -> None:
         def on_done(workspace: Workspace, is_tidy: bool) -> None:
+            self.on_tidied()
             if is_tidy:
                 self.checks.start(workspace)
             else:
@@ -476,9 +525,8 @@ class Scheduler:
 
         A slice returns whether another must follow. `then` is called on the loop in the end.
         """
-        # Not called directly: the next slice is submitted on the worker's thread.
-        call_soon(self._loop, self._stalls.arm)
         future = self._worker.submit(workspace.id, partial(self._start, workspace, factory))
+        self._stalls.arm()
         future.add_done_callback(partial(self._slice_ended, workspace, factory, then))
 
     def _slice_ended(
@@ -522,3 +570,15 @@ class _Timers:
 
 def _has_lost_index(workspace: Workspace) -> bool:
     return workspace.index is not None and not workspace.index.is_in_place()
+
+
+def _pass_on(to: Future[T], ended: Future[Any]) -> None:
+    """Give one future the result or failure of another."""
+    if ended.cancelled():
+        to.cancel()
+    elif not to.set_running_or_notify_cancel():
+        return
+    elif (failure := ended.exception()) is not None:
+        to.set_exception(failure)
+    else:
+        to.set_result(ended.result())

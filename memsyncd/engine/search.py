@@ -82,7 +82,7 @@ COMMON_SHARE = 10
 SELECTING_MATCHES = 5_000
 SELECTING_SHARE = 50
 MAX_PAIRED = 6
-# If fewer are selected, all words select.
+# If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
 # may, more often than not.
@@ -102,8 +102,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     `absent` are notes that must not be shown: workspace ids and paths. `now_s` is seconds since
     1970. `timeout_s` is None for the request's own limit, or the configured one.
 
-    `is_hurried`: raise NotFresh at once if there is much to look up, and instead of explaining why
-    there is no hit. The limit then counts for finding alone; reading the hits never takes long.
+    `is_hurried`: raise NotFresh at once if there is much to look up, be it to find hits or to
+    explain why there is none. The limit then counts for finding alone; reading the hits never takes
+    long.
     """
 
     now_s: float = 0.0
@@ -149,8 +150,6 @@ def search(
     ]
     if found:
         return _answer(found, query, params, config)
-    if options.is_hurried:
-        raise NotFresh("there is no hit, and no time to explain why")
     reason = explain_nothing(workspaces, question, options.limit_s(params, config))
     return SearchAnswer(
         hits=[], relaxed=False, why_empty=reason.why, did_you_mean=reason.did_you_mean
@@ -170,6 +169,7 @@ def make_question(
         must_not=compile_must_not(query),
         filters=_complete(filters.join(query.filters), config, options.now_s),
         absent=options.absent,
+        is_hurried=options.is_hurried,
     )
 
 
@@ -293,6 +293,8 @@ def _search_one(
         counts = _count_terms(
             reader, question.query, workspace.condition.counts.chunks, is_hurried=options.is_hurried
         )
+        if counts and not any(counts.values()):
+            return []
         found = _find_visible(reader, workspace, question, n_candidates, counts)
         passages = rank_passages(
             found,
@@ -429,15 +431,22 @@ def _find_rare(
     common = {term for term in query.should if counts[term] > n_chunks // COMMON_SHARE}
     rare = drop_terms(query, common)
     expression = compile_positive(rare)
-    if not query.must:
-        most = max(SELECTING_MATCHES, n_chunks // SELECTING_SHARE)
-        chosen = choose_rarest(rare.should, [counts[term] for term in rare.should], most=most)
-        others = sorted(
-            (term for term in rare.should if term not in chosen), key=counts.__getitem__
-        )
-        if others:
-            yield expression, compile_selection(chosen, others[:MAX_PAIRED])
+    most = max(SELECTING_MATCHES, n_chunks // SELECTING_SHARE)
+    selections = [] if query.must else [_compile_selecting(rare, counts, most * n) for n in (1, 4)]
+    for selecting in dict.fromkeys(filter(None, selections)):
+        yield expression, selecting
     yield expression, ""
+
+
+def _compile_selecting(query: Query, counts: Mapping[Term, int], most: int) -> str:
+    """The expression for what the rarest words select, with about `most` matches; empty if it would
+    not leave out most matches, since to select takes time, too.
+    """
+    chosen = choose_rarest(query.should, [counts[term] for term in query.should], most=most)
+    others = sorted({*query.should} - {*chosen}, key=lambda term: (counts[term], term.text))
+    if sum(map(counts.__getitem__, others)) <= sum(map(counts.__getitem__, chosen)):
+        return ""
+    return compile_selection(chosen, others[:MAX_PAIRED])
 
 
 # --- hits ---------------------------------------------------------------------------------------

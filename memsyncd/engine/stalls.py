@@ -8,6 +8,7 @@ stalled. Runs on the event loop.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -40,6 +41,7 @@ class StallMonitor:
     ) -> None:
         """`on_checked()` is called after each check, when overdue steps have been detached."""
         self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
         self._workspaces = workspaces
         self._policy = policy
         self._on_checked = on_checked
@@ -48,21 +50,39 @@ class StallMonitor:
         self._pools: list[WorkerPool] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: dict[str, Workspace] = {}
-        self._futures: dict[str, set[asyncio.Future[None]]] = {}
+        self._futures: dict[str, asyncio.Future[None]] = {}
 
     def add_pool(self, pool: WorkerPool) -> None:
         self._pools.append(pool)
 
     def arm(self) -> None:
-        """A job was submitted: check its progress after a while."""
-        if self._timer is None:
-            self._timer = self._loop.call_later(self._policy.takeover_s, self._check)
+        """A job was submitted, or is about to be on the loop: check its progress after a while.
+
+        From any thread.
+        """
+        # A timer that is running now is not cancelled before the job has ended.
+        if self._timer is not None:
+            return
+        if threading.get_ident() == self._loop_thread:
+            self._set_timer()
+        else:
+            call_soon(self._loop, self._arm_if_busy)
+
+    def _arm_if_busy(self) -> None:
+        if self._timer is None and self._is_busy():
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        self._timer = self._loop.call_later(self._policy.takeover_s, self._check)
 
     def disarm_if_idle(self) -> None:
         """A job has ended: cancel the timer if it was the last."""
-        if self._timer is not None and not self._stalled and not self._is_busy():
-            self._timer.cancel()
-            self._timer = None
+        # Taken before the look at the pools: a job that is submitted after that look arms again.
+        timer, self._timer = self._timer, None
+        if timer is not None and (self._stalled or self._is_busy()):
+            self._timer = timer
+        elif timer is not None:
+            timer.cancel()
 
     def _is_busy(self) -> bool:
         return any(pool.is_busy for pool in self._pools)
@@ -75,22 +95,11 @@ class StallMonitor:
         return self._stalled.get(workspace.id) is workspace
 
     def expect(self, workspace: Workspace) -> asyncio.Future[None]:
-        """A future for a waiting request, done once this workspace is stalled.
-
-        The request must pass it to `dismiss` in the end.
-        """
-        future: asyncio.Future[None] = self._loop.create_future()
+        """A future that is done once this workspace is stalled. Requests share it."""
+        future = self._futures.setdefault(workspace.id, self._loop.create_future())
         if self.is_stalled(workspace):
-            future.set_result(None)
-        self._futures.setdefault(workspace.id, set()).add(future)
+            self._release(workspace)
         return future
-
-    def dismiss(self, workspace: Workspace, future: asyncio.Future[None]) -> None:
-        future.cancel()
-        futures = self._futures.get(workspace.id, set())
-        futures.discard(future)
-        if not futures:
-            self._futures.pop(workspace.id, None)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -129,10 +138,13 @@ class StallMonitor:
     def _begin(self, workspace: Workspace) -> None:
         root = workspace.entry.root
         log.error(Event.WORKSPACE_STALLED, workspace=workspace.id, root=root)
-        for future in self._futures.get(workspace.id, ()):
-            if not future.done():
-                future.set_result(None)
+        self._release(workspace)
         self._on_stalled(workspace)
+
+    def _release(self, workspace: Workspace) -> None:
+        future = self._futures.pop(workspace.id, None)
+        if future is not None:
+            future.set_result(None)
 
 
 def find_oldest(running: Sequence[Mapping[str, Step]]) -> dict[str, Step]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import (
+    NOTHING_MISSING,
     Missing,
     NoteChanges,
     Recorded,
@@ -27,16 +28,16 @@ from memsyncd.core.changes.diff import (
     plan_changes,
     track_missing,
 )
-from memsyncd.core.changes.known import find_not_skipped
+from memsyncd.core.changes.known import find_not_skipped, has_ordinary_name
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
-from memsyncd.files.read import ReadFile, read_note_file
+from memsyncd.files.read import ReadFile, TextFile, read_note_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import find_identity, has_memory
+from memsyncd.files.scope import find_identity, has_memory, is_memory
 from memsyncd.store.index import DropNote, Index, PatchNote, PutNote, TouchNote, Update, Written
 from memsyncd.store.records import Move
 
@@ -77,6 +78,9 @@ class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 0.0
     index: Index | None = None
     """The index to write instead of the workspace's own: the new file of a rebuild."""
+    bulk_bytes: int | None = None
+    """If more bytes of new notes than this are to be read, and no note is missing, the sync only
+    sets `SyncDone.is_bulk`."""
 
 
 class SyncDone(msgspec.Struct, kw_only=True):
@@ -104,6 +108,8 @@ class SyncDone(msgspec.Struct, kw_only=True):
     """Notes that changed while they were read; they must be synced again."""
     has_new_folders: bool = False
     """The targets of links, or the root, have changed: the watches must follow."""
+    is_bulk: bool = False
+    """Nothing was written: see `SyncRequest.bulk_bytes`."""
     is_rebuild: bool = False
     """The notes in `added` are new only in the rebuilt index."""
     index_fault: str = ""
@@ -180,12 +186,15 @@ def sync_workspace(
     if request.only is None and request.index is None:
         index.check_not_truncated()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
-    workspace.detect_memory()
     snapshot, recorded, suspects = _scan(workspace, index, request)
     missing = track_missing(
         workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s()
     )
     done.n_unchanged, done.root_state = suspects.n_unchanged, snapshot.root_state
+    if request.bulk_bytes is not None and not missing.since_s:
+        done.is_bulk = _count_new_bytes(suspects, snapshot, recorded) > request.bulk_bytes
+        if done.is_bulk:
+            return done
     done.absent = frozenset(missing.since_s)
     done.vanished = sorted(done.absent - set(workspace.missing.since_s))
     updates: list[Update] = []
@@ -218,19 +227,69 @@ def sync_workspace(
     return done
 
 
+def index_written(
+    workspace: Workspace, config: Config, clock: Clock, written: Sequence[TextFile]
+) -> SyncDone | None:
+    """Index notes that were just written, without a look at the disk.
+
+    None, and nothing is done, if there are many, or if only a scan can tell what they change: a
+    missing note may have moved, and a name or a former problem may have to be reported.
+    """
+    index = workspace.index
+    paths = {file.path.text for file in written}
+    if index is None or workspace.missing.since_s or workspace.condition.faults:
+        return None
+    if len(written) > STEP_FILES:
+        return None
+    # The other notes of a vault may be in a folder that its .gitignore leaves out.
+    if not all(is_memory(path) or workspace.scope.named.matches(path) for path in paths):
+        return None
+    has_problem = any(problem.path in paths for problem in workspace.condition.scan_problems)
+    if has_problem or not all(map(has_ordinary_name, paths)):
+        return None
+    recorded = index.recorded(paths)
+    if not recorded.keys() <= paths:  # notes of a folder that had the name
+        return None
+    started_s = clock.now_s()
+    done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
+    read_at_ns = clock.wall_ns()
+    batch = [
+        ReadFile(
+            path=file.path,
+            data=file.data,
+            record=Recorded(stat=file.stat, digest=file.digest, read_at_ns=read_at_ns),
+            is_unstable=False,
+        )
+        for file in written
+    ]
+    read = {file.path.text: file.record for file in batch}
+    changes = plan_changes(recorded, read, NOTHING_MISSING, now_s=0.0, grace_s=float("inf"))
+    _write(workspace, index, list(_make_updates(batch, changes, config, index, done)), done)
+    done.texts.clear()
+    workspace.change(index_bytes=index.size_bytes())
+    if not workspace.has_memory:
+        workspace.detect_memory()
+    done.duration_ms = (clock.now_s() - started_s) * 1000
+    return done
+
+
 def _scan(
     workspace: Workspace, index: Index, request: SyncRequest
 ) -> tuple[Snapshot, Mapping[str, Recorded], Suspects]:
     """Scan, and compare with the records of the notes that the scan has not found unchanged."""
     if request.only is None and not request.is_full:
         known = index.known_stats()
-        snapshot = scan(workspace.scope, known=known)
+        workspace.detect_memory()
+        snapshot = scan(workspace.scope, known=known, pruning=workspace.pruning)
         recorded = index.find_recorded(find_not_skipped(known, snapshot.unchanged))
     else:
-        snapshot = scan(workspace.scope, only=request.only)
-        # The scan may widen its scope; missing notes are needed to recognise moves.
-        missing = workspace.missing.since_s.keys()
-        recorded = index.recorded(None if snapshot.only is None else snapshot.only | missing)
+        only, missing = request.only, workspace.missing.since_s.keys()
+        # Missing notes are needed to recognise moves.
+        recorded = index.recorded(None if only is None else only | missing)
+        workspace.detect_memory()
+        snapshot = scan(workspace.scope, only=only, pruning=workspace.pruning)
+        if snapshot.only is None and only is not None:
+            recorded = index.recorded()
     if is_away(workspace, recorded, snapshot):
         snapshot = replace(snapshot, root_state="missing")
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
@@ -238,6 +297,13 @@ def _scan(
         # What vanished may be a link: another one to the same target now stands for that.
         return _scan(workspace, index, replace(request, only=None))
     return snapshot, recorded, suspects
+
+
+def _count_new_bytes(
+    suspects: Suspects, snapshot: Snapshot, recorded: Mapping[str, Recorded]
+) -> int:
+    new = (path for path in suspects.to_read if path not in recorded)
+    return sum(snapshot.files[path].size_bytes for path in new)
 
 
 def _read_batches(
@@ -381,16 +447,18 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     if snapshot.root_state != "present":
         text, hint = ROOT_FAULTS[snapshot.root_state], "see: memsyncd status"
         done.failed.append(Problem(path=".", line=0, code=ROOT_FAULT, problem=text, hint=hint))
-    before = workspace.root_identity, workspace.link_folders
+    before = workspace.root_identity, workspace.link_folders, workspace.pruned
     if is_full_scan:
         workspace.root_identity = snapshot.root_identity
         workspace.link_folders = snapshot.link_folders
+        workspace.pruned = snapshot.pruned_folders
         remember_disk(workspace, snapshot)
         tampering = workspace.index.find_tampering() if workspace.index is not None else None
         done.index_fault = f"index.db {tampering.value}" if tampering is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders
-    done.has_new_folders = before != (workspace.root_identity, workspace.link_folders)
+    after = workspace.root_identity, workspace.link_folders, workspace.pruned
+    done.has_new_folders = before != after
 
 
 def _merge_problems(

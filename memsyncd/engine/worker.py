@@ -2,7 +2,8 @@
 
 A job is a generator: at each `yield` a job of another key may run. Jobs of one key run in the
 order of submission and never overlap; between keys an urgent job goes first, the others take
-turns. Threads sleep while there is nothing to do.
+turns. A job that yields a `Pause` waits for something outside of the pool without a thread. Threads
+sleep while there is nothing to do.
 
 A step that takes long keeps its thread but loses its place in the pool: another thread serves the
 other keys, so that each key holds at most one thread. The pool has no timer: its owner calls
@@ -20,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
@@ -33,8 +35,21 @@ QUERY_STOP_S = 0.5
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# A job runs up to its next `yield` at a time; its return value is its result.
-Job = Generator[None, None, T]
+
+class Pause(msgspec.Struct, eq=False):
+    """Yielded by a job that waits for `ended`: until then no job of its key runs.
+
+    `read_progress_s` returns when that which the job waits for last made progress: without any for
+    long, the key counts as stalled, like one whose step does not return.
+    """
+
+    ended: Future[Any]
+    read_progress_s: Callable[[], float]
+
+
+# A job runs up to its next `yield` at a time, of nothing or a Pause; its return value is its
+# result.
+Job = Generator[Any, None, T]
 
 
 class _QueuedJob(msgspec.Struct, eq=False):
@@ -81,6 +96,7 @@ class WorkerPool:
         self._on_returned = on_returned
         self._queues: dict[str, deque[_QueuedJob]] = {}
         self._running: dict[str, Step] = {}
+        self._paused: dict[str, Pause] = {}
         self._slow: set[str] = set()
         """Keys whose last step took so long that the next one is detached from the beginning."""
         self._changed = threading.Condition()
@@ -140,10 +156,12 @@ class WorkerPool:
         return bool(self._queues)
 
     def running_steps(self) -> dict[str, Step]:
-        """The steps that run now and may stall, by key."""
+        """The steps that run now and may stall, by key; a paused job counts as one."""
         with self._changed:
             running = self._running.items()
-            return {key: step for key, step in running if self._queues[key][0].may_stall}
+            steps = {key: step for key, step in running if self._queues[key][0].may_stall}
+            paused = self._paused.items()
+            return steps | {key: _as_step(one) for key, one in paused}
 
     def stop(self, timeout_s: float) -> bool:
         """Refuse new jobs, end running ones at their next step and fail waiting ones.
@@ -191,7 +209,7 @@ class WorkerPool:
     def _choose(self) -> str | None:
         queues = self._queues.items()
         waiting = ((key, any(job.is_urgent for job in jobs)) for key, jobs in queues)
-        return choose_key(waiting, self._running)
+        return choose_key(waiting, self._running.keys() | self._paused.keys())
 
     def _detach(self, key: str) -> None:
         self._running[key] = replace(self._running[key], is_detached=True)
@@ -212,14 +230,16 @@ class WorkerPool:
             self._changed.wait()
         return None
 
-    def _put_back(self, key: str, *, is_over: bool) -> bool:
+    def _put_back(self, key: str, result: _Outcome | Pause | None) -> bool:
         """Move the key of a returned step to the end of the queue.
 
         Returns True if the step had lost its place in the pool.
         """
         step, jobs = self._running.pop(key), self._queues.pop(key)
-        if is_over:
+        if isinstance(result, _Outcome):
             jobs.popleft()
+        elif isinstance(result, Pause):
+            self._paused[key] = result
         if jobs:
             self._queues[key] = jobs
         if time.monotonic() - step.since_s < self._policy.takeover_s:
@@ -236,19 +256,29 @@ class WorkerPool:
                     self._end_thread()
                     return
             key, job = taken
-            outcome = _run_step(job)
-            if outcome is None and self._is_stopping:
-                outcome = _close(job)
+            result = _run_step(job)
+            if not isinstance(result, _Outcome) and self._is_stopping:
+                result = _close(job)
             with self._changed:
-                is_detached = self._put_back(key, is_over=outcome is not None)
+                is_detached = self._put_back(key, result)
                 if is_detached:
                     self._n_attached += 1
-            if outcome is not None:
-                outcome.report(job.done)
+            if isinstance(result, _Outcome):
+                result.report(job.done)
+            elif result is not None:
+                result.ended.add_done_callback(partial(self._resume, key, result))
             if is_detached:
                 self._on_returned(key)
                 if self._end_surplus():
                     return
+
+    def _resume(self, key: str, pause: Pause, _ended: Future[Any]) -> None:
+        """Let the job go on; on any thread."""
+        with self._changed:
+            # Jobs that waited when the pool stopped are gone, and their pauses with them.
+            if self._paused.get(key) is pause:
+                del self._paused[key]
+                self._wake()
 
     def _end_surplus(self) -> bool:
         """End this thread, unless the pool has room for it. True if it must end."""
@@ -281,23 +311,28 @@ class WorkerPool:
             left += jobs
             jobs.clear()
             jobs.extend(kept)
+        self._paused.clear()
         self._queues = {key: jobs for key, jobs in self._queues.items() if jobs}
         return left
 
 
-def _run_step(job: _QueuedJob) -> _Outcome | None:
-    """Run one step; return the outcome if the job has ended."""
+def _as_step(pause: Pause) -> Step:
+    return Step(pause.read_progress_s(), is_detached=True)
+
+
+def _run_step(job: _QueuedJob) -> _Outcome | Pause | None:
+    """Run one step; return the outcome if the job has ended, or what it waits for."""
     try:
         if job.running is None:
             if not job.done.set_running_or_notify_cancel():
                 return _Outcome()
             job.running = job.start()
-        next(job.running)
+        pause: Pause | None = next(job.running)
     except StopIteration as end:
         return _Outcome(end.value)
     except BaseException as failure:  # noqa: BLE001 - it ends this job alone
         return _Outcome(failure=failure)
-    return None
+    return pause
 
 
 def _close(job: _QueuedJob) -> _Outcome:

@@ -7,9 +7,10 @@ workspace; other threads read `condition`, an immutable value that is replaced a
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal
@@ -18,15 +19,20 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState
+from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
 from memsyncd.core.changes.freshness import UnscannedPaths, describe_overdue
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.core.model import Problem
+from memsyncd.core.notepath import MEMORY_FOLDER
+from memsyncd.core.pruning import is_pruned_path
 from memsyncd.errors import Busy, StoreFailed
-from memsyncd.files.scope import Scope, has_memory, parse_scope
+from memsyncd.files.places import Preset
+from memsyncd.files.pruning import Pruning
+from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
 from memsyncd.store.index import Counts, Index, Written
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.records import Records
+from memsyncd.store.schema import compute_fingerprint
 
 # Changes that a subscriber can still ask for after they happened.
 REMEMBERED_CHANGES = 256
@@ -35,11 +41,14 @@ REOPEN_S = 1.0
 
 State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
 STALL_FAULT = "stalled"
+WATCH_LIMIT = "watch_limit"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A registered workspace. `root` is a real path.
 
+    `preset` is empty if none was given, which means `memory`; `vault` includes every note beneath
+    the root. An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
     `source` says whether the configuration or `workspace.add` registered it.
     """
 
@@ -48,18 +57,44 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+    preset: Preset | Literal[""] = ""
+    memory_dir: str = ""
     allow_links_to: tuple[str, ...] = ()
     source: Literal["config", "added"] = "added"
+
+    @property
+    def is_vault(self) -> bool:
+        return self.preset == "vault"
+
+    @property
+    def memory_folder(self) -> str:
+        """The folder to which memories are written, from the root; `.` for the root."""
+        return self.memory_dir or ("." if self.is_vault else MEMORY_FOLDER)
+
+    @property
+    def all_includes(self) -> tuple[str, ...]:
+        """The include globs with those of the preset, the read-only notes and the memory folder."""
+        include = (*self.include, "**") if self.is_vault else self.include
+        return list_includes(include, self.read_only, self.memory_folder)
 
     def scope(self, config: Config) -> Scope:
         """Raises ValueError, which names the glob, for an invalid glob."""
         return parse_scope(
             self.root,
-            include=self.include,
+            include=self.all_includes,
             exclude=self.exclude,
+            read_only=self.read_only,
+            memory_dir=self.memory_folder,
             max_file_bytes=config.sync.max_file_bytes,
             allow_links_to=self.allow_links_to,
         )
+
+
+def index_fingerprint(config: Config) -> str:
+    """Identifies the settings that an index's rows depend on."""
+    guard = config.guard  # whether secrets are masked changes what is shown, not what is indexed
+    return compute_fingerprint(f"{config.chunking} {guard.has_secrets} {guard.has_instructions}")
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,9 +122,16 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     n_failed_syncs: int = 0
     n_missed_events: int = 0
     n_rebuilds: int = 0
+    n_to_fill: int = 0
+    """Notes that another process has yet to index in the file that it fills."""
     n_unrecorded: int = 0
     """Notes that the history has yet to record, of `n_to_record` when recording began."""
     n_to_record: int = 0
+
+    @property
+    def n_pending(self) -> int:
+        """Notes that are known to differ from the index, or that a process has yet to index."""
+        return max(self.pending, self.n_to_fill)
 
     @property
     def state(self) -> State:
@@ -136,7 +178,7 @@ class Workspace:
     ) -> None:
         self.entry = entry
         self.scope = entry.scope(config)
-        self.includes = Includes.parse(entry.include)
+        self.includes = Includes.parse(entry.all_includes)
         self.index_path = index_path
         self.records_path = records_path
         self.condition = Condition()
@@ -146,17 +188,25 @@ class Workspace:
         self.open_failure: StoreFailed | None = None
         """Why the index could not be opened; None while one is open or being opened first."""
         self.open_failed_s = 0.0
+        self.is_closing = False
+        """True once it is to be closed for good: what takes long ends soon."""
         self.is_closed = False
         """True once it was closed for good: another Workspace may use the same files then."""
         self.index: Index | None = None
         self.old_readers: ConnectionPool | None = None
         self.records: Records | None = None
+        self.cancel_filling: Callable[[], None] | None = None
+        """Kills the process that fills an index of this workspace, while there is one."""
         self.missing: Missing = NOTHING_MISSING
         self.has_memory: bool | None = None
         """Whether the last scan found MEMORY.md or .memories/; None before the first scan."""
         self._unscanned = UnscannedPaths()
         self.root_identity: tuple[int, int] | None = None
         self.link_folders: frozenset[str] = frozenset()
+        self.pruning = Pruning()
+        self.pruned: frozenset[str] | None = None
+        """The folders that scans have left out of a whole folder, besides those whose name says so;
+        None before the first scan."""
         self.changes: deque[Written] = deque(maxlen=REMEMBERED_CHANGES)
         self.rebuilt_after_damage_s: float | None = None
         self.is_recorded = False
@@ -171,6 +221,11 @@ class Workspace:
     @property
     def id(self) -> str:
         return self.entry.id
+
+    def is_pruned(self, path: str) -> bool:
+        """True if the folder at this path from the root is not watched; from any thread."""
+        pruned = self.pruned or frozenset()
+        return is_pruned_path(path) or self.scope.exclude.matches(path) or is_within(path, pruned)
 
     def change(self, **fields: Any) -> None:
         """Replace fields of the condition; from any thread, as worker and loop both do it."""
@@ -189,8 +244,13 @@ class Workspace:
 
     @property
     def pending(self) -> int:
-        """The larger of: notes known to differ from the index, and announced unscanned paths."""
-        return max(self.condition.pending, len(self._unscanned))
+        """The larger of: `Condition.n_pending`, and announced unscanned paths."""
+        return max(self.condition.n_pending, len(self._unscanned))
+
+    @property
+    def has_unwatched_folders(self) -> bool:
+        """True if the workspace has more folders than may be watched."""
+        return WATCH_LIMIT in self.condition.notices
 
     def note_unscanned(self, path: str, now_s: float) -> None:
         """Note that an event announced this path; "" means everything. From any thread."""
@@ -203,8 +263,9 @@ class Workspace:
             self._unscanned.settle(paths, began_s)
 
     def detect_memory(self) -> None:
-        """Check whether MEMORY.md or .memories/ exists; may block."""
-        self.has_memory = has_memory(self.entry.root)
+        """Check whether there is a memory folder, or MEMORY.md; may block."""
+        folder = os.path.join(self.entry.root, self.scope.memory_dir)
+        self.has_memory = has_memory(self.entry.root) or os.path.isdir(folder)
 
     def note_written(self, written: Written) -> None:
         """Remember the changes of a transaction for subscribers, and update the condition."""
@@ -284,6 +345,12 @@ class Workspace:
         is_trying = self.opening is not None and not self.opening.done()
         is_due = now_s - self.open_failed_s >= REOPEN_S
         return self.open_failure is not None and not is_trying and is_due
+
+    def cancel(self) -> None:
+        """End what takes long, before the workspace is closed for good; on the loop."""
+        self.is_closing = True
+        if (cancel := self.cancel_filling) is not None:
+            cancel()
 
     def close_index(self) -> None:
         """Close the index and the readers of the old one; on the worker's thread."""

@@ -30,8 +30,8 @@ JSON, PROBLEM, TEXT, HTML, EVENTS = (
     "text/event-stream",
 )
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
-MAX_HEAD_BYTES = 16 * 1024
-VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
+MAX_HEAD_BYTES = 64 * 1024
+VERBS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -144,9 +144,8 @@ def find_route(verb: str, path: str) -> HttpRoute:
     route = _find_path(path).get("GET" if verb == "HEAD" else verb)
     if route is None:
         allowed = list_verbs(path)
-        status = 405 if verb in VERBS else 501
         headers = (("Allow", allowed),)
-        raise _refuse(f"{path} has no {verb[:32]}", f"use {allowed}", status, headers)
+        raise _refuse(f"{path} has no {verb[:32]}", f"use {allowed}", 405, headers)
     return route
 
 
@@ -203,6 +202,7 @@ class QueryField(msgspec.Struct, frozen=True):
     parameter: str
     outer: str
     is_list: bool
+    is_text: bool
 
 
 # The names of parameters that a query string has under another one, too.
@@ -222,21 +222,23 @@ def list_query_fields(method: str) -> dict[str, QueryField]:
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             for inner in msgspec.structs.fields(kind):
                 # A parameter of the method itself comes first: `kind` of a list.
-                field_of_inner = QueryField(
-                    inner.encode_name, inner.encode_name, name, _is_list(inner.type)
-                )
-                found.setdefault(inner.encode_name, field_of_inner)
+                found.setdefault(inner.encode_name, _make_query_field(inner, name))
         else:
-            found[name] = QueryField(name, name, "", _is_list(kind))
+            found[name] = _make_query_field(field, "")
             if short := SHORT_NAMES.get(name):
-                found[short] = QueryField(short, name, "", is_list=False)
+                found[short] = msgspec.structs.replace(found[name], name=short)
     return found
 
 
-def _is_list(kind: Any) -> bool:
+def _make_query_field(field: msgspec.structs.FieldInfo, outer: str) -> QueryField:
+    name, kind = field.encode_name, field.type
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
-    return get_origin(kind) is list
+    return QueryField(name, name, outer, get_origin(kind) is list, _has_text(kind))
+
+
+def _has_text(kind: Any) -> bool:
+    return kind is str or any(_has_text(part) for part in get_args(kind))
 
 
 def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
@@ -248,6 +250,9 @@ def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
             message, hint = explain_name(name, known, what="parameter")
             raise BadRequest(message, hint=hint)
         field = known[name]
+        if value.lower() == "null" and not field.is_text:
+            # It would be taken for the null of JSON.
+            raise BadRequest(f"parameter `{name}` is null", hint="give a value, or leave it out")
         place = given.setdefault(field.outer, {}) if field.outer else given
         if field.is_list:
             place.setdefault(field.parameter, []).append(value)
@@ -270,18 +275,23 @@ _FRAMING = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*:([^\r]*)",
 _CLEAN_HINT = "end each line with CR LF, and send each header on a line of its own"
 
 
-def find_head_end(data: bytes | bytearray) -> int:
-    """Return the length of the request's head; -1 if it is not complete. Raises HttpRefusal."""
-    end = data.find(b"\r\n\r\n")
-    head = data if end < 0 else data[: end + 4]
+def find_head_end(data: bytes | bytearray, n_checked: int = 0) -> int:
+    """Return the length of the request's head; -1 if it is not complete. Raises HttpRefusal.
+
+    The first `n_checked` bytes were found to be incomplete before.
+    """
+    start = max(0, n_checked - 3)
+    end = data.find(b"\r\n\r\n", start)
+    n_bytes = len(data) if end < 0 else end + 4
     # The last byte may be the first half of CR LF.
-    if _BAD_LINE_END.search(head[:-1] if end < 0 and head.endswith(b"\r") else head):
+    is_open = end < 0 and data.endswith(b"\r")
+    if _BAD_LINE_END.search(data, max(0, n_checked - 1), n_bytes - is_open):
         raise _refuse("a line of the head does not end with CR LF", _CLEAN_HINT)
-    if len(head) > MAX_HEAD_BYTES:
+    if n_bytes > MAX_HEAD_BYTES:
         message = f"the head of the request is over {MAX_HEAD_BYTES} bytes"
         error = TooLarge(message, hint="send shorter headers, or parameters in a body")
         raise HttpRefusal(error, 431)
-    return end + 4 if end >= 0 else -1
+    return n_bytes if end >= 0 else -1
 
 
 def check_head(head: bytes) -> None:
@@ -441,12 +451,16 @@ RETRY_S = 1
 """When to try again what was refused because the daemon is busy or stops."""
 
 
+def find_status(error: ErrorBody) -> int:
+    return _STATUSES.get(str(error.data.get("code")), 500)
+
+
 def make_error_response(
     error: ErrorBody, content_type: str = PROBLEM, status: int = 0, headers: Headers = ()
 ) -> Response:
     """Return the response for an error, as RFC 9457 describes it."""
     code = str(error.data.get("code", MemsyncdError.code))
-    status = status or _STATUSES.get(code, 500)
+    status = status or find_status(error)
     problem = {
         "title": code.replace("_", " "),
         "status": status,

@@ -13,6 +13,7 @@ import msgspec
 
 from memsyncd.errors import (
     AlreadyExists,
+    BadConfig,
     BadRequest,
     Busy,
     Conflict,
@@ -99,7 +100,10 @@ METHODS: dict[str, Method] = {
         route="GET /metrics",
     ),
     "workspace.add": Method(
-        operations.AddParams, operations.WorkspaceList, "Watch and index a folder.", _WRITES
+        operations.AddParams,
+        operations.AddedWorkspaces,
+        "Watch and index a folder.",
+        (*_WRITES, BadConfig),
     ),
     "workspace.remove": Method(
         operations.RemoveParams,

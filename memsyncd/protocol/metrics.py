@@ -41,6 +41,10 @@ class ProcessMetrics(Result, frozen=True, kw_only=True):
 
     rss_bytes: int
     cpu_s_total: float
+    """Includes processes that indexed for the daemon and have ended."""
+    index_workers: int
+    """Processes that index for the daemon now."""
+    index_workers_rss_bytes: int
     threads: int
     fds: int
     max_fds: int | None
@@ -162,6 +166,9 @@ def _render_process(metrics: MetricsResult) -> Iterator[str]:
     yield _gauge("start_time_seconds", "Start of the daemon, in seconds since 1970.", started_at)
     yield _gauge("resident_memory_bytes", "Resident memory.", process.rss_bytes)
     yield _counter("cpu_seconds_total", "Processor time, user and system.", process.cpu_s_total)
+    yield _gauge("index_workers", "Processes that index for the daemon.", process.index_workers)
+    rss_bytes = process.index_workers_rss_bytes
+    yield _gauge("index_workers_resident_memory_bytes", "Their resident memory.", rss_bytes)
     yield _gauge("threads", "Threads.", process.threads)
     yield _gauge("open_fds", "Open file descriptors.", process.fds)
     if process.max_fds is not None:

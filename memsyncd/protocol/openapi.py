@@ -204,7 +204,7 @@ def _describe_refusal(route: HttpRoute, codes: list[str]) -> dict[str, Any]:
         ]
     }
     content: dict[str, Any] = {http.PROBLEM: {"schema": problem}}
-    if route.path == "/mcp":
+    if route.path in ("/rpc", "/mcp"):
         content[http.JSON] = {"schema": {"$ref": _REFERENCE.format(name="JsonRpcAnswer")}}
     return {"description": ", ".join(codes), "content": content}
 
@@ -263,7 +263,7 @@ _PLAIN_SCHEMAS: dict[str, Any] = {
             "jsonrpc": {"const": "2.0"},
             "id": _ID,
             "method": {"type": "string"},
-            "params": {"type": "object"},
+            "params": {"description": "An object, as the method has it."},
         },
         "required": ["jsonrpc", "method"],
     },
@@ -272,7 +272,7 @@ _PLAIN_SCHEMAS: dict[str, Any] = {
             {"$ref": _REFERENCE.format(name="JsonRpcCall")},
             {
                 "type": "array",
-                "items": {"$ref": _REFERENCE.format(name="JsonRpcCall")},
+                "items": {"description": "A call; each item has an answer of its own."},
                 "minItems": 1,
                 "maxItems": MAX_BATCH,
             },

@@ -21,7 +21,9 @@ from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
 from memsyncd.protocol import http, openapi
 from memsyncd.protocol.http import HttpRefusal, HttpRoute, Response
 from memsyncd.protocol.jsonrpc import (
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    PARSE_ERROR,
     Batch,
     Call,
     Fault,
@@ -45,6 +47,8 @@ EVENTS_ALIVE_S = 15.0
 """How often a stream without events sends a comment, and compares the state of the workspaces."""
 LINGER_S = 2.0
 """How long a refused client is read from, so that it can read why."""
+# Of a body that is no message, or too many.
+BAD_MESSAGES = (PARSE_ERROR, INVALID_REQUEST, TooLarge.rpc_code)
 STREAM_METHODS = frozenset({"subscribe", "unsubscribe"})
 
 
@@ -117,6 +121,8 @@ class HttpConnection:
         self._unread = bytearray()
         self._request: HttpRequest | None = None
         self._arrived_s = 0.0
+        self._n_checked = 0
+        """Bytes of an incomplete head that were checked."""
         self._is_incomplete = self._is_over = self._is_lingering = False
         self._announces_body = self._is_last = False
         self.is_busy = False
@@ -208,9 +214,12 @@ class HttpConnection:
         """Read the head of a request if it has not been read; False if bytes are missing."""
         if self._request is not None:
             return True
-        while self._unread.startswith(b"\r\n"):  # RFC 9112: empty lines may precede a request
+        while not self._n_checked and self._unread.startswith(
+            b"\r\n"
+        ):  # RFC 9112: empty lines may precede a request
             del self._unread[:2]
-        length = http.find_head_end(self._unread)
+        length = http.find_head_end(self._unread, self._n_checked)
+        self._n_checked = len(self._unread) if length < 0 else 0
         if length < 0:
             return False
         head = bytes(self._unread[:length])
@@ -347,10 +356,13 @@ class HttpConnection:
             body = make_error_body(METHOD_NOT_FOUND, "this is a method of MCP", hint)
             message = Fault(body)
         is_batch = isinstance(message, Batch)
+        status = 200
+        if isinstance(message, Fault) and message.error.code in BAD_MESSAGES:
+            status = http.find_status(message.error)
 
         def answer(answers: list[bytes]) -> None:
             data = encode_batch(answers) if is_batch else b"".join(answers)
-            self.respond(Response(200, data, http.JSON) if answers else Response(204))
+            self.respond(Response(status, data, http.JSON) if answers else Response(204))
 
         self.dispatch(_without_streams(message), answer)
 

@@ -11,7 +11,17 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from memsyncd.errors import BadRequest, Busy, Conflict, HeaderMismatch, MemsyncdError, NotFound
+from msgspec import UnsetType
+
+from memsyncd.errors import (
+    BadRequest,
+    Busy,
+    Conflict,
+    HeaderMismatch,
+    MemsyncdError,
+    NotFound,
+    UnsupportedVersion,
+)
 from memsyncd.protocol import http, mcp
 from memsyncd.protocol.http import Response
 from memsyncd.protocol.jsonrpc import (
@@ -20,6 +30,7 @@ from memsyncd.protocol.jsonrpc import (
     Call,
     ErrorBody,
     Fault,
+    Id,
     McpLine,
     describe_error,
     encode_batch,
@@ -244,7 +255,12 @@ class McpExchange:
 
     def _check_headers(self, item: Call | Fault, version: str) -> Call | Fault:
         """Refuse a message of the stateless revision that its headers contradict."""
-        if isinstance(item, Fault) or not _is_modern(item):
+        if isinstance(item, Fault):
+            is_unknown = item.error.code == UnsupportedVersion.rpc_code
+            if is_unknown and version and version[:64] != item.error.data.get("requested"):
+                return _contradict("MCP-Protocol-Version", item.id, item.method)
+            return item
+        if not _is_modern(item):
             return item
         named = self._header(NAME)
         expected = _find_name(item)
@@ -256,9 +272,7 @@ class McpExchange:
         )
         for header, given, wanted in pairs:
             if given != wanted:
-                hint = f"send {header} as the message has it"
-                error = HeaderMismatch(f"{header} is not that of the message", hint=hint)
-                return Fault(describe_error(error), _read_request(item).id, item.method)
+                return _contradict(header, _read_request(item).id, item.method)
         return item
 
     def _carry_out(self, session: McpSession, items: list[Call | Fault]) -> None:
@@ -389,6 +403,12 @@ def _find_name(call: Call) -> str | None:
         return None
     params = _read_request(call).params
     return str(params.uri if call.method == "resources/read" else params.name)
+
+
+def _contradict(header: str, request_id: Id | UnsetType, method: str) -> Fault:
+    hint = f"send {header} as the message has it"
+    error = HeaderMismatch(f"{header} is not that of the message", hint=hint)
+    return Fault(describe_error(error), request_id, method)
 
 
 def _missing_session() -> BadRequest:

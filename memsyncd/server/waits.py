@@ -87,10 +87,7 @@ async def wait_unless_stalled(
     done; its work continues otherwise.
     """
     stall = workspaces.stalls.expect(workspace)
-    try:
-        await asyncio.wait((waiting, stall), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        workspaces.stalls.dismiss(workspace, stall)
+    await asyncio.wait((waiting, stall), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     return waiting.done()
 
 

@@ -12,7 +12,7 @@ Every method of `History` is one commit, which is on the disk when the method re
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -24,97 +24,8 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
 from memsyncd.store.blobs import Blobs
 from memsyncd.store.connection import transaction, translating_errors
+from memsyncd.store.heads import Change, Heads, ObservedNote
 from memsyncd.store.integrity import FileGuard
-
-# --- heads --------------------------------------------------------------------------------------
-
-
-class ObservedNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a note on the disk, None if it is gone, and its former path if it was moved.
-
-    `is_new`: the note did not exist before, though not every note was observed yet.
-    """
-
-    path: str
-    data: bytes | None
-    moved_from: str | None = None
-    is_new: bool = False
-
-
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One note's change, in digests; None for no file. `old_path` is its path before a move."""
-
-    path: str
-    old_path: str | None = None
-    old_digest: str | None
-    new_digest: str | None
-
-
-class Heads:
-    """The table `heads`: a path and a digest. apsw's exceptions leave untranslated."""
-
-    def __init__(self, writer: apsw.Connection) -> None:
-        self._writer = writer
-
-    def read(self) -> dict[str, str]:
-        """Return all digests by path."""
-        rows: list[Any] = self._writer.execute("SELECT path, digest FROM heads").fetchall()
-        return dict(rows)
-
-    def find(self, path: str) -> str | None:
-        """Return one note's digest, None if there is no such note."""
-        statement = "SELECT digest FROM heads WHERE path = ?"
-        found = self._writer.execute(statement, (path,)).get
-        return None if found is None else str(found)
-
-    def find_paths(self, digests: Iterable[str]) -> set[str]:
-        """Return the notes that contain one of these texts."""
-        statement = "SELECT path FROM heads WHERE digest = ?"
-        rows = (self._writer.execute(statement, (digest,)).fetchall() for digest in digests)
-        return {str(row[0]) for of_digest in rows for row in of_digest}
-
-    def apply(self, changes: Sequence[Change]) -> None:
-        """Apply changes as if all had happened at once."""
-        removed = [
-            (one.old_path or one.path,)
-            for one in changes
-            if one.old_path is not None or one.new_digest is None
-        ]
-        written = [(one.path, one.new_digest) for one in changes if one.new_digest is not None]
-        self._writer.executemany("DELETE FROM heads WHERE path = ?", removed)
-        self._writer.executemany("INSERT OR REPLACE INTO heads VALUES(?,?)", written)
-
-    def find_changes(self, observed: Mapping[str, ObservedNote]) -> Iterator[Change]:
-        """Yield the differences between notes and heads, as if all had happened at once: two notes
-        may have swapped paths.
-
-        A note that another was moved over was deleted first. A note that was moved from a path
-        without a head is new.
-        """
-        paths = {path for one in observed.values() for path in (one.path, one.moved_from) if path}
-        heads = {path: self.find(path) for path in paths}
-        origins = {
-            one.moved_from: path
-            for path, one in observed.items()
-            if one.data is not None
-            and one.moved_from not in {None, path}
-            and heads[one.moved_from or path] is not None
-        }
-        for path, one in observed.items():
-            digest = None if one.data is None else digest_bytes(one.data)
-            old_digest = None if path in origins else heads[path]
-            if one.moved_from is not None and origins.get(one.moved_from) == path:
-                if old_digest is not None:
-                    yield Change(path=path, old_digest=old_digest, new_digest=None)
-                yield Change(
-                    path=path,
-                    old_path=one.moved_from,
-                    old_digest=heads[one.moved_from],
-                    new_digest=digest,
-                )
-            elif old_digest != digest:
-                yield Change(path=path, old_digest=old_digest, new_digest=digest)
-
 
 # --- revisions ----------------------------------------------------------------------------------
 
@@ -310,7 +221,7 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
 class History:
     """The history in a records.db, for the writer's thread.
 
-    Methods raise the classes of `translating_errors`.
+    `is_settled`: `find_intended` finds nothing. Methods raise the classes of `translating_errors`.
     """
 
     def __init__(
@@ -322,6 +233,7 @@ class History:
         self._heads = heads
         with translating_errors():
             self._is_clean = not self._has(UNWIPED)
+        self.is_settled = False
 
     def begin(
         self,
@@ -334,6 +246,7 @@ class History:
         changes: Sequence[Intended],
     ) -> int:
         """Record an intended change set; return its number. The paths are those of the request."""
+        self.is_settled = False
         with transaction(self._writer):
             number = self._add_change_set((at_s, client, command, path, new_path))
             self._add_revisions(number, [self._keep(change) for change in changes], "intended")
@@ -363,15 +276,15 @@ class History:
                 self._mark(f"{_HALF_DONE}{number}")
             intended = self._find_intended_of(number)
             self._forget([revision.id for revision in intended if revision.id not in happened])
-            self._writer.execute(
-                "UPDATE revisions SET state = 'done' WHERE change_set = ?", (number,)
-            )
+            statement = "UPDATE revisions SET state = 'done' WHERE change_set = ?"
+            self._writer.execute(statement, (number,))
             self._heads.apply(_leave_out_renamed(one for one in intended if one.id in happened))
 
     def find_intended(self) -> list[tuple[int, list[Revision]]]:
         """Return the change sets that were begun and not settled, after a crash or a full disk."""
         with translating_errors():
             revisions = select_intended(self._writer, self._blobs.damaged)
+        self.is_settled = not revisions
         groups = groupby(revisions, key=lambda one: one.change_set)
         return [(number, list(group)) for number, group in groups]
 

@@ -75,7 +75,7 @@ _COUNT = (
     "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM sections),"
     " (SELECT count(*) FROM chunks), (SELECT count(*) FROM problems)"
 )
-_PUT_COUNTS = "INSERT OR REPLACE INTO meta(key, value) VALUES('counts', ?)"
+_PUT_META = "INSERT OR REPLACE INTO meta(key, value) VALUES('generation', ?), ('counts', ?)"
 _COUNT_OF = (
     "SELECT (SELECT count(*) FROM sections WHERE file = ?1),"
     " (SELECT count(*) FROM chunks WHERE file = ?1),"
@@ -283,10 +283,8 @@ class Index:
                     paths += self._apply_one(update, rows, counts)
                 rows.flush(self._writer)
                 if paths:
-                    statement = "UPDATE meta SET value = ? WHERE key = 'generation'"
-                    self._writer.execute(statement, (str(self.generation + 1),))
                     counts_row = " ".join(map(str, astuple(self.counts)))
-                    self._writer.execute(_PUT_COUNTS, (counts_row,))
+                    self._writer.execute(_PUT_META, (str(self.generation + 1), counts_row))
         except BaseException:
             self._ids, self.counts, self._known = ids_before, counts_before, None
             raise

@@ -230,6 +230,12 @@ def read_generation(reader: Reader) -> int:
         return int(reader.rows("SELECT value FROM meta WHERE key = 'generation'")[0][0])
 
 
+def read_text_bytes(reader: Reader) -> int:
+    """Return the size of all indexed notes."""
+    with translating_errors():
+        return int(reader.rows("SELECT coalesce(sum(size), 0) FROM files")[0][0])
+
+
 def find_set_aside(path: Path) -> list[Path]:
     """Return the damaged files that were moved away from `path`, oldest first.
 

@@ -35,7 +35,8 @@ from memsyncd.store.connection import (
     translate_error,
     translating_errors,
 )
-from memsyncd.store.history import Heads, History
+from memsyncd.store.heads import Heads
+from memsyncd.store.history import History
 from memsyncd.store.integrity import ASIDE_MARK, FileGuard, Tampering
 from memsyncd.store.schema import MIGRATIONS, run_migration
 

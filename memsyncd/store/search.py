@@ -169,10 +169,10 @@ def count_matching(
     table = "chunks_exact" if is_exact else "chunks_fts"
     # By expression, how many match, and how far it was counted.
     known: dict[str, tuple[int, int]] = reader.memo.setdefault(table, {})
+    if len(known) + len(matches) > MEMO_LIMIT:
+        known.clear()
     new = [match for match in matches if not _is_counted(known.get(match), most)]
     if new:
-        if len(known) >= MEMO_LIMIT:
-            known.clear()
         statement = ", ".join([_COUNT_ONE.format(table=table, most=most)] * len(new))
         counted = reader.rows(f"SELECT {statement}", tuple(new))[0]
         known.update((match, (n, most)) for match, n in zip(new, counted, strict=True))

@@ -1,15 +1,18 @@
 """Watch folders with inotify through watchdog, and report what watchdog loses silently.
 
 Reported are an overflow of the queue, the death of the reader or of an emitter, a folder that is
-moved, unmounted or cannot be watched. watchdog has a thread for each watch; here the reader does
-that work, and `WatchGroup` keeps the table of watched folders.
+moved, unmounted or cannot be watched. watchdog has a thread for each watch and one that dispatches;
+here the reader does the work of all, and `WatchGroup` keeps the table of watched folders.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from watchdog.events import FileSystemEvent
+from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import DEFAULT_OBSERVER_TIMEOUT, BaseObserver, EventQueue, ObservedWatch
 from watchdog.observers.inotify import InotifyEmitter
 from watchdog.observers.inotify_c import InotifyConstants, Mask
@@ -19,9 +22,20 @@ from watchdog.utils import Seconds
 from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.health import OnEventsLost, OnUnwatched
 from memsyncd.watch.inotify_reader import EventReader
-from memsyncd.watch.watch_group import WatchGroup
+from memsyncd.watch.watch_group import WatchGroup, WatchLimits
 
 JOIN_LIMIT_S = 5.0
+# Called with the folder of a recursive watch, from any thread.
+FindLimits = Callable[[str], WatchLimits]
+
+
+class EmitterCallbacks(NamedTuple):
+    """The functions that the emitters of one observer call."""
+
+    dispatch: Callable[[ObservedWatch, FileSystemEvent], None]
+    find_limits: FindLimits
+    run_later: RunLater
+    on_events_lost: OnEventsLost
 
 
 class Emitter(InotifyEmitter):
@@ -37,8 +51,7 @@ class Emitter(InotifyEmitter):
         watch: ObservedWatch,
         *,
         reader: EventReader,
-        run_later: RunLater,
-        on_events_lost: OnEventsLost,
+        callbacks: EmitterCallbacks,
         timeout: Seconds = DEFAULT_OBSERVER_TIMEOUT,
         event_filter: list[type[FileSystemEvent]] | None = None,
     ) -> None:
@@ -46,8 +59,7 @@ class Emitter(InotifyEmitter):
             event_queue, watch, timeout=timeout, event_filter=event_filter, inotify_fd=reader
         )
         self._reader = reader
-        self._run_later = run_later
-        self._on_events_lost = on_events_lost
+        self._callbacks = callbacks
         self._has_failed = False
         self._group: WatchGroup | None = None
 
@@ -58,9 +70,10 @@ class Emitter(InotifyEmitter):
             os.fsencode(self.watch.path),
             self.get_event_mask_from_filter(),
             is_recursive=self.watch.is_recursive,
-            run_later=self._run_later,
+            find_limits=lambda: self._callbacks.find_limits(self.watch.path),
+            run_later=self._callbacks.run_later,
             on_event=self._emit,
-            on_events_lost=self._on_events_lost,
+            on_events_lost=self._callbacks.on_events_lost,
         )
 
     def on_thread_stop(self) -> None:
@@ -86,7 +99,11 @@ class Emitter(InotifyEmitter):
                 self.build_and_queue_event(event)
             except Exception as error:  # noqa: BLE001  it would end the reader
                 self._has_failed = True
-                self._on_events_lost(f"an emitter failed: {error!r}")
+                self._callbacks.on_events_lost(f"an emitter failed: {error!r}")
+
+    def queue_event(self, event: FileSystemEvent) -> None:
+        if self._event_filter is None or isinstance(event, tuple(self._event_filter)):
+            self._callbacks.dispatch(self.watch, event)
 
     def get_event_mask_from_filter(self) -> Mask:
         return Mask(super().get_event_mask_from_filter() | InotifyConstants.IN_MOVE_SELF)
@@ -99,23 +116,33 @@ class Emitter(InotifyEmitter):
             return
         is_own = event.path == os.fsencode(self.watch.path)
         if event.ev.mask & InotifyConstants.IN_UNMOUNT:
-            self._on_events_lost("a watched folder was unmounted")
+            self._callbacks.on_events_lost("a watched folder was unmounted")
         elif is_own and (event.ev.is_move_self or event.ev.is_delete_self):
-            self._on_events_lost("a watched folder was moved or deleted")
+            self._callbacks.on_events_lost("a watched folder was moved or deleted")
 
 
 class LinuxObserver(BaseObserver):
-    """One inotify instance and one dispatching thread for all watches."""
+    """One inotify instance for all watches, whose reader dispatches the events.
+
+    The observer's own thread waits for its end: handlers only hand over, and another thread on the
+    way would delay each event.
+    """
 
     system = "inotify"
 
     def __init__(
-        self, run_later: RunLater, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched
+        self,
+        run_later: RunLater,
+        on_events_lost: OnEventsLost,
+        on_unwatched: OnUnwatched,
+        find_limits: FindLimits,
     ) -> None:
         self.reader = EventReader(on_events_lost, on_unwatched)
         self.reader.start()
         super().__init__(
-            Emitter, reader=self.reader, run_later=run_later, on_events_lost=on_events_lost
+            Emitter,
+            reader=self.reader,
+            callbacks=EmitterCallbacks(self._dispatch, find_limits, run_later, on_events_lost),
         )
         self.name = "memsyncd-events"
 
@@ -128,6 +155,35 @@ class LinuxObserver(BaseObserver):
     def n_walked(self) -> int:
         """The folders that whole walks have entered so far."""
         return self.reader.n_walked
+
+    def schedule(
+        self,
+        event_handler: FileSystemEventHandler,
+        path: str | Path,
+        *,
+        recursive: bool = False,
+        event_filter: list[type[FileSystemEvent]] | None = None,
+        follow_symlink: bool = False,
+    ) -> ObservedWatch:
+        options: dict[str, Any] = {
+            "recursive": recursive,
+            "event_filter": event_filter,
+            "follow_symlink": follow_symlink,
+        }
+        # Before the folder is watched: nothing keeps an event that finds no handler.
+        watch = ObservedWatch(path, **options)
+        self._handlers[watch].add(event_handler)
+        try:
+            return super().schedule(event_handler, path, **options)
+        except BaseException:
+            self._handlers.pop(watch, None)
+            raise
+
+    def _dispatch(self, watch: ObservedWatch, event: FileSystemEvent) -> None:
+        # Without the observer's lock: it is held while a folder is being watched, and that folder's
+        # disk may hang.
+        for handler in tuple(self._handlers.get(watch, ())):
+            handler.dispatch(event)
 
     def on_thread_stop(self) -> None:
         super().on_thread_stop()

@@ -16,7 +16,7 @@ from typing import Any
 
 from memsyncd.client import Client
 from memsyncd.errors import NoDaemon
-from tests.benchmarks.process import read_cpu_s
+from tests.benchmarks.process import read_children_peak_mb, read_cpu_s
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_S = 60.0
@@ -56,6 +56,8 @@ class Home:
     def __init__(self, folder: Path, config: str, checkout: Checkout | None = None) -> None:
         self.folder = folder
         self.checkout = checkout or Checkout.this()
+        self.children_peak_mb = 0.0
+        """The most memory that a process which indexed for the daemon was seen to have."""
         self.env = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(self.checkout.folder),
@@ -101,6 +103,7 @@ class Home:
         end_s = time.monotonic() + READY_S
         with self.client() as client:
             while not _is_ready(client):
+                self.children_peak_mb = max(self.children_peak_mb, read_children_peak_mb(self.pid))
                 if time.monotonic() > end_s:
                     raise TimeoutError(f"a workspace was not indexed in {READY_S} s")
                 time.sleep(0.02)

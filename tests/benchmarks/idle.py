@@ -61,6 +61,17 @@ def measure_memory(bench: Bench) -> Iterator[Figure]:
             target=Target(most=most, unit="MB"),
         )
 
+    yield compare(
+        "memory",
+        "memory of the process that indexes, at most",
+        [
+            Measured(value=one.home.children_peak_mb, limit=limit)
+            for one, limit in zip(indexed, imports_mb, strict=True)
+        ],
+        unit="MB",
+        limit_name="its libraries imported",
+    )
+
 
 def read_imports_mb(checkout: Checkout) -> float:
     """Resident memory of a Python that has imported the libraries."""

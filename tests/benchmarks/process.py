@@ -3,6 +3,7 @@ nothing for it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -11,14 +12,38 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def read_cpu_s(pid: int) -> float:
-    """Return the processor time so far, user and system, of all threads and of children that have
-    ended.
+    """Return the processor time so far, user and system, of all threads and of children, those that
+    have ended and those that run.
     """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    children_s = (int(fields[13]) + int(fields[14])) / TICKS_PER_S
+    ended_s = (int(fields[13]) + int(fields[14])) / TICKS_PER_S
+    running_s = 0.0
+    for child in find_children(pid):
+        with contextlib.suppress(OSError):
+            running_s += read_cpu_s(child)
     # The process's CPU-time clock, as clock_getcpuclockid(3) computes it; it counts nanoseconds
     # where /proc counts ticks of 10 ms.
-    return time.clock_gettime(((~pid) << 3) | 2) + children_s
+    return time.clock_gettime(((~pid) << 3) | 2) + ended_s + running_s
+
+
+def find_children(pid: int) -> list[int]:
+    """Return the children that run, or have ended and were not waited for."""
+    found: list[int] = []
+    for thread in _list(pid, "task"):
+        with contextlib.suppress(OSError):
+            path = Path(f"/proc/{pid}/task/{thread}/children")
+            found += map(int, path.read_text().split())
+    return found
+
+
+def read_children_peak_mb(pid: int) -> float:
+    """Return the most memory that a child, of those that run, has had."""
+    peak_mb = 0.0
+    for child in find_children(pid):
+        # One that has just ended has no memory.
+        with contextlib.suppress(OSError, StopIteration):
+            peak_mb = max(peak_mb, read_rss_mb(child, "VmHWM"))
+    return peak_mb
 
 
 def read_own_children_s() -> float:

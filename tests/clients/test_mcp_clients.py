@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.clients.http_bridge import serve_http
+from tests.clients.http_bridge import serve_port
 from tests.daemon.conftest import Home
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ from mcp import Client, StdioServerParameters
 
 async def main(mode, command, *args):
     server = StdioServerParameters(command=command, args=list(args), env=None)
+    server = command if command.startswith("http") else server
     async with Client(server, **({} if mode == "auto" else {"mode": mode})) as client:
         print(client.protocol_version)
         print(*[tool.name for tool in (await client.list_tools()).tools])
@@ -43,7 +44,6 @@ async def main(mode, command, *args):
 asyncio.run(main(*sys.argv[1:]))
 """
 FIXTURE = "it needs a prompt or resource that only a server made for the suite has"
-HTTP = "it is about headers of HTTP, which the bridge of this test does not check"
 TOOL = "it needs a diagnostic tool that only a server made for the suite has"
 # Checks that fail, by scenario, with the reason.
 EXCEPTIONS: dict[str, dict[str, str]] = {
@@ -51,7 +51,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "resources-subscribe": {"resources-subscribe": FIXTURE},
     "resources-unsubscribe": {"resources-unsubscribe": FIXTURE},
     "server-stateless": {
-        "sep-2575-http-server-header-mismatch-400": HTTP,
         "sep-2575-server-rejects-undeclared-capability": TOOL,
         "sep-2575-missing-capability-http-400": TOOL,
         "sep-2575-http-server-no-independent-requests-on-stream": TOOL,
@@ -63,12 +62,12 @@ SCENARIOS = {
     "2025-11-25": (
         "server-initialize", "server-session-lifecycle", "ping", "logging-set-level", "tools-list",
         "completion-complete", "resources-list", "resources-subscribe", "resources-unsubscribe",
-        "prompts-list",
+        "prompts-list", "dns-rebinding-protection",
     ),
     "2026-07-28": (
         "server-stateless", "caching", "tools-list", "resources-list", "prompts-list",
-        "completion-complete", "sep-2164-resource-not-found",
-        "input-required-result-unsupported-methods",
+        "completion-complete", "sep-2164-resource-not-found", "dns-rebinding-protection",
+        "input-required-result-unsupported-methods", "http-header-validation",
     ),
 }  # fmt: skip
 
@@ -111,6 +110,21 @@ def test_the_python_sdk_finds_remembers_and_reads(
     assert "The larch is tall." in lines
 
 
+@pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+def test_the_python_sdk_works_by_http(
+    tools: Tools, place: tuple[Home, Path], mode: str, version: str
+) -> None:
+    with serve_port(place[0].socket_path) as url:
+        done = subprocess.run(
+            [tools.python, "-c", SDK_PROGRAM, mode, f"{url}/mcp"],
+            capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[0] == version
+    assert "False MEMORY.md:1-3  Larch" in done.stdout
+    assert "True no argument named `colour`" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("method", "found"),
     [
@@ -142,8 +156,8 @@ def test_the_conformance_suite_passes_but_for_listed_checks(
 ) -> None:
     package = tools.modules / "@modelcontextprotocol" / "conformance"
     program = package / next(iter(read_programs(package)))
-    with serve_http(place[0].socket_path) as url:
-        words = [tools.node, program, "server", "--url", url, "--scenario", scenario]
+    with serve_port(place[0].socket_path) as url:
+        words = [tools.node, program, "server", "--url", f"{url}/mcp", "--scenario", scenario]
         done = subprocess.run(
             [*words, "--spec-version", version],
             capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=place[1].parent,

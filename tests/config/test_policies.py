@@ -9,7 +9,7 @@ from pathlib import Path
 import memsyncd
 from memsyncd.config import Config, GuardConfig, HistoryConfig, KindConfig, find_keys
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults, find_kind
-from memsyncd.engine.rebuild import index_fingerprint
+from memsyncd.engine.workspace import index_fingerprint
 
 PACKAGE = Path(memsyncd.__file__).parent
 # Words of other subjects, too: the path and the level of many things.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ import pytest
 from memsyncd.client import Client
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import MemsyncdError, NoDaemon
+from memsyncd.protocol.methods import METHODS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_S = 20.0
@@ -122,7 +124,20 @@ class Home:
     def close(self) -> None:
         for daemon in self._daemons:
             daemon.kill()
+        undeclared = find_undeclared_errors(self.log)
         shutil.rmtree(self.folder, ignore_errors=True)
+        assert not undeclared, "errors that the table of methods does not list"
+
+
+def find_undeclared_errors(log: Path) -> set[tuple[str, str]]:
+    """The methods that failed with a code that `METHODS` does not give them, by the log."""
+    found = set()
+    for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
+        match = re.search(r'"method": "([\w.]+)".*"code": "(\w+)"', line)
+        if match and match[1] in METHODS and match[2] not in ("client_gone", "cancelled"):
+            codes = {error.code for error in METHODS[match[1]].errors}
+            found |= {(match[1], match[2])} if match[2] not in codes else set()
+    return found
 
 
 class Place:

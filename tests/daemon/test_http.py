@@ -376,6 +376,9 @@ def test_what_the_stateless_revision_lacks_has_its_status(mcp: Browser) -> None:
     message["params"] = {"_meta": future}
     status, answer = mcp.ask("POST", "/mcp", message, **ACCEPT)
     assert (status, answer["error"]["code"]) == (400, -32022)
+    version = {"MCP-Protocol-Version": MODERN}
+    status, answer = mcp.ask("POST", "/mcp", message, **ACCEPT, **version)
+    assert (status, answer["error"]["code"]) == (400, -32020)
 
 
 def shake_hands(browser: Browser, version: str = "2025-11-25", query: str = "") -> dict[str, str]:

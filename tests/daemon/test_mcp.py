@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -52,6 +53,9 @@ class Agent:
             message["id"] = self._last_id
         self._write(json.dumps(message).encode() + b"\n")
         return self._last_id
+
+    def write(self, data: bytes) -> None:
+        self._write(data)
 
     def read(self) -> dict[str, Any]:
         deadline_s = time.monotonic() + LIMIT_S
@@ -461,6 +465,41 @@ def test_the_pump_outlives_the_daemon(own: Home, is_killed: bool) -> None:
         own.start()
         assert "Larch" in agent.use("memory_search", query="larch")[0]
         assert agent.ask("ping")["result"] == {}
+
+
+def test_each_request_of_a_batch_is_answered_if_the_daemon_is_lost_over_it(own: Home) -> None:
+    daemon = own.start()
+    folder = own.make_folder()
+    (folder / "MEMORY.md").write_text("# Larch\n")
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(folder))
+        client.call("sync")
+    with pump(own, folder) as agent:
+        agent.shake_hands("2025-03-26")
+        assert agent.ask("ping")["result"] == {}
+        os.kill(daemon.process.pid, signal.SIGSTOP)  # it reads the batch no more
+        tools = {
+            "a": ("memory_search", {"query": "larch"}),
+            "b": ("memory_remember", {"content": "The spruce is older."}),
+        }
+        batch = [
+            {
+                "jsonrpc": "2.0",
+                "id": request_id,
+                "method": "tools/call",
+                "params": {"name": name, "arguments": arguments},
+            }
+            for request_id, (name, arguments) in tools.items()
+        ]
+        agent.write(json.dumps(batch).encode() + b"\n")
+        time.sleep(0.3)
+        daemon.kill()
+        own.start()
+        answers = {message["id"]: message for message in (agent.read(), agent.read())}
+        # A daemon that is being killed may accept the connection meant for its successor.
+        first = answers["a"]
+        assert "Larch" in str(first) or first["error"]["data"]["retryable"] is True
+        assert answers["b"]["error"]["data"]["retryable"] is True
 
 
 def stop_daemon(daemon: Daemon, *, is_killed: bool) -> None:

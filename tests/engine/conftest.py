@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,6 @@ from memsyncd.engine.rebuild import (
     close_workspace,
     open_workspace,
     rebuild_index,
-    update_index,
 )
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
@@ -36,6 +36,8 @@ from memsyncd.protocol.memory import HistoryParams, MemoryParams, RevisionInfo, 
 from memsyncd.protocol.search import ContextAnswer, ContextParams, SearchAnswer, SearchParams
 from memsyncd.store.texts import read_note_text
 
+# A guard against hanging.
+PAUSE_LIMIT_S = 50.0
 POLICY = Config(chunking=ChunkingConfig(max_tokens=20, overlap=0))
 
 
@@ -60,13 +62,15 @@ def build_block(
     return build_context(workspace, params, config, RunOptions(**options))
 
 
-def take(steps: Generator[None, None, Any]) -> Any:
-    """Take all steps of a job and give its result."""
+def take(steps: Generator[Any, None, Any]) -> Any:
+    """Take all steps of a job, wait where it pauses, and give its result."""
     while True:
         try:
-            next(steps)
+            pause = next(steps)
         except StopIteration as end:
             return end.value
+        if pause is not None:
+            wait([pause.ended], PAUSE_LIMIT_S)
 
 
 READ_ON = """
@@ -122,7 +126,7 @@ class Bench:
 
     def update(self) -> SyncDone:
         """Sync as the scheduler does, or build an index first."""
-        return take(update_index(self.workspace, self.config, self.clock, SyncRequest()))
+        return self.follow()
 
     def close_for_good(self) -> None:
         take(close_workspace(self.workspace))

@@ -23,6 +23,7 @@ from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine import edit as edit_module
+from memsyncd.engine import sync as sync_module
 from memsyncd.engine.edit import Delete, Edit, Put
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, StoreFailed, StoreFull, Unwritable
@@ -450,3 +451,66 @@ def test_the_note_is_compared_again_right_before_the_exchange(
     bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
     assert note.read_text() == "ours\nsaved by editor 1\n"
     assert n_exchanged == 1
+
+
+# --- the index of what was written ---
+
+
+def forbid_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise AssertionError("the disk is scanned")
+
+    monkeypatch.setattr(sync_module, "scan", fail)
+
+
+def list_paths(bench: Any) -> list[str]:
+    return [path for (path,) in bench.ask("SELECT path FROM files ORDER BY path")]
+
+
+def test_an_edit_indexes_the_bytes_that_it_wrote(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write("MEMORY.md", "# One\n\nlarch\n")
+    bench.follow()
+    with monkeypatch.context() as patched:
+        forbid_scans(patched)
+        bench.memory("str_replace", "/memories/MEMORY.md", old_str="larch", new_str="maple")
+        bench.memory("create", "/memories/new.md", file_text="# New\n\nlarch\n")
+    assert list_paths(bench) == [".memories/new.md", "MEMORY.md"]
+    texts = bench.ask(
+        "SELECT path FROM files JOIN chunks ON file = files.id"
+        " WHERE chunks.id IN (SELECT rowid FROM chunks_fts('maple'))"
+    )
+    assert texts == [("MEMORY.md",)]
+    counts = bench.workspace.condition.counts
+    assert bench.follow().paths == []
+    assert bench.workspace.condition.counts == counts
+    assert bench.sync(is_full=True).paths == []
+
+
+def test_an_edit_scans_if_its_text_may_be_that_of_a_missing_note(bench: Any) -> None:
+    bench.write(".memories/old.md", "# One\n\nlarch\n")
+    bench.follow()
+    [(file_id,)] = bench.ask("SELECT id FROM files")
+    (bench.root / ".memories" / "old.md").unlink()
+    bench.sync(grace_s=3600.0)
+    bench.memory("create", "/memories/new.md", file_text="# One\n\nlarch\n")
+    assert bench.ask("SELECT id, path FROM files") == [(file_id, ".memories/new.md")]
+
+
+def test_an_edit_scans_if_its_note_replaces_a_folder(bench: Any) -> None:
+    bench.write(".memories/a.md/deep.md", "larch\n")
+    bench.follow()
+    shutil.rmtree(bench.root / ".memories" / "a.md")
+    bench.memory("create", "/memories/a.md", file_text="maple\n")
+    assert list_paths(bench) == [".memories/a.md"]
+
+
+def test_an_edit_scans_if_its_note_had_a_problem(bench: Any) -> None:
+    bench.write(".memories/a.md", "x" * (bench.workspace.scope.max_file_bytes + 1))
+    bench.follow()
+    assert [one.code for one in bench.workspace.condition.scan_problems] == ["too_large"]
+    (bench.root / ".memories" / "a.md").unlink()
+    bench.memory("create", "/memories/a.md", file_text="maple\n")
+    assert bench.workspace.condition.scan_problems == ()
+    assert list_paths(bench) == [".memories/a.md"]

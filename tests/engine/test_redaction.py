@@ -14,7 +14,7 @@ from msgspec import structs
 from memsyncd.config import Config, GuardConfig
 from memsyncd.core.model import CHUNK_LIMIT_CHARS
 from memsyncd.engine.browse import find_problems, list_notes, read_place
-from memsyncd.engine.rebuild import index_fingerprint
+from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.protocol.search import GetParams, ListParams
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
 from tests.engine.conftest import build_block, search_in

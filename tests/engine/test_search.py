@@ -136,6 +136,15 @@ def test_a_hurried_search_is_refused_at_once_if_it_would_take_long(
     assert ask(filled, "redis cold").hits
 
 
+def test_a_hurried_search_explains_a_miss_if_that_takes_no_time(filled: Any) -> None:
+    for query in ("missing42", "missing42 v1.9.7", '"missing42 x1"', "missing42 -redis"):
+        assert ask(filled, query, is_hurried=True) == ask(filled, query)
+    for query in ("kind:missing", "redis kind:missing"):
+        assert ask(filled, query).why_empty
+        with pytest.raises(NotFresh):
+            ask(filled, query, is_hurried=True)
+
+
 def test_several_workspaces_answer_as_one(filled: Any, make_bench: Callable[..., Any]) -> None:
     other = make_bench("other")
     other.open()

@@ -35,7 +35,7 @@ def test_a_links_target_deleted_before_it_is_watched_is_noticed_at_once(tmp_path
 
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = workspaces.add(str(root))
         n_files = lambda: workspace.condition.counts.files  # noqa: E731
         await wait_for(
             lambda: (
@@ -64,7 +64,7 @@ def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> Non
 
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = workspaces.add(str(root))
         watching = workspaces.watching
         await wait_for(
             lambda: workspace.condition.state == "ready" and watching.watcher.n_watches == 2
@@ -92,8 +92,9 @@ def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> Non
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize("n_checks", [1, 2])
 def test_a_hanging_disk_blocks_only_its_own_workspace_while_others_are_planned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_checks: int
 ) -> None:
     """Before the watcher watches the folders of one workspace, it checks those of all others."""
     gate = threading.Event()
@@ -113,7 +114,8 @@ def test_a_hanging_disk_blocks_only_its_own_workspace_while_others_are_planned(
         a, b = (add_workspace(workspaces, tmp_path / name) for name in ("a", "b"))
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
         monkeypatch.setattr(targets, "_stat_identity", block)
-        workspaces.watching.supervise()
+        for _ in range(n_checks):
+            workspaces.watching.supervise()
         await wait_for(lambda: workspaces.watching.health(a).mode == "timed")
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 2)
         (tmp_path / "b" / ".memories" / "second.md").write_text("maple")
@@ -203,7 +205,7 @@ def add_workspace(workspaces: Workspaces, root: Path) -> Workspace:
     """Add a workspace with one note."""
     (root / ".memories").mkdir(parents=True, exist_ok=True)
     (root / ".memories" / "first.md").write_text("larch")
-    return workspaces.add(str(root), name="", include=(), exclude=())
+    return workspaces.add(str(root))
 
 
 def open_workspaces(

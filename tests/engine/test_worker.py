@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 
 import pytest
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine.worker import Job, Worker, WorkerPool, heartbeat
+from memsyncd.engine.worker import Job, Pause, Worker, WorkerPool, heartbeat
 from memsyncd.errors import ShuttingDown
 
 
@@ -215,6 +215,65 @@ def test_a_job_whose_cleanup_fails_does_not_keep_other_jobs_waiting() -> None:
     assert worker.stop(10)
     assert isinstance(running.exception(0), ShuttingDown | OSError)
     assert isinstance(waiting.exception(0), ShuttingDown)
+
+
+class Wait:
+    """A job that pauses, and what it waits for."""
+
+    def __init__(self) -> None:
+        self.ended: Future[str] = Future()
+        self.has_begun, self.is_closed = threading.Event(), False
+
+    def job(self) -> Job[str]:
+        self.has_begun.set()
+        try:
+            yield Pause(self.ended, lambda: 7.0)
+        except GeneratorExit:
+            self.is_closed = True
+            raise
+        return self.ended.result()
+
+
+def test_a_paused_job_holds_up_its_own_key_alone_and_needs_no_thread(worker: Worker) -> None:
+    wait = Wait()
+    paused, behind = worker.submit("a", wait.job), worker.submit("a", heartbeat)
+    for _ in range(3):
+        worker.submit("b", heartbeat).result(30)
+    assert wait.has_begun.wait(30)
+    assert not paused.done()
+    assert not behind.done()
+    assert worker.count_jobs() == 2
+    wait.ended.set_result("over")
+    assert paused.result(30) == "over"
+    behind.result(30)
+
+
+def test_a_job_that_pauses_for_what_has_ended_goes_on_at_once(worker: Worker) -> None:
+    wait = Wait()
+    wait.ended.set_result("over")
+    assert worker.submit("a", wait.job).result(30) == "over"
+
+
+def test_a_paused_job_counts_as_a_step_that_began_at_its_last_progress(worker: Worker) -> None:
+    wait = Wait()
+    paused = worker.submit("a", wait.job)
+    assert wait.has_begun.wait(30)
+    worker.submit("b", heartbeat).result(30)
+    assert worker.running_steps()["a"].since_s == 7.0
+    wait.ended.set_result("over")
+    paused.result(30)
+    assert "a" not in worker.running_steps()
+
+
+def test_stopping_closes_a_paused_job(worker: Worker) -> None:
+    wait = Wait()
+    paused = worker.submit("a", wait.job)
+    assert wait.has_begun.wait(30)
+    assert worker.stop(30)
+    assert wait.is_closed
+    with pytest.raises(ShuttingDown):
+        paused.result(0)
+    wait.ended.set_result("too late")
 
 
 def test_an_idle_worker_stops_at_once() -> None:

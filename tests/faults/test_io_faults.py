@@ -18,7 +18,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed, StoreFull
-from memsyncd.store.history import Intended, ObservedNote
+from memsyncd.store.heads import ObservedNote
+from memsyncd.store.history import Intended
 from memsyncd.store.index import DropNote, Index
 from memsyncd.store.records import Records
 from tests.faults.faulty_disk import Fault, FaultyDisk, find_calls

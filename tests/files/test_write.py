@@ -181,7 +181,7 @@ class TestReplacing:
     def test_a_note_has_the_new_bytes_and_nothing_else_is_left(
         self, root: Path, note: Path, data: bytes
     ) -> None:
-        identity = put_text_file(parse_scope(str(root)), NOTE, data, was=read(root))
+        identity = put_text_file(parse_scope(str(root)), NOTE, data, was=read(root)).stat
         assert note.read_bytes() == data
         assert list_all(root) == [".memories", ".memories/a.md"]
         assert scan(parse_scope(str(root))).files[NOTE.text] == identity

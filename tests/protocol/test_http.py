@@ -115,6 +115,7 @@ def test_a_query_string_becomes_parameters_of_their_types() -> None:
         ([("q", "a"), ("limt", "2")], "no parameter named `limt`"),
         ([("q", "a"), ("limit", "0")], "parameter `limit`: expected `int` >= 1"),
         ([("q", "a"), ("limit", "")], "parameter `limit`: "),
+        ([("q", "a"), ("limit", "Null")], "parameter `limit` is null"),
         ([("q", "a"), ("explain", "perhaps")], "parameter `explain`: "),
         ([("q", "a"), ("filters", "x")], "no parameter named `filters`"),
     ],
@@ -147,6 +148,7 @@ HEAD = b"GET /v1/status HTTP/1.1\r\nHost: d\r\n\r\n"
 @given(st.integers(1, len(HEAD) - 1))
 def test_a_head_is_complete_with_its_empty_line(cut: int) -> None:
     assert http.find_head_end(HEAD[:cut]) == -1
+    assert http.find_head_end(HEAD, cut) == len(HEAD)
     assert http.find_head_end(HEAD + b"body\nof any bytes\r") == len(HEAD)
 
 
@@ -173,6 +175,20 @@ def test_a_head_that_two_programs_could_read_differently_is_refused(lines: bytes
 def test_http_1_0_has_no_chunks() -> None:
     with pytest.raises(http.HttpRefusal):
         http.check_head(b"POST /rpc HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+
+@given(st.lists(st.sampled_from([b"GET", b"\r", b"\n", b"\r\n", b":", b"\r\n\r\n"]), max_size=12))
+def test_a_head_is_judged_alike_in_pieces_and_as_a_whole(parts: list[bytes]) -> None:
+    whole, refusal = attempt(http.find_head_end, b"".join(parts))
+    data, in_pieces = b"", -1
+    for byte in b"".join(parts):
+        data += bytes([byte])
+        found, refused = attempt(http.find_head_end, data, len(data) - 1)
+        if refused or found >= 0:
+            in_pieces = None if refused else found
+            break
+    assert in_pieces == whole
+    assert bool(refusal) == (whole is None)
 
 
 @given(st.binary(max_size=200))

@@ -55,6 +55,8 @@ def make_metrics(**fields: object) -> MetricsResult:
         "process": ProcessMetrics(
             rss_bytes=33_000_000,
             cpu_s_total=0.25,
+            index_workers=1,
+            index_workers_rss_bytes=44_000_000,
             threads=7,
             fds=20,
             max_fds=1024,

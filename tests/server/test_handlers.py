@@ -16,9 +16,8 @@ import pytest
 
 from memsyncd.config import Config
 from memsyncd.daemon.resources import read_process_stats
-from memsyncd.engine import rebuild, search
+from memsyncd.engine import explain, rebuild
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.explain import explain_nothing
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Workspace
@@ -32,6 +31,7 @@ from memsyncd.server.reads import Reads
 from memsyncd.server.requests import ServerCounters
 from memsyncd.server.session import Session
 from memsyncd.store.index import Index
+from memsyncd.store.lookup import find_similar_words
 
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 LIMIT_S = 20.0
@@ -65,7 +65,7 @@ class HandlersBench:
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     async def add(self, root: Path) -> Workspace:
-        workspace = self.workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = self.workspaces.add(str(root))
         await wait_for(lambda: workspace.condition.state == "ready")
         return workspace
 
@@ -166,21 +166,21 @@ def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_
     run(tmp_path, ask_at_once)
 
 
-def test_the_reason_for_no_hit_is_computed_off_the_event_loop(
+def test_similar_words_are_looked_up_off_the_event_loop(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places: list[bool] = []
 
-    def explain(*args: Any) -> Any:
+    def find(*args: Any) -> Any:
         places.append(threading.current_thread() is threading.main_thread())
-        return explain_nothing(*args)
+        return find_similar_words(*args)
 
     async def ask(bench: HandlersBench) -> None:
         await bench.add(root)
         assert (await bench.ask("search", SearchParams(query="cahce"))).did_you_mean == "cache"
         assert places == [False]
 
-    monkeypatch.setattr(search, "explain_nothing", explain)
+    monkeypatch.setattr(explain, "find_similar_words", find)
     run(tmp_path, ask)
 
 

@@ -14,7 +14,8 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
 from memsyncd.store import history as history_module
-from memsyncd.store.history import History, Intended, ObservedNote, Revision
+from memsyncd.store.heads import ObservedNote
+from memsyncd.store.history import History, Intended, Revision
 from memsyncd.store.records import Records
 from tests.programs import succeeds
 
@@ -162,6 +163,24 @@ def test_only_the_changes_of_a_change_set_that_happened_become_history(
     assert [one.path for one in history.find_revisions(change_set=number)] == ["2.md", "0.md"]
     assert history.read_text(digest_bytes(b"1")) is None
     assert history.find_intended() == []
+
+
+def test_it_is_known_to_be_settled_only_after_a_look(open_records: Callable[[], Records]) -> None:
+    history = open_records().history
+    assert not history.is_settled
+    assert history.find_intended() == []
+    assert history.is_settled
+    change = Intended(path="MEMORY.md", old=None, new=b"new\n")
+    number = history.begin(
+        at_s=1.0, client="c", command="create", path="MEMORY.md", changes=[change]
+    )
+    assert not history.is_settled
+    assert len(history.find_intended()) == 1
+    assert not history.is_settled
+    history.finish(number)
+    assert history.find_intended() == []
+    assert history.is_settled
+    assert not open_records().history.is_settled
 
 
 def test_a_settled_change_set_stays_settled(history: History) -> None:

@@ -1,0 +1,349 @@
+"""The process that indexes for the daemon is seen, killed, stopped and starved of space: nothing is
+lost, nothing is left behind, and the daemon goes on answering.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.errors import NotFresh
+from tests.daemon.conftest import read_notes, wait_until
+from tests.faults.conftest import Launch, connect
+from tests.faults.test_hung_disk import Namespace
+
+if TYPE_CHECKING:
+    from memsyncd.client import Client
+    from tests.daemon.conftest import Home
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="finds processes in Linux's /proc"
+)
+
+Mount = Callable[[Path, str], None]
+N_NOTES = 300
+# A guard against hanging on a busy machine, for a process with the lowest priority.
+LIMIT_S = 50.0
+STOP_S = 5.0
+
+
+def write_many(root: Path, n_notes: int = N_NOTES) -> None:
+    """More text than the daemon indexes by itself; `larch` is in each note."""
+    chance = random.Random(1)
+    words = [f"{chance.getrandbits(24):x}" for _ in range(2000)]
+    folder = root / ".memories"
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(n_notes):
+        parts = "\n\n".join(
+            f"## Part {part}\n\n{' '.join(chance.choices(words, k=150))}" for part in range(9)
+        )
+        (folder / f"{number}.md").write_text(f"# Note {number}\n\nlarch\n\n{parts}\n")
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one has started and not waited for yet."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """False also for one that has ended and that nobody has waited for yet."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def are_gone(pids: list[int]) -> bool:
+    return not any(map(is_alive, pids))
+
+
+def status(client: Client) -> dict[str, Any]:
+    return dict(client.call("status")["workspaces"][0])
+
+
+def wait_for_worker(pid: int) -> int:
+    wait_until(lambda: children(pid), "no process was started", limit_s=LIMIT_S)
+    return children(pid)[0]
+
+
+def wait_ready(client: Client, root: Path) -> None:
+    def is_whole() -> bool:
+        now = status(client)
+        is_ready = now["state"] == "ready" and not now["pending"]
+        return is_ready and {
+            note["path"]: note["digest"] for note in client.call("list")["notes"]
+        } == read_notes(root)
+
+    wait_until(is_whole, "the index does not equal the disk", limit_s=LIMIT_S)
+
+
+@contextmanager
+def indexing(home: Home) -> Iterator[tuple[Any, Client, Path, int]]:
+    """A daemon whose first index has begun, and the process that fills it, stopped."""
+    root = home.make_folder()
+    write_many(root)
+    daemon = home.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        worker = wait_for_worker(daemon.process.pid)
+        os.kill(worker, signal.SIGSTOP)
+        yield daemon, client, root, worker
+
+
+def begin_rebuild(root: Path, client: Client, pid: int) -> int:
+    """Index, and begin to rebuild; the process is stopped."""
+    client.call("workspace.add", path=str(root))
+    wait_ready(client, root)
+    wait_until(lambda: not children(pid), "a process is left")
+    ask_for_rebuild(client)
+    worker = wait_for_worker(pid)
+    os.kill(worker, signal.SIGSTOP)
+    return worker
+
+
+def ask_for_rebuild(client: Client) -> None:
+    with pytest.raises(NotFresh):
+        client.call("sync", rebuild=True, timeout_ms=1)
+
+
+def test_a_first_index_answers_with_what_it_has_and_leaves_no_process_behind(own: Home) -> None:
+    root = own.make_folder()
+    write_many(root)
+    daemon = own.start()
+    pid = daemon.process.pid
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        worker = wait_for_worker(pid)
+        wait_until(
+            lambda: not children(pid) or status(client)["files"] > 0,
+            "no note was found before the end",
+        )
+        os.kill(worker, signal.SIGSTOP)
+        some = status(client)
+        assert 0 < some["files"] < N_NOTES
+        assert some["state"] == "indexing"
+        assert some["pending"] > 0
+        assert 0 < len(client.call("list")["notes"]) < N_NOTES
+        assert client.call("search", query="larch")["hits"]
+        assert b"memsyncd.engine.index_worker" in Path(f"/proc/{worker}/cmdline").read_bytes()
+        process = client.call("metrics")["process"]
+        assert process["index_workers"] == 1
+        assert process["index_workers_rss_bytes"] > 1_000_000
+        os.kill(worker, signal.SIGCONT)
+        wait_ready(client, root)
+        wait_until(lambda: not children(pid), "a process is left")
+        process = client.call("metrics")["process"]
+        assert process["index_workers"] == process["index_workers_rss_bytes"] == 0
+    assert daemon.stop() == 0
+    assert "index_worker_failed" not in own.log.read_text()
+
+
+@pytest.mark.parametrize("n_deaths", [1, 2])
+def test_a_killed_process_is_replaced_and_the_index_is_whole(own: Home, n_deaths: int) -> None:
+    with indexing(own) as (daemon, client, root, _):
+        killed: set[int] = set()
+        while len(killed) < n_deaths:
+            wait_until(lambda: set(children(daemon.process.pid)) - killed, "none was started again")
+            killed.add(worker := (set(children(daemon.process.pid)) - killed).pop())
+            os.kill(worker, signal.SIGKILL)
+        wait_ready(client, root)
+        assert not children(daemon.process.pid)
+    assert daemon.stop() == 0
+    assert own.log.read_text().count("index_worker_failed") == n_deaths
+
+
+def test_the_process_ends_with_a_daemon_that_is_killed_and_the_next_one_goes_on(own: Home) -> None:
+    with indexing(own) as (daemon, _, root, worker):
+        os.kill(worker, signal.SIGCONT)
+        daemon.kill()
+        wait_until(lambda: not is_alive(worker), "it outlived the daemon")
+    daemon = own.start()
+    with daemon.client() as client:
+        wait_ready(client, root)
+    assert daemon.stop() == 0
+    assert "index_corrupt" not in own.log.read_text()
+
+
+def test_a_stop_does_not_wait_for_the_process(own: Home) -> None:
+    with indexing(own) as (daemon, _, _, worker):
+        began_s = time.monotonic()
+        assert daemon.stop() == 0
+        assert time.monotonic() - began_s < STOP_S
+        assert not is_alive(worker)
+
+
+def test_a_signal_to_the_whole_group_stops_the_daemon_cleanly(own: Home) -> None:
+    with indexing(own) as (daemon, _, _, worker):
+        os.kill(worker, signal.SIGCONT)
+        os.kill(worker, signal.SIGTERM)
+        assert daemon.stop() == 0
+        assert not is_alive(worker)
+    assert "index_worker_failed" not in own.log.read_text()
+
+
+def test_removing_a_workspace_ends_its_process(own: Home) -> None:
+    with indexing(own) as (daemon, client, _, worker):
+        client.call("workspace.remove", workspace=status(client)["id"])
+        wait_until(lambda: not children(daemon.process.pid), "it goes on")
+        assert not is_alive(worker)
+        cache = own.folder / "cache" / "memsyncd"
+        wait_until(lambda: not list(cache.glob("*/index.db*")), "its index is left")
+        assert not client.call("status")["workspaces"]
+    assert daemon.stop() == 0
+
+
+def test_saves_and_writes_during_a_rebuild_are_found_at_once_and_stay_found(own: Home) -> None:
+    root = own.make_folder()
+    write_many(root)
+    daemon = own.start()
+    with daemon.client() as client:
+        worker = begin_rebuild(root, client, daemon.process.pid)
+        (root / ".memories" / "3.md").write_text("# Note 3\n\nspruce\n")
+        wait_until(
+            lambda: (
+                [hit["path"] for hit in client.call("search", query="spruce")["hits"]]
+                == [".memories/3.md"]
+            ),
+            "the save was not found",
+        )
+        client.call("memory", command="create", path="/memories/new.md", file_text="hornbeam\n")
+        assert client.call("search", query="hornbeam")["hits"]
+        assert client.call("search", query="spruce", wait="disk")["hits"]
+        assert status(client)["state"] == "indexing"
+        os.kill(worker, signal.SIGCONT)
+        while status(client)["state"] == "indexing":
+            assert client.call("search", query="spruce")["hits"]
+            assert client.call("search", query="hornbeam")["hits"]
+        wait_ready(client, root)
+        assert client.call("search", query="spruce")["hits"]
+        assert client.call("search", query="hornbeam")["hits"]
+    assert daemon.stop() == 0
+    assert own.log.read_text().count("index_rebuilt") == 1
+
+
+def test_a_rebuild_that_is_asked_for_twice_is_one(own: Home) -> None:
+    root = own.make_folder()
+    write_many(root)
+    daemon = own.start()
+    with daemon.client() as client:
+        worker = begin_rebuild(root, client, daemon.process.pid)
+        ask_for_rebuild(client)
+        assert children(daemon.process.pid) == [worker]
+        os.kill(worker, signal.SIGCONT)
+        wait_ready(client, root)
+    assert daemon.stop() == 0
+    assert own.log.read_text().count("index_rebuilt") == 1
+
+
+def test_a_full_disk_under_the_process_is_reported_and_waited_for(own: Home, mount: Mount) -> None:
+    disk, root = own.folder / "disk", own.make_folder()
+    mount(disk, "4m")
+    own.env |= {"XDG_CACHE_HOME": str(disk / "cache")}
+    write_many(root)
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        wait_until(
+            lambda: any(one.startswith("the disk is full") for one in status(client)["reasons"]),
+            "it was not reported",
+            limit_s=LIMIT_S,
+        )
+        assert not children(daemon.process.pid)
+        assert client.call("search", query="larch") is not None
+        subprocess.run(["mount", "-o", "remount,size=200m", str(disk)], check=True)
+        client.call("sync", timeout_ms=round(LIMIT_S * 1000))
+        wait_ready(client, root)
+    assert daemon.stop() == 0
+    assert "Traceback" not in own.log.read_text()
+    assert "index_worker_failed" not in own.log.read_text()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_a_process_that_is_stopped_for_long_stalls_its_workspace_and_is_replaced(
+    own: Home,
+) -> None:
+    with indexing(own) as (daemon, client, root, worker):
+        wait_until(lambda: status(client)["state"] == "stalled", "not reported", limit_s=30)
+        wait_until(lambda: not is_alive(worker), "it was not killed", limit_s=60)
+        wait_ready(client, root)
+    assert daemon.stop() == 0
+    assert "made no progress" in own.log.read_text()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_a_disk_that_hangs_under_the_process_stalls_its_own_workspace_alone(
+    own: Home, launch: Launch
+) -> None:
+    namespace = Namespace()
+    try:
+        root, other = own.make_folder(), own.make_folder()
+        write_many(root)
+        process = launch(own, namespace.prefix)
+        with connect(own) as client:
+            pid = client.call("ping")["pid"]
+            client.call("workspace.add", path=str(root))
+            worker = wait_for_worker(pid)
+            os.kill(worker, signal.SIGSTOP)
+            namespace.hang(root)
+            os.kill(worker, signal.SIGCONT)
+            wait_until(lambda: status(client)["state"] == "stalled", "not reported", limit_s=40)
+            write_many(other)
+            added = client.call("workspace.add", path=str(other))["workspaces"][0]["id"]
+            wait_until(
+                lambda: len(client.call("list", workspace=added)["notes"]) == N_NOTES,
+                "the other workspace has to wait",
+                limit_s=LIMIT_S,
+            )
+            namespace.release(root)
+            wait_until(
+                lambda: all(
+                    one["state"] == "ready" and one["files"] == N_NOTES
+                    for one in client.call("status")["workspaces"]
+                ),
+                "it did not recover",
+                limit_s=LIMIT_S,
+            )
+        assert process.poll() is None
+    finally:
+        namespace.close()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(12))
+def test_kills_of_process_and_daemon_at_any_moment_lose_nothing(own: Home, seed: int) -> None:
+    chance, root = random.Random(seed), own.make_folder()
+    write_many(root)
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+    for _ in range(4):
+        time.sleep(chance.uniform(0, 1.5))
+        found = children(daemon.process.pid)
+        if found and chance.random() < 0.5:
+            os.kill(found[0], signal.SIGKILL)
+        elif chance.random() < 0.5:
+            daemon.kill()
+            wait_until(partial(are_gone, found), "a process is left")
+            daemon = own.start()
+        else:
+            (root / ".memories" / f"{chance.randrange(N_NOTES)}.md").write_text("spruce\n")
+    with daemon.client() as client:
+        wait_ready(client, root)
+    assert daemon.stop() == 0
+    assert "index_corrupt" not in own.log.read_text()

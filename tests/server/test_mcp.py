@@ -1,0 +1,249 @@
+"""Progress and log messages of MCP, on the socket and by HTTP, with handlers that wait and fail."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memsyncd.errors import StoreFailed
+from memsyncd.protocol.operations import Status
+from memsyncd.protocol.search import SearchAnswer, Subscribed
+from memsyncd.server import mcp as server_mcp
+
+SERVE = Callable[..., contextlib.AbstractAsyncContextManager[Any]]
+LIMIT_S = 20
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+CALL = {"name": "memory_search", "arguments": {"query": "x", "workspace": "*"}}
+STATUS = Status(
+    version="1", protocol=1, pid=1, uptime_s=0, rss_bytes=0, clients=0, requests=0,
+    failed_requests=0, socket="s", socket_problem=None, http=None, http_token=None, config="c",
+    sqlite="3", workspaces=[],
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_mcp, "PROGRESS_S", 0.02)
+
+
+@pytest.fixture(name="run")
+def give_run(serve: SERVE) -> Callable[..., None]:
+    def run(story: Callable[..., Any]) -> None:
+        async def tell() -> None:
+            async with serve() as serving:
+                handlers = serving.handlers
+                handlers.status = lambda _session, _params: STATUS
+                handlers.search = search_that_waits(handlers)
+                handlers.subscribe = lambda _session, _params: Subscribed(
+                    subscription="s", generations={}
+                )
+                await story(serving, await serving.connect())
+
+        asyncio.run(tell())
+
+    return run
+
+
+def search_that_waits(handlers: Any) -> Callable[..., Any]:
+    async def search(_session: Any, params: Any) -> Any:
+        if params.query == "broken":
+            raise StoreFailed("the disk failed", hint="see the log")
+        await handlers.gate.wait()
+        answer = SearchAnswer(hits=[], relaxed=False, why_empty="no note", did_you_mean=None)
+        return make_result(answer)
+
+    return search
+
+
+def make_result(answer: SearchAnswer) -> Any:
+    from memsyncd.protocol.fields import Freshness
+    from memsyncd.protocol.search import SearchResult
+
+    fresh = Freshness(
+        generation=1, pending=0, unrecorded=0, synced_at=1.0, state="ready", reason=None
+    )
+    return SearchResult(
+        hits=answer.hits, relaxed=False, why_empty=answer.why_empty, did_you_mean=None,
+        freshness=fresh, took_ms=1.0,
+    )  # fmt: skip
+
+
+def make_message(method: str, params: Any, request_id: Any = 1) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+
+
+async def post(client: Any, message: Any, *headers: str) -> bytes:
+    """Send a request to /mcp; return the head of the response."""
+    body = json.dumps(message).encode()
+    lines = [
+        "POST /mcp HTTP/1.1", "Host: d", "Content-Type: application/json", *headers,
+        "Accept: application/json, text/event-stream", f"Content-Length: {len(body)}",
+    ]  # fmt: skip
+    client.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+    return await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), LIMIT_S)
+
+
+async def read_data(client: Any) -> Any:
+    while not (line := await asyncio.wait_for(client.reader.readline(), LIMIT_S)).startswith(
+        b"data: "
+    ):
+        assert line
+    return json.loads(line[6:])
+
+
+async def shake_hands(client: Any) -> str:
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c"}}
+    head = (await post(client, make_message("initialize", params))).decode()
+    length = int(head.partition("Content-Length: ")[2].split()[0])
+    await client.reader.readexactly(length)
+    return head.partition("Mcp-Session-Id: ")[2].split()[0]
+
+
+def test_a_call_with_a_token_tells_that_it_goes_on(run: Any) -> None:
+    async def story(serving: Any, client: Any) -> None:
+        params = {**CALL, "_meta": {**META, "progressToken": "t"}}
+        client.send("tools/call", **params)
+        for number in (1, 2, 3):
+            notice = await client.read()
+            assert notice["method"] == "notifications/progress"
+            assert notice["params"]["progressToken"] == "t"
+            assert notice["params"]["progress"] == number
+        serving.handlers.gate.set()
+        while "result" not in (answer := await client.read()):
+            assert answer["method"] == "notifications/progress"
+        assert answer["result"]["content"][0]["text"].startswith("Nothing found")
+        client.send("tools/call", request_id=2, **{**CALL, "_meta": META})
+        assert (await client.read())["id"] == 2
+
+    run(story)
+
+
+@pytest.mark.parametrize("has_session", [False, True])
+def test_progress_by_http_turns_the_answer_into_a_stream(run: Any, has_session: bool) -> None:
+    async def story(serving: Any, client: Any) -> None:
+        session = await shake_hands(client) if has_session else ""
+        meta = {"progressToken": 5} if has_session else {**META, "progressToken": 5}
+        headers = (
+            [f"Mcp-Session-Id: {session}"]
+            if has_session
+            else ["MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: memory_search"]
+        )  # fmt: skip
+        message = make_message("tools/call", {**CALL, "_meta": meta}, 9)
+        head = await post(client, message, *headers)
+        assert b"text/event-stream" in head
+        assert (await read_data(client))["params"] == {
+            "progressToken": 5, "progress": 1, "message": "waiting",
+        }  # fmt: skip
+        serving.handlers.gate.set()
+        while (answer := await read_data(client)).get("id") != 9:
+            assert answer["method"] == "notifications/progress"
+        assert "Nothing found" in answer["result"]["content"][0]["text"]
+        await asyncio.wait_for(client.reader.readuntil(b"0\r\n\r\n"), LIMIT_S)
+        # The stream has ended, the connection goes on, and an answer at once is plain JSON.
+        assert b"application/json" in await post(client, message, *headers)
+
+    run(story)
+
+
+def test_a_client_that_leaves_in_mid_stream_leaves_nothing_behind(
+    run: Any, wait_until: Any
+) -> None:
+    async def story(serving: Any, client: Any) -> None:
+        session = await shake_hands(client)
+        message = make_message("tools/call", {**CALL, "_meta": {"progressToken": 5}}, 9)
+        await post(client, message, f"Mcp-Session-Id: {session}")
+        client.writer.transport.abort()
+        await wait_until(lambda: serving.server.n_clients == 0)
+        serving.handlers.gate.set()
+        await wait_until(lambda: serving.server.n_running == 0)
+        other = await serving.connect()
+        head = await post(other, make_message("ping", {}), f"Mcp-Session-Id: {session}")
+        assert b"200 OK" in head
+        assert serving.errors == []
+
+    run(story)
+
+
+def test_a_request_of_its_own_is_cancelled_with_its_connection(run: Any, wait_until: Any) -> None:
+    async def story(serving: Any, client: Any) -> None:
+        headers = (
+            "MCP-Protocol-Version: 2026-07-28",
+            "Mcp-Method: tools/call",
+            "Mcp-Name: memory_search",
+        )
+        message = make_message("tools/call", {**CALL, "_meta": {**META, "progressToken": 1}})
+        await post(client, message, *headers)
+        assert serving.server.n_running == 1
+        client.writer.transport.abort()
+        await wait_until(lambda: serving.server.n_running == 0)
+        assert not serving.handlers.gate.is_set()
+
+    run(story)
+
+
+@pytest.mark.parametrize("level", ["", "error"])
+def test_an_internal_failure_is_logged_to_a_client_that_asked_for_it(run: Any, level: str) -> None:
+    async def story(_serving: Any, client: Any) -> None:
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c"}}
+        await client.ask("initialize", **params)
+        if level:
+            assert (await client.ask("logging/setLevel", level=level))["result"] == {}
+        arguments = {"query": "broken", "workspace": "*"}
+        client.send("tools/call", request_id=4, name="memory_search", arguments=arguments)
+        if level:
+            notice = await client.read()
+            assert notice["method"] == "notifications/message"
+            assert notice["params"]["level"] == "error"
+            assert notice["params"]["data"]["code"] == "store_failed"
+        answer = await client.read()
+        assert (answer["id"], answer["result"]["isError"]) == (4, True)
+        assert "the disk failed" in answer["result"]["content"][0]["text"]
+
+    run(story)
+
+
+def test_sessions_are_limited_and_the_unused_make_room(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from memsyncd.server import http_mcp
+
+    monkeypatch.setattr(http_mcp, "MAX_SESSIONS", 2)
+
+    async def story(serving: Any, client: Any) -> None:
+        first, second = await shake_hands(client), await shake_hands(client)
+        reader = await serving.connect()
+        reader.write(
+            f"GET /mcp HTTP/1.1\r\nHost: d\r\nAccept: text/event-stream\r\nMcp-Session-Id: {first}\r\n\r\n".encode()
+        )
+        await asyncio.wait_for(reader.reader.readuntil(b"\r\n\r\n"), LIMIT_S)
+        third = await shake_hands(client)
+        ping = make_message("ping", {})
+        for session, status in ((first, b"200"), (second, b"404"), (third, b"200")):
+            other = await serving.connect()
+            assert status in await post(other, ping, f"Mcp-Session-Id: {session}")
+
+    run(story)
+
+
+def test_sessions_that_are_not_used_expire(
+    run: Any, wait_until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from memsyncd.server import http_mcp
+
+    monkeypatch.setattr(http_mcp, "SESSION_IDLE_S", 0.05)
+
+    async def story(serving: Any, client: Any) -> None:
+        await shake_hands(client)
+        sessions = serving.server._context.mcp_sessions
+        assert sessions.n_sessions == 1
+        await wait_until(lambda: sessions.n_sessions == 0)
+
+    run(story)
