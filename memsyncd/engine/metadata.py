@@ -40,7 +40,7 @@ def describe_meta(
         "expires": meta.expires,
         "is_expired": is_expired(meta.expires, now_s),
         "status": meta.status,
-        "day": meta.day or find_local_day(meta.mtime_ns / 1e9).isoformat(),
+        "day": meta.day or str(find_local_day(meta.mtime_ns / 1e9)),
         "is_day_of_file": meta.day is None,
         "meta": meta.extra,
     }

@@ -5,7 +5,6 @@ It is read for the sections that an answer shows, never for candidates of a sear
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -50,13 +49,18 @@ class StoredMeta(msgspec.Struct, frozen=True, kw_only=True):
 def read_meta_columns(columns: Sequence[Any]) -> dict[str, Any]:
     """Return the fields of `StoredMeta` for the values of `META_COLUMNS`."""
     *values, of_note, own = columns
-    fields = dict(zip(_FIELDS, values, strict=False))
-    fields["tags"] = tuple(fields["tags"].split("\x1f")) if fields["tags"] else ()
-    fields["extra"] = (json.loads(of_note) if of_note else {}) | (json.loads(own) if own else {})
-    return fields
+    extra = _decode_extra(of_note) if of_note else {}
+    if own:
+        extra |= _decode_extra(own)
+    tags = values[_TAGS]
+    values[_TAGS] = tuple(tags.split("\x1f")) if tags else ()
+    return dict(zip(_FIELDS, (*values, extra), strict=True))
 
 
-_FIELDS = tuple(name for name in StoredMeta.__struct_fields__ if name != "extra")
+_FIELDS = StoredMeta.__struct_fields__
+_TAGS = _FIELDS.index("tags")
+# Much faster than `json`, and ten hits have ten of them.
+_decode_extra = msgspec.json.Decoder(dict[str, str]).decode
 
 
 # --- counts -------------------------------------------------------------------------------------

@@ -236,6 +236,9 @@ SELECT id, start_line - 1 - before FROM (
 """
 
 
+_decode_heading = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
 class HitSection(StoredMeta, frozen=True, kw_only=True):
     """The section of a hit; `digest` is that of the file as indexed."""
 
@@ -249,7 +252,7 @@ def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
     return {
         number: HitSection(
             anchor=anchor,
-            heading=tuple(json.loads(heading)),
+            heading=_decode_heading(heading),
             digest=digest,
             **read_meta_columns(meta),
         )
@@ -270,7 +273,7 @@ class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
 def read_section_titles(reader: Reader, ids: Iterable[int]) -> dict[int, SectionTitle]:
     """Return the titles of sections by id: less than `read_sections`, for many candidates."""
     return {
-        number: SectionTitle(anchor=anchor, heading=tuple(json.loads(heading)), kind=kind)
+        number: SectionTitle(anchor=anchor, heading=_decode_heading(heading), kind=kind)
         for number, anchor, heading, kind in reader.rows(_TITLES, (json.dumps(list(ids)),))
     }
 
