@@ -388,6 +388,8 @@ def _compile_selecting(query: Query, counts: Mapping[Term, int], most: int) -> s
     not leave out most matches, since to select takes time, too.
     """
     chosen = choose_rarest(query.should, [counts[term] for term in query.should], most=most)
+    if sum(map(counts.__getitem__, chosen)) > most:
+        chosen = ()  # even the rarest word is frequent: two have to occur together
     others = sorted({*query.should} - {*chosen}, key=lambda term: (counts[term], term.text))
     if sum(map(counts.__getitem__, others)) <= sum(map(counts.__getitem__, chosen)):
         return ""
