@@ -76,7 +76,7 @@ COMMON_SHARE = 10
 # tenth as many, the first five hits of 364 questions about 108,687 chunks hold a point less of the
 # evidence; with these, the hits of 1,461 questions hold as much as with four times as many.
 SELECTING_MATCHES = 5_000
-SELECTING_SHARE = 50
+SELECTING_SHARE = 20
 MAX_PAIRED = 6
 # If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
