@@ -80,7 +80,7 @@ COMMON_SHARE = 10
 # tenth as many, the first five hits of 364 questions about 108,687 chunks hold a point less of the
 # evidence; with these, the hits of 1,461 questions hold as much as with four times as many.
 SELECTING_MATCHES = 5_000
-SELECTING_SHARE = 50
+SELECTING_SHARE = 20
 MAX_PAIRED = 6
 # If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
@@ -443,6 +443,8 @@ def _compile_selecting(query: Query, counts: Mapping[Term, int], most: int) -> s
     not leave out most matches, since to select takes time, too.
     """
     chosen = choose_rarest(query.should, [counts[term] for term in query.should], most=most)
+    if sum(map(counts.__getitem__, chosen)) > most:
+        chosen = ()  # even the rarest word is frequent: two have to occur together
     others = sorted({*query.should} - {*chosen}, key=lambda term: (counts[term], term.text))
     if sum(map(counts.__getitem__, others)) <= sum(map(counts.__getitem__, chosen)):
         return ""

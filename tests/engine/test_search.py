@@ -381,6 +381,29 @@ def test_on_a_large_index_the_rarest_words_select_and_all_words_rank(
     assert len(ask(bench, "redis cache", limit=50).hits) == len(everything)
 
 
+def test_where_all_words_are_frequent_two_of_them_select(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        words = ["filler", "redis" if number % 2 else "cache"]
+        words += ["redis", "cache"] if number in (4, 9) else []
+        bench.write(f".memories/{number}.md", " ".join(words))
+    bench.sync()
+    everything = ask(bench, "redis cache", limit=50).hits
+    assert len(everything) == 50
+    for name, value in {
+        "LARGE_INDEX_CHUNKS": 10,
+        "COMMON_SHARE": 1,
+        "SELECTING_MATCHES": 5,
+        "SELECTING_SHARE": 120,
+        "ENOUGH_SELECTED": 2,
+    }.items():
+        monkeypatch.setattr(f"memsyncd.engine.search.{name}", value)
+    selected = ask(bench, "redis cache", limit=50).hits
+    assert [hit.path for hit in selected] == [hit.path for hit in everything[:2]]
+    assert all(hit.matched == ["redis", "cache"] for hit in selected)
+
+
 # --- importance and age -----------------------------------------------------------------------------------------------
 
 DAY_S = 86_400
