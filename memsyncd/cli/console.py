@@ -108,13 +108,14 @@ class Console:
 def _make_choice_error(names: list[str], error: MemsyncdError) -> MemsyncdError:
     if not names:
         return WorkspaceNotFound(
-            "there is no workspace yet", hint="add a folder with `memsyncd add PATH`"
+            "there is no workspace yet", hint="add this folder with `memsyncd add .`"
         )
     if len(names) == 1:
         return error
     shown = ", ".join(sorted(names)[:8]) + (", …" if len(names) > 8 else "")
     return WorkspaceNotFound(
-        "the current folder lies in no workspace", hint=f"name one with -w: {shown}"
+        "the current folder lies in no workspace",
+        hint=f"add it with `memsyncd add .`, or name another with -w: {shown}",
     )
 
 

@@ -152,7 +152,7 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
         hit["start_line"],
     )
     trail = " › ".join(hit["heading"])
-    marks = "  ".join(filter(None, [hit["kind"] or "", render_tags(hit["tags"])]))
+    marks = render_meta(hit)
     parts = [
         linked,
         trail and truncate(trail, max(width - display_width(place) - 24 - BAR, 24))
@@ -164,6 +164,20 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
     return "\n".join(
         [INDENT.join(filter(None, parts)), *render_snippet(hit["snippet"], paint, width=width)]
     )
+
+
+def render_meta(section: dict[str, Any]) -> str:
+    """Render what matters of a section's metadata: `decision  #ops  P0  task:WU-7  expired`."""
+    status = section["status"] or ""
+    marks = [
+        section["kind"] or "",
+        render_tags(section["tags"]),
+        section["priority"] or "",
+        f"task:{section['task']}" if section["task"] else "",
+        "" if status == "active" else status,
+        "expired" if section["is_expired"] else "",
+    ]
+    return "  ".join(filter(None, marks))
 
 
 def render_tags(tags: list[str]) -> str:

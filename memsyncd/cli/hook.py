@@ -89,7 +89,7 @@ def _recall(event: str, given: dict[str, Any], args: Args, console: Console) -> 
     tokens = args.max_tokens or (SESSION_TOKENS if event == hooks.SESSION_START else PROMPT_TOKENS)
     arguments = {
         "event": event,
-        "prompt": hooks.read_field(given, "prompt")[: hooks.MAX_PROMPT_CHARS],
+        "prompt": hooks.read_prompt(given)[: hooks.MAX_PROMPT_CHARS],
         "cwd": _find_workspace(given, args, console),
         "max_tokens": tokens,
     }

@@ -19,7 +19,7 @@ import tempfile
 import memsyncd
 from memsyncd.cli.console import Console
 from memsyncd.cli.parser import Argument, Command, Option
-from memsyncd.cli.terminal import clean
+from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import BadRequest, EditRefused
 from memsyncd.integrations.clients import (
@@ -108,16 +108,32 @@ class Target:
         return "current" if self.text in texts else "outdated"
 
     def needs_backup(self, program: Invocation) -> bool:
-        """Whether the file is that of before memsyncd."""
-        return self.text is not None and not is_installed(
-            _split_bom(self.text)[1], [*self.pieces, *self.capture], program
-        )
+        """Whether the file holds what is not memsyncd's, and no copy has that yet."""
+        if self.text is None:
+            return False
+        body, pieces = _split_bom(self.text)[1], [*self.pieces, *self.capture]
+        if not is_installed(body, pieces, program):
+            return True
+        return self.read_backup() is None and uninstall(body, pieces, program) is not None
 
     def read_backup(self) -> str | None:
         try:
             return _read_config(self.path + BACKUP_SUFFIX)
         except EditRefused:
             return None
+
+    def check_unchanged(self) -> None:
+        """Raises EditRefused if another program has written the file since it was read."""
+        if _read_config(self.path) != self.text:
+            raise EditRefused(
+                f"{self.path} has changed meanwhile; nothing was written", hint="run this again"
+            )
+
+    def drop_backup(self) -> None:
+        """Delete the copy of a file that is restored."""
+        with contextlib.suppress(EditRefused, OSError):
+            if self.read_backup() == _read_config(self.path):
+                os.unlink(self.path + BACKUP_SUFFIX)
 
     def _refuse(self, error: Unreadable) -> EditRefused:
         hint = "correct the file, or add what `memsyncd integrate CLIENT --print` shows by hand"
@@ -159,7 +175,12 @@ def _integrate(args: Args, console: Console) -> int:
     backups = {
         target.path for target in targets if not args.remove and target.needs_backup(program)
     }
-    _write_changes(changes, backups, is_removing=args.remove)
+    for target in targets:
+        target.check_unchanged()
+    _write_changes(changes, backups)
+    if args.remove:
+        for target in targets:
+            target.drop_backup()
     _report_done(args, client, scope, console)
     return 0
 
@@ -267,22 +288,24 @@ def _split_bom(text: str | None) -> tuple[str, str]:
 
 def _show_changes(changes: Mapping[str, tuple[str | None, str | None]], console: Console) -> None:
     for path, (before, after) in changes.items():
-        old, new = (os.devnull if text is None else path for text in (before, after))
+        old, new = (os.devnull if text is None else clean_line(path) for text in (before, after))
         lines = difflib.unified_diff(
-            (before or "").splitlines(keepends=True),
-            (after or "").splitlines(keepends=True),
-            old,
-            new,
+            _split_lines(before or ""), _split_lines(after or ""), old, new, lineterm=""
         )
         for line in lines:
-            console.terminal.print(_paint_line(clean(line.rstrip("\r\n")), console))
+            console.terminal.print(_paint_line(clean(line), console))
+
+
+def _split_lines(text: str) -> list[str]:
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
 
 
 def _paint_line(line: str, console: Console) -> str:
-    style = {"+": "32", "-": "31"}.get(line[:1])
+    style = {"+": "green", "-": "red"}.get(line[:1])
     if style is None or line.startswith(("+++", "---")):
         return line
-    return console.terminal.paint("green" if style == "32" else "red", line)
+    return console.terminal.paint(style, line)
 
 
 def _confirm(args: Args, console: Console) -> None:
@@ -298,9 +321,7 @@ def _confirm(args: Args, console: Console) -> None:
         raise EditRefused("nothing was changed", hint="answer y to write them, or use --yes")
 
 
-def _write_changes(
-    changes: Mapping[str, tuple[str | None, str | None]], backups: set[str], *, is_removing: bool
-) -> None:
+def _write_changes(changes: Mapping[str, tuple[str | None, str | None]], backups: set[str]) -> None:
     for path, (before, after) in changes.items():
         try:
             if path in backups and before is not None:
@@ -310,9 +331,6 @@ def _write_changes(
                 _remove_empty_folders(os.path.dirname(path))
             else:
                 _write_file(path, after, like=path)
-            if is_removing:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path + BACKUP_SUFFIX)
         except OSError as error:
             raise EditRefused(
                 f"{path} cannot be written: {error.strerror}",
@@ -388,12 +406,12 @@ def _check(
     terminal = console.terminal
     terminal.print(f"{client.title} ({scope})")
     for path, state in states.items():
-        terminal.print(f"  {state:<9} {clean(path)}")
+        terminal.print(f"  {state:<9} {clean_line(path)}")
     if command:
         tools = ", ".join(answer.get("tools", []))
         said = error or f"memsyncd {answer['version']} answers: {tools}"
-        terminal.print(f"  {'server':<9} {clean(' '.join(command))}")
-        terminal.print(f"  {'answer':<9} {clean(said)}")
+        terminal.print(f"  {'server':<9} {clean_line(' '.join(command))}")
+        terminal.print(f"  {'answer':<9} {clean_line(said)}")
     if not is_fine:
         terminal.report(f"  → memsyncd integrate {args.client} --scope {scope}")
     return 0 if is_fine else NOT_INSTALLED

@@ -33,8 +33,10 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. `words` are those after the program's name."""
     terminal = Terminal(_make_lenient(sys.stdout), _make_lenient(sys.stderr), os.environ)
     console = Console(terminal, os.environ)
+    words = sys.argv[1:] if words is None else words
+    is_hook = bool(words) and words[0] == "hook"
     try:
-        status = _run(sys.argv[1:] if words is None else words, console)
+        status = _run(words, console)
         terminal.out.flush()
     except BrokenPipeError:
         _redirect_to_null(sys.stdout)
@@ -46,7 +48,8 @@ def main(words: Sequence[str] | None = None) -> int:
         # A line end in a message comes from a file's name, unless the error lists its lines.
         lines = error.data.get("lines")
         _report_error(terminal, lines if isinstance(lines, list) else [error.message], error.hint)
-        return error.exit_status
+        # From a hook, agents take 2 as an order to block what it is about.
+        return 1 if is_hook and error.exit_status == BadRequest.exit_status else error.exit_status
     except Exception as error:  # noqa: BLE001  a bug is reported in one sentence
         return _report_internal(terminal, error)
     finally:

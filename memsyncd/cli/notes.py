@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from memsyncd.cli.format import render_path, render_span
+from memsyncd.cli.format import render_count, render_meta, render_path, render_span
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -108,7 +108,7 @@ def _render_title(answer: dict[str, Any], root: str, console: Console) -> str:
     linked = paint.link(
         paint("bold blue", place), os.path.join(root, answer["path"]), answer["start_line"]
     )
-    marks = " ".join([answer["kind"] or "", *("#" + tag for tag in answer["tags"])]).strip()
+    marks = render_meta(answer)
     trail = " › ".join(answer["heading"])
     return "  ".join(
         filter(
@@ -405,6 +405,42 @@ _SECTION_FIELDS = (
 )
 
 
+# --- clear --------------------------------------------------------------------------------------
+
+
+def _clear(args: Args, console: Console) -> int:
+    workspace = console.find_workspace(args.workspace)
+    if not args.yes:
+        _confirm_clear(clean_values(workspace), console)
+    console.set_timeout_ms(WRITE_MS)
+    answer = console.call_on(
+        workspace["id"], "memory.clear", confirm=True, client=args.client or CLIENT
+    )
+    if args.json:
+        console.terminal.print_json(answer)
+        return 0
+    undo = f"; restore them with: memsyncd undo --change-set {answer['change_set']}"
+    removed = render_count(answer["removed"], "note")
+    console.terminal.report(f"{removed} removed{undo if answer['change_set'] else ''}")
+    report_unless_indexed(answer, console)
+    return 0
+
+
+def _confirm_clear(workspace: dict[str, Any], console: Console) -> None:
+    """Ask for the workspace's name. Raises BadRequest for another answer, or without a terminal."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise BadRequest(
+            "clear removes every note of memory, and there is no terminal to ask",
+            hint="add --yes to remove them without a question",
+        )
+    console.terminal.report(
+        f"every note of memory in {workspace['root']} will be removed;"
+        f" type {workspace['name']} to go on:"
+    )
+    if sys.stdin.readline().strip() != workspace["name"]:
+        raise BadRequest("nothing was removed", hint="type the workspace's name, or add --yes")
+
+
 COMMANDS = {
     "get": Command(
         _get,
@@ -466,5 +502,15 @@ COMMANDS = {
             "memsyncd remember 'Redis gives up after 30 s' --kind decision --tag redis",
             "git log -1 --format=%B | memsyncd remember --summary 'Release' --note releases.md",
         ),
+    ),
+    "clear": Command(
+        _clear,
+        options=(
+            Option("--yes", "do not ask"),
+            make_workspace_option("remove the notes of this workspace"),
+            CLIENT_OPTION,
+            JSON,
+        ),
+        examples=("memsyncd clear", "memsyncd clear -w scratch --yes"),
     ),
 }

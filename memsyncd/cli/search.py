@@ -37,9 +37,26 @@ FILTERS: Final = (
     Option("--path", "only this note, folder or glob", metavar="P", is_repeated=True),
     Option("--section", "only below this heading or anchor", metavar="S", is_repeated=True),
     Option("--task", "only of this task", metavar="ID", is_repeated=True),
-    Option("--after", "only of this day (2026-03-01), month or year, or later", metavar="DAY"),
-    Option("--before", "only of days before this day, month or year", metavar="DAY"),
+    Option("--session", "only of this session", metavar="ID", is_repeated=True),
+    Option("--source", "only from this source", metavar="S", is_repeated=True),
+    Option("--priority", "only of this priority, P0 to P3", metavar="P", is_repeated=True),
+    Option(
+        "--lifecycle", "only ephemeral, session, task or project", metavar="L", is_repeated=True
+    ),
+    Option("--status", "only of this status", metavar="S", is_repeated=True),
+    Option("--meta", "only with this other metadata", metavar="KEY=VALUE", is_repeated=True),
+    Option(
+        "--min-importance",
+        "only of this importance or more, from 0 to 1",
+        metavar="I",
+        parse=parse_fraction,
+    ),
+    Option("--after", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", metavar="DAY"),
+    Option("--before", "only before this day, month or year", metavar="DAY"),
     Option("--archived", "only archived sections, which are left out otherwise"),
+    Option("--expired", "only expired sections, which are left out otherwise"),
+    Option("--include-archived", "archived sections too"),
+    Option("--include-expired", "expired sections too"),
 )
 
 
@@ -47,6 +64,18 @@ def filters_from(args: Args) -> dict[str, object] | None:
     """Return the parameter `filters` for the options, None if none was given."""
     given = {option.name: getattr(args, option.name) for option in FILTERS}
     return {name: value for name, value in given.items() if value} or None
+
+
+def _read_sort(text: str) -> str:
+    if text not in SORTS:
+        raise ValueError(f"expected one of {', '.join(SORTS)}")
+    return text
+
+
+SORTS: Final = ("relevance", "importance", "priority", "recency", "file")
+SORT: Final = Option(
+    "--sort", "by importance, priority, recency or file", metavar="S", parse=_read_sort
+)
 
 
 # --- search -------------------------------------------------------------------------------------
@@ -86,6 +115,7 @@ def _search_params(args: Args) -> dict[str, object]:
         "limit": max(args.limit or DEFAULT_LIMIT, args.open) if args.open else args.limit,
         "filters": filters_from(args),
         "min_score": args.min_score,
+        "sort": args.sort,
         "wait": "disk" if args.wait else None,
         "timeout_ms": args.timeout_ms,
         "explain": args.explain or None,
@@ -254,6 +284,7 @@ COMMANDS = {
                 metavar="S",
                 parse=parse_fraction,
             ),
+            SORT,
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,
             Option("--explain", "show the parts of each score"),

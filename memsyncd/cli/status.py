@@ -45,7 +45,7 @@ def _status(args: Args, console: Console) -> int:
         note = f"{versions}: `memsyncd restart` makes them equal"
         terminal.report(terminal.err_paint("yellow", note))
     if not answer["workspaces"]:
-        terminal.report("no workspace yet; add a folder with `memsyncd add PATH`")
+        terminal.report("no workspace yet; add this folder with `memsyncd add .`")
     return 0
 
 

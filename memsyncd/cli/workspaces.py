@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from memsyncd.cli.console import show_until_indexed, wait_with_progress
@@ -11,14 +12,17 @@ from memsyncd.cli.format import (
     render_duration,
     render_freshness,
     render_lines,
+    render_meta,
     render_path,
     render_table,
     render_tags,
 )
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import BadRequest, NoDaemon, PathRefused, WorkspaceNotFound
+from memsyncd.first_notes import FIRST_NOTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,20 +35,6 @@ if TYPE_CHECKING:
 
 # --- init ---------------------------------------------------------------------------------------
 
-FIRST_NOTES = {
-    "MEMORY.md": """\
-# Memory
-
-What is worth knowing next time, in plain words: decisions with their reasons, preferences, errors
-and how they were solved. A heading for each topic; a longer note goes into `.memories/`.
-""",
-    ".memories/context.md": """\
-# Context
-
-What this is about, who takes part, and what is under way.
-""",
-}
-
 
 def _init(args: Args, console: Console) -> int:
     root = create_folder(args.path or ".")
@@ -54,6 +44,7 @@ def _init(args: Args, console: Console) -> int:
         terminal.print(f"created {clean_line(render_path(path, root, console.cwd))}")
     if not created:
         terminal.report("the files exist already; nothing was changed")
+    _offer_union(args, console, root)
     try:
         console.call("workspace.add", path=root)
     except NoDaemon:
@@ -64,6 +55,34 @@ def _init(args: Args, console: Console) -> int:
     show_until_indexed(console)
     terminal.report("the daemon watches and indexes it")
     return 0
+
+
+def _offer_union(args: Args, console: Console, root: str) -> None:
+    """Have git merge memories, if that is asked for; else ask on a terminal, or say how."""
+    from memsyncd.cli.git_merges import add_union_lines, has_conflicts
+
+    if not has_conflicts(root):
+        return
+    terminal = console.terminal
+    if args.union or _confirm_union(console):
+        add_union_lines(root)
+        terminal.report("git merges the memories of two branches: see .gitattributes")
+    elif not terminal.is_err_terminal:
+        terminal.report(
+            "git will not merge memories that two branches add; have it: memsyncd init --union "
+            + clean_line(args.path or ".")
+        )
+
+
+def _confirm_union(console: Console) -> bool:
+    if not console.terminal.is_err_terminal or sys.stdin is None or not sys.stdin.isatty():
+        return False
+    console.terminal.err.write(
+        "Two branches may each add memories. Have git merge them, by merge=union lines in "
+        ".gitattributes? [y/N] "
+    )
+    console.terminal.err.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def find_folder(path: str) -> str:
@@ -126,19 +145,50 @@ def _add(args: Args, console: Console) -> int:
         "workspace.add",
         path=find_folder(args.path),
         name=args.name,
+        preset=args.preset,
         include=args.include or None,
         exclude=args.exclude or None,
+        read_only=args.read_only or None,
+        memory_dir=args.memory_dir,
     )
     if args.json:
         console.terminal.print_json(answer)
         return 0
     show_until_indexed(console)
     _print_workspaces(answer, console)
-    if not all(info["has_memory"] or info["include"] for info in answer["workspaces"]):
-        console.terminal.report(
-            f"nothing to index yet; create a first MEMORY.md: memsyncd init {clean_line(args.path)}"
-        )
+    info, found = answer["workspaces"][0], answer["found"]
+    for line in describe_found(clean_values(found), clean_values(info), clean_line(args.path)):
+        console.terminal.report(line)
     return 0
+
+
+def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> list[str]:
+    """Describe what was added: what the folder is, its notes, and how to change that."""
+    counted = "" if found["is_complete"] else "more than "
+    if not found["notes"] and not info["has_memory"]:
+        if found["others"]:
+            notes = counted + render_count(found["others"], "note")
+            return [
+                "nothing to index yet: there is neither MEMORY.md nor .memories/",
+                f"the folder holds {notes}; index them all: memsyncd add {path} --preset vault",
+                f"or create a first MEMORY.md: memsyncd init {path}",
+            ]
+        return [f"nothing to index yet; create a first MEMORY.md: memsyncd init {path}"]
+    notes = counted + render_count(found["notes"], "note")
+    folder = info["memory_dir"]
+    where = "the folder itself" if folder == "." else f"{folder}/"
+    lines = [f"{found['what']}: {notes}; memories are written to {where}"]
+    if info["read_only"]:
+        lines.append(f"read only: {', '.join(info['read_only'])}")
+    if info["preset"] == "vault":
+        return [*lines, "to change this: --preset memory, --include GLOB, --exclude GLOB"]
+    return [*lines, "to index more: --preset vault for every note, or --include GLOB"]
+
+
+def _parse_preset(text: str) -> str:
+    if text not in ("memory", "vault"):
+        raise ValueError("expected memory or vault")
+    return text
 
 
 def _remove(args: Args, console: Console) -> int:
@@ -154,7 +204,8 @@ def _remove(args: Args, console: Console) -> int:
 
 def _list(args: Args, console: Console) -> int:
     # A filter or a workspace applies to notes only, so it implies --notes.
-    if args.notes or args.sections or args.path or args.kind or args.tag or args.workspace:
+    is_filtered = filters_from(args) or args.sort
+    if args.notes or args.sections or is_filtered or args.workspace:
         return _list_notes(args, console)
     answer = console.call("workspace.list")
     if args.json:
@@ -165,12 +216,20 @@ def _list(args: Args, console: Console) -> int:
     elif answer["workspaces"]:
         _print_workspaces(answer, console)
     else:
-        console.terminal.report("no workspace yet; add a folder with `memsyncd add PATH`")
+        console.terminal.report("no workspace yet; add this folder with `memsyncd add .`")
     return 0
 
 
 def _list_notes(args: Args, console: Console) -> int:
-    answer = console.call_on(args.workspace, "list", path=args.path, kind=args.kind, tag=args.tag)
+    filters = filters_from(args) or {}
+    # As a parameter of its own it also lists notes without a section.
+    path = args.path[0] if len(args.path) == 1 else None
+    if path:
+        del filters["path"]
+    is_filtered = bool(filters or args.sort)
+    answer = console.call_on(
+        args.workspace, "list", path=path, filters=filters or None, sort=args.sort
+    )
     terminal = console.terminal
     if args.json:
         terminal.print_json(answer)
@@ -180,7 +239,7 @@ def _list_notes(args: Args, console: Console) -> int:
             clean_values(answer),
             roots,
             console,
-            has_sections=bool(args.sections or args.kind or args.tag),
+            has_sections=bool(args.sections or is_filtered),
         ):
             terminal.print(line)
         _report_rest(answer, console)
@@ -203,7 +262,9 @@ def _print_workspaces(answer: dict[str, Any], console: Console) -> None:
 
 
 def _render_workspace(info: dict[str, Any]) -> list[str]:
-    globs = [*info["include"], *("!" + glob for glob in info["exclude"])]
+    every = ["**"] if info["preset"] == "vault" else []
+    globs = [*every, *info["include"], *info["read_only"]]
+    globs += ["!" + glob for glob in info["exclude"]]
     return [info["name"], info["root"], info["id"] + "".join("  " + glob for glob in globs)]
 
 
@@ -236,9 +297,7 @@ def _render_note(note: dict[str, Any], root: str, cwd: str) -> list[str]:
 def _render_section(section: dict[str, Any], paint: Paint) -> str:
     lines = render_lines(section["start_line"], section["end_line"])
     title = section["heading"][-1] if section["heading"] else "(before the first heading)"
-    marks = "  ".join(
-        filter(None, [section["kind"] or "", render_tags(section["tags"]), section["status"] or ""])
-    )
+    marks = render_meta(section)
     indent = "  " * max(section["level"] - 1, 0)
     return f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
 
@@ -376,7 +435,8 @@ COMMANDS = {
         arguments=(
             Argument("path", "PATH", "the folder; by default the current one", many="optional"),
         ),
-        examples=("memsyncd init", "memsyncd init ~/notes"),
+        options=(Option("--union", "have git merge memories of two branches, by .gitattributes"),),
+        examples=("memsyncd init", "memsyncd init ~/notes", "memsyncd init --union"),
     ),
     "add": Command(
         _add,
@@ -384,17 +444,30 @@ COMMANDS = {
         options=(
             Option("--name", "the workspace's name; by default the folder's", metavar="N"),
             Option(
+                "--preset",
+                "memory: MEMORY.md and .memories/; vault: every note; else the folder decides",
+                metavar="P",
+                parse=_parse_preset,
+            ),
+            Option(
                 "--include",
                 "also index these, such as 'docs/**/*.md'",
                 metavar="G",
                 is_repeated=True,
             ),
             Option("--exclude", "do not index these files", metavar="G", is_repeated=True),
+            Option(
+                "--read-only", "also index these, and never write", metavar="G", is_repeated=True
+            ),
+            Option(
+                "--memory-dir", "the folder to write memories to; . for PATH itself", metavar="D"
+            ),
             JSON,
         ),
         examples=(
             "memsyncd add .",
-            "memsyncd add ~/code/api --include 'docs/**/*.md' --include CLAUDE.md",
+            "memsyncd add ~/code/api --include 'docs/**/*.md' --read-only CLAUDE.md",
+            "memsyncd add ~/notes --preset vault --exclude drafts",
         ),
     ),
     "remove": Command(
@@ -409,9 +482,8 @@ COMMANDS = {
             Option("--names", "print only the names of the workspaces"),
             Option("--notes", "list the notes of a workspace"),
             Option("--sections", "list notes with their sections"),
-            Option("--path", "only this note, folder or glob", metavar="P"),
-            Option("--kind", "only this kind, such as decision", metavar="K"),
-            Option("--tag", "only with this tag", metavar="T"),
+            *FILTERS,
+            SORT,
             make_workspace_option(),
             JSON,
         ),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Freshness,
         Got,
         Hit,
+        LeftOutPart,
         MemoryCommand,
         MemoryResult,
         NewSection,
@@ -268,6 +269,7 @@ class Memsyncd(Closing):
         max_tokens: int | None = None,
         max_bytes: int | None = None,
         heading: str | None = None,
+        mark: bool = False,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
@@ -275,13 +277,15 @@ class Memsyncd(Closing):
         """Return markdown for a prompt, of at most `max_tokens` (2000), with `heading` as its first
         line (`## Prior Knowledge`).
 
-        Without a query, the context with which a session starts. Empty if nothing is relevant.
+        Without a query, the context with which a session starts. Empty if nothing is relevant. With
+        `mark`, a line below the heading says if the text tries to instruct its reader.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
         params = {
             "query": query,
             **size,
             "heading": heading,
+            "mark": mark or None,
             "filters": _read_filters(filters),
             **_read_wait(is_wanted=wait),
         }
@@ -415,7 +419,7 @@ def _read_filters(filters: Mapping[str, object]) -> dict[str, object] | None:
 def _read_filter(name: str, value: object) -> object:
     if isinstance(value, str):
         return value if name in ("after", "before") else [value]
-    if isinstance(value, bool):
+    if isinstance(value, bool | float | int):
         return value
     # The daemon refuses other types.
     return list(value)  # type: ignore[call-overload]
@@ -452,7 +456,7 @@ class ContextBlock(str):
 
     tokens: int
     included: list[ContextPart]
-    left_out: list[ContextPart]
+    left_out: list[LeftOutPart]
     why_empty: str | None
     freshness: Freshness
 

@@ -59,13 +59,29 @@ class Filters(TypedDict, total=False):
     # Words of a heading, or anchors; sub-sections are included.
     section: Words
     task: Words
-    # A day, month or year (`2026-03-01`, `2026-03`, `2026`): from its first day. Sections without a
-    # date are excluded.
+    session: Words
+    source: Words
+    # `P0` to `P3`.
+    priority: Words
+    # `ephemeral`, `session`, `task` or `project`.
+    lifecycle: Words
+    status: Words
+    # `key=value` for other keys of metadata; of a list, any of its values.
+    meta: Words
+    # Stated, or by its kind.
+    min_importance: float | None
+    # A day, month or year (`2026-03-01`, `2026-03`, `2026`), or relative to today: `yesterday`,
+    # `monday`, `7d`, `last week`: from its first day. A note without a date has the day on which it
+    # was saved.
     after: str | None
     # Like `after`: up to the day before.
     before: str | None
     # Search only archived sections instead of only those that are not.
     archived: bool
+    # Search only expired sections instead of only those that are not.
+    expired: bool
+    include_archived: bool
+    include_expired: bool
 
 
 class MemoryCommand(TypedDict, total=False):
@@ -114,7 +130,36 @@ class Freshness(TypedDict):
     reason: str | None
 
 
-class Hit(TypedDict):
+class SectionMeta(TypedDict):
+    """The metadata of a section: its own, else that of its note."""
+
+    kind: str | None
+    tags: list[str]
+    # From 0 to 1; that of the kind if none is stated.
+    importance: float
+    is_importance_stated: bool
+    priority: str | None
+    lifecycle: str | None
+    task: str | None
+    session: str | None
+    source: str | None
+    # As written, like `updated`.
+    created: str | None
+    updated: str | None
+    # A day, or a time in local time, or with `Z` in UTC; from then on searches leave it out.
+    expires: str | None
+    is_expired: bool
+    # Any word; `archived` sections are left out of searches.
+    status: str | None
+    # The ISO day by which `after` and `before` filter.
+    day: str
+    # True if no date is stated, and the day is that of saving.
+    is_day_of_file: bool
+    # All other keys of the front matter and of the section's comment, as text.
+    meta: dict[str, str]
+
+
+class Hit(SectionMeta):
     workspace: str
     anchor: str
     path: str
@@ -124,16 +169,15 @@ class Hit(TypedDict):
     # Plain text of one line, with matched words between `**` and `**`.
     snippet: str
     score: float
-    kind: str | None
-    tags: list[str]
-    importance: float | None
     # Digest of the file as indexed.
     digest: str
     matched: list[str]
     explain: dict[str, float] | None
 
 
-class Got(TypedDict):
+class Got(SectionMeta):
+    """Lines of a note, and the metadata of the section in which they begin."""
+
     workspace: str
     anchor: str | None
     path: str
@@ -142,15 +186,24 @@ class Got(TypedDict):
     text: str
     digest: str
     heading: list[str]
-    kind: str | None
-    tags: list[str]
-    importance: float | None
     # Lines of the whole note.
     n_lines: int
 
 
-class ContextPart(TypedDict):
-    """Lines of a section."""
+class ContextPart(SectionMeta):
+    """Lines of a section that the text includes, and the section's metadata."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # `match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project` or `recent`.
+    reason: str
+
+
+class LeftOutPart(TypedDict):
+    """Lines of a section that the text leaves out."""
 
     anchor: str
     path: str
@@ -158,7 +211,7 @@ class ContextPart(TypedDict):
     end_line: int
     heading: list[str]
     kind: str | None
-    # If included: `match`, `pinned`, `MEMORY.md`, `project` or `recent`; if left out: `no room`.
+    # `no room`.
     reason: str
 
 

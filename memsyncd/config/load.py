@@ -206,6 +206,7 @@ class _Loader:
             values["path"] = self._read_absolute(f"{prefix}.path", path)
         for name, find_refusal in (
             ("include", find_include_refusal),
+            ("read_only", find_include_refusal),
             ("exclude", find_glob_refusal),
         ):
             self._check_globs(f"{prefix}.{name}", values.get(name, ()), find_refusal)

@@ -41,6 +41,9 @@ class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     # This often, the sizes and times of all notes are compared with the index, in case an event was
     # lost.
     reconcile_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 30.0
+    # Of a workspace that is a whole folder, or an include with **, at most this many folders are
+    # watched; the scan every reconcile_s finds changes in others, which `memsyncd status` says.
+    max_watched_folders: Annotated[int, Meta(ge=1, le=1_000_000)] = 4096
     # Larger files are not indexed, and `memsyncd problems` lists them.
     max_file_bytes: Annotated[int, Meta(ge=KIB, le=256 * MIB)] = 2 * MIB
 
@@ -238,10 +241,18 @@ class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     path: Annotated[str, Meta(min_length=1)]
     # Empty: the folder's name.
     name: str = ""
-    # More notes, by globs relative to path, such as ["CLAUDE.md", "docs/**/*.md"].
+    # memory, or vault: every note beneath path, without hidden folders, packages, build output and
+    # what .gitignore files ignore.
+    preset: Literal["memory", "vault"] = "memory"
+    # More notes, by globs relative to path, such as ["docs/**/*.md"].
     include: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # Notes that are not indexed, such as [".memories/private/**"].
     exclude: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    # More notes, to which memsyncd never writes, such as ["AGENTS.md", "CLAUDE.md"].
+    read_only: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    # The folder to which memories are written, relative to path. Empty: .memories, or in a vault
+    # path itself.
+    memory_dir: str = ""
     # Folders outside path to which symbolic links in it may lead.
     allow_links_to: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
 

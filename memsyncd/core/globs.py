@@ -42,7 +42,7 @@ class Globs:
         Raises BadRequest with the reason of `find_glob_refusal`.
         """
         kept = tuple(_tidy(pattern) for pattern in patterns)
-        return cls(kept, _compile(_translate(pattern) for pattern in kept))
+        return cls(kept, _compile(translate_glob(pattern) for pattern in kept))
 
     @classmethod
     def parse_excludes(cls, patterns: Iterable[str]) -> Globs:
@@ -52,7 +52,7 @@ class Globs:
         Raises BadRequest with the reason of `find_glob_refusal`.
         """
         kept = tuple(_tidy(pattern) for pattern in patterns)
-        return cls(kept, _compile(_translate(_float(pattern)) + _BENEATH for pattern in kept))
+        return cls(kept, _compile(translate_glob(_float(pattern)) + _BENEATH for pattern in kept))
 
     def matches(self, path: str) -> bool:
         """True if one of the patterns matches this path, written from the root with `/` between
@@ -111,8 +111,9 @@ def _compile(expressions: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(joined, re.DOTALL) if joined else None
 
 
-def _translate(pattern: str) -> str:
-    """One expression for a whole path. The blocks are the runs of parts between the `**`s."""
+def translate_glob(pattern: str) -> str:
+    """One expression for a whole path; nothing is checked."""
+    # The blocks are the runs of parts between the `**`s.
     if pattern.endswith("/"):
         pattern += "**"
     blocks: list[list[str]] = [[]]

@@ -9,12 +9,15 @@ exactly, so a caller can sum them line by line and round once.
 from __future__ import annotations
 
 import re
+from datetime import UTC, date, datetime
 from typing import Final
 
 import msgspec
 
 # --- Notes ----------------------------------------------------------------------------------------
 
+# The status of sections that searches leave out.
+ARCHIVED: Final = "archived"
 NO_EXTRA: tuple[tuple[str, str], ...] = ()
 
 
@@ -38,7 +41,9 @@ def make_problem(path: str, line: int, code: str, problem: str, hint: str) -> Pr
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
     """Metadata that a note or a section states. None means that it does not state the field.
 
-    `importance` is 0-1. `extra` holds unknown keys as text, in the order written.
+    `importance` is 0-1. `status` is any word; `archived` takes a section out of searches, and so
+    does the day or time `expires` from then on. `extra` holds unknown keys as text, in the order
+    written.
     """
 
     kind: str | None = None
@@ -50,12 +55,31 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     source: str | None = None
     created: str | None = None
+    updated: str | None = None
     expires: str | None = None
     status: str | None = None
     extra: tuple[tuple[str, str], ...] = NO_EXTRA
 
 
 EMPTY_META = Meta()
+
+
+def parse_expiry(text: str) -> str | None:
+    """Read a day or time in ISO form; None if it is neither.
+
+    Returns a day as it is, a time without seconds' fractions: in local time, or, if it names a
+    time zone, in UTC with a `Z`. Such texts of one zone are in the order of their times, and a day
+    comes before all times of that day.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+        if len(text) <= len("2026-W01-1"):
+            return date.fromisoformat(text).isoformat()
+        if time.tzinfo is None:
+            return time.isoformat(timespec="seconds")
+        return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    except (ValueError, OverflowError):
+        return None
 
 
 # Values of a note are not tracked by the garbage collector: a first index makes hundreds of

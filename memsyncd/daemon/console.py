@@ -12,7 +12,6 @@ from typing import TextIO
 from memsyncd import __version__
 from memsyncd.engine.worker import call_within
 from memsyncd.engine.workspace import Workspace
-from memsyncd.files.scope import has_memory
 from memsyncd.logs import escape
 
 REDRAW_S = 0.1
@@ -82,7 +81,7 @@ class StartupDisplay:
         root = workspace.entry.root
         shown = _abbreviate_home(root)
         self._print(f"  {self._paint('1', escape(workspace.entry.name))}  {shown}")
-        if call_within(FOLDER_TIMEOUT_S, partial(_lacks_memory, root), default=False):
+        if call_within(FOLDER_TIMEOUT_S, partial(_lacks_memory, workspace), default=False):
             self._print(
                 "    has no memory yet: neither MEMORY.md nor .memories/. It is indexed once"
             )
@@ -128,8 +127,9 @@ class StartupDisplay:
         return f"\x1b[{style}m{text}\x1b[0m" if self._has_colour else text
 
 
-def _lacks_memory(root: str) -> bool:
-    return os.path.isdir(root) and not has_memory(root)
+def _lacks_memory(workspace: Workspace) -> bool:
+    workspace.detect_memory()
+    return os.path.isdir(workspace.entry.root) and not workspace.has_memory
 
 
 def _abbreviate_home(path: str) -> str:
@@ -181,9 +181,9 @@ class IndexingProgress:
         """Return the number of indexed notes and of all notes of these workspaces."""
         for workspace in busy:
             seen = self._totals.get(workspace.id, 0)
-            self._totals[workspace.id] = max(seen, workspace.condition.pending)
+            self._totals[workspace.id] = max(seen, workspace.condition.n_pending)
         total = sum(self._totals[workspace.id] for workspace in busy)
-        return total - sum(workspace.condition.pending for workspace in busy), total
+        return total - sum(workspace.condition.n_pending for workspace in busy), total
 
     def clear(self) -> None:
         self._totals.clear()

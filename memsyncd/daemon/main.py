@@ -207,7 +207,7 @@ class _Daemon:
         check_roots(self._owned.path, [*paths, *registered], FolderAccess())
         for path in paths:
             seen = check_new_folder(self._workspaces, path)
-            self._workspaces.add(path, name="", include=(), exclude=(), seen=seen)
+            self._workspaces.add(path, seen=seen)
 
     async def _serve(self) -> None:
         loop, stopping = asyncio.get_running_loop(), self._stopping
@@ -446,6 +446,9 @@ def to_entries(config: Config, registry: Registry, access: FolderAccess) -> list
                 name=row.name,
                 include=row.include,
                 exclude=row.exclude,
+                read_only=row.read_only,
+                preset=row.preset,
+                memory_dir=row.memory_dir,
                 links=row.allow_links_to,
                 # A disk that does not answer keeps no daemon from starting: the path is taken to
                 # have no links.

@@ -7,16 +7,24 @@ still agree, so that the caller can sync the note and read again. Nothing here w
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.linkgraph import Edge, NoteNames, make_edges, walk_links
 from memsyncd.core.model import Span
 from memsyncd.core.notepath import NotePath, parse_note_path
+from memsyncd.core.search.query import Filters
 from memsyncd.engine.checks import NOTICE_REMEDIES
+from memsyncd.engine.metadata import NO_META, describe_meta, find_order
 from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.read import ReadFile, read_note_file
@@ -29,6 +37,8 @@ from memsyncd.protocol.search import (
     NoteInfo,
     ProblemInfo,
     SectionInfo,
+    StatsParams,
+    ValueCount,
 )
 from memsyncd.store.lookup import (
     StoredNote,
@@ -42,7 +52,9 @@ from memsyncd.store.lookup import (
     read_sections_of,
     read_titles,
 )
+from memsyncd.store.metadata import StoredMeta, count_sections
 from memsyncd.store.pool import Reader
+from memsyncd.store.search import has_secrets
 
 READ_LIMIT_S = 2.0
 LINKS_LIMIT_S = 10.0
@@ -51,7 +63,13 @@ LINKS_LIMIT_S = 10.0
 # --- parts of a note ----------------------------------------------------------------------------
 
 
-def read_place(workspace: Workspace, params: GetParams, *, now_ns: int) -> tuple[Got, bool]:
+def read_place(
+    workspace: Workspace,
+    params: GetParams,
+    *,
+    now_ns: int,
+    kinds: Mapping[str, KindDefaults] = DEFAULT_KINDS,
+) -> tuple[Got, bool]:
     """Read a section or lines; an end beyond the note's end is cut.
 
     The second value is False if the note has changed since it was indexed, which moves anchors.
@@ -66,22 +84,26 @@ def read_place(workspace: Workspace, params: GetParams, *, now_ns: int) -> tuple
         )
     file = _read_file(workspace, path, now_ns)
     lines = decode_note(path.text, file.data).lines
-    span = _cut_span(params, path, section, max(1, len(lines)))
+    named = section if params.anchor is not None or params.start_line is not None else None
+    span = _cut_span(params, path, named, max(1, len(lines)))
     got = Got(
         workspace=workspace.id,
-        anchor=section.anchor if section else None,
+        anchor=named.anchor if named else None,
         path=path.text,
         start_line=span.start,
         end_line=span.end,
         text="\n".join(lines[span.start - 1 : span.end]),
         digest=file.record.digest,
-        heading=list(section.heading) if section else [],
-        kind=section.kind if section else None,
-        tags=list(section.tags) if section else [],
-        importance=section.importance if section else None,
+        heading=list(named.heading) if named else [],
+        **describe_meta(section or _make_bare_meta(file), kinds, now_ns / 1e9),
         n_lines=max(1, len(lines)),
     )
     return got, file.record.digest == digest
+
+
+def _make_bare_meta(file: ReadFile) -> StoredMeta:
+    """Make the metadata of a note that is not indexed yet."""
+    return replace(NO_META, mtime_ns=file.record.stat.mtime_ns)
 
 
 def _check_place(params: GetParams) -> None:
@@ -106,8 +128,9 @@ def _find_place(
         else:
             path = parse_note_path(params.path or "")
         digest = read_digest(reader, path.text)
-        if section is None and params.start_line is not None:
-            section = _find_section(read_sections_of(reader, path.text), params.start_line)
+        if section is None:
+            sections = read_sections_of(reader, path.text)
+            section = _find_section(sections, params.start_line or 1)
     return path, section, digest
 
 
@@ -155,14 +178,59 @@ def _suggest_anchor(anchor: str, anchors: list[str]) -> str:
 # --- notes --------------------------------------------------------------------------------------
 
 
-def list_notes(workspace: Workspace, config: Config, params: ListParams) -> list[NoteInfo]:
+def list_notes(
+    workspace: Workspace, config: Config, params: ListParams, *, now_s: float = 0.0
+) -> list[NoteInfo]:
+    """List notes with their sections, archived and expired ones too."""
     with workspace.acquire(READ_LIMIT_S) as reader:
-        found = read_notes(reader, path=params.path, kind=params.kind, tag=params.tag)
+        found = read_notes(reader, path=params.path, filters=_list_filters(params, config, now_s))
         shown = redact_notes(reader, found, config)
-    return [_make_note_info(note) for note in shown]
+    kinds = config.kinds
+    notes = [_make_note_info(note, kinds, now_s) for note in shown]
+    order = find_order(params.sort)
+    if order is None:
+        return notes
+    for note in notes:
+        note.sections.sort(key=order)
+    return sorted(notes, key=lambda note: [*map(order, note.sections[:1])])
 
 
-def _make_note_info(note: StoredNote) -> NoteInfo:
+def _list_filters(params: ListParams, config: Config, now_s: float) -> Filters:
+    """Return the filters of a list, which leave out neither archived nor expired sections."""
+    given = complete_filters(params.filters, config, now_s)
+    kinds = (params.kind,) if params.kind is not None else ()
+    tags = (params.tag,) if params.tag is not None else ()
+    own = Filters(kinds=kinds, tags=tags)
+    joined = given.join(own) if not own.is_empty else given
+    return replace(joined, includes_archived=True, includes_expired=True)
+
+
+# --- counts -------------------------------------------------------------------------------------
+
+
+def compute_stats(
+    workspace: Workspace, config: Config, params: StatsParams, *, now_s: float
+) -> dict[str, Any]:
+    """Count sections and notes; return the fields of `MemoryStats` that the index gives."""
+    filters = complete_filters(params.filters, config, now_s)
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        found = count_sections(reader, filters, params.by, most=params.limit)
+        show = redact if config.guard.is_masking and has_secrets(reader) else str
+    return {
+        "sections": found.n_sections,
+        "notes": found.n_notes,
+        "bytes": found.n_bytes,
+        "counts": {
+            group: [
+                ValueCount(value=value and show(value), sections=n_sections, notes=n_notes)
+                for value, n_sections, n_notes in counts
+            ]
+            for group, counts in found.groups.items()
+        },
+    }
+
+
+def _make_note_info(note: StoredNote, kinds: Mapping[str, KindDefaults], now_s: float) -> NoteInfo:
     return NoteInfo(
         path=note.path,
         title=note.title,
@@ -172,21 +240,20 @@ def _make_note_info(note: StoredNote) -> NoteInfo:
         n_lines=note.n_lines,
         kind=note.kind,
         tags=list(note.tags),
-        sections=[_make_section_info(section) for section in note.sections],
+        sections=[_make_section_info(one, kinds, now_s) for one in note.sections],
     )
 
 
-def _make_section_info(section: StoredSection) -> SectionInfo:
+def _make_section_info(
+    section: StoredSection, kinds: Mapping[str, KindDefaults], now_s: float
+) -> SectionInfo:
     return SectionInfo(
         anchor=section.anchor,
         heading=list(section.heading),
         level=section.level,
         start_line=section.span.start,
         end_line=section.span.end,
-        kind=section.kind,
-        tags=list(section.tags),
-        importance=section.importance,
-        status=section.status,
+        **describe_meta(section, kinds, now_s),
     )
 
 

@@ -20,7 +20,7 @@ from memsyncd.engine.opening import (
     TEXTS_LOST,
 )
 from memsyncd.engine.recovery import HALF_DONE, UNCERTAIN, UNFINISHED
-from memsyncd.engine.workspace import STALL_FAULT, Condition
+from memsyncd.engine.workspace import STALL_FAULT, WATCH_LIMIT, Condition
 from memsyncd.protocol.operations import FindingInfo
 from memsyncd.protocol.search import ProblemInfo
 from memsyncd.watch.health import WatchHealth
@@ -98,6 +98,9 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
     ),
 }
 LOG_REMEDY = "close the program that reads it; memsyncd then truncates the -wal file by itself"
+LIMIT_REMEDY = (
+    "raise sync.max_watched_folders, or leave folders out with exclude or a .gitignore file"
+)
 NOTICE_REMEDIES = {
     TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else purge the revisions"
     " whose texts `memsyncd diff` cannot show: memsyncd history purge --revision N",
@@ -151,7 +154,7 @@ def check_condition(
     """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending` also
     counts paths with events that no scan has covered yet.
     """
-    pending = condition.pending if pending is None else pending
+    pending = condition.n_pending if pending is None else pending
     return [
         *_check_faults(condition),
         *_check_watcher(condition, health, config),
@@ -182,7 +185,9 @@ def _check_faults(condition: Condition) -> list[FindingInfo]:
         level, check, remedy = _FAULTS.get(word, ("warning", word, "see: memsyncd status"))
         found.append(make_finding(level, check, text, remedy))
     for word, text in sorted(condition.notices.items()):
-        if word != SET_ASIDE:  # which names each file
+        if word == WATCH_LIMIT:
+            found.append(make_finding("warning", "watcher", text, LIMIT_REMEDY))
+        elif word != SET_ASIDE:  # which names each file
             remedy = NOTICE_REMEDIES.get(word, "see the history: memsyncd history")
             check = "index" if word == INDEX_LOG else "records"
             its_level: Level = "info" if word == MOVED else "warning"
@@ -203,7 +208,7 @@ def _check_watcher(condition: Condition, health: WatchHealth, config: Config) ->
         what = f"watching is switched off: changes are found every {config.sync.reconcile_s:g} s"
         return [make_finding("info", "watcher", what)]
     found = []
-    if "watch" not in condition.faults:
+    if "watch" not in condition.faults and WATCH_LIMIT not in condition.notices:
         found.append(make_finding("ok", "watcher", f"changes are reported by {health.observer}"))
     n_missed = condition.n_missed_events
     if n_missed:
@@ -243,7 +248,7 @@ def _check_freshness(
     condition: Condition, config: Config, now_s: float, pending: int
 ) -> list[FindingInfo]:
     if condition.state == "indexing":
-        what = f"the notes are being indexed, {condition.pending:,} are still to be read"
+        what = f"the notes are being indexed, {condition.n_pending:,} are still to be read"
         return [make_finding("info", "freshness", what)]
     if not config.sync.enabled or condition.root_state != "present" or condition.state == "stalled":
         return []

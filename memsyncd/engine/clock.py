@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, datetime
 
 import msgspec
 
@@ -20,3 +21,8 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
 
     def wall_s(self) -> float:
         return self.wall_ns() / 1e9
+
+
+def find_local_day(now_s: float) -> date:
+    """Return the day in local time of a time since 1970."""
+    return datetime.fromtimestamp(now_s).date()  # noqa: DTZ006  people mean their own days

@@ -157,11 +157,11 @@ def explain_empty_index(workspace: Workspace) -> str:
 
 def _explain_unread(workspace: Workspace) -> str:
     condition = workspace.condition
-    if not condition.pending and condition.state != "indexing":
+    if not condition.n_pending and condition.state != "indexing":
         return ""
     faults = "; ".join(condition.faults.values())
     return (
-        f"{condition.pending} {'is' if condition.pending == 1 else 'are'} still to be "
+        f"{condition.n_pending} {'is' if condition.n_pending == 1 else 'are'} still to be "
         f"read{': ' if faults else ''}{faults}"
     )
 
@@ -174,7 +174,7 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
     matching = _count(n_matching, "passage matches", "passages match")
     parts = list(_split(filters))
     if not parts:
-        return f"{matching}, in archived sections only: ask with is:archived to see them"
+        return f"{matching}, {_explain_hidden(reader, match, filters)}"
     if len(parts) == 1:
         return (
             f"{matching}, and {parts[0][0]} leaves none{_name_others(reader, match, parts[0][1])}"
@@ -189,6 +189,17 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
     return f"{matching}: {found_counts}{together}{others}"
 
 
+def _explain_hidden(reader: Reader, match: str, filters: Filters) -> str:
+    """Describe which sections the matches are in that ordinary searches leave out."""
+    expired = replace(EXPIRED_ALONE, now_s=filters.now_s)
+    with_archived = replace(filters, includes_archived=True)
+    if count_matches(reader, match, with_archived, most=1):
+        return "in archived sections only: ask with is:archived to see them"
+    is_archived_too = not count_matches(reader, match, expired, most=1)
+    both = " is:archived" if is_archived_too else ""
+    return f"in expired sections only: ask with is:expired{both} to see them"
+
+
 def _explain_filters_alone(reader: Reader, question: Question) -> str:
     if find_filtered(reader, question.filters, "", limit=1).rows:
         return _explain_empty_question(question.query)
@@ -198,16 +209,25 @@ def _explain_filters_alone(reader: Reader, question: Question) -> str:
     )
 
 
+EXPIRED_ALONE = Filters(is_expired=True)
+
+
 def _split(filters: Filters) -> Iterator[tuple[str, Filters]]:
     """Each filter alone, with the words that type it."""
+    for word, one in _split_chain(filters):
+        yield word, replace(one, now_s=filters.now_s, kind_importance=filters.kind_importance)
+
+
+def _split_chain(filters: Filters) -> Iterator[tuple[str, Filters]]:
     for one in filters.chain():
         yield from _split_one(one, "")
         if one.exclude is not None:
             yield from (
                 (word, Filters(exclude=each)) for word, each in _split_one(one.exclude, "-")
             )
-    if any(one.is_archived for one in filters.chain()):
-        yield "is:archived", Filters(is_archived=True)
+    for word, state in (("is:archived", Filters(is_archived=True)), ("is:expired", EXPIRED_ALONE)):
+        if word in filters.words:
+            yield word, state
 
 
 def _split_one(one: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
@@ -217,6 +237,16 @@ def _split_one(one: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
         "path": (one.paths, Filters(paths=one.paths)),
         "section": (one.sections, Filters(sections=one.sections)),
         "task": (one.tasks, Filters(tasks=one.tasks)),
+        "session": (one.sessions, Filters(sessions=one.sessions)),
+        "source": (one.sources, Filters(sources=one.sources)),
+        "priority": (one.priorities, Filters(priorities=one.priorities)),
+        "lifecycle": (one.lifecycles, Filters(lifecycles=one.lifecycles)),
+        "status": (one.statuses, Filters(statuses=one.statuses)),
+        "meta": (one.metas, Filters(metas=one.metas)),
+        "importance": (
+            [] if one.min_importance is None else [str(one.min_importance)],
+            Filters(min_importance=one.min_importance),
+        ),
         "after": (filter(None, [one.after]), Filters(after=one.after)),
         "before": (filter(None, [one.before]), Filters(before=one.before)),
     }
@@ -235,7 +265,7 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
         found, what = find_matching_tags(reader, match), "tag"
         near = _find_near_values(filters.tags, count_tags(reader))
     elif filters.after or filters.before:
-        return "; a section has a date if its metadata or the name of its note states one"
+        return "; the date of a section is what it, its note or its name states, else when saved"
     else:
         return ""
     found, near = [*map(redact, found)], [*map(redact, near)]

@@ -60,9 +60,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return self.path if self.heading is None else f"{self.path}#{self.heading}"
 
 
-def parse_target(params: HistoryParams | DiffParams | UndoParams | PurgeParams) -> Target:
+def parse_target(
+    params: HistoryParams | DiffParams | UndoParams | PurgeParams, folder: str = MEMORY_FOLDER
+) -> Target:
     """Parse the anchor or path of a request, as a path of the workspace or of the memory tool.
 
+    `folder` is the memory folder's path, empty for the root.
     Raises BadRequest and PathRefused.
     """
     anchor, path = params.anchor, params.path
@@ -78,9 +81,9 @@ def parse_target(params: HistoryParams | DiffParams | UndoParams | PurgeParams) 
         return Target()
     named = named.rstrip("/")
     is_memory_path = named.startswith(MEMORIES)
-    note = parse_memory_path(named).note if is_memory_path else parse_note_path(named)
+    note = parse_memory_path(named, folder).note if is_memory_path else parse_note_path(named)
     return Target(
-        path=note.text if note else MEMORY_FOLDER,
+        path=note.text if note else folder or None,
         heading=heading if anchor is not None else None,
     )
 

@@ -12,7 +12,6 @@ import contextlib
 import ctypes
 import gc
 import os
-import platform
 import signal
 import sys
 import time
@@ -140,7 +139,7 @@ def _prepare_linux() -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     libc.prctl(_PR_SET_NAME, b"memsyncd-index")
-    if (number := _IOPRIO_SET.get(platform.machine())) is not None:
+    if (number := _IOPRIO_SET.get(os.uname().machine)) is not None:
         libc.syscall(number, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_IDLE)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)

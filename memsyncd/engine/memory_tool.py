@@ -76,7 +76,7 @@ def view(workspace: Workspace, params: MemoryParams) -> Answer:
     Raises BadRequest, PathRefused, NoteNotFound, TooLarge, EditRefused.
     """
     check_parameters(params)
-    path = parse_memory_path(params.path or "")
+    path = parse_memory_path(params.path or "", workspace.scope.memory_dir)
     _check_links(workspace.scope, path)
     if path.note is None or is_folder(workspace.scope, path.note):
         entries = _list_entries(workspace.scope, path)
@@ -91,11 +91,12 @@ def view(workspace: Workspace, params: MemoryParams) -> Answer:
 def make_decision(workspace: Workspace, config: Config, params: MemoryParams) -> Decide[Answer]:
     """Make the decision of any command but `view`. Raises BadRequest and PathRefused at once."""
     check_parameters(params)
+    folder = workspace.scope.memory_dir
     if params.command == "rename":
-        old = parse_memory_path(params.old_path or "")
-        new = parse_memory_path(params.new_path or "")
+        old = parse_memory_path(params.old_path or "", folder)
+        new = parse_memory_path(params.new_path or "", folder)
         return partial(_rename, workspace, params, old, new)
-    path = parse_memory_path(params.path or "")
+    path = parse_memory_path(params.path or "", folder)
     if params.command == "delete":
         return partial(_delete, workspace.scope, params, path)
     return partial(_change, workspace, config, params, path)
@@ -150,12 +151,10 @@ def _check_links(scope: Scope, *paths: MemoryPath) -> None:
 
 
 def _list_entries(scope: Scope, path: MemoryPath) -> list[FolderEntry]:
-    """List a folder; `/memories` has the workspace's MEMORY.md beside the content of
-    `.memories`.
-    """
+    """List a folder; beside the content of `.memories`, `/memories` has MEMORY.md."""
     return [
         FolderEntry(
-            path=show_memory_path(listed.path),
+            path=show_memory_path(listed.path, scope.memory_dir),
             size_bytes=listed.size_bytes,
             is_folder=listed.is_folder,
         )
@@ -335,8 +334,11 @@ def _replace_data(file: TextFile, data: bytes) -> TextFile:
 
 def make_clear_decision(workspace: Workspace, *, client: str) -> Decide[int]:
     """Make the decision to delete every note of memory; the answer is their number. Other files
-    and included notes stay.
+    and included notes stay. Raises PathRefused in a vault, all of whose notes are memory.
     """
+    if not workspace.scope.memory_dir:
+        hint = "delete notes one by one, or give the workspace a memory_dir of its own"
+        raise PathRefused("clear would delete every note of this vault", hint=hint)
 
     def decide() -> tuple[Edit, int]:
         scope = workspace.scope
@@ -472,11 +474,12 @@ def _make_addition(section: NewSection) -> Addition:
 def choose_note(scope: Scope, config: Config, section: NewSection) -> NotePath:
     """Choose the note for a section: the named one, or that of its kind.
 
-    A name alone is a note beneath `.memories/`; without a suffix it is markdown.
+    A name alone is a note in the memory folder; without a suffix it is markdown. The notes of
+    kinds are in the memory folder, too.
     """
-    named = section.note or find_kind(config.kinds, section.kind).note
+    named = section.note or _place_kind(scope, find_kind(config.kinds, section.kind).note)
     if named.startswith(MEMORIES):
-        path = parse_memory_path(named).note
+        path = parse_memory_path(named, scope.memory_dir).note
         if path is None:
             hint = "name a note in it, such as /memories/decisions.md"
             raise BadRequest("a folder is no note", hint=hint)
@@ -489,15 +492,28 @@ def choose_note(scope: Scope, config: Config, section: NewSection) -> NotePath:
             f"path refused: {path.text} is no note of this workspace",
             hint="name MEMORY.md or a note beneath .memories/",
         )
+    if scope.read_only.matches(path.text):
+        hint = "change it with your editor, or name another note"
+        raise PathRefused(f"{path.text} is a read-only note of this workspace", hint=hint)
     return path
+
+
+def _place_kind(scope: Scope, note: str) -> str:
+    """The note of a kind as it is written: `.memories` stands for the memory folder."""
+    inside = note.removeprefix(f"{MEMORY_FOLDER}/")
+    if inside == note or scope.memory_dir == MEMORY_FOLDER:
+        return note
+    return f"./{scope.memory_dir}/{inside}" if scope.memory_dir else f"./{inside}"
 
 
 def _parse_name(scope: Scope, named: str) -> NotePath:
     has_suffix = "." in named.removeprefix(MEMORY_FOLDER).rpartition("/")[2]
     text = named if has_suffix else f"{named}.md"
     is_path = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./"))
-    is_whole = is_path or scope.include.matches(text)
-    return parse_note_path(text if is_whole else f"{MEMORY_FOLDER}/{text}")
+    # In a vault a path with a folder is one from the root; a name alone is a note in the folder.
+    is_included = scope.named.matches(text) or ("/" in text and scope.whole.matches(text))
+    is_whole = is_path or is_included or not scope.memory_dir
+    return parse_note_path(text if is_whole else f"{scope.memory_dir}/{text}")
 
 
 def _append(

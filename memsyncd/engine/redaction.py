@@ -1,9 +1,9 @@
 """Redacts secrets in everything that is shown of the index.
 
 The index keeps secrets, so that what is found does not depend on them. Snippets, context blocks,
-headings, titles, kinds and tags are redacted when they are read; anchors never contain a secret.
-Text that is read in order to be edited (`get`, `memory view`, `diff`) is shown unchanged, because
-an edit must see the true bytes.
+headings, titles, kinds, tags and other metadata are redacted when they are read; anchors never
+contain a secret. Text that is read in order to be edited (`get`, `memory view`, `diff`) is shown
+unchanged, because an edit must see the true bytes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     ChunkSecrets,
     HitSection,
+    SectionTitle,
     find_candidates,
     has_secrets,
     read_chunk_secrets,
+    read_section_titles,
     read_sections,
 )
 from memsyncd.store.texts import read_texts
@@ -36,19 +38,39 @@ MAX_EXAMINED_CHUNKS = 20
 _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 
-def read_redacted(
+def read_redacted_texts(
     reader: Reader, chosen: Sequence[Candidate | StartChunk], config: Config
-) -> tuple[Mapping[int, HitSection], Mapping[int, str]]:
-    """Read the sections of chunks and their texts, by their numbers, as they may be shown.
-
-    Each text keeps its number of lines; of a section, heading, kind and tags are redacted.
-    """
-    sections = read_sections(reader, {one.section for one in chosen})
+) -> Mapping[int, str]:
+    """Read the texts of chunks, by their numbers, as they may be shown, each with as many lines."""
     texts = read_texts(reader, [one.chunk for one in chosen])
     if not config.guard.is_masking or not has_secrets(reader):
-        return sections, texts
-    shown = _redact_texts(texts, read_chunk_secrets(reader, texts))
-    return {number: _redact_section(section) for number, section in sections.items()}, shown
+        return texts
+    return _redact_texts(texts, read_chunk_secrets(reader, texts))
+
+
+def read_redacted_sections(
+    reader: Reader, ids: Iterable[int], config: Config
+) -> Mapping[int, HitSection]:
+    """Read sections with their metadata, by their numbers, as they may be shown."""
+    sections = read_sections(reader, ids)
+    if not config.guard.is_masking or not has_secrets(reader):
+        return sections
+    return {number: _redact_section(section) for number, section in sections.items()}
+
+
+def read_redacted_titles(
+    reader: Reader, ids: Iterable[int], config: Config
+) -> Mapping[int, SectionTitle]:
+    """Read anchors, headings and kinds of sections, by their numbers, as they may be shown."""
+    titles = read_section_titles(reader, ids)
+    if not config.guard.is_masking or not has_secrets(reader):
+        return titles
+    return {
+        number: replace(
+            title, heading=_redact_all(title.heading), kind=title.kind and redact(title.kind)
+        )
+        for number, title in titles.items()
+    }
 
 
 def _redact_texts(texts: Mapping[int, str], held: Mapping[int, ChunkSecrets]) -> dict[int, str]:
@@ -94,7 +116,23 @@ _Section = TypeVar("_Section", HitSection, StoredSection)
 
 
 def _redact_section(section: _Section) -> _Section:
-    return _redact_labels(replace(section, heading=_redact_all(section.heading)))
+    shown = replace(
+        section,
+        heading=_redact_all(section.heading),
+        status=section.status and redact(section.status),
+        task=section.task and redact(section.task),
+        session=section.session and redact(section.session),
+        source=section.source and redact(section.source),
+        created=section.created and redact(section.created),
+        updated=section.updated and redact(section.updated),
+        extra={redact(key): _redact_value(key, text) for key, text in section.extra.items()},
+    )
+    return _redact_labels(shown)
+
+
+def _redact_value(key: str, text: str) -> str:
+    """Redact a value as it is read beside its key: `password: hunter2`."""
+    return redact(f"{key}: {text}").removeprefix(f"{key}: ")
 
 
 def _redact_labels(named: _Named) -> _Named:

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from memsyncd.config import Config
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
+from memsyncd.files.places import FolderKind, Preset, recognise_place
 from memsyncd.files.scope import (
     Root,
     find_identity,
@@ -31,15 +32,20 @@ from memsyncd.files.scope import (
 )
 
 VERSION = 1
+SAVED_FIELDS = "id name root include exclude read_only preset memory_dir".split()
 NAME_LIMIT_CHARACTERS = 80
 
 
 class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The folder at a path. `known` is the id of the workspace that is the same folder, if any."""
+    """The folder at a path. `known` is the id of the workspace that is the same folder, if any.
+
+    `place` is what a folder that may be added was recognised as.
+    """
 
     root: Root
     refusal: MemsyncdError | None
     known: str | None
+    place: FolderKind | None = None
 
 
 class Registry:
@@ -75,21 +81,31 @@ class Registry:
         root = make_root(os.path.expanduser(path))
         known = self._find_same_folder(root.path, silent)
         refusal = find_root_refusal(root.path, home=self._home, uid=self._uid)
+        is_new = known is None and refusal is None
         return FolderCheck(
-            root=root, refusal=refusal, known=known.id if known is not None else None
+            root=root,
+            refusal=refusal,
+            known=known.id if known is not None else None,
+            place=recognise_place(root.path) if is_new else None,
         )
 
-    def make_entry(
+    def make_entry(  # noqa: PLR0913  one parameter for each setting of a workspace
         self,
         path: str,
         *,
         name: str = "",
         include: Iterable[str] = (),
         exclude: Iterable[str] = (),
+        read_only: Iterable[str] = (),
+        preset: Preset | Literal[""] = "",
+        memory_dir: str = "",
         links: Iterable[str] = (),
         seen: Root | None = None,
+        place: FolderKind | None = None,
     ) -> Entry:
         """Make an entry for the folder at `path`, which need not exist.
+
+        The settings of `place` apply where none are given, unless globs or another preset are.
 
         Raises BadRequest for an invalid name, path or glob. Does not access the disk if `seen`
         is given.
@@ -103,8 +119,19 @@ class Registry:
             root=root.path,
             include=tuple(include),
             exclude=tuple(exclude),
+            read_only=tuple(read_only),
+            preset=preset,
+            memory_dir=memory_dir,
             allow_links_to=tuple(links),
         )
+        if place is not None and not entry.include and preset in ("", place.preset):
+            entry = replace(
+                entry,
+                preset=place.preset,
+                exclude=entry.exclude or place.exclude,
+                read_only=entry.read_only or place.read_only,
+                memory_dir=memory_dir or place.memory_dir,
+            )
         try:
             _check_globs(entry)
         except ValueError as error:
@@ -221,6 +248,9 @@ class Registry:
             name=new.name if new.name != folder else known.name,
             include=new.include or known.include,
             exclude=new.exclude or known.exclude,
+            read_only=new.read_only or known.read_only,
+            preset=new.preset or known.preset,
+            memory_dir=new.memory_dir or known.memory_dir,
         )
         if merged != known and known.source == "config":
             raise Conflict(
@@ -269,9 +299,9 @@ class Registry:
 
     def _write_file(self, entries: Iterable[Entry]) -> None:
         rows = [
-            {"id": e.id, "name": e.name, "root": e.root, "include": e.include, "exclude": e.exclude}
-            for e in entries
-            if e.source == "added"
+            {name: getattr(entry, name) for name in SAVED_FIELDS}
+            for entry in entries
+            if entry.source == "added"
         ]
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self._file.with_suffix(".new")
@@ -292,6 +322,10 @@ def _read_row(row: dict[str, Any]) -> Entry:
         root=str(row["root"]),
         include=tuple(map(str, row["include"])),
         exclude=tuple(map(str, row["exclude"])),
+        # Files of older versions lack these.
+        read_only=tuple(map(str, row.get("read_only", ()))),
+        preset=msgspec.convert(row.get("preset", ""), Literal["", "memory", "vault"]),
+        memory_dir=str(row.get("memory_dir", "")),
         source="added",
     )
     _check_globs(entry)
@@ -300,7 +334,7 @@ def _read_row(row: dict[str, Any]) -> Entry:
 
 def _check_globs(entry: Entry) -> None:
     """Raises BadRequest for a pattern that watches cannot follow, ValueError for an invalid one."""
-    Includes.parse(entry.include)
+    Includes.parse(entry.all_includes)
     entry.scope(Config())
 
 

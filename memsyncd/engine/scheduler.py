@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from memsyncd.config import Config
 from memsyncd.core.changes.debounce import Settled
-from memsyncd.core.changes.watchplan import is_relevant
+from memsyncd.core.changes.watchplan import is_ignore_file, is_relevant
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.event_buffer import ROOT, EventBuffer
@@ -143,6 +143,8 @@ class Scheduler:
             return
         excludes = workspace.scope.exclude
         if is_relevant(path, is_folder=is_folder, includes=workspace.includes, excludes=excludes):
+            if is_ignore_file(path, workspace.includes):
+                path, is_finished, is_folder = path.rpartition("/")[0], False, True
             workspace.note_unscanned(path, self._clock.now_s())
             self._events.push(workspace_id, path, is_finished=is_finished, is_folder=is_folder)
 
@@ -431,7 +433,8 @@ class Scheduler:
         self._on_synced(workspace, done)
 
     def _count_missed(self, workspace: Workspace, unannounced: list[str]) -> None:
-        if unannounced and self.config.sync.sync_on_change:
+        is_watched = self.config.sync.sync_on_change and not workspace.has_unwatched_folders
+        if unannounced and is_watched:
             n_missed = workspace.condition.n_missed_events + len(unannounced)
             workspace.change(n_missed_events=n_missed)
             log.warning(Event.MISSED_EVENTS, workspace=workspace.id, count=len(unannounced))

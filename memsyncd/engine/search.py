@@ -9,6 +9,7 @@ out, although the index still has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import chain
 from typing import NamedTuple
 
@@ -16,7 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.guard.secrets import is_redacted
+from memsyncd.core.search.dates import parse_day
 from memsyncd.core.search.highlight import (
     Matcher,
     TermPattern,
@@ -35,7 +38,6 @@ from memsyncd.core.search.query import (
     compile_selection,
     compile_term,
     drop_terms,
-    parse_day,
     parse_query,
 )
 from memsyncd.core.search.ranking import (
@@ -51,8 +53,10 @@ from memsyncd.core.search.ranking import (
     rank_candidates,
     rank_passages,
 )
+from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_nothing
-from memsyncd.engine.redaction import read_redacted
+from memsyncd.engine.metadata import describe_meta, find_order
+from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NotFresh
 from memsyncd.protocol import search as protocol
@@ -78,7 +82,7 @@ COMMON_SHARE = 10
 SELECTING_MATCHES = 5_000
 SELECTING_SHARE = 50
 MAX_PAIRED = 6
-# If fewer are selected, all words select.
+# If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
 # may, more often than not.
@@ -136,7 +140,7 @@ def search(
 
     Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.acquire` raises.
     """
-    question = make_question(params, options)
+    question = make_question(params, config, options)
     query = question.query
     found = [
         one
@@ -152,42 +156,82 @@ def search(
     )
 
 
-def make_question(params: SearchParams | ContextParams, options: RunOptions) -> Question:
+def make_question(
+    params: SearchParams | ContextParams, config: Config, options: RunOptions
+) -> Question:
     """Parse and compile the query and the filters of a request. Raises BadRequest and TooLarge."""
-    filters, query = read_filters(params.filters), parse_query(params.query)
+    today = find_local_day(options.now_s)
+    filters, query = read_filters(params.filters, today), parse_query(params.query, today)
     return Question(
         text=params.query,
         query=query,
         match=compile_positive(query),
         must_not=compile_must_not(query),
-        filters=filters.join(query.filters),
+        filters=_complete(filters.join(query.filters), config, options.now_s),
         absent=options.absent,
         is_hurried=options.is_hurried,
     )
 
 
-def read_filters(filters: protocol.Filters) -> Filters:
-    """Parse the filters of a request. Raises BadRequest for a day that is none, with its name."""
+def _complete(filters: Filters, config: Config, now_s: float) -> Filters:
+    """Add what decides which sections have expired, and the importance of those that state none."""
+    if all(one.min_importance is None for one in filters.chain()):
+        return replace(filters, now_s=now_s)
+    kinds = [(name, kind.importance) for name, kind in config.kinds.items()]
+    rest = ("", find_kind({}, None).importance)
+    and_ = filters.and_ and _complete(filters.and_, config, now_s)
+    return replace(filters, now_s=now_s, kind_importance=(*kinds, rest), and_=and_)
+
+
+def complete_filters(filters: protocol.Filters, config: Config, now_s: float) -> Filters:
+    """Parse the filters of a request at this time. Raises what `read_filters` raises."""
+    return _complete(read_filters(filters, find_local_day(now_s)), config, now_s)
+
+
+def read_filters(filters: protocol.Filters, today: date) -> Filters:
+    """Parse the filters of a request, with days relative to `today`.
+
+    Raises BadRequest for a value that cannot be read, with the name of its filter.
+    """
     return Filters(
         kinds=tuple(filters.kind),
         tags=tuple(filters.tag),
         paths=tuple(filters.path),
         sections=tuple(filters.section),
         tasks=tuple(filters.task),
-        after=_read_day("after", filters.after),
-        before=_read_day("before", filters.before),
+        after=_read_day("after", filters.after, today),
+        before=_read_day("before", filters.before, today),
+        sessions=tuple(filters.session),
+        sources=tuple(filters.source),
+        priorities=tuple(filters.priority),
+        lifecycles=tuple(filters.lifecycle),
+        statuses=tuple(filters.status),
+        metas=tuple(map(_read_pair, filters.meta)),
+        min_importance=filters.min_importance,
         is_archived=filters.archived,
+        is_expired=filters.expired,
+        includes_archived=filters.include_archived,
+        includes_expired=filters.include_expired,
     )
 
 
-def _read_day(name: str, text: str | None) -> str | None:
+def _read_pair(text: str) -> str:
+    key, _, value = text.partition("=")
+    if not key.strip() or not value.strip():
+        raise BadRequest(
+            f"filter `meta` is not KEY=VALUE: {text[:40]}", hint="write for example owner=infra"
+        )
+    return text
+
+
+def _read_day(name: str, text: str | None, today: date) -> str | None:
     if text is None:
         return None
-    day = parse_day(text.strip())
+    day = parse_day(text, today)
     if day is None:
         raise BadRequest(
             f"filter `{name}` is no date: {text[:40]}",
-            hint="write a day, a month or a year, such as 2026-03-01",
+            hint="write a day, month or year such as 2026-03-01, or yesterday, 7d, last week",
         )
     return day
 
@@ -206,10 +250,15 @@ def _answer(
             one.hit.end_line,
         )
     )
+    order = find_order(params.sort)
+    if order and not n_terms:
+        found.sort(key=lambda one: order(one.hit))
     scored = _scale(found[: params.limit or config.search.max_results], n_terms)
     min_score = config.search.min_score if params.min_score is None else params.min_score
     hits = [hit for hit in scored if hit.score >= min_score]
     best = scored[0].score
+    if order:
+        hits.sort(key=order)
     return SearchAnswer(
         hits=hits,
         relaxed=bool(hits) and all(len(hit.matched) < n_terms for hit in hits),
@@ -251,14 +300,18 @@ def _search_one(
             found,
             question.query.days,
             DEFAULT_RANKING,
-            limit=n_hits,
+            # Filters alone rank nothing: the order decides among all that were found.
+            limit=n_hits if question.match or not find_order(params.sort) else n_candidates,
             passage_tokens=config.search.passage_tokens,
             find_exact_ratio=_find_exact_ratio(reader, question.query, workspace),
             boost=_make_boost(reader, found, config, options.now_s),
         )
         if options.is_hurried:
             reader.allow(READ_S)
-        hits = _read_hits(reader, workspace, question.query, counts, passages, config, params)
+        hits = [
+            _make_hit(workspace, one, config.kinds, options.now_s, is_explained=params.explain)
+            for one in _read_hits(reader, question.query, counts, passages, config)
+        ]
     return [
         _FoundHit(passage.best.raw_score, workspace.entry.name, hit)
         for passage, hit in zip(passages, hits, strict=True)
@@ -378,33 +431,48 @@ def _find_rare(
     common = {term for term in query.should if counts[term] > n_chunks // COMMON_SHARE}
     rare = drop_terms(query, common)
     expression = compile_positive(rare)
-    if not query.must:
-        most = max(SELECTING_MATCHES, n_chunks // SELECTING_SHARE)
-        chosen = choose_rarest(rare.should, [counts[term] for term in rare.should], most=most)
-        others = sorted(
-            (term for term in rare.should if term not in chosen), key=counts.__getitem__
-        )
-        if others:
-            yield expression, compile_selection(chosen, others[:MAX_PAIRED])
+    most = max(SELECTING_MATCHES, n_chunks // SELECTING_SHARE)
+    selections = [] if query.must else [_compile_selecting(rare, counts, most * n) for n in (1, 4)]
+    for selecting in dict.fromkeys(filter(None, selections)):
+        yield expression, selecting
     yield expression, ""
+
+
+def _compile_selecting(query: Query, counts: Mapping[Term, int], most: int) -> str:
+    """The expression for what the rarest words select, with about `most` matches; empty if it would
+    not leave out most matches, since to select takes time, too.
+    """
+    chosen = choose_rarest(query.should, [counts[term] for term in query.should], most=most)
+    others = sorted({*query.should} - {*chosen}, key=lambda term: (counts[term], term.text))
+    if sum(map(counts.__getitem__, others)) <= sum(map(counts.__getitem__, chosen)):
+        return ""
+    return compile_selection(chosen, others[:MAX_PAIRED])
 
 
 # --- hits ---------------------------------------------------------------------------------------
 
 
+class _ReadHit(NamedTuple):
+    """A passage with what the index has of it."""
+
+    passage: Passage
+    section: HitSection
+    snippet: str
+    matched: list[str]
+
+
 def _read_hits(
     reader: Reader,
-    workspace: Workspace,
     query: Query,
     counts: Mapping[Term, int],
     passages: Sequence[Passage],
     config: Config,
-    params: SearchParams,
-) -> list[Hit]:
+) -> list[_ReadHit]:
     if not passages:
         return []
     best = [passage.best.candidate for passage in passages]
-    shown_sections, shown_texts = read_redacted(reader, best, config)
+    shown_sections = read_redacted_sections(reader, {one.section for one in best}, config)
+    shown_texts = read_redacted_texts(reader, best, config)
     patterns = [make_pattern(reader, term) for term in query.positive]
     matcher = Matcher(patterns)
     titles = [(shown_sections[one.section].heading or ("",))[-1] for one in best]
@@ -419,13 +487,11 @@ def _read_hits(
     ]
     held = _find_held(reader, query, counts, passages, known)
     return [
-        _make_hit(
-            workspace,
+        _ReadHit(
             passage,
             shown_sections[passage.best.candidate.section],
             highlight(body, ranges),
             [term.text for index, term in enumerate(query.positive) if index in indices],
-            params.explain,
         )
         for passage, body, ranges, indices in zip(passages, bodies, found, held, strict=True)
     ]
@@ -460,13 +526,14 @@ def _find_held(
 
 def _make_hit(
     workspace: Workspace,
-    passage: Passage,
-    section: HitSection,
-    snippet: str,
-    matched: list[str],
+    read: _ReadHit,
+    kinds: Mapping[str, KindDefaults],
+    now_s: float,
+    *,
     is_explained: bool,
 ) -> Hit:
     """Make a hit whose score is 1 until all hits of the search are known."""
+    passage, section, snippet, matched = read
     return Hit(
         workspace=workspace.id,
         anchor=section.anchor,
@@ -476,9 +543,7 @@ def _make_hit(
         heading=list(section.heading),
         snippet=snippet,
         score=1.0,
-        kind=section.kind,
-        tags=list(section.tags),
-        importance=section.importance,
+        **describe_meta(section, kinds, now_s),
         digest=section.digest,
         matched=matched,
         explain=_explain_score(passage) if is_explained else None,

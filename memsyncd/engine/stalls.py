@@ -8,6 +8,7 @@ stalled. Runs on the event loop.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -40,6 +41,7 @@ class StallMonitor:
     ) -> None:
         """`on_checked()` is called after each check, when overdue steps have been detached."""
         self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
         self._workspaces = workspaces
         self._policy = policy
         self._on_checked = on_checked
@@ -54,14 +56,24 @@ class StallMonitor:
         self._pools.append(pool)
 
     def arm(self) -> None:
-        """A job was submitted: check its progress after a while. From any thread."""
-        # A timer that is running now is not cancelled before the job has ended.
-        if self._timer is None:
-            call_soon(self._loop, self._arm)
+        """A job was submitted, or is about to be on the loop: check its progress after a while.
 
-    def _arm(self) -> None:
+        From any thread.
+        """
+        # A timer that is running now is not cancelled before the job has ended.
+        if self._timer is not None:
+            return
+        if threading.get_ident() == self._loop_thread:
+            self._set_timer()
+        else:
+            call_soon(self._loop, self._arm_if_busy)
+
+    def _arm_if_busy(self) -> None:
         if self._timer is None and self._is_busy():
-            self._timer = self._loop.call_later(self._policy.takeover_s, self._check)
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        self._timer = self._loop.call_later(self._policy.takeover_s, self._check)
 
     def disarm_if_idle(self) -> None:
         """A job has ended: cancel the timer if it was the last."""

@@ -37,7 +37,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
 from memsyncd.files.read import ReadFile, TextFile, read_note_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import find_identity, has_memory
+from memsyncd.files.scope import find_identity, has_memory, is_memory
 from memsyncd.store.index import DropNote, Index, PatchNote, PutNote, TouchNote, Update, Written
 from memsyncd.store.records import Move
 
@@ -241,6 +241,9 @@ def index_written(
         return None
     if len(written) > STEP_FILES:
         return None
+    # The other notes of a vault may be in a folder that its .gitignore leaves out.
+    if not all(is_memory(path) or workspace.scope.named.matches(path) for path in paths):
+        return None
     has_problem = any(problem.path in paths for problem in workspace.condition.scan_problems)
     if has_problem or not all(map(has_ordinary_name, paths)):
         return None
@@ -277,14 +280,14 @@ def _scan(
     if request.only is None and not request.is_full:
         known = index.known_stats()
         workspace.detect_memory()
-        snapshot = scan(workspace.scope, known=known)
+        snapshot = scan(workspace.scope, known=known, pruning=workspace.pruning)
         recorded = index.find_recorded(find_not_skipped(known, snapshot.unchanged))
     else:
         only, missing = request.only, workspace.missing.since_s.keys()
         # Missing notes are needed to recognise moves.
         recorded = index.recorded(None if only is None else only | missing)
         workspace.detect_memory()
-        snapshot = scan(workspace.scope, only=only)
+        snapshot = scan(workspace.scope, only=only, pruning=workspace.pruning)
         if snapshot.only is None and only is not None:
             recorded = index.recorded()
     if is_away(workspace, recorded, snapshot):
@@ -444,16 +447,18 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     if snapshot.root_state != "present":
         text, hint = ROOT_FAULTS[snapshot.root_state], "see: memsyncd status"
         done.failed.append(Problem(path=".", line=0, code=ROOT_FAULT, problem=text, hint=hint))
-    before = workspace.root_identity, workspace.link_folders
+    before = workspace.root_identity, workspace.link_folders, workspace.pruned
     if is_full_scan:
         workspace.root_identity = snapshot.root_identity
         workspace.link_folders = snapshot.link_folders
+        workspace.pruned = snapshot.pruned_folders
         remember_disk(workspace, snapshot)
         tampering = workspace.index.find_tampering() if workspace.index is not None else None
         done.index_fault = f"index.db {tampering.value}" if tampering is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders
-    done.has_new_folders = before != (workspace.root_identity, workspace.link_folders)
+    after = workspace.root_identity, workspace.link_folders, workspace.pruned
+    done.has_new_folders = before != after
 
 
 def _merge_problems(

@@ -137,7 +137,7 @@ def describe_unopened(workspace: Workspace) -> FindingInfo:
 
 def describe_unexamined(workspace: Workspace) -> FindingInfo:
     """The finding for an examination that the busy worker did not start in time."""
-    pending = workspace.condition.pending
+    pending = workspace.condition.n_pending
     what = (
         "generation not compared: the index is still being brought up to date"
         f" ({pending:,} notes to be read)"

@@ -27,7 +27,7 @@ from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.worker import WorkerPool
-from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspace import WATCH_LIMIT, Workspace
 from memsyncd.errors import ShuttingDown
 from memsyncd.logs import Event, get_log
 from memsyncd.watch.health import WatchHealth
@@ -66,14 +66,16 @@ class WatchTask(msgspec.Struct, eq=False):
     """One call of the watcher on its thread: plan and watch folders, check or rebuild the watcher.
 
     `key` is the task's in the worker pool. `links` has the folders where the links of each
-    workspace led when it was planned last. `workspace_id` names the workspace whose folders the
-    task reads now, if they belong to one alone. While `is_watching`, the watcher cannot be called
-    by another thread. An abandoned task starts nothing more.
+    workspace led when it was planned last, and `pruned` what its scan had left out then.
+    `workspace_id` names the workspace whose folders the task reads now, if they belong to one
+    alone. While `is_watching`, the watcher cannot be called by another thread. An abandoned task
+    starts nothing more.
     """
 
     key: str
     watcher: Watcher
     links: dict[str, frozenset[str]]
+    pruned: dict[str, frozenset[str]]
     is_first_of_watcher: bool
     workspace_id: str | None = None
     is_watching: bool = False
@@ -88,6 +90,7 @@ class WatchTask(msgspec.Struct, eq=False):
     def drop(self, workspace_id: str) -> None:
         self.is_watching = True
         self.links.pop(workspace_id, None)
+        self.pruned.pop(workspace_id, None)
         self.watcher.drop(workspace_id)
 
     def replan(self, workspaces: Iterable[Workspace]) -> frozenset[str]:
@@ -111,7 +114,19 @@ class WatchTask(msgspec.Struct, eq=False):
             remaining = planned.keys() & newly_watched
             if not remaining:
                 break
-        return changed
+        return changed | self._follow_pruned(planned)
+
+    def _follow_pruned(self, planned: dict[str, Workspace]) -> frozenset[str]:
+        """Walk the folders of workspaces that leave out others than when they were planned last."""
+        now = {one: workspace.pruned or frozenset() for one, workspace in planned.items()}
+        changed = {one for one in now if now[one] != self.pruned.get(one, frozenset())}
+        self.pruned |= now
+        if not changed or self.is_abandoned:
+            return frozenset()
+        self.is_watching = True
+        newly_watched = self.watcher.walk(changed)
+        self.is_watching = False
+        return newly_watched
 
     def check(self, workspaces: Iterable[Workspace], now_s: float) -> CheckResult:
         newly_watched = self.replan(workspaces)
@@ -129,9 +144,13 @@ class WatchTask(msgspec.Struct, eq=False):
         self.workspace_id = workspace.id
         root = workspace.entry.root
         watches = plan_watches(
-            root, workspace.includes, is_folder=_is_folder, link_folders=workspace.link_folders
+            root,
+            workspace.includes,
+            is_folder=_is_folder,
+            link_folders=workspace.link_folders,
+            is_scanned=workspace.pruned is not None,
         )
-        return Plan(root, watches)
+        return Plan(root, watches, workspace.is_pruned)
 
     def _set_plans(self, plans: dict[str, Plan]) -> frozenset[str]:
         # All at once costs less. A new watcher takes them one by one: if a disk blocks it, the
@@ -173,6 +192,7 @@ class Watching:
         self._workspaces: dict[str, Workspace] = {}
         # For the watcher's thread: where the links of each workspace led when it was planned last.
         self._links: dict[str, frozenset[str]] = {}
+        self._pruned: dict[str, frozenset[str]] = {}
         # Workspaces whose disk blocks a task, with the key of that task.
         self._blocked: dict[str, str] = {}
         self._is_check_queued = False
@@ -187,7 +207,12 @@ class Watching:
     def _start_watcher(self) -> None:
         self._key = f"watcher {next(self._numbers)}"
         self._is_first = True
-        self.watcher = Watcher(self._scheduler.on_event, self._report_from_thread, self._run_later)
+        self.watcher = Watcher(
+            self._scheduler.on_event,
+            self._report_from_thread,
+            self._run_later,
+            find_max_folders=lambda: self._scheduler.config.sync.max_watched_folders,
+        )
 
     @property
     def is_on(self) -> bool:
@@ -229,6 +254,8 @@ class Watching:
 
         The third scan in a row that does so in one folder has the watcher rebuilt.
         """
+        if workspace.has_unwatched_folders:
+            return  # they have no events
         if self.is_on and self.watcher.note_scan(workspace.id, missed):
             self._run(self._rebuild, self._rebuilt)
 
@@ -377,14 +404,22 @@ class Watching:
 
     def _report_health(self) -> None:
         for workspace in self._workspaces.values():
-            workspace.set_fault(WATCH_FAULT, "; ".join(self.health(workspace).reasons))
+            health = self.health(workspace)
+            workspace.set_fault(WATCH_FAULT, "; ".join(health.faults))
+            workspace.set_notice(WATCH_LIMIT, health.limit)
 
     def _run(self, call: Callable[[WatchTask], T], on_done: Callable[[T], None]) -> None:
         """Call on the watcher's thread, then `on_done` with the result on the loop.
 
         A failure is reported as a fault of every workspace.
         """
-        task = WatchTask(self._key, self.watcher, self._links, is_first_of_watcher=self._is_first)
+        task = WatchTask(
+            self._key,
+            self.watcher,
+            self._links,
+            self._pruned,
+            is_first_of_watcher=self._is_first,
+        )
         self._is_first = False
         self._stalls.arm()
 

@@ -7,6 +7,7 @@ workspace; other threads read `condition`, an immutable value that is replaced a
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -18,12 +19,16 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState
+from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
 from memsyncd.core.changes.freshness import UnscannedPaths, describe_overdue
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.core.model import Problem
+from memsyncd.core.notepath import MEMORY_FOLDER
+from memsyncd.core.pruning import is_pruned_path
 from memsyncd.errors import Busy, StoreFailed
-from memsyncd.files.scope import Scope, has_memory, parse_scope
+from memsyncd.files.places import Preset
+from memsyncd.files.pruning import Pruning
+from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
 from memsyncd.store.index import Counts, Index, Written
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.records import Records
@@ -36,11 +41,14 @@ REOPEN_S = 1.0
 
 State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
 STALL_FAULT = "stalled"
+WATCH_LIMIT = "watch_limit"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A registered workspace. `root` is a real path.
 
+    `preset` is empty if none was given, which means `memory`; `vault` includes every note beneath
+    the root. An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
     `source` says whether the configuration or `workspace.add` registered it.
     """
 
@@ -49,15 +57,35 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+    preset: Preset | Literal[""] = ""
+    memory_dir: str = ""
     allow_links_to: tuple[str, ...] = ()
     source: Literal["config", "added"] = "added"
+
+    @property
+    def is_vault(self) -> bool:
+        return self.preset == "vault"
+
+    @property
+    def memory_folder(self) -> str:
+        """The folder to which memories are written, from the root; `.` for the root."""
+        return self.memory_dir or ("." if self.is_vault else MEMORY_FOLDER)
+
+    @property
+    def all_includes(self) -> tuple[str, ...]:
+        """The include globs with those of the preset, the read-only notes and the memory folder."""
+        include = (*self.include, "**") if self.is_vault else self.include
+        return list_includes(include, self.read_only, self.memory_folder)
 
     def scope(self, config: Config) -> Scope:
         """Raises ValueError, which names the glob, for an invalid glob."""
         return parse_scope(
             self.root,
-            include=self.include,
+            include=self.all_includes,
             exclude=self.exclude,
+            read_only=self.read_only,
+            memory_dir=self.memory_folder,
             max_file_bytes=config.sync.max_file_bytes,
             allow_links_to=self.allow_links_to,
         )
@@ -99,6 +127,11 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     n_unrecorded: int = 0
     """Notes that the history has yet to record, of `n_to_record` when recording began."""
     n_to_record: int = 0
+
+    @property
+    def n_pending(self) -> int:
+        """Notes that are known to differ from the index, or that a process has yet to index."""
+        return max(self.pending, self.n_to_fill)
 
     @property
     def state(self) -> State:
@@ -145,7 +178,7 @@ class Workspace:
     ) -> None:
         self.entry = entry
         self.scope = entry.scope(config)
-        self.includes = Includes.parse(entry.include)
+        self.includes = Includes.parse(entry.all_includes)
         self.index_path = index_path
         self.records_path = records_path
         self.condition = Condition()
@@ -170,6 +203,10 @@ class Workspace:
         self._unscanned = UnscannedPaths()
         self.root_identity: tuple[int, int] | None = None
         self.link_folders: frozenset[str] = frozenset()
+        self.pruning = Pruning()
+        self.pruned: frozenset[str] | None = None
+        """The folders that scans have left out of a whole folder, besides those whose name says so;
+        None before the first scan."""
         self.changes: deque[Written] = deque(maxlen=REMEMBERED_CHANGES)
         self.rebuilt_after_damage_s: float | None = None
         self.is_recorded = False
@@ -184,6 +221,11 @@ class Workspace:
     @property
     def id(self) -> str:
         return self.entry.id
+
+    def is_pruned(self, path: str) -> bool:
+        """True if the folder at this path from the root is not watched; from any thread."""
+        pruned = self.pruned or frozenset()
+        return is_pruned_path(path) or self.scope.exclude.matches(path) or is_within(path, pruned)
 
     def change(self, **fields: Any) -> None:
         """Replace fields of the condition; from any thread, as worker and loop both do it."""
@@ -202,11 +244,13 @@ class Workspace:
 
     @property
     def pending(self) -> int:
-        """The largest of: notes known to differ from the index, those that another process has yet
-        to index, and announced unscanned paths.
-        """
-        condition = self.condition
-        return max(condition.pending, condition.n_to_fill, len(self._unscanned))
+        """The larger of: `Condition.n_pending`, and announced unscanned paths."""
+        return max(self.condition.n_pending, len(self._unscanned))
+
+    @property
+    def has_unwatched_folders(self) -> bool:
+        """True if the workspace has more folders than may be watched."""
+        return WATCH_LIMIT in self.condition.notices
 
     def note_unscanned(self, path: str, now_s: float) -> None:
         """Note that an event announced this path; "" means everything. From any thread."""
@@ -219,8 +263,9 @@ class Workspace:
             self._unscanned.settle(paths, began_s)
 
     def detect_memory(self) -> None:
-        """Check whether MEMORY.md or .memories/ exists; may block."""
-        self.has_memory = has_memory(self.entry.root)
+        """Check whether there is a memory folder, or MEMORY.md; may block."""
+        folder = os.path.join(self.entry.root, self.scope.memory_dir)
+        self.has_memory = has_memory(self.entry.root) or os.path.isdir(folder)
 
     def note_written(self, written: Written) -> None:
         """Remember the changes of a transaction for subscribers, and update the condition."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -31,6 +32,7 @@ from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
 from memsyncd.errors import MemsyncdError
+from memsyncd.files.places import Preset
 from memsyncd.files.scope import find_identity
 from memsyncd.logs import Event, get_log
 
@@ -75,6 +77,20 @@ class Counters(msgspec.Struct, kw_only=True):
             self.n_removed += len(done.removed)
         self.n_upserted += done.n_upserted
         self.n_deleted += done.n_deleted
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a folder that is added; what is empty is not given."""
+
+    name: str = ""
+    include: Collection[str] = ()
+    exclude: Collection[str] = ()
+    read_only: Collection[str] = ()
+    preset: Preset | Literal[""] = ""
+    memory_dir: str = ""
+
+
+DEFAULT_SETTINGS = Settings()
 
 
 class Workspaces:
@@ -218,24 +234,29 @@ class Workspaces:
         """As `Registry.check_folder`."""
         return self._registry.check_folder(path, silent)
 
+    def make_entry(self, path: str, seen: FolderCheck, settings: Settings) -> Entry:
+        """As `Registry.make_entry`, for a folder that was checked."""
+        return self._registry.make_entry(
+            path,
+            name=settings.name,
+            include=settings.include,
+            exclude=settings.exclude,
+            read_only=settings.read_only,
+            preset=settings.preset,
+            memory_dir=settings.memory_dir,
+            seen=seen.root,
+            place=seen.place,
+        )
+
     def add(
-        self,
-        path: str,
-        *,
-        name: str,
-        include: Iterable[str],
-        exclude: Iterable[str],
-        seen: FolderCheck | None = None,
+        self, path: str, *, settings: Settings = DEFAULT_SETTINGS, seen: FolderCheck | None = None
     ) -> Workspace:
         """Register a folder and open it. Raises as `Registry.make_entry` and `Registry.add`.
 
         Touches no disk but the registry's own if `seen` is the folder's check.
         """
-        root = seen.root if seen is not None else None
-        made = self._registry.make_entry(
-            path, name=name, include=include, exclude=exclude, seen=root
-        )
-        entry = self._registry.add(made, seen)
+        seen = seen or self._registry.check_folder(path)
+        entry = self._registry.add(self.make_entry(path, seen, settings), seen)
         known = self.by_id.get(entry.id)
         if known is not None and known.entry == entry:
             return known

@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, find_refusal
+from memsyncd.core.pruning import PRUNED_NAMES
 from memsyncd.errors import PathRefused
 from memsyncd.files.confined import (
     ConfinedPath,
@@ -33,7 +34,6 @@ from memsyncd.files.read import check_root, find_place, resolve
 from memsyncd.files.scope import Scope
 
 T = TypeVar("T")
-UNSHOWN_FOLDERS = frozenset({"node_modules"})
 NOT_FOUND = (FileNotFoundError, NotADirectoryError)
 
 
@@ -62,24 +62,28 @@ def is_folder(scope: Scope, path: NotePath) -> bool:
 def list_folder(scope: Scope, path: NotePath | None, *, depth: int) -> list[Listed]:
     """List `depth` levels of a folder by path, without the folder itself; empty if it is missing.
 
-    None means all memory: the root's `MEMORY.md` and the content of `.memories`, except a
-    `MEMORY.md` there, which the memory tool cannot name. Raises PathRefused as `read_text_file`
-    does, Unwritable if the folder cannot be listed.
+    None means all memory: the content of the memory folder; of `.memories` without a `MEMORY.md`,
+    which the memory tool cannot name, and with that of the root. Raises PathRefused as
+    `read_text_file` does, Unwritable if the folder cannot be listed.
     """
-    top = path or NotePath(MEMORY_FOLDER)
-    walk = _ListingWalk(scope, unshown=UNSHOWN_FOLDERS, has_links=True)
+    top = path or NotePath(scope.memory_dir)
+    walk = _ListingWalk(scope, unshown=PRUNED_NAMES, has_links=True)
     found = {one.path.text: one for one in walk.run(top)}
     if top in walk.failed:
         raise translate_error(top, walk.failed[top])
-    if path is None:
+    if path is None and top.text == MEMORY_FOLDER:
         found.pop(f"{MEMORY_FOLDER}/{MEMORY_FILE}", None)
         found |= {one.path.text: one for one in _find_memory_file(scope)}
     sizes = _sum_folder_sizes(found.values())
     return [
         replace(one, size_bytes=sizes[text] if one.is_folder else one.size_bytes)
         for text, one in sorted(found.items())
-        if text.removeprefix(f"{top.text}/").count("/") < depth
+        if _inside(text, top).count("/") < depth
     ]
+
+
+def _inside(text: str, top: NotePath) -> str:
+    return text.removeprefix(f"{top.text}/") if top.text else text
 
 
 def find_files(scope: Scope, path: NotePath | None) -> list[NotePath]:
@@ -88,12 +92,12 @@ def find_files(scope: Scope, path: NotePath | None) -> list[NotePath]:
     Links and hidden names are omitted. Raises PathRefused as `read_text_file` does, Unwritable if a
     folder cannot be listed.
     """
-    top = path or NotePath(MEMORY_FOLDER)
+    top = path or NotePath(scope.memory_dir)
     walk = _ListingWalk(scope, unshown=frozenset(), has_links=False)
     found = [one.path for one in walk.run(top) if not one.is_folder]
     for folder, error in walk.failed.items():
         raise translate_error(folder, error)
-    if path is None:
+    if path is None and top.text == MEMORY_FOLDER:
         found += [one.path for one in _find_memory_file(scope)]
     return sorted(found)
 
@@ -108,7 +112,8 @@ class _ListingWalk(msgspec.Struct):
     followed: set[str] = msgspec.field(default_factory=set)
 
     def run(self, top: NotePath) -> Iterator[Listed]:
-        queue = deque([(top, find_place(self.scope, top))])
+        place = find_place(self.scope, top) if top.text else ConfinedPath(self.scope.root, "")
+        queue = deque([(top, place)])
         while queue:
             path, place = queue.popleft()
             try:
@@ -120,7 +125,8 @@ class _ListingWalk(msgspec.Struct):
                 self.failed[path] = error
                 continue
             for name, stat in sorted(entries):
-                yield from self._visit(NotePath(f"{path.text}/{name}"), place, stat, queue)
+                inside = NotePath(f"{path.text}/{name}" if path.text else name)
+                yield from self._visit(inside, place, stat, queue)
 
     def _visit(
         self,

@@ -26,7 +26,7 @@ from memsyncd.core.notepath import NotePath, find_refusal, is_note_name
 from memsyncd.errors import PathRefused, TooLarge, Unwritable
 from memsyncd.files.confined import ConfinedPath, NotRegularError, find_target, locate, open_beneath
 from memsyncd.files.problems import make_conflict, make_refusal, problem, translating_errors
-from memsyncd.files.scope import Scope, is_memory
+from memsyncd.files.scope import Scope
 
 N_ATTEMPTS = 3
 LINK_ERRORS = (errno.ELOOP, errno.ENOTDIR)
@@ -247,9 +247,12 @@ def check_memory(scope: Scope, path: NotePath) -> None:
     if scope.exclude.matches(path.text):
         message = f"path refused: the configuration excludes it: {path.text}"
         raise PathRefused(message, hint="choose another path")
-    if not (is_memory(path.text) or scope.is_note(path.text)):
+    if not (scope.is_memory(path.text) or scope.is_note(path.text)):
         message = f"path refused: it is outside memory: {path.text}"
-        raise PathRefused(message, hint="choose a path beneath .memories/")
+        folder = (
+            f"{scope.memory_dir}/" if scope.memory_dir else "the workspace, without hidden names"
+        )
+        raise PathRefused(message, hint=f"choose a path beneath {folder}")
 
 
 def resolve(scope: Scope, path: NotePath) -> ConfinedPath:

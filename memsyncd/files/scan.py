@@ -4,6 +4,8 @@ A folder that cannot be listed is reported as failed and a file that cannot be e
 unreadable; a root that is missing, unreadable or replaced during the scan is not an empty root. So
 `core.changes.diff` deletes nothing for any of them.
 
+A whole folder of notes is scanned like any include, without what `pruning` leaves out of it.
+
 `Walk` keeps folders on a stack, so nesting is not limited by recursion. Links are followed after
 everything else is known, only to allowed folders, and each target once; a target that is a note
 under its own path is skipped. The failure of one entry ends that entry alone and is reported.
@@ -16,9 +18,11 @@ import heapq
 import os
 import stat as modes
 import struct
-from collections.abc import Callable, Collection, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.changes.diff import FileStat, RootState, Snapshot
 from memsyncd.core.changes.known import SHADOWED, KnownStats, has_ordinary_name, pack_stat
@@ -31,6 +35,7 @@ from memsyncd.files.confined import (
     find_target,
 )
 from memsyncd.files.problems import problem
+from memsyncd.files.pruning import NO_RULES, FolderRules, Pruning
 from memsyncd.files.read import CAN_BE_DATALESS, file_stat, is_dataless
 from memsyncd.files.scope import (
     ANY_DEPTH,
@@ -51,15 +56,21 @@ NOTHING_KNOWN: KnownStats = {}
 
 
 def scan(
-    scope: Scope, only: Collection[str] | None = None, *, known: KnownStats = NOTHING_KNOWN
+    scope: Scope,
+    only: Collection[str] | None = None,
+    *,
+    known: KnownStats = NOTHING_KNOWN,
+    pruning: Pruning | None = None,
 ) -> Snapshot:
     """Scan the whole workspace, or the paths in `only` (relative to the root) and those beneath.
 
     The state of the disk raises nothing. If a link lies within `only`, the whole workspace is
     scanned, since the notes of one link depend on the other links; the snapshot's `only` has the
     scanned paths, without those that no note can have. Notes in listed folders whose stat is the
-    `known` one are in the snapshot's `unchanged`.
+    `known` one are in the snapshot's `unchanged`. `pruning` is the workspace's own, kept from scan
+    to scan.
     """
+    pruning = pruning or Pruning()
     requested = None
     if only is not None:
         requested = frozenset(path for path in only if not path or not find_refusal(path))
@@ -67,7 +78,7 @@ def scan(
     for _ in range(N_ATTEMPTS):
         if before[0] != "present":
             break
-        snapshot = _scan_once(scope, before[1], requested, known)
+        snapshot = _scan_once(scope, before[1], requested, known, pruning)
         after = stat_root(scope.root)
         if after == before:
             return snapshot
@@ -94,13 +105,17 @@ def _scan_once(
     identity: tuple[int, int] | None,
     only: frozenset[str] | None,
     known: KnownStats,
+    pruning: Pruning,
 ) -> Snapshot:
-    walk = Walk(scope, known)
+    walk = Walk(scope, known, pruning)
+    pruning.begin()
     for path in ("",) if only is None else only:
         walk.visit(path)
     if walk.links and only is not None:
-        return _scan_once(scope, identity, None, known)
+        return _scan_once(scope, identity, None, known, pruning)
     walk.follow_links()
+    if only is None:
+        pruning.end_whole()
     _report_not_indexed(walk, only)
     # A note of two include globs is seen twice, and may change between the two.
     walk.unchanged.difference_update(walk.files)
@@ -113,13 +128,14 @@ def _scan_once(
         unreadable_files=frozenset(walk.unreadable),
         problems=tuple(sorted(set(walk.problems), key=lambda found: (found.path, found.code))),
         link_folders=frozenset(walk.link_folders),
+        pruned_folders=frozenset(pruning.pruned),
         only=only,
     )
 
 
 def _report_not_indexed(walk: Walk, only: frozenset[str] | None) -> None:
     """Report files that no search finds and the note that the memory tool cannot reach."""
-    if SHADOWED in walk.files:
+    if SHADOWED in walk.files and walk.scope.memory_dir == MEMORY_FOLDER:
         walk.report(SHADOWED, "shadowed")
     # One problem counts all such files, so a scan of a part cannot make it.
     is_whole = only is None or not only.isdisjoint(("", MEMORY_FOLDER))
@@ -130,16 +146,49 @@ def _report_not_indexed(walk: Walk, only: frozenset[str] | None) -> None:
         walk.report(MEMORY_FOLDER, "not_indexed", why=f"{len(walk.unindexed)}: {examples}{more}")
 
 
+class TooManyError(Exception):
+    """A count has not ended in time."""
+
+
+class NoteCount(msgspec.Struct, frozen=True):
+    """The notes that a scan would find; `is_complete` is false if it would find more."""
+
+    n_notes: int
+    is_complete: bool
+
+
+def count_notes(scope: Scope, *, limit_s: float) -> NoteCount:
+    """Count the notes of a workspace, for at most about `limit_s`."""
+    walk = Walk(scope, NOTHING_KNOWN, deadline_s=time.monotonic() + limit_s)
+    try:
+        walk.visit("")
+        walk.follow_links()
+    except TooManyError:
+        return NoteCount(len(walk.files), is_complete=False)
+    return NoteCount(len(walk.files), is_complete=True)
+
+
+def _stop_at(deadline_s: float, entries: Iterable[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+    for entry in entries:
+        if time.monotonic() >= deadline_s:
+            raise TooManyError
+        yield entry
+
+
 # --- the walk -----------------------------------------------------------------------------------
 
 
 class _Folder(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder to be listed: its path in the workspace, its real path, how much deeper to go."""
+    """A folder to be listed: its path in the workspace, its real path, how much deeper to go.
+
+    `rules` are those of the folder above, if an include over every folder leads here.
+    """
 
     path: str
     real_path: str
     depth: int
     is_linked: bool = False
+    rules: FolderRules | None = None
 
 
 class Walk(msgspec.Struct):
@@ -151,15 +200,20 @@ class Walk(msgspec.Struct):
 
     scope: Scope
     known: KnownStats
+    pruning: Pruning = msgspec.field(default_factory=Pruning)
     files: dict[str, FileStat] = msgspec.field(default_factory=dict)
     unchanged: set[str] = msgspec.field(default_factory=set)
     failed: set[str] = msgspec.field(default_factory=set)
     unreadable: set[str] = msgspec.field(default_factory=set)
     problems: list[Problem] = msgspec.field(default_factory=list)
     unindexed: set[str] = msgspec.field(default_factory=set)
+    refused: list[str] = msgspec.field(default_factory=list)
+    """Known notes of whole folders that are not selected any more."""
     links: list[str] = msgspec.field(default_factory=list)
     link_folders: set[str] = msgspec.field(default_factory=set)
     followed: set[str] = msgspec.field(default_factory=set)
+    deadline_s: float | None = None
+    """The monotonic time at which a count gives up; see `count_notes`."""
 
     def visit(self, path: str) -> None:
         """Add the notes at and beneath a path; the empty path is the root and adds all notes."""
@@ -185,15 +239,22 @@ class Walk(msgspec.Struct):
         self.problems.append(problem(path, code, why=why))
 
     def _visit_included(self, path: str, place: IncludePlace) -> None:
-        if path in ("", place.path) or place.path.startswith(f"{path}/"):
+        if place.is_whole:
+            folder = path.rpartition("/")[0]
+            rules = self.pruning.find_rules(self.scope.root, folder) if path else NO_RULES
+            if rules is not None:
+                self._enter(path, depth=place.depth, rules=rules)
+        elif path in ("", place.path) or place.path.startswith(f"{path}/"):
             self._enter(place.path, depth=place.depth)
         elif not place.path or path.startswith(f"{place.path}/"):
             n_deeper = path[len(place.path) :].strip("/").count("/") + 1
             if n_deeper <= place.depth + 1:
                 self._enter(path, depth=place.depth - n_deeper)
 
-    def _enter(self, path: str, *, depth: int) -> None:
-        """Add one path of which only the name is known."""
+    def _enter(self, path: str, *, depth: int, rules: FolderRules | None = None) -> None:
+        """Add one path of which only the name is known, and the rules for it if it is in a whole
+        folder.
+        """
         real_path = f"{self.scope.root}/{path}" if path else self.scope.root
         folder = os.path.dirname(real_path) if path else real_path
         try:
@@ -206,14 +267,25 @@ class Walk(msgspec.Struct):
         except OSError as error:
             self._fail(path, error)
             return
+        if self._is_left_out(path, rules, is_folder=modes.S_ISDIR(stat.st_mode)):
+            return
         if modes.S_ISDIR(stat.st_mode):
-            self._walk(_Folder(path=path, real_path=real_path, depth=depth))
+            self._walk(_Folder(path=path, real_path=real_path, depth=depth, rules=rules))
         elif modes.S_ISLNK(stat.st_mode):
             self.links.append(path)
         elif path == MEMORY_FOLDER:
             self.report(path, "not_a_folder")
         elif self.scope.is_note(path):
             self._add_if_regular(path, stat)
+
+    def _is_left_out(self, path: str, rules: FolderRules | None, *, is_folder: bool) -> bool:
+        """True if a folder, file or link of a whole folder is left out of it."""
+        if rules is None or not path:
+            return False
+        if is_folder:
+            return self.pruning.is_pruned(path, rules)
+        is_named = is_memory(path) or self.scope.named.matches(path)
+        return not is_named and rules.is_ignored(path)
 
     def _add_if_regular(self, path: str, stat: os.stat_result) -> None:
         if modes.S_ISREG(stat.st_mode):
@@ -243,11 +315,31 @@ class Walk(msgspec.Struct):
             return
         try:
             with os.scandir(fd) as entries:
-                self._add_entries(folder, entries, stack)
+                if folder.rules is None:
+                    self._add_entries(folder, entries, stack)
+                else:
+                    self._add_whole_folder(folder, list(self._bound(entries)), stack)
         except OSError as error:
             self._fail(folder.path, error)
         finally:
             os.close(fd)
+
+    def _bound(self, entries: Iterable[os.DirEntry[str]]) -> Iterable[os.DirEntry[str]]:
+        return entries if self.deadline_s is None else _stop_at(self.deadline_s, entries)
+
+    def _add_whole_folder(
+        self, folder: _Folder, entries: list[os.DirEntry[str]], stack: list[_Folder]
+    ) -> None:
+        above = folder.rules or NO_RULES
+        names = {entry.name for entry in entries}
+        rules = self.pruning.enter(folder.path, folder.real_path, above, names)
+        if rules is None:
+            return
+        n_before = len(self.refused)
+        self._add_entries(replace(folder, rules=rules), self._bound(entries), stack)
+        # Without known notes it is unknown whether all of them are selected.
+        if self.known and len(self.refused) == n_before:
+            self.pruning.note_verified(folder.path, rules)
 
     def _add_entries(
         self, folder: _Folder, entries: Iterable[os.DirEntry[str]], stack: list[_Folder]
@@ -255,6 +347,7 @@ class Walk(msgspec.Struct):
         if folder.is_linked:
             self.link_folders.add(folder.real_path)
         is_selected = self._choose_filter(folder)
+        is_verified = self._is_verified(folder)
         find_known, add_unchanged = self.known.get, self.unchanged.add
         max_bytes = -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
         prefix = f"{folder.path}/" if folder.path else ""
@@ -266,7 +359,7 @@ class Walk(msgspec.Struct):
                     self._add_other(folder, path, entry, stack)
                 elif not entry.is_file(follow_symlinks=False):
                     self._add_non_regular(folder, path, entry, stack)
-                elif is_selected is None or is_selected(path):
+                elif is_selected is None or (known and is_verified) or is_selected(path):
                     stat = entry.stat(follow_symlinks=False)
                     # Nearly every file takes this branch, with as few calls as possible: it is
                     # most of the cost of a scan.
@@ -284,11 +377,33 @@ class Walk(msgspec.Struct):
         if folder.is_linked:
             return lambda path: (
                 self.scope.is_selected(path)
+                and not self._is_left_out(path, folder.rules, is_folder=False)
                 and self._is_first(f"{folder.real_path}/{path.rpartition('/')[2]}")
             )
         if is_memory(folder.path) and not self.scope.exclude.patterns:
             return None
-        return self.scope.is_selected
+        return self.scope.is_selected if folder.rules is None else self._choose_whole_filter(folder)
+
+    def _choose_whole_filter(self, folder: _Folder) -> Callable[[str], bool] | None:
+        rules, scope, known = folder.rules or NO_RULES, self.scope, self.known
+        if rules.ignore is None and scope.takes_all:
+            return None
+
+        def is_selected(path: str) -> bool:
+            if scope.is_selected(path) and not self._is_left_out(path, rules, is_folder=False):
+                return True
+            if path in known:
+                self.refused.append(path)
+            return False
+
+        return is_selected
+
+    def _is_verified(self, folder: _Folder) -> bool:
+        """True if the known notes of this folder need not be matched again."""
+        rules = folder.rules
+        if rules is None or folder.is_linked:
+            return False
+        return self.pruning.is_verified(folder.path, rules)
 
     def _add_other(
         self, folder: _Folder, path: str, entry: os.DirEntry[str], stack: list[_Folder]
@@ -310,11 +425,13 @@ class Walk(msgspec.Struct):
         """Handle a folder, a link or a special file."""
         if not is_utf8(entry.name):
             self.report(path, "bad_name")
+        elif folder.rules is not None and self._is_left_out(
+            path, folder.rules, is_folder=entry.is_dir(follow_symlinks=False)
+        ):
+            return
         elif entry.is_dir(follow_symlinks=False):
             real_path, depth = f"{folder.real_path}/{entry.name}", folder.depth - 1
-            stack.append(
-                _Folder(path=path, real_path=real_path, depth=depth, is_linked=folder.is_linked)
-            )
+            stack.append(replace(folder, path=path, real_path=real_path, depth=depth))
         elif self.scope.exclude.matches(path):
             return
         elif entry.is_symlink():
@@ -385,9 +502,13 @@ class Walk(msgspec.Struct):
         parent = os.path.realpath(os.path.dirname(f"{self.scope.root}/{path}"))
         if f"{parent}/".startswith(f"{real}/"):
             self.report(path, "link_loop")
-        elif real not in self.followed and not self._is_memory_folder(target):
+        elif real not in self.followed and not self._is_own_folder(target):
             self.followed.add(real)
-            self._walk(_Folder(path=path, real_path=real, depth=ANY_DEPTH, is_linked=True))
+            # The rules of the link's place are known to apply: it has passed them.
+            rules = NO_RULES if self.scope.is_in_whole(f"{path}/x.md") else None
+            self._walk(
+                _Folder(path=path, real_path=real, depth=ANY_DEPTH, is_linked=True, rules=rules)
+            )
 
     def _is_first(self, real: str) -> bool:
         """True once for each target, and never for a note under its own path."""
@@ -397,10 +518,18 @@ class Walk(msgspec.Struct):
         self.followed.add(real)
         return True
 
-    def _is_memory_folder(self, target: ConfinedPath) -> bool:
+    def _is_own_folder(self, target: ConfinedPath) -> bool:
         """True for a folder that is scanned under its own path."""
-        is_own = target.folder == self.scope.root and is_memory(target.path)
-        return is_own and not find_refusal(target.path)
+        if target.folder != self.scope.root or find_refusal(target.path):
+            return False
+        return is_memory(target.path) or self._is_whole_folder(target.path)
+
+    def _is_whole_folder(self, path: str) -> bool:
+        """True if a whole folder holds the folder at this path, and does not leave it out."""
+        if not self.scope.is_in_whole(f"{path}/x.md"):
+            return False
+        rules = self.pruning.find_rules(self.scope.root, path)
+        return rules is not None
 
     # --- failures ---
 

@@ -1,7 +1,8 @@
 """Decide which folders are workspaces and which files in them are notes.
 
-- `Scope`: `MEMORY.md`, notes beneath `.memories/` and the files that include globs add. It decides
-  by path alone; `scan` and `read` check the file itself (a folder, a link, too many bytes).
+- `Scope`: `MEMORY.md`, notes beneath `.memories/` and the files that include globs add, and the
+  folder to which memories are written. It decides by path alone; `scan` and `read` check the file
+  itself (a folder, a link, too many bytes), and `pruning` what `.gitignore` files leave out.
 - File names: UTF-8, control characters, conflict copies, temporary files of other tools.
 - `Root`: the folder of a workspace, as a real path. It is refused where notes cannot sensibly lie:
   `/`, the home folder or a folder above it, another user's folder.
@@ -22,6 +23,7 @@ import msgspec
 from memsyncd.core.digest import digest_text
 from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
+from memsyncd.core.pruning import is_pruned_path
 from memsyncd.errors import BadRequest, MemsyncdError, Unsafe
 
 ANY_DEPTH = 1_000_000
@@ -35,13 +37,27 @@ class IncludePlace(msgspec.Struct, frozen=True):
     path: str
     depth: int
 
+    @property
+    def is_whole(self) -> bool:
+        """True if it reaches into every folder beneath the root."""
+        return not self.path and self.depth > 0
+
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """The notes of one workspace. `root` and `allow_links_to` are real paths; see `parse_scope`."""
+    """The notes of one workspace. `root` and `allow_links_to` are real paths; see `parse_scope`.
+
+    `include` has all include globs: those that reach into every folder are `whole`, the others
+    `named`. Nothing is written to the notes that `read_only` matches. `memory_dir` is the folder of
+    the memory tool and of new notes, empty for the root.
+    """
 
     root: str
     include: Globs = NO_GLOBS
+    named: Globs = NO_GLOBS
+    whole: Globs = NO_GLOBS
     exclude: Globs = NO_GLOBS
+    read_only: Globs = NO_GLOBS
+    memory_dir: str = MEMORY_FOLDER
     max_file_bytes: int
     allow_links_to: tuple[str, ...] = ()
     include_places: tuple[IncludePlace, ...] = ()
@@ -61,7 +77,28 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
         The suffix of its name is not checked.
         """
-        return (is_memory(path) or self.include.matches(path)) and not self.exclude.matches(path)
+        is_included = is_memory(path) or self.named.matches(path) or self.is_in_whole(path)
+        return is_included and not self.exclude.matches(path)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the workspace is a whole folder of notes."""
+        return bool(self.whole.patterns)
+
+    @property
+    def takes_all(self) -> bool:
+        """True if every note's name in every folder that is not left out is selected."""
+        return "**" in self.whole.patterns and not self.exclude.patterns
+
+    def is_in_whole(self, path: str) -> bool:
+        """True if a glob over every folder matches this path and no name in it is left out."""
+        return self.whole.matches(path) and not is_pruned_path(path)
+
+    def is_memory(self, path: str) -> bool:
+        """True for paths of memory, whatever the suffix: the memory tool may use them."""
+        if is_memory(path):
+            return True
+        return is_within_folder(path, self.memory_dir) and not is_pruned_path(path)
 
 
 def parse_scope(
@@ -69,20 +106,55 @@ def parse_scope(
     *,
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
+    read_only: Iterable[str] = (),
+    memory_dir: str = MEMORY_FOLDER,
     max_file_bytes: int,
     allow_links_to: Iterable[str] = (),
 ) -> Scope:
     """Make the scope of a real path from the configuration. Raises ValueError for a bad glob."""
-    globs = Globs.parse(include)
-    places = {_find_include_place(pattern) for pattern in globs.patterns}
+    read_only, memory_dir = tuple(read_only), parse_memory_dir(memory_dir)
+    globs = Globs.parse(list_includes(include, read_only, memory_dir))
+    by_place = {pattern: _find_include_place(pattern) for pattern in globs.patterns}
+    places = set(by_place.values())
     return Scope(
         root=root,
         include=globs,
+        named=Globs.parse(one for one, place in by_place.items() if not place.is_whole),
+        whole=Globs.parse(one for one, place in by_place.items() if place.is_whole),
         exclude=Globs.parse_excludes(exclude),
+        read_only=Globs.parse(read_only),
+        memory_dir=memory_dir,
         max_file_bytes=max_file_bytes,
         allow_links_to=tuple(os.path.realpath(folder) for folder in allow_links_to),
         include_places=tuple(sorted(places, key=lambda place: place.path)),
     )
+
+
+def list_includes(
+    include: Iterable[str], read_only: Iterable[str], memory_dir: str
+) -> tuple[str, ...]:
+    """List every include glob of a workspace: also the read-only ones and the memory folder's."""
+    folder = parse_memory_dir(memory_dir)
+    own = () if is_memory(folder) else (f"{folder}/**" if folder else "**",)
+    return tuple(dict.fromkeys((*include, *read_only, *own)))
+
+
+def parse_memory_dir(text: str) -> str:
+    """Return the path of a memory folder, empty for the root. Raises BadRequest for any other."""
+    folder = text.removeprefix("./").rstrip("/")
+    if folder in ("", "."):
+        return ""
+    reason = find_refusal(folder) or ("it holds a wildcard" if has_wildcard(folder) else "")
+    if reason or folder == MEMORY_FILE:
+        reason = reason or "it is a note"
+        hint = "name a folder beneath the workspace's root, or . for the root itself"
+        raise BadRequest(f"memory_dir {text!r} refused: {reason}", hint=hint)
+    return folder
+
+
+def is_within_folder(path: str, folder: str) -> bool:
+    """True for a folder and paths beneath it; the empty folder is the root."""
+    return not folder or f"{path}/".startswith(f"{folder}/")
 
 
 def is_memory(path: str) -> bool:

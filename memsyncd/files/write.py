@@ -112,6 +112,8 @@ def delete_path(
     hidden or not; PathRefused for a link; Unwritable. Then nothing is deleted.
     """
     place = _find_own_place(scope, path)
+    for inside in was:
+        _check_not_read_only(scope, inside.text)
     parent, _, name = place.path.rpartition("/")
     with translating_errors(path), open_folder(scope.root, parent) as folder:
         if modes.S_ISDIR(os.lstat(name, dir_fd=folder.fd).st_mode):
@@ -131,8 +133,10 @@ def rename_path(scope: Scope, old: NotePath, new: NotePath) -> None:
     """
     from_place, to_place = _find_own_place(scope, old), _find_place_to_change(scope, new, None)
     is_inside = f"{to_place.path}/".startswith(f"{from_place.path}/")
-    if old.text == MEMORY_FOLDER or is_inside:
+    if old.text in (MEMORY_FOLDER, scope.memory_dir) or is_inside:
         raise make_refusal(new, "it lies within the path to be renamed")
+    if any(one.startswith(f"{old.text}/") for one in scope.read_only.patterns):
+        raise make_refusal(old, "it is the folder of read-only notes")
     from_parent, _, from_name = from_place.path.rpartition("/")
     to_parent, _, to_name = to_place.path.rpartition("/")
     with (
@@ -164,8 +168,9 @@ def _find_place_to_change(scope: Scope, path: NotePath, was: TextFile | None) ->
     place = resolve(scope, path) if is_own_path else find_place(scope, path)
     if place.folder != scope.root:
         raise make_refusal(path, "it lies outside the workspace, in a folder that is read only")
-    if path.text == MEMORY_FOLDER:
+    if path.text in (MEMORY_FOLDER, scope.memory_dir):
         raise make_refusal(path, "it is the folder of notes")
+    _check_not_read_only(scope, place.path)
     if was is None and os.path.islink(f"{scope.root}/{path.text}"):
         raise _make_exists_error(path)
     if was is not None and was.path.text != place.path:
@@ -173,9 +178,16 @@ def _find_place_to_change(scope: Scope, path: NotePath, was: TextFile | None) ->
     return place
 
 
+def _check_not_read_only(scope: Scope, path: str) -> None:
+    if scope.read_only.matches(path):
+        hint = "change it with your editor, or write to another note"
+        raise PathRefused(f"{path} is a read-only note of this workspace", hint=hint)
+
+
 def _find_own_place(scope: Scope, path: NotePath) -> ConfinedPath:
     """Return the place of a path to move or delete; a link is refused, for the link would stay."""
     place = find_place(scope, path)
+    _check_not_read_only(scope, path.text)
     if os.path.islink(f"{scope.root}/{path.text}") or place.folder != scope.root:
         raise make_refusal(path, "it is a link, or lies behind one that leads out")
     check_root(scope)

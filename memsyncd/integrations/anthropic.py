@@ -137,7 +137,7 @@ class MemoryMiddleware(Middleware):
         request, conversation = self._insert(request, self._find_last())
         _last.set((id(self), conversation))
         response = call_next(request)
-        if not request.stream:
+        if _is_kept_by_server(request) and not request.stream:
             self._keep(response.read(), conversation)
         return response
 
@@ -149,7 +149,7 @@ class MemoryMiddleware(Middleware):
         request, conversation = await run_sync(self._insert, request, self._find_last())
         _last.set((id(self), conversation))
         response = await call_next(request)
-        if not request.stream:
+        if _is_kept_by_server(request) and not request.stream:
             self._keep(await response.read(), conversation)
         return response
 
@@ -159,9 +159,8 @@ class MemoryMiddleware(Middleware):
 
     def _insert(self, request: APIRequest, last: Conversation) -> tuple[APIRequest, Conversation]:
         body: Any = request.json
-        thread = body.get("thread") or {}
-        before = BEGINNING
-        if thread.get("type") == "continue":
+        before, thread = BEGINNING, body.get("thread")
+        if _is_kept_by_server(request) and thread.get("type") == "continue":
             before = self._conversations.get(str(thread.get("previous_message_id")), last)
         messages, conversation = self._context.extend(before, body["messages"])
         return request.copy(body={**body, "messages": messages}), conversation
@@ -179,6 +178,11 @@ class MemoryMiddleware(Middleware):
 
 # Of this thread or task: the middleware that has seen it, and the conversation.
 _last: ContextVar[tuple[int, Conversation]] = ContextVar("_last", default=(0, BEGINNING))
+
+
+def _is_kept_by_server(request: APIRequest) -> bool:
+    body: Any = request.json
+    return isinstance(body.get("thread"), dict)
 
 
 def _is_for_message(request: APIRequest) -> bool:

@@ -57,11 +57,14 @@ class Member:
 
 @dataclass(frozen=True)
 class ListItem:
-    """An item of a list in a JSON file; memsyncd's own are known by their command."""
+    """An item of a list in a JSON file; memsyncd's own are known by their command. One that
+    `is_shared` may be the user's as well, and says nothing of whether memsyncd is installed.
+    """
 
     path: str
     names: tuple[str, ...]
     value: Any
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -233,7 +236,7 @@ def _opencode(path: str) -> tuple[Piece, ...]:
     return (
         Member(path, ("mcp", SERVER_NAME), server),
         # It has no hook for the start of a session: it reads the note itself.
-        ListItem(path, ("instructions",), "MEMORY.md"),
+        ListItem(path, ("instructions",), "MEMORY.md", is_shared=True),
     )
 
 
@@ -246,7 +249,8 @@ _VSCODE_HOME = (
     else f"{_CONFIG_HOME}/Code/User"
 )
 _IN_FOLDER = {"command": "@program", "args": ["@args", "mcp", "--workspace", "${workspaceFolder}"]}
-_CODEX_CAPTURE = {"PostToolUse": "post-tool-use", "Stop": "stop"}
+# Codex gives a hook the output of a command and not its status: a failure cannot be told.
+_CODEX_CAPTURE = {"Stop": "stop"}
 _GEMINI_CAPTURE = {"AfterTool": "post-tool-use", "AfterAgent": "stop"}
 
 CLIENTS: Final[dict[str, AgentClient]] = {
@@ -468,6 +472,6 @@ def _is_piece_in(text: str, piece: Piece, program: Invocation) -> bool:
             return find_block(text, _find_marks(piece)) is not None
         case Member():
             return not piece.is_shared and find_node(text, piece.names) is not None
-    node = find_node(text, piece.names)
+    node = None if piece.is_shared else find_node(text, piece.names)
     test = _make_test(piece, program)
     return node is not None and any(test(read_json(text, part.value)) for part in node.parts)

@@ -25,7 +25,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from memsyncd.client import connect
+from memsyncd.client import NoAnswer, connect
 from memsyncd.client.memory import name_workspace
 from memsyncd.errors import MemsyncdError, NotFresh
 
@@ -160,6 +160,8 @@ class MemoryContext:
         with connect(timeout_s=self._timeout_s) as client:
             try:
                 found = client.call("context", **params, wait="disk", timeout_ms=wait_ms)
+            except NoAnswer:
+                raise
             except NotFresh:
                 found = client.call("context", **params)
         return str(found["text"])

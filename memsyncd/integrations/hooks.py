@@ -73,6 +73,11 @@ def read_field(given: Mapping[str, Any], field: str) -> str:
     return ""
 
 
+def read_prompt(given: Mapping[str, Any]) -> str:
+    """Return what the user asks, without the context that Gemini CLI puts before it."""
+    return read_field(given, "prompt").rpartition("</hook_context>")[2].strip()
+
+
 def render_answer(client: str, event: str, text: str) -> dict[str, Any] | None:
     """Return what puts the text before the model; None where the client takes no such answer."""
     if not text:

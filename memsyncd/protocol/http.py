@@ -221,7 +221,8 @@ def list_query_fields(method: str) -> dict[str, QueryField]:
             continue
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             for inner in msgspec.structs.fields(kind):
-                found[inner.encode_name] = _make_query_field(inner, name)
+                # A parameter of the method itself comes first: `kind` of a list.
+                found.setdefault(inner.encode_name, _make_query_field(inner, name))
         else:
             found[name] = _make_query_field(field, "")
             if short := SHORT_NAMES.get(name):

@@ -81,8 +81,12 @@ TOOLS: dict[str, Tool] = {
                 _KIND,
                 _TAG,
                 _PATH,
-                ToolArgument("after", "Only from this day, month or year on.", "filters.after"),
-                ToolArgument("before", "Only before this day, month or year.", "filters.before"),
+                ToolArgument(
+                    "after",
+                    "Only from this day on: 2026-03-01, 2026-03, 7d, last week.",
+                    "filters.after",
+                ),
+                ToolArgument("before", "Only before such a day.", "filters.before"),
                 ToolArgument(
                     "workspace", "Another workspace by name; `*` for all. By default this folder's."
                 ),
@@ -188,12 +192,6 @@ TOOLS: dict[str, Tool] = {
     )
 }
 INIT_TOOL = "memory_init"
-FIRST_NOTE = """\
-# Memory
-
-What is worth knowing next time, in plain words: decisions with their reasons, preferences, errors
-and how they were solved. A heading for each topic; a longer note goes into `.memories/`.
-"""
 
 
 # --- schemas ----------------------------------------------------------------------------------
@@ -398,7 +396,7 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
     for hit in found.hits:
         where = f"[{hit.workspace}] " if has_many else ""
         heading = " > ".join(hit.heading)
-        kind = f" ({hit.kind})" if hit.kind else ""
+        kind = _describe_meta(hit)
         lines.append(f"{where}{hit.path}:{hit.start_line}-{hit.end_line}  {heading}{kind}")
         snippet = " ".join(hit.snippet.split())
         # Without the marks of matched words, which would hide a phrase.
@@ -406,6 +404,19 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
         lines += [search.mark_warning(warning, "the snippet below")] if warning else []
         lines.append(f"  {snippet}")
     return "\n".join(lines)
+
+
+def _describe_meta(hit: search.Hit) -> str:
+    """Describe what a model should know of a hit's metadata, in few tokens."""
+    marks = [
+        hit.kind or "",
+        hit.priority if hit.priority in ("P0", "P1") else "",
+        f"task {hit.task}" if hit.task else "",
+        hit.status if hit.status not in (None, "active") else "",
+        "expired" if hit.is_expired else "",
+    ]
+    text = ", ".join(filter(None, marks))
+    return f" ({text})" if text else ""
 
 
 def render_note(got: search.Got, find_warning: FindWarning) -> str:
@@ -443,7 +454,7 @@ def render_context(found: search.ContextResult) -> str:
     return "\n".join(lines)
 
 
-def _cite(part: search.ContextPart) -> str:
+def _cite(part: search.LeftOutPart) -> str:
     return f"{part.path}:{part.start_line}-{part.end_line}"
 
 

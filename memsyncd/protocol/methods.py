@@ -101,7 +101,7 @@ METHODS: dict[str, Method] = {
     ),
     "workspace.add": Method(
         operations.AddParams,
-        operations.WorkspaceList,
+        operations.AddedWorkspaces,
         "Watch and index a folder.",
         (*_WRITES, BadConfig),
     ),
@@ -141,6 +141,12 @@ METHODS: dict[str, Method] = {
     ),
     "list": Method(
         search.ListParams, search.Listing, "List notes and sections.", _READS, route="GET /v1/list"
+    ),
+    "stats": Method(
+        search.StatsParams,
+        search.MemoryStats,
+        "Count sections and notes by kind, tag, task, month, size and other metadata.",
+        _READS,
     ),
     "links": Method(
         search.LinksParams,

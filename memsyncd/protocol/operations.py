@@ -82,8 +82,15 @@ class Status(Result, frozen=True, kw_only=True):
 class AddParams(Params, frozen=True, kw_only=True):
     path: Name
     name: Name | None = None
+    preset: Literal["memory", "vault"] | None = None
+    """`memory`: MEMORY.md and .memories/; `vault`: every note beneath the folder. Without one and
+    without `include`, the folder's content decides."""
     include: Globs = msgspec.field(default_factory=list)
     exclude: Globs = msgspec.field(default_factory=list)
+    read_only: Globs = msgspec.field(default_factory=list)
+    """More notes, to which memsyncd never writes."""
+    memory_dir: Value | None = None
+    """The folder to which memories are written, relative to the path; `.` for the path itself."""
 
 
 class RemoveParams(Params, frozen=True, kw_only=True):
@@ -96,12 +103,32 @@ class WorkspaceInfo(Result, frozen=True, kw_only=True):
     root: str
     include: list[str]
     exclude: list[str]
+    read_only: list[str]
+    preset: Literal["memory", "vault"]
+    memory_dir: str
+    """The folder of the memory tool and of new notes, relative to `root`; `.` for `root` itself."""
     source: Literal["config", "added"]
     has_memory: bool
 
 
 class WorkspaceList(Result, frozen=True, kw_only=True):
     workspaces: list[WorkspaceInfo]
+
+
+class Found(Result, frozen=True, kw_only=True):
+    what: str
+    """What the folder was recognised as."""
+    notes: int
+    """Notes that the workspace has."""
+    is_complete: bool
+    """False if there are more, of these or the others, than could be counted within seconds."""
+    others: int
+    """Notes beneath the folder that the workspace does not have, if it has none at all."""
+
+
+class AddedWorkspaces(Result, frozen=True, kw_only=True):
+    workspaces: list[WorkspaceInfo]
+    found: Found
 
 
 # --- sync -------------------------------------------------------------------------------------

@@ -36,10 +36,12 @@ from memsyncd.protocol.search import (
     LinksParams,
     Listing,
     ListParams,
+    MemoryStats,
     Problems,
     SearchAnswer,
     SearchParams,
     SearchResult,
+    StatsParams,
 )
 from memsyncd.server.operations import Facts, Operations, choose_workspaces, describe_freshness
 from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
@@ -87,6 +89,7 @@ class Handlers:
             "context": self._context,
             "get": self._get,
             "list": self._list,
+            "stats": self._stats,
             "links": self._links,
             "problems": self._problems,
             "subscribe": self._subscriptions.subscribe,
@@ -139,7 +142,8 @@ class Handlers:
         if self._clock.now_s() >= end_s:
             raise overdue_error()
         n_hits = params.limit or self._workspaces.config.search.max_results
-        may_try = len(chosen) == 1 and n_hits <= LOOP_LIMIT and self._loop_turns.may_try(session)
+        is_short = len(chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
+        may_try = is_short and self._loop_turns.may_try(session)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
             return self._search_in_thread(chosen, params, options, arrived_s, end_s)
@@ -249,7 +253,10 @@ class Handlers:
     async def _get(self, _session: Session, params: GetParams) -> Got:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        read = partial(browse.read_place, workspace, params, now_ns=self._clock.wall_ns())
+        kinds = self._workspaces.config.kinds
+        read = partial(
+            browse.read_place, workspace, params, now_ns=self._clock.wall_ns(), kinds=kinds
+        )
         found: tuple[Got, bool] | None = None
         with contextlib.suppress(NoteNotFound):
             found = await self._in_thread(read, disk_of=workspace)
@@ -263,11 +270,21 @@ class Handlers:
     async def _list(self, _session: Session, params: ListParams) -> Listing:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        read = partial(browse.list_notes, workspace, self._workspaces.config, params)
+        config, now_s = self._workspaces.config, self._clock.wall_s()
+        read = partial(browse.list_notes, workspace, config, params, now_s=now_s)
         notes = await self._in_thread(read)
         return Listing(
             workspace=workspace.id, notes=notes, freshness=self._describe_freshness([workspace])
         )
+
+    async def _stats(self, _session: Session, params: StatsParams) -> MemoryStats:
+        workspace = self._workspaces.find(params.workspace)
+        await wait_until_open([workspace], OPEN_S)
+        config, now_s = self._workspaces.config, self._clock.wall_s()
+        read = partial(browse.compute_stats, workspace, config, params, now_s=now_s)
+        counted = await self._in_thread(read)
+        freshness = self._describe_freshness([workspace])
+        return MemoryStats(workspace=workspace.id, freshness=freshness, **counted)
 
     async def _links(self, _session: Session, params: LinksParams) -> Links:
         workspace = self._workspaces.find(params.workspace)

@@ -26,6 +26,7 @@ from memsyncd.errors import (
     NotFresh,
     WorkspaceNotFound,
 )
+from memsyncd.first_notes import FIRST_NOTES
 from memsyncd.protocol import mcp, mcp_tools, memory, operations, search
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 from memsyncd.protocol.jsonrpc import (
@@ -313,7 +314,7 @@ class McpConnection:
             first = memory.MemoryParams(
                 command="create",
                 path="/memories/MEMORY.md",
-                file_text=mcp_tools.FIRST_NOTE,
+                file_text=FIRST_NOTES["MEMORY.md"],
                 workspace=workspace.id,
             )
             await self._ask("memory", first)

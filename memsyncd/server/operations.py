@@ -18,16 +18,20 @@ from memsyncd.config import Config
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_recording
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Condition, Workspace, read_freshness
-from memsyncd.engine.workspaces import Workspaces
+from memsyncd.engine.workspaces import Settings, Workspaces
 from memsyncd.errors import BadRequest
+from memsyncd.files.scan import NoteCount
 from memsyncd.protocol import fields, metrics
 from memsyncd.protocol.fields import NoParams, WorkspaceParams
 from memsyncd.protocol.operations import (
+    AddedWorkspaces,
     AddParams,
     ChunkCounts,
     Failed,
+    Found,
     Pong,
     RemoveParams,
     Status,
@@ -44,6 +48,9 @@ from memsyncd.server.waits import wait_for_work
 from memsyncd.watch.health import WatchHealth
 
 SYNC_S = 600.0
+# The notes of a folder that is added are counted for so long.
+COUNT_S = 2.0
+PRESET_NAMES = {"memory": "MEMORY.md and .memories/", "vault": "folder of notes"}
 WORST_FIRST = ("stalled", "missing", "degraded", "indexing")
 
 
@@ -139,17 +146,43 @@ class Operations:
             raise BadRequest("this is not an absolute path", hint=hint)
         return self._add_at(path, params)
 
-    async def _add_at(self, path: str, params: AddParams) -> WorkspaceList:
+    async def _add_at(self, path: str, params: AddParams) -> AddedWorkspaces:
         seen = await self._places.check_new(path)
-        added = self._workspaces.add(
-            path,
+        settings = Settings(
             name=params.name or "",
             include=params.include,
             exclude=params.exclude,
-            seen=seen,
+            read_only=params.read_only,
+            preset=params.preset or "",
+            memory_dir=params.memory_dir or "",
         )
+        made = self._workspaces.make_entry(path, seen, settings)
+        is_chosen_here = made.is_vault and params.preset is None
+        count = await self._places.count_notes(made, self._workspaces.config, COUNT_S)
+        if is_chosen_here and not count.is_complete:
+            raise _make_size_error(made.root, count.n_notes)
+        added = self._workspaces.add(path, settings=settings, seen=seen)
         await self._places.detect_memory([added])
-        return WorkspaceList(workspaces=[describe_workspace(added)])
+        found = await self._describe_found(added, seen, count)
+        return AddedWorkspaces(workspaces=[describe_workspace(added)], found=found)
+
+    async def _describe_found(self, added: Workspace, seen: FolderCheck, count: NoteCount) -> Found:
+        if seen.known is not None:  # it may have more settings than those of this request
+            config = self._workspaces.config
+            count = await self._places.count_notes(added.entry, config, COUNT_S)
+        n_others, is_complete = 0, count.is_complete
+        if not count.n_notes and not added.entry.is_vault:
+            whole = replace_fields(added.entry, preset="vault")
+            others = await self._places.count_notes(whole, self._workspaces.config, COUNT_S / 2)
+            n_others, is_complete = others.n_notes, others.is_complete
+        preset = added.entry.preset or "memory"
+        is_as_recognised = seen.place is not None and seen.place.preset == preset
+        return Found(
+            what=seen.place.what if seen.place and is_as_recognised else PRESET_NAMES[preset],
+            notes=count.n_notes,
+            is_complete=is_complete,
+            others=n_others,
+        )
 
     def _remove(self, _session: Session, params: RemoveParams) -> WorkspaceList:
         workspace = self._workspaces.find(params.workspace)
@@ -253,6 +286,12 @@ class Operations:
         )
 
 
+def _make_size_error(root: str, n_notes: int) -> BadRequest:
+    message = f"{root} has more than {n_notes:,} notes: more than could be counted in {COUNT_S:g} s"
+    hint = "name a folder within, or choose what to index: memsyncd add PATH --include 'docs/**'"
+    return BadRequest(message, hint=hint)
+
+
 # --- workspaces, freshness, syncs ---------------------------------------------------------------
 
 
@@ -269,6 +308,9 @@ def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
         root=entry.root,
         include=list(entry.include),
         exclude=list(entry.exclude),
+        read_only=list(entry.read_only),
+        preset=entry.preset or "memory",
+        memory_dir=entry.memory_folder,
         source=entry.source,
         has_memory=bool(workspace.has_memory),
     )

@@ -16,13 +16,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
+from memsyncd.config import Config
 from memsyncd.core.fairqueue import FairQueue, Flow
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.worker import QueryPool
-from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy, NotFresh, StoreFailed
+from memsyncd.files.scan import NoteCount, count_notes
 from memsyncd.server.listen import check_outside
 from memsyncd.server.session import Session, current_request
 from memsyncd.server.waits import STALL_HINT, make_stall_error, wait_for_work
@@ -260,6 +262,17 @@ class PathLookup:
             return await self._run(path, check, ADD_TIMEOUT_S)
         except TimeoutError:
             raise _unresponsive_error(path) from None
+
+    async def count_notes(self, entry: Entry, config: Config, limit_s: float) -> NoteCount:
+        """Count the notes that the workspace would have, for at most about `limit_s`.
+
+        Raises Busy if the disk does not answer.
+        """
+        count = partial(count_notes, entry.scope(config), limit_s=limit_s)
+        try:
+            return await self._run(entry.root, count, limit_s + LIST_TIMEOUT_S)
+        except TimeoutError:
+            raise _unresponsive_error(entry.root) from None
 
     async def detect_memory(self, workspaces: list[Workspace]) -> None:
         """Detect which workspaces have memory, of those where it is unknown.

@@ -163,7 +163,7 @@ class Writes:
         workspace = self._workspaces.find(params.workspace)
         job = partial(
             history.list_revisions,
-            target=history.parse_target(params),
+            target=history.parse_target(params, workspace.scope.memory_dir),
             limit=params.limit,
             before=params.before,
         )
@@ -172,7 +172,7 @@ class Writes:
 
     async def _diff(self, _session: Session, params: protocol.DiffParams) -> protocol.Diff:
         workspace = self._workspaces.find(params.workspace)
-        target = history.parse_target(params)
+        target = history.parse_target(params, workspace.scope.memory_dir)
         job = partial(history.read_compared, target=target, params=params)
         compared = await self._run(workspace, job)
         diff: protocol.Diff = await self._in_thread(
@@ -189,7 +189,8 @@ class Writes:
                 hint="name a path, an anchor, a revision or a change set",
             )
         params = replace_fields(params, client=params.client or session.name)
-        job = partial(undo, target=history.parse_target(params), params=params)
+        target = history.parse_target(params, workspace.scope.memory_dir)
+        job = partial(undo, target=target, params=params)
         outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
         return protocol.Undone(
             change_set=outcome.change_set,
@@ -206,7 +207,7 @@ class Writes:
                 "purge: nothing is selected",
                 hint="name a path, an anchor, a revision, a text (containing), or all",
             )
-        target = history.parse_target(params)
+        target = history.parse_target(params, workspace.scope.memory_dir)
         return await self._run(workspace, partial(history.purge, target=target, params=params))
 
     # --- backup and restore ---

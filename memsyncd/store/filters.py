@@ -10,12 +10,14 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
 from functools import lru_cache
 
 from memsyncd.core.globs import Globs, has_wildcard
+from memsyncd.core.model import ARCHIVED
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.core.search.query import Filters
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import MEMO_LIMIT, Reader
 
 Bindings = dict[str, str]
 
@@ -29,11 +31,19 @@ _JOINS = {"s.": " JOIN sections s ON s.id = c.section", "f.": " JOIN files f ON 
 # A set of so many chunks is listed sooner than conditions are checked for each match of a common
 # word; a larger set is not.
 MAX_LISTED_CHUNKS = 2_000
+# Longer conditions are not remembered.
+MAX_KEY_CHARACTERS = 500
 _N_PASSING = "SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {condition} LIMIT :most)"
-_IS_ANY_ARCHIVED = "SELECT 1 FROM sections WHERE status = 'archived' LIMIT 1"
-_NOT_ARCHIVED = (
+_HAS_EXPIRED = "{s}expires <= iif({s}expires LIKE '%Z', :now_utc, :now_local)"
+_IS_ARCHIVED = "status = 'archived'"
+_IS_EXPIRED = f"expires IS NOT NULL AND {_HAS_EXPIRED.format(s='')}"
+_WHAT_EXISTS = (
+    f"SELECT EXISTS(SELECT 1 FROM sections WHERE {_IS_ARCHIVED}),"
+    f" EXISTS(SELECT 1 FROM sections WHERE {_IS_EXPIRED})"
+)
+_NOT_IN = (
     "AND +rowid NOT IN (SELECT id FROM chunks WHERE section IN"
-    " (SELECT id FROM sections WHERE status = 'archived'))"
+    " (SELECT id FROM sections WHERE {condition}))"
 )
 
 _VALUES = "(SELECT value FROM json_each({values}))"
@@ -41,12 +51,34 @@ _KIND = f"s.kind IN {_VALUES}"
 _TAG = f"s.id IN (SELECT section FROM tags WHERE tag COLLATE NOCASE IN {_VALUES})"
 _FILE = f"c.file IN {_VALUES}"
 _ALL_TAGS = "SELECT DISTINCT tag FROM tags"
-_ALL_TASKS = "SELECT DISTINCT task FROM sections WHERE task IS NOT NULL"
 # A folder's files are not listed: they may be nearly all.
 _BELOW = "(f.path = {path} OR (f.path >= {first} AND f.path < {after}))"
 _FILES_BELOW = "SELECT id FROM files WHERE path = ? OR (path >= ? AND path < ?)"
 _DAY = "coalesce(s.day, (SELECT day FROM files WHERE id = s.file))"
-_TASK = f"s.task COLLATE NOCASE IN {_VALUES}"
+# A note without a date has the day on which it was saved.
+_IS_DAY = f"coalesce({_DAY} {{sign}} {{day}}, f.mtime_ns {{sign}} {{began_ns}})"
+_IS_EQUAL = {
+    column: f"s.{column} COLLATE NOCASE IN {_VALUES}"
+    for column in ("task", "session", "source", "status", "priority", "lifecycle")
+}
+_ALL_VALUES = "SELECT DISTINCT {column} FROM sections WHERE {column} IS NOT NULL"
+# The values of a list count one by one. A section's own value hides that of its note.
+_META = """
+EXISTS (
+  SELECT 1 FROM json_each({values}) w, (
+    SELECT 1 AS own UNION ALL SELECT 0
+  ) p, json_each(coalesce(iif(p.own, s.extra, f.extra), '{{}}')) e
+  WHERE e.key = w.value ->> 0 COLLATE NOCASE
+    AND instr(', ' || lower(e.value) || ', ', ', ' || lower(w.value ->> 1) || ', ')
+    AND (p.own OR NOT EXISTS (
+      SELECT 1 FROM json_each(coalesce(s.extra, '{{}}')) o WHERE o.key = e.key
+    ))
+)"""
+_IMPORTANCE = (
+    "coalesce(s.importance,"
+    " (SELECT value ->> 1 FROM json_each({kinds}) WHERE value ->> 0 = s.kind),"
+    " json_extract({kinds}, '$[#-1][1]')) >= CAST({least} AS REAL)"
+)
 # The slugs of the section and of those above it. They are compared between dashes, so that only
 # whole words match.
 _SLUGS = "'-' || replace(s.slugs, '/', '-/-') || '-'"
@@ -73,8 +105,10 @@ def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
     conditions, bindings = _compile_conditions(reader, filters)
     if conditions:
         return _AMONG.format(**_join_conditions(conditions)), bindings
-    # This query is cheap, and looking each match up in an empty set is not.
-    return _NOT_ARCHIVED if reader.rows(_IS_ANY_ARCHIVED) else "", {}
+    hidden = _find_hidden(reader, filters)
+    if not hidden:
+        return "", {}
+    return _NOT_IN.format(condition=" OR ".join(hidden)), _bind_now(hidden, filters)
 
 
 def compile_match_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
@@ -101,14 +135,26 @@ def _find_source(condition: str) -> str:
 
 def _is_narrow(reader: Reader, conditions: Sequence[str], bindings: Bindings) -> bool:
     """True if an index tells that few chunks pass one of the conditions."""
-    for condition in conditions:
-        if condition.startswith(_INDEXED):
-            used = {name: bindings[name] for name in _BINDING.findall(condition)}
-            statement = _N_PASSING.format(source=_find_source(condition), condition=condition)
-            most = MAX_LISTED_CHUNKS + 1
-            if reader.rows(statement, {**used, "most": most})[0][0] < most:
-                return True
-    return False
+    return any(
+        _is_narrow_one(reader, condition, {name: bindings[name] for name in used})
+        for condition in conditions
+        if condition.startswith(_INDEXED)
+        for used in [_BINDING.findall(condition)]
+    )
+
+
+def _is_narrow_one(reader: Reader, condition: str, bindings: Bindings) -> bool:
+    known: dict[tuple[str, ...], bool] = reader.memo.setdefault("narrow", {})
+    key = (condition, *bindings.values())
+    if key in known:
+        return known[key]
+    statement = _N_PASSING.format(source=_find_source(condition), condition=condition)
+    most = MAX_LISTED_CHUNKS + 1
+    is_narrow: bool = reader.rows(statement, {**bindings, "most": most})[0][0] < most
+    # A list of thousands of files is no small value.
+    if sum(map(len, key)) <= MAX_KEY_CHARACTERS and len(known) < MEMO_LIMIT:
+        known[key] = is_narrow
+    return is_narrow
 
 
 def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bindings]:
@@ -120,11 +166,53 @@ def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bi
         if one.exclude is not None:
             excluded = _compile(reader, one.exclude, bindings)
             conditions += [f"NOT coalesce({condition}, 0)" for condition in excluded]
-    if any(one.is_archived for one in filters.chain()):
+    chain = [*filters.chain()]
+    if any(one.is_archived for one in chain):
         conditions.append("s.status = 'archived'")
-    elif conditions and reader.rows(_IS_ANY_ARCHIVED):
-        conditions.append("s.status IS NOT 'archived'")
+    if any(one.is_expired for one in chain):
+        conditions.append(_HAS_EXPIRED.format(s="s."))
+        bindings |= _bind_now([_IS_EXPIRED], filters)
+    if conditions:
+        hidden = _find_hidden(reader, filters)
+        in_join = {_IS_ARCHIVED: "s.status = 'archived'", _IS_EXPIRED: _HAS_EXPIRED.format(s="s.")}
+        conditions += [f"NOT coalesce({in_join[each]}, 0)" for each in hidden]
+        bindings |= _bind_now(hidden, filters)
     return conditions, bindings
+
+
+def _find_hidden(reader: Reader, filters: Filters) -> list[str]:
+    """Return the conditions of sections that searches leave out, if there are such sections.
+
+    This query is cheap, and looking each match up in an empty set is not.
+    """
+    chain = [*filters.chain()]
+    statuses = {status.lower() for one in chain for status in one.statuses}
+    shown = {
+        _IS_ARCHIVED: ARCHIVED in statuses
+        or any(one.is_archived or one.includes_archived for one in chain),
+        _IS_EXPIRED: any(one.is_expired or one.includes_expired for one in chain),
+    }
+    if all(shown.values()):
+        return []
+    [exists] = reader.rows(_WHAT_EXISTS, _bind_now([_IS_EXPIRED], filters))
+    return [
+        each
+        for (each, is_shown), is_any in zip(shown.items(), exists, strict=True)
+        if is_any and not is_shown
+    ]
+
+
+def _bind_now(conditions: Iterable[str], filters: Filters) -> Bindings:
+    """Return the bindings that conditions need for the time of the request."""
+    if _IS_EXPIRED not in conditions:
+        return {}
+    now_s = max(one.now_s for one in filters.chain())
+    now_utc = datetime.fromtimestamp(now_s, UTC).replace(tzinfo=None)
+    now_local = datetime.fromtimestamp(now_s)  # noqa: DTZ006  days and times of people
+    return {
+        "now_utc": f"{now_utc.isoformat(timespec='seconds')}Z",
+        "now_local": now_local.isoformat(timespec="seconds"),
+    }
 
 
 def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
@@ -150,7 +238,18 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     lists: tuple[tuple[str, tuple[str, ...], Iterable[object]], ...] = (
         (_KIND, filters.kinds, (kind.lower() for kind in filters.kinds)),
         (_TAG, filters.tags, _find_equal_folded(reader, _ALL_TAGS, tags)),
-        (_TASK, filters.tasks, _find_equal_folded(reader, _ALL_TASKS, filters.tasks)),
+        *(
+            (_IS_EQUAL[column], values, _find_values(reader, column, values))
+            for column, values in (
+                ("task", filters.tasks),
+                ("session", filters.sessions),
+                ("source", filters.sources),
+                ("status", filters.statuses),
+                ("priority", filters.priorities),
+                ("lifecycle", filters.lifecycles),
+            )
+        ),
+        (_META, filters.metas, (_split_pair(one) for one in filters.metas)),
         (_SECTION, filters.sections, sections),
     )
     conditions = [
@@ -158,13 +257,40 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
         for condition, filtered, values in lists
         if filtered
     ]
+    if filters.min_importance is not None:
+        kinds = _bind(json.dumps(filters.kind_importance or [["", 0.5]]), bindings)
+        least = _bind(str(filters.min_importance), bindings)
+        conditions.append(_IMPORTANCE.format(kinds=kinds, least=least))
     if filters.paths:
         conditions.append(_compile_paths(reader, filters.paths, bindings))
-    if filters.after is not None:
-        conditions.append(f"{_DAY} >= {_bind(filters.after, bindings)}")
-    if filters.before is not None:
-        conditions.append(f"{_DAY} < {_bind(filters.before, bindings)}")
+    for sign, day in ((">=", filters.after), ("<", filters.before)):
+        if day is not None:
+            began_ns = _bind(str(_find_start_ns(day)), bindings)
+            conditions.append(
+                _IS_DAY.format(sign=sign, day=_bind(day, bindings), began_ns=began_ns)
+            )
     return conditions
+
+
+def _find_start_ns(day: str) -> int:
+    """Return when an ISO day began in local time, in nanoseconds since 1970."""
+    try:
+        began = datetime.fromisoformat(day).timestamp()
+    except (OverflowError, ValueError):  # in the first or the last year, in some time zones
+        began = (date.fromisoformat(day).toordinal() - _DAY_0) * 86_400
+    return int(began) * 1_000_000_000
+
+
+_DAY_0 = date(1970, 1, 1).toordinal()
+
+
+def _find_values(reader: Reader, column: str, values: Sequence[str]) -> list[str]:
+    return _find_equal_folded(reader, _ALL_VALUES.format(column=column), values)
+
+
+def _split_pair(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key.strip(), value.strip()
 
 
 def _bind(value: str, bindings: Bindings) -> str:

@@ -221,7 +221,7 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
 class History:
     """The history in a records.db, for the writer's thread.
 
-    Methods raise the classes of `translating_errors`.
+    `is_settled`: `find_intended` finds nothing. Methods raise the classes of `translating_errors`.
     """
 
     def __init__(
@@ -234,7 +234,6 @@ class History:
         with translating_errors():
             self._is_clean = not self._has(UNWIPED)
         self.is_settled = False
-        """True if `find_intended` is known to find nothing."""
 
     def begin(
         self,
@@ -277,9 +276,8 @@ class History:
                 self._mark(f"{_HALF_DONE}{number}")
             intended = self._find_intended_of(number)
             self._forget([revision.id for revision in intended if revision.id not in happened])
-            self._writer.execute(
-                "UPDATE revisions SET state = 'done' WHERE change_set = ?", (number,)
-            )
+            statement = "UPDATE revisions SET state = 'done' WHERE change_set = ?"
+            self._writer.execute(statement, (number,))
             self._heads.apply(_leave_out_renamed(one for one in intended if one.id in happened))
 
     def find_intended(self) -> list[tuple[int, list[Revision]]]:

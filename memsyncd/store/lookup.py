@@ -12,7 +12,13 @@ import msgspec
 from memsyncd.core.markdown.linkgraph import WrittenLink
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.query import Filters
-from memsyncd.store.filters import compile_match_filters, find_file_ids
+from memsyncd.store.filters import (
+    Bindings,
+    compile_filters,
+    compile_match_filters,
+    find_file_ids,
+)
+from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import Reader
 
 # --- notes and sections -------------------------------------------------------------------------
@@ -20,9 +26,7 @@ from memsyncd.store.pool import Reader
 _FILES = "SELECT id, path, title, digest, size, mtime_ns, lines, kind, tags FROM files"
 _SECTIONS = (
     "SELECT s.file, f.path || '#' || s.slugs, s.heading, s.level, s.start_line, s.end_line,"
-    " s.kind, s.importance, s.status,"
-    " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
-    " FROM sections s JOIN files f ON f.id = s.file"
+    f" {META_COLUMNS} FROM sections s JOIN files f ON f.id = s.file"
 )
 _PROBLEMS = (
     "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
@@ -35,17 +39,13 @@ _LINKS = (
 _TITLES = "SELECT path, title FROM files"
 
 
-class StoredSection(msgspec.Struct, frozen=True, kw_only=True):
+class StoredSection(StoredMeta, frozen=True, kw_only=True):
     """A section as indexed."""
 
     anchor: str
     heading: tuple[str, ...]
     level: int
     span: Span
-    kind: str | None
-    importance: float | None
-    status: str | None
-    tags: tuple[str, ...]
 
 
 class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,17 +62,16 @@ class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[StoredSection, ...]
 
 
-def read_notes(
-    reader: Reader, *, path: str | None, kind: str | None, tag: str | None
-) -> list[StoredNote]:
+def read_notes(reader: Reader, *, path: str | None, filters: Filters) -> list[StoredNote]:
     """Return notes by path; `path` is a path, a folder or a glob.
 
-    With `kind` or `tag`, only sections that have it, and notes with such sections.
+    With filters, only sections that pass them, and notes with such sections.
     """
     where = "" if path is None else " WHERE id IN (SELECT value FROM json_each(?))"
     bindings = () if path is None else (json.dumps(find_file_ids(reader, [path])),)
-    sections = _read_sections(reader, kind, tag)
-    is_filtered = kind is not None or tag is not None
+    allowed, named = compile_filters(reader, filters)
+    sections = _read_sections(reader, allowed, named)
+    is_filtered = bool(allowed)
     notes = []
     for row in reader.rows(f"{_FILES}{where} ORDER BY path", bindings):
         of_note = sections.get(row[0], ())
@@ -124,33 +123,23 @@ def read_problems(reader: Reader) -> list[Problem]:
 
 
 def _read_sections(
-    reader: Reader, kind: str | None, tag: str | None
+    reader: Reader, allowed: str, bindings: Bindings
 ) -> dict[int, list[StoredSection]]:
-    conditions, bindings = ["1"], []
-    if kind is not None:
-        conditions.append("s.kind = ?")
-        bindings.append(kind.lower())
-    if tag is not None:
-        conditions.append("s.id IN (SELECT section FROM tags WHERE tag = ? COLLATE NOCASE)")
-        bindings.append(tag.removeprefix("#"))
+    selected = f"WHERE s.id IN (SELECT section FROM chunks WHERE 1 {allowed})" if allowed else ""
     found: dict[int, list[StoredSection]] = {}
-    statement = f"{_SECTIONS} WHERE {' AND '.join(conditions)} ORDER BY s.file, s.start_line"
-    for row in reader.rows(statement, tuple(bindings)):
+    for row in reader.rows(f"{_SECTIONS} {selected} ORDER BY s.file, s.start_line", bindings):
         found.setdefault(row[0], []).append(_section(row))
     return found
 
 
 def _section(row: tuple[object, ...]) -> StoredSection:
-    _, anchor, heading, level, start, end, kind, importance, status, tags = row
+    _, anchor, heading, level, start, end, *meta = row
     return StoredSection(
         anchor=str(anchor),
         heading=tuple(json.loads(str(heading))),
         level=int(str(level)),
         span=Span(int(str(start)), int(str(end))),
-        kind=None if kind is None else str(kind),
-        importance=None if importance is None else float(str(importance)),
-        status=None if status is None else str(status),
-        tags=tuple(str(tags).split("\x1f")) if tags else (),
+        **read_meta_columns(meta),
     )
 
 

@@ -29,7 +29,7 @@ MAX_IDLE = 2
 # Idle connections are closed after this time: opening one takes about a millisecond.
 IDLE_S = 300.0
 # Values of one sort that a reader remembers until the next commit: some hundred kilobytes.
-MEMO_LIMIT = 2_000
+MEMO_LIMIT = 1_000
 
 
 class Reader:

@@ -8,7 +8,7 @@ so that only changed text reaches FTS5. Ids are assigned here, since there is on
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -17,7 +17,7 @@ import msgspec
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
 from memsyncd.core.markdown.outline import NotePatch, Outline, OutlineSection
-from memsyncd.core.model import Note, count_tokens, path_words, title_words
+from memsyncd.core.model import Note, count_tokens, parse_expiry, path_words, title_words
 from memsyncd.core.search.dates import find_note_date, find_stated_date
 from memsyncd.core.search.words import SubwordFinder
 from memsyncd.store.texts import inflate, make_blocks
@@ -30,22 +30,23 @@ _EARLIEST_NS = -(2**61)  # 1896
 
 _FILE = (
     "INSERT INTO files(id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns,"
-    " lines, title, day, kind, tags) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " lines, title, day, kind, tags, extra) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     " ON CONFLICT(id) DO UPDATE SET path=excluded.path, digest=excluded.digest,"
     " size=excluded.size, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,"
     " inode=excluded.inode, device=excluded.device, read_at_ns=excluded.read_at_ns,"
     " lines=excluded.lines, title=excluded.title, day=excluded.day, kind=excluded.kind,"
-    " tags=excluded.tags"
+    " tags=excluded.tags, extra=excluded.extra"
 )
 _SECTION_COLUMNS = (
     "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
-    " status, task, session, source, created, expires, day"
+    " status, task, session, source, created, updated, expires, day, extra"
 )
 _SECTION = (
-    f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 _SECTION_UPDATE = (
-    f"UPDATE sections SET ({_SECTION_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
+    f"UPDATE sections SET ({_SECTION_COLUMNS})"
+    " = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
 )
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
 _LINK = "INSERT INTO links(section, line, target, heading, relation) VALUES(?,?,?,?,?)"
@@ -428,7 +429,7 @@ def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     return (
         file_id, note.path, note.digest, *stat_row(stat), read_at_ns,
         note.n_lines, note.title, find_note_date(note.path, note.meta), note.meta.kind,
-        to_json_list(note.meta.tags) if note.meta.tags else "",
+        to_json_list(note.meta.tags) if note.meta.tags else "", _encode_extra(note.meta.extra),
     )  # fmt: skip
 
 
@@ -437,6 +438,7 @@ def _make_section_rows(file_id: int, note: Note) -> Iterator[Row]:
     n_path = len(note.path) + 1
     # Most sections share the metadata of the note, whose date need not be read again for each.
     days: dict[tuple[str | None, int], str | None] = {}
+    of_note = frozenset(note.meta.extra)
     for section in note.sections:
         meta = section.meta
         key = meta.created, id(meta.extra)
@@ -446,8 +448,21 @@ def _make_section_rows(file_id: int, note: Note) -> Iterator[Row]:
             file_id, section.anchor[n_path:], to_json_list(section.heading), section.level,
             section.start, section.end, meta.kind, meta.importance, meta.priority,
             meta.lifecycle, meta.status, meta.task, meta.session, meta.source, meta.created,
-            meta.expires, days[key],
+            meta.updated, meta.expires and parse_expiry(meta.expires), days[key],
+            None if meta.extra is note.meta.extra else _encode_extra(meta.extra, beside=of_note),
         )  # fmt: skip
+
+
+Pairs = tuple[tuple[str, str], ...]
+
+# Of a value in front matter, which may be a text of 64 KiB. Hits return it.
+MAX_EXTRA_CHARS = 1000
+
+
+def _encode_extra(extra: Pairs, *, beside: Collection[tuple[str, str]] = ()) -> str | None:
+    """Encode the pairs that are not in `beside`; None if there are none."""
+    pairs = {key: value[:MAX_EXTRA_CHARS] for key, value in extra if (key, value) not in beside}
+    return _to_json(pairs) if pairs else None
 
 
 def to_json_list(words: Sequence[str]) -> str:

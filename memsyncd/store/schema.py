@@ -6,6 +6,8 @@ never migrated. `texts` keeps the only copy of a note's text, deflated in blocks
 text is read from its lines. The two FTS5 tables have words and no text: `chunks_fts` has their
 stems, `chunks_exact` the words as they are written. There are no triggers, and changing a chunk's
 lines touches neither. `sections.slugs` is a section's anchor without its note's path and the `#`.
+`extra` has the keys of metadata that have no column, in JSON: of a section those in which it
+differs from its note.
 
 records.db: numbered migrations that keep everything.
 """
@@ -46,7 +48,8 @@ CREATE TABLE files(
   title TEXT NOT NULL,
   day TEXT,
   kind TEXT,
-  tags TEXT NOT NULL DEFAULT ''
+  tags TEXT NOT NULL DEFAULT '',
+  extra TEXT
 ) STRICT;
 
 CREATE TABLE sections(
@@ -61,17 +64,20 @@ CREATE TABLE sections(
   importance REAL CHECK (importance BETWEEN 0 AND 1),
   priority TEXT CHECK (priority IN ('P0', 'P1', 'P2', 'P3')),
   lifecycle TEXT CHECK (lifecycle IN ('ephemeral', 'session', 'task', 'project')),
-  status TEXT CHECK (status IN ('active', 'archived')),
+  status TEXT,
   task TEXT,
   session TEXT,
   source TEXT,
   created TEXT,
+  updated TEXT,
   expires TEXT,
   day TEXT,
+  extra TEXT,
   UNIQUE (file, slugs)
 ) STRICT;
 CREATE INDEX sections_by_kind ON sections(kind) WHERE kind IS NOT NULL;
 CREATE INDEX sections_archived ON sections(id) WHERE status = 'archived';
+CREATE INDEX sections_expiring ON sections(expires) WHERE expires IS NOT NULL;
 
 CREATE TABLE tags(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,

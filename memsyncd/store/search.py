@@ -8,7 +8,7 @@ one statement would fetch the text of every match.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
 from memsyncd.store.filters import compile_filters, compile_match_filters
+from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import MEMO_LIMIT, Reader
 
 # --- candidates ---------------------------------------------------------------------------------
@@ -168,10 +169,10 @@ def count_matching(
     table = "chunks_exact" if is_exact else "chunks_fts"
     # By expression, how many match, and how far it was counted.
     known: dict[str, tuple[int, int]] = reader.memo.setdefault(table, {})
+    if len(known) + len(matches) > MEMO_LIMIT:
+        known.clear()
     new = [match for match in matches if not _is_counted(known.get(match), most)]
     if new:
-        if len(known) >= MEMO_LIMIT:
-            known.clear()
         statement = ", ".join([_COUNT_ONE.format(table=table, most=most)] * len(new))
         counted = reader.rows(f"SELECT {statement}", tuple(new))[0]
         known.update((match, (n, most)) for match, n in zip(new, counted, strict=True))
@@ -211,9 +212,12 @@ def find_holding(
 # --- the rows of hits ---------------------------------------------------------------------------
 
 _SECTIONS = (
-    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind, s.importance, f.digest,"
-    " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
-    " FROM sections s JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
+    f"SELECT {META_COLUMNS}, s.id, f.path || '#' || s.slugs, s.heading, f.digest FROM sections s"
+    " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
+)
+_TITLES = (
+    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind FROM sections s"
+    " JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
 _FEATURES = (
     "SELECT c.id, s.importance, s.kind, coalesce(s.day, f.day), f.mtime_ns"
@@ -232,29 +236,42 @@ SELECT id, start_line - 1 - before FROM (
 """
 
 
-class HitSection(msgspec.Struct, frozen=True, kw_only=True):
+class HitSection(StoredMeta, frozen=True, kw_only=True):
     """The section of a hit; `digest` is that of the file as indexed."""
 
     anchor: str
     heading: tuple[str, ...]
-    kind: str | None
-    importance: float | None
-    tags: tuple[str, ...]
     digest: str
 
 
 def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
     """Return sections by id."""
     return {
-        row[0]: HitSection(
-            anchor=row[1],
-            heading=tuple(json.loads(row[2])),
-            kind=row[3],
-            importance=row[4],
-            digest=row[5],
-            tags=tuple(row[6].split("\x1f")) if row[6] else (),
+        number: HitSection(
+            anchor=anchor,
+            heading=tuple(json.loads(heading)),
+            digest=digest,
+            **read_meta_columns(meta),
         )
-        for row in reader.rows(_SECTIONS, (json.dumps(list(ids)),))
+        for *meta, number, anchor, heading, digest in reader.rows(
+            _SECTIONS, (json.dumps(list(ids)),)
+        )
+    }
+
+
+class SectionTitle(msgspec.Struct, frozen=True, kw_only=True):
+    """What a context shows of a section besides its text."""
+
+    anchor: str
+    heading: tuple[str, ...]
+    kind: str | None
+
+
+def read_section_titles(reader: Reader, ids: Iterable[int]) -> dict[int, SectionTitle]:
+    """Return the titles of sections by id: less than `read_sections`, for many candidates."""
+    return {
+        number: SectionTitle(anchor=anchor, heading=tuple(json.loads(heading)), kind=kind)
+        for number, anchor, heading, kind in reader.rows(_TITLES, (json.dumps(list(ids)),))
     }
 
 
@@ -322,6 +339,7 @@ def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, Chunk
 
 PINNED_TAG = "pinned"
 PINNED_IMPORTANCE = 0.9
+NO_KINDS: Mapping[str, float] = {}
 N_RECENT_NOTES = 20
 # Of each reason: a context of 50,000 tokens holds some 500 chunks.
 N_START_CHUNKS = 600
@@ -340,14 +358,18 @@ sorted AS (
       OR a.section IN (SELECT section FROM tags WHERE tag = :pinned_tag COLLATE NOCASE)
       THEN 'pinned'
     WHEN f.path = :memory_file THEN 'MEMORY.md'
+    WHEN s.kind IN (SELECT key FROM json_each(:important)) THEN 'important'
     WHEN s.lifecycle = 'project' THEN 'project'
     WHEN a.file IN (SELECT file FROM recent) THEN 'recent' END AS reason,
-    coalesce(s.importance, 1.0) AS weight, f.path, f.mtime_ns
+    coalesce(
+      s.importance, (SELECT value FROM json_each(:important) WHERE key = s.kind), 1.0
+    ) AS weight, f.path, f.mtime_ns
   FROM allowed a JOIN sections s ON s.id = a.section JOIN files f ON f.id = a.file
 ),
 numbered AS (
   SELECT r.*, c.start_line, c.end_line, c.tokens, row_number() OVER (
-    PARTITION BY r.reason ORDER BY r.mtime_ns DESC, r.path, c.start_line, c.id
+    PARTITION BY r.reason
+    ORDER BY iif(r.reason = 'important', -r.weight, 0), r.mtime_ns DESC, r.path, c.start_line, c.id
   ) AS number
   FROM sorted r JOIN chunks c ON c.id = r.id WHERE r.reason IS NOT NULL
 )
@@ -356,9 +378,14 @@ FROM numbered WHERE number <= :n_chunks
 """
 
 
-def find_start_chunks(reader: Reader, filters: Filters) -> list[StartChunk]:
+def find_start_chunks(
+    reader: Reader, filters: Filters, important: Mapping[str, float] = NO_KINDS
+) -> list[StartChunk]:
     """Return chunks for the context of a session start: pinned (by tag or importance), in
-    MEMORY.md, of lifecycle `project`, or of the notes saved last. In no particular order.
+    MEMORY.md, of an important kind, of lifecycle `project`, or of the notes saved last. In no
+    particular order.
+
+    `important` are the kinds that count as important, with their importance.
     """
     allowed, bindings = compile_filters(reader, filters)
     named = {
@@ -367,6 +394,7 @@ def find_start_chunks(reader: Reader, filters: Filters) -> list[StartChunk]:
         "pinned_tag": PINNED_TAG,
         "pinned_importance": PINNED_IMPORTANCE,
         "memory_file": MEMORY_FILE,
+        "important": json.dumps(dict(important)),
     }
     return [
         StartChunk(

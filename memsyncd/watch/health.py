@@ -25,12 +25,17 @@ class WatchHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How changes of a workspace are noticed.
 
     `mode` is "events" while events can be relied on, "timed" while only timed scans can. `reasons`
-    are for people.
+    are for people; `limit` is the one that is no fault: more folders than may be watched.
     """
 
     mode: str
     observer: str
     reasons: tuple[str, ...] = ()
+    limit: str = ""
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        return tuple(reason for reason in self.reasons if reason != self.limit)
 
 
 class MissedChanges(msgspec.Struct):
@@ -98,7 +103,8 @@ def describe_health(
     has_denied = errno.EACCES in unwatched.values()
     noted = [_describe_refusal(errno.EACCES, unwatched)] if has_denied else []
     mode = "timed" if timed else "events"
-    return WatchHealth(mode=mode, observer=observer, reasons=(*timed, *noted))
+    limit = describe_limit(errno.EDQUOT) if errno.EDQUOT in refusals else ""
+    return WatchHealth(mode=mode, observer=observer, reasons=(*timed, *noted), limit=limit)
 
 
 def describe_limit(code: int) -> str:
@@ -113,6 +119,11 @@ def describe_limit(code: int) -> str:
             "inotify instance limit reached: "
             "raise it with `sudo sysctl fs.inotify.max_user_instances=1024`"
         )
+    if code == errno.EDQUOT:
+        return (
+            "more folders than sync.max_watched_folders: changes in the others are found by timed"
+            " scans; raise it, or leave folders out with exclude or .gitignore"
+        )
     return os.strerror(code).lower()
 
 
@@ -122,5 +133,7 @@ def is_worth_reporting(code: int) -> bool:
 
 
 def _describe_refusal(code: int, unwatched: Mapping[str, int]) -> str:
+    if code == errno.EDQUOT:
+        return describe_limit(code)  # it stands for all folders of a watch that are over the limit
     n_folders = sum(1 for other in unwatched.values() if other == code)
     return f"{describe_limit(code)} ({n_folders} folder{'s' if n_folders > 1 else ''} not watched)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import DEFAULT_OBSERVER_TIMEOUT, BaseObserver, EventQueue, ObservedWatch
@@ -22,9 +22,20 @@ from watchdog.utils import Seconds
 from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.health import OnEventsLost, OnUnwatched
 from memsyncd.watch.inotify_reader import EventReader
-from memsyncd.watch.watch_group import WatchGroup
+from memsyncd.watch.watch_group import WatchGroup, WatchLimits
 
 JOIN_LIMIT_S = 5.0
+# Called with the folder of a recursive watch, from any thread.
+FindLimits = Callable[[str], WatchLimits]
+
+
+class EmitterCallbacks(NamedTuple):
+    """The functions that the emitters of one observer call."""
+
+    dispatch: Callable[[ObservedWatch, FileSystemEvent], None]
+    find_limits: FindLimits
+    run_later: RunLater
+    on_events_lost: OnEventsLost
 
 
 class Emitter(InotifyEmitter):
@@ -40,9 +51,7 @@ class Emitter(InotifyEmitter):
         watch: ObservedWatch,
         *,
         reader: EventReader,
-        dispatch: Callable[[ObservedWatch, FileSystemEvent], None],
-        run_later: RunLater,
-        on_events_lost: OnEventsLost,
+        callbacks: EmitterCallbacks,
         timeout: Seconds = DEFAULT_OBSERVER_TIMEOUT,
         event_filter: list[type[FileSystemEvent]] | None = None,
     ) -> None:
@@ -50,9 +59,7 @@ class Emitter(InotifyEmitter):
             event_queue, watch, timeout=timeout, event_filter=event_filter, inotify_fd=reader
         )
         self._reader = reader
-        self._dispatch = dispatch
-        self._run_later = run_later
-        self._on_events_lost = on_events_lost
+        self._callbacks = callbacks
         self._has_failed = False
         self._group: WatchGroup | None = None
 
@@ -63,9 +70,10 @@ class Emitter(InotifyEmitter):
             os.fsencode(self.watch.path),
             self.get_event_mask_from_filter(),
             is_recursive=self.watch.is_recursive,
-            run_later=self._run_later,
+            find_limits=lambda: self._callbacks.find_limits(self.watch.path),
+            run_later=self._callbacks.run_later,
             on_event=self._emit,
-            on_events_lost=self._on_events_lost,
+            on_events_lost=self._callbacks.on_events_lost,
         )
 
     def on_thread_stop(self) -> None:
@@ -91,11 +99,11 @@ class Emitter(InotifyEmitter):
                 self.build_and_queue_event(event)
             except Exception as error:  # noqa: BLE001  it would end the reader
                 self._has_failed = True
-                self._on_events_lost(f"an emitter failed: {error!r}")
+                self._callbacks.on_events_lost(f"an emitter failed: {error!r}")
 
     def queue_event(self, event: FileSystemEvent) -> None:
         if self._event_filter is None or isinstance(event, tuple(self._event_filter)):
-            self._dispatch(self.watch, event)
+            self._callbacks.dispatch(self.watch, event)
 
     def get_event_mask_from_filter(self) -> Mask:
         return Mask(super().get_event_mask_from_filter() | InotifyConstants.IN_MOVE_SELF)
@@ -108,9 +116,9 @@ class Emitter(InotifyEmitter):
             return
         is_own = event.path == os.fsencode(self.watch.path)
         if event.ev.mask & InotifyConstants.IN_UNMOUNT:
-            self._on_events_lost("a watched folder was unmounted")
+            self._callbacks.on_events_lost("a watched folder was unmounted")
         elif is_own and (event.ev.is_move_self or event.ev.is_delete_self):
-            self._on_events_lost("a watched folder was moved or deleted")
+            self._callbacks.on_events_lost("a watched folder was moved or deleted")
 
 
 class LinuxObserver(BaseObserver):
@@ -123,16 +131,18 @@ class LinuxObserver(BaseObserver):
     system = "inotify"
 
     def __init__(
-        self, run_later: RunLater, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched
+        self,
+        run_later: RunLater,
+        on_events_lost: OnEventsLost,
+        on_unwatched: OnUnwatched,
+        find_limits: FindLimits,
     ) -> None:
         self.reader = EventReader(on_events_lost, on_unwatched)
         self.reader.start()
         super().__init__(
             Emitter,
             reader=self.reader,
-            dispatch=self._dispatch,
-            run_later=run_later,
-            on_events_lost=on_events_lost,
+            callbacks=EmitterCallbacks(self._dispatch, find_limits, run_later, on_events_lost),
         )
         self.name = "memsyncd-events"
 

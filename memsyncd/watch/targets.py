@@ -8,6 +8,7 @@ target.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -20,6 +21,10 @@ from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
 from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.health import OnEventsLost, describe_limit, is_worth_reporting
 from memsyncd.watch.observer import EVENTS, open_observer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsyncd.watch.watch_group import WatchLimits
 
 JOIN_LIMIT_S = 5.0
 RETRY_FIRST_S, RETRY_LAST_S = 60.0, 600.0
@@ -46,9 +51,15 @@ class WatchTargets:
     """
 
     def __init__(
-        self, run_later: RunLater, on_event: OnTargetEvent, on_events_lost: OnEventsLost
+        self,
+        run_later: RunLater,
+        on_event: OnTargetEvent,
+        on_events_lost: OnEventsLost,
+        find_limits: Callable[[str], WatchLimits],
     ) -> None:
+        """`find_limits(folder)` is what the recursive watch of a folder leaves out."""
         self._run_later = run_later
+        self._find_limits = find_limits
         self._on_event = on_event
         self._on_events_lost = on_events_lost
         self.observer: BaseObserver | None = None
@@ -75,12 +86,12 @@ class WatchTargets:
             return frozenset()
         return frozenset(target for target in missing if self._watch(target))
 
-    def walk(self) -> frozenset[WatchTarget]:
-        """Watch every folder that is now beneath the targets.
+    def walk(self, chosen: Callable[[WatchTarget], bool]) -> frozenset[WatchTarget]:
+        """Watch every folder that is now beneath the chosen targets.
 
         Returns the targets in which that changed a watch.
         """
-        watched = list(self._watched.items())
+        watched = [(target, one) for target, one in self._watched.items() if chosen(target)]
         return frozenset(target for target, one in watched if self._walk(target, one))
 
     def find_observer_faults(self) -> tuple[str, ...]:
@@ -116,7 +127,8 @@ class WatchTargets:
         """Retry refused folders at growing intervals. Reports lost events if one succeeds."""
         self._has_reported_unwatched = False
         self._forget_unwatched(self._is_gone)
-        if not self.unwatched:
+        # Each walk tries folders over the limit again.
+        if all(code == errno.EDQUOT for code in list(self.unwatched.values())):
             self._retry_s, self._retry_from_s = RETRY_FIRST_S, float("inf")
         elif self._retry_from_s == float("inf"):
             self._retry_from_s = now_s + self._retry_s
@@ -145,7 +157,10 @@ class WatchTargets:
         if self.observer is None:
             try:
                 self.observer = open_observer(
-                    self._run_later, self._on_events_lost, self._note_unwatched
+                    self._run_later,
+                    self._on_events_lost,
+                    self._note_unwatched,
+                    self._find_limits,
                 )
                 self._limit = ""
             except OSError as error:

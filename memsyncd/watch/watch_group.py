@@ -6,6 +6,8 @@ the table from descriptors to paths:
 - A walk opens each folder, adds a watch to the open folder, and only then lists it. Names are
   opened from the top folder's descriptor, so renaming anything above the tree cannot lose a folder.
 - A folder that is created or moved is walked again, at both ends of a move.
+- Folders that `WatchLimits` leaves out are not entered. At its limit no further folder is watched,
+  which is reported once for the group.
 - `WatchGroup.walk` repeats the whole walk at any time. The kernel returns the same descriptor for
   the same folder, so a walk that changes nothing costs nothing but its system calls.
 
@@ -81,6 +83,13 @@ class MovePairer:
         return next((one for one in halves if one.is_moved_from and one.cookie == cookie), None)
 
 
+class WatchLimits(msgspec.Struct, frozen=True):
+    """What a recursive watch leaves out: folders, by absolute path, and those over `n_folders`."""
+
+    is_pruned: Callable[[str], bool]
+    n_folders: int
+
+
 class _Folder(msgspec.Struct, frozen=True, kw_only=True):
     """A watched folder: its path, device and inode, and the group's count when it was last seen."""
 
@@ -120,6 +129,7 @@ class WatchGroup:
         mask: Mask,
         *,
         is_recursive: bool,
+        find_limits: Callable[[], WatchLimits],
         run_later: RunLater,
         on_event: Callable[[GroupedInotifyEvent], None],
         on_events_lost: OnEventsLost,
@@ -128,6 +138,7 @@ class WatchGroup:
         self.path, self.mask = path, mask
         self._reader = reader
         self._is_recursive = is_recursive
+        self._find_limits = find_limits
         self._on_event = on_event
         self._on_events_lost = on_events_lost
         self._lock = threading.Lock()
@@ -321,9 +332,16 @@ class WatchGroup:
     def _walk_beneath(self, base: int, path: bytes, names: list[bytes], walked: _Walked) -> None:
         """Watch these entries of the open folder at `path`, and all folders beneath them."""
         # By a list, so that no depth is too much, and from one descriptor, so that few are open.
+        limits = self._find_limits()
+        is_over = False
         while names:
             name = names.pop()
             place = os.path.join(path, name)
+            if limits.is_pruned(os.fsdecode(place)):
+                continue
+            if len(self._folders) >= limits.n_folders and place not in self._wds:
+                is_over = True
+                continue
             try:
                 fd = self._enter(base, name, place, walked)
             except OSError as error:
@@ -338,6 +356,8 @@ class WatchGroup:
                 self._reader.report_unwatched(place, error.errno or 0)
             finally:
                 os.close(fd)
+        if is_over:
+            self._reader.report_unwatched(self.path, errno.EDQUOT)
 
     def _enter(self, base: int | None, name: bytes, path: bytes, walked: _Walked) -> int:
         """Open a folder and watch it, in this order. Returns its descriptor; raises OSError."""

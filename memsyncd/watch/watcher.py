@@ -31,10 +31,12 @@ from memsyncd.core.notepath import is_note_name
 from memsyncd.watch.backlog import Backlog, RunLater
 from memsyncd.watch.health import MissedChanges, OnEventsLost, WatchHealth, describe_health
 from memsyncd.watch.targets import WatchTarget, WatchTargets, is_within
+from memsyncd.watch.watch_group import WatchLimits
 
 OnEvent = Callable[[str, str, bool, bool], None]
 
 BACKOFF_FIRST_S, BACKOFF_LAST_S = 1.0, 60.0
+MAX_FOLDERS = 4096
 NO_OBSERVER = "none"
 
 
@@ -66,6 +68,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     workspace_id: str
     root: str
     is_link_target: bool
+    is_pruned: Callable[[str], bool] | None = None
+    """Whether the workspace leaves out the folder at this path from its root; None for none."""
+
+    def is_left_out(self, folder: str) -> bool:
+        """True if the workspace needs no watch on this absolute folder."""
+        return self.is_pruned is not None and self.is_pruned(folder[len(self.root) + 1 :])
 
 
 def dirty_paths(event: FileSystemEvent) -> Iterator[DirtyPath]:
@@ -123,11 +131,19 @@ def _parent(path: str) -> str:
 # --- the watcher ---
 
 
+def _leave_out_none(_path: str) -> bool:
+    return False
+
+
 class Plan(NamedTuple):
-    """The root of a workspace, and the folders to watch for it."""
+    """The root of a workspace, and the folders to watch for it.
+
+    `is_pruned` says whether pruned watches leave out the folder at a path from the root.
+    """
 
     root: str
     watches: frozenset[Watch]
+    is_pruned: Callable[[str], bool] = _leave_out_none
 
 
 EMPTY_PLAN = Plan("", frozenset())
@@ -145,9 +161,16 @@ class Watcher:
     """
 
     def __init__(
-        self, on_event: OnEvent, on_events_lost: OnEventsLost, run_later: RunLater
+        self,
+        on_event: OnEvent,
+        on_events_lost: OnEventsLost,
+        run_later: RunLater,
+        *,
+        find_max_folders: Callable[[], int] = lambda: MAX_FOLDERS,
     ) -> None:
+        """`find_max_folders` is the number of folders that one recursive watch may have."""
         self._run_later = run_later
+        self._find_max_folders = find_max_folders
         self._on_event = on_event
         self._on_events_lost = on_events_lost
         self._lock = threading.RLock()
@@ -157,7 +180,9 @@ class Watcher:
         self._count_lock = threading.Lock()
         self._plans: dict[str, Plan] = {}
         self._routes: dict[WatchTarget, tuple[Route, ...]] = {}
-        self._targets = WatchTargets(run_later, self._on_target_event, self._report_events_lost)
+        self._targets = WatchTargets(
+            run_later, self._on_target_event, self._report_events_lost, self._find_limits
+        )
         self._link_checks: dict[WatchTarget, Backlog[DirtyPath]] = {}
         # The workspace whose missing folders are looked up now.
         self._accessed_id: str | None = None
@@ -187,14 +212,20 @@ class Watcher:
             self._missed.pop(workspace_id, None)
             self._update_targets()
 
-    def walk(self) -> frozenset[str]:
+    def walk(self, only: Collection[str] | None = None) -> frozenset[str]:
         """Watch every folder that is now beneath the planned ones; cheap if nothing has changed.
+
+        With `only`, the folders of these workspaces alone.
 
         Returns the ids of workspaces in which a folder was not watched, or known under another
         path, until now: scan them.
         """
         with self._exclusively():
-            return self._ids_of(self._targets.walk())
+            return self._ids_of(
+                self._targets.walk(
+                    lambda one: only is None or not self._ids_of([one]).isdisjoint(only)
+                )
+            )
 
     def check(self, now_s: float) -> tuple[str, ...]:
         """The reasons to rebuild the watcher; empty if all is well. Retries refused folders."""
@@ -294,17 +325,29 @@ class Watcher:
 
     def _update_targets(self) -> frozenset[str]:
         routes: dict[WatchTarget, tuple[Route, ...]] = {}
-        for workspace_id, (root, watches) in self._plans.items():
-            for watch in watches:
+        for workspace_id, plan in self._plans.items():
+            for watch in plan.watches:
                 target = WatchTarget(watch.folder, watch.is_recursive)
                 route = Route(
-                    workspace_id=workspace_id, root=root, is_link_target=watch.is_link_target
+                    workspace_id=workspace_id,
+                    root=plan.root,
+                    is_link_target=watch.is_link_target,
+                    is_pruned=plan.is_pruned if watch.is_pruned else None,
                 )
                 routes[target] = (*routes.get(target, ()), route)
         self._routes = routes
         checks = self._link_checks
         self._link_checks = {one: checks.get(one) or self._make_link_check(one) for one in routes}
         return self._ids_of(self._targets.update(routes))
+
+    def _find_limits(self, folder: str) -> WatchLimits:
+        """What the recursive watch of this folder leaves out: what no workspace needs there."""
+        routes = self._routes.get(WatchTarget(folder, is_recursive=True), ())
+
+        def is_pruned(path: str) -> bool:
+            return bool(routes) and all(route.is_left_out(path) for route in routes)
+
+        return WatchLimits(is_pruned, self._find_max_folders())
 
     def _make_link_check(self, target: WatchTarget) -> Backlog[DirtyPath]:
         return Backlog(

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import cold, idle, load, peers, saves, searches, starts
+from tests.benchmarks import cold, idle, load, peers, places, saves, searches, starts
 from tests.benchmarks.bench import QUICK, Bench, Effort, scratch_folder
 from tests.benchmarks.corpus import fetch_packages, find_sources
 from tests.benchmarks.figure import Figure, render_table, to_json
@@ -42,6 +42,9 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "reindex": load.measure_reindex,
     "hello": load.measure_hellos,
     "command": starts.measure_command,
+    "vault": places.measure_vault,
+    "clone": places.measure_clone,
+    "hook": starts.measure_hook,
     "wake-ups": idle.measure_wake_ups,
     "agents": idle.measure_agents,
     "growth": cold.measure_growth,

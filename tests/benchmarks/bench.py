@@ -55,6 +55,7 @@ class Effort:
     n_commands: int = 40
     n_light: int = 150
     note_bytes: int = 1_000_000
+    n_vault_notes: int = 10_000
     reconcile_s: float = 5.0
     calm_s: float = CALM_S
 
@@ -66,6 +67,7 @@ QUICK = Effort(
     n_commands=2,
     n_light=5,
     note_bytes=20_000,
+    n_vault_notes=40,
     reconcile_s=0.5,
     calm_s=0.0,
 )

@@ -7,6 +7,8 @@ the stat of each note. The first answer is compared to a Python that does nothin
 
 from __future__ import annotations
 
+import json
+import resource
 import subprocess
 import time
 from collections.abc import Iterator
@@ -109,3 +111,37 @@ def measure_command(bench: Bench) -> Iterator[Figure]:
         target=Target(most=1.5),
         note=f"least {min(searches[0]):.1f} / {min(nothings[0]):.1f} ms",
     )
+
+
+def measure_hook(bench: Bench) -> Iterator[Figure]:
+    """Processor time of `memsyncd hook session-start`, which agents run for each session."""
+    homes = [bench.start_home(checkout) for checkout in bench.checkouts]
+    roots = [home.make_workspace("few", 50) for home in homes]
+    for home, root in zip(homes, roots, strict=True):
+        home.add(root)
+    hooks: list[list[float]] = [[] for _ in homes]
+    nothings: list[list[float]] = [[] for _ in homes]
+    for at, home in bench.by_turns(homes, bench.effort.n_commands):
+        given = json.dumps({"cwd": str(roots[at]), "hook_event_name": "SessionStart"})
+        command = (str(home.checkout.command), "hook", "session-start")
+        nothings[at].append(take_cpu_ms((home.checkout.python, "-c", "pass"), home.env))
+        hooks[at].append(take_cpu_ms(command, home.env, given))
+    yield compare(
+        "hook",
+        "`memsyncd hook session-start`, whole process, CPU, least",
+        [
+            Measured(value=min(hook), limit=min(nothing))
+            for hook, nothing in zip(hooks, nothings, strict=True)
+        ],
+        unit="ms",
+        limit_name="`python -c pass`",
+        target=Target(most=2.5),
+    )
+
+
+def take_cpu_ms(command: tuple[str, ...], env: dict[str, str], given: str = "") -> float:
+    """Milliseconds of processor time of a program from start to end."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, env=env, input=given, text=True, stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000

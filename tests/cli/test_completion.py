@@ -40,8 +40,8 @@ def write_script(shell: str) -> str:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("memsyncd sta", ["start", "status"]),
-        ("memsyncd search --ex", ["--explain"]),
+        ("memsyncd sta", ["stats", "start", "status"]),
+        ("memsyncd search --expl", ["--explain"]),
         ("memsyncd config ", ["show", "check", "path"]),
         ("memsyncd completion z", ["zsh"]),
         ("memsyncd memory str", ["str_replace"]),
@@ -94,8 +94,8 @@ def test_the_other_shells_accept_the_script(
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("memsyncd sta", ["start", "status"]),
-        ("memsyncd search --ex", ["--explain"]),
+        ("memsyncd sta", ["stats", "start", "status"]),
+        ("memsyncd search --expl", ["--explain"]),
         ("memsyncd completion z", ["zsh"]),
     ],
 )

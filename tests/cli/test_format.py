@@ -28,6 +28,10 @@ PLAIN = Paint()
 COLOUR = Paint(has_colour=True)
 
 HIT: dict[str, Any] = {
+    "priority": None,
+    "task": None,
+    "status": None,
+    "is_expired": False,
     "workspace": "notes-1",
     "anchor": ".memories/redis.md#redis/timeouts",
     "path": ".memories/redis.md",

@@ -83,14 +83,22 @@ def test_help_of_a_subcommand_has_two_forms(env: dict[str, str]) -> None:
         ["memory"],
         ["memory", "veiw"],
         ["memory", "--", "view"],
-        ["hook"],
-        ["hook", "--", "instructions"],
     ],
 )
 def test_a_command_without_its_subcommand_lists_them(env: dict[str, str], words: list[str]) -> None:
     found = call(env, *words)
     assert (found.returncode, found.stdout) == (2, "")
     assert "  → see `memsyncd" in found.stderr or "choose from" in found.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["--", "instructions"], ["sesion-start"], ["stop", "--client", "x"], ["stop", "-z"]],
+)
+def test_a_mistyped_hook_does_not_block_an_agent(env: dict[str, str], words: list[str]) -> None:
+    found = call(env, "hook", *words)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "memsyncd: hook" in found.stderr
 
 
 def test_the_instructions_for_a_model_need_no_daemon(env: dict[str, str]) -> None:

@@ -38,9 +38,11 @@ PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
 # Results that methods of Memsyncd return; the structs that they contain follow from their fields.
 RESULTS: tuple[type[msgspec.Struct], ...] = (
     fields.Freshness,
+    search_protocol.SectionMeta,
     search_protocol.Hit,
     search_protocol.Got,
     search_protocol.ContextPart,
+    search_protocol.LeftOutPart,
     memory_protocol.Written,
     memory_protocol.MemoryResult,
     memory_protocol.AddedSection,

@@ -19,13 +19,21 @@ from memsyncd.client import Client
 from tests.clients.conftest import find_platform
 from tests.clients.models import LAST_WORDS, ScriptedModel, Wish, list_results
 from tests.clients.recorder import Recorder, record
+from tests.clients.test_mcp_clients import read_programs
 from tests.clients.transcripts import TRANSCRIPTS, is_kept_up, write_transcript
-from tests.daemon.conftest import REPOSITORY, Home
+from tests.daemon.conftest import Home
 
 if TYPE_CHECKING:
     from tests.clients.conftest import Tools
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        not Path(sys.executable).with_name("memsyncd").exists(),
+        reason="memsyncd is not installed beside this Python",
+    ),
+]
 
 LIMIT_S = 180
 QUESTION = "Where is the quince?"
@@ -34,7 +42,8 @@ WISHES = (
     Wish("memory_search", {"query": "quince"}),
     Wish("memory_remember", {"content": "The medlar is next.", "summary": "Medlar"}),
 )
-MEMSYNCD = [sys.executable, "-m", "memsyncd"]
+# The program as it is installed: agents start it with few variables of the environment.
+MEMSYNCD = [str(Path(sys.executable).with_name("memsyncd"))]
 
 
 class Stage(NamedTuple):
@@ -54,7 +63,6 @@ class Stage(NamedTuple):
         return {
             "HOME": str(self.own_home),
             "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
-            "PYTHONPATH": str(REPOSITORY),
             "TERM": "xterm-256color",
             "LANG": "C.UTF-8",
             "NO_PROXY": "127.0.0.1",
@@ -96,20 +104,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 # --- how each is configured and run -------------------------------------------------------------
 
-HOOKS = {
-    "hooks": {
-        "SessionStart": [
-            {
-                "matcher": "startup|resume|clear|compact",
-                "hooks": [{"type": "command", "command": " ".join([*MEMSYNCD, "context"])}],
-            }
-        ]
-    }
-}
-SERVER = {"command": MEMSYNCD[0], "args": [*MEMSYNCD[1:], "mcp"]}
-
 Agent = Callable[[Stage, Callable[[str], Path]], tuple[list[str | Path], dict[str, str]]]
-"""Configures an agent, and returns its command and what its environment has besides."""
+"""Says which model to use, and returns the agent's command and more of its environment."""
 
 
 def make_claude_code(
@@ -118,49 +114,36 @@ def make_claude_code(
     # Named with its version, since npm takes an older one that fits the installed node; the program
     # needs none.
     modules = install("@anthropic-ai/claude-code@2.1.330")
-    stage.write_own("mcp.json", {"mcpServers": {"memsyncd": SERVER}})
-    stage.write_project(".claude/settings.json", HOOKS)
     program = modules / "@anthropic-ai" / f"claude-code-{find_platform()}" / "claude"
-    allowed = "mcp__memsyncd__memory_search,mcp__memsyncd__memory_remember"
-    return [
-        program, "-p", QUESTION, "--mcp-config", stage.own_home / "mcp.json",
-        "--strict-mcp-config", "--allowedTools", allowed,
-    ], {
+    prefix = "mcp__plugin_memsyncd_memsyncd__"
+    allowed = ",".join(prefix + wish.tool for wish in WISHES)
+    return [program, "-p", QUESTION, "--allowedTools", allowed], {
         "ANTHROPIC_BASE_URL": stage.model.url,
         "ANTHROPIC_API_KEY": "none",
         "DISABLE_TELEMETRY": "1",
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_ERROR_REPORTING": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    }  # fmt: skip
+    }
 
 
 def make_codex(
     stage: Stage, install: Callable[[str], Path]
 ) -> tuple[list[str | Path], dict[str, str]]:
-    modules = install("@openai/codex")
+    modules = install("@openai/codex@0.169.0")
     stage.write_own(
         ".codex/config.toml",
         f"""\
 model = "stub"
 model_provider = "stub"
 
-[features]
-hooks = true
-
 [model_providers.stub]
 name = "stub"
 base_url = "{stage.model.url}/v1"
 wire_api = "responses"
 env_key = "STUB_KEY"
-
-[mcp_servers.memsyncd]
-command = {json.dumps(SERVER["command"])}
-args = {json.dumps(SERVER["args"])}
-env = {{ PYTHONPATH = {json.dumps(str(REPOSITORY))} }}
 """,
     )
-    stage.write_own(".codex/hooks.json", HOOKS)
     package = modules / "@openai" / f"codex-{find_platform()}"
     program = next(path for path in package.rglob("codex") if path.is_file())
     return [
@@ -172,22 +155,20 @@ env = {{ PYTHONPATH = {json.dumps(str(REPOSITORY))} }}
 def make_opencode(
     stage: Stage, install: Callable[[str], Path]
 ) -> tuple[list[str | Path], dict[str, str]]:
-    modules = install("opencode-ai")
+    modules = install("opencode-ai@1.18.33")
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{stage.model.url}/v1", "apiKey": "none"},
         "models": {"m": {"name": "m"}},
     }
-    stage.write_project(
-        "opencode.json",
+    stage.write_own(
+        ".config/opencode/opencode.json",
         {
             "autoupdate": False,
             "share": "disabled",
             "model": "stub/m",
             "small_model": "stub/m",
             "provider": {"stub": provider},
-            "instructions": ["MEMORY.md"],
-            "mcp": {"memsyncd": {"type": "local", "command": [*MEMSYNCD, "mcp"]}},
         },
     )
     program = modules / f"opencode-{find_platform()}" / "bin" / "opencode"
@@ -201,15 +182,13 @@ def make_opencode(
 def make_gemini(
     stage: Stage, install: Callable[[str], Path]
 ) -> tuple[list[str | Path], dict[str, str]]:
-    modules = install("@google/gemini-cli")
+    modules = install("@google/gemini-cli@0.61.0")
     stage.write_own(
         ".gemini/settings.json",
         {
             "security": {"auth": {"selectedType": "gemini-api-key"}},
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"disableAutoUpdate": True},
-            "context": {"fileName": ["GEMINI.md", "MEMORY.md"]},
-            "mcpServers": {"memsyncd": {**SERVER, "trust": True}},
         },
     )
     program = modules / "@google" / "gemini-cli" / "bundle" / "gemini.js"
@@ -227,6 +206,19 @@ AGENTS: dict[str, Agent] = {
     "opencode": make_opencode,
     "gemini": make_gemini,
 }
+# Those whose prompt a hook adds memory to.
+PROMPTED = {"claude-code", "codex", "gemini"}
+
+
+def integrate(stage: Stage, name: str, *words: str) -> str:
+    """Connect the agent by the one command that a user runs."""
+    done = subprocess.run(
+        [*MEMSYNCD, "integrate", name, *words],
+        cwd=stage.root, env=stage.env, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -234,6 +226,8 @@ def test_an_agent_knows_memory_finds_what_is_new_and_remembers(
     stage: Stage, install: Callable[[str], Path], node: Path, name: str
 ) -> None:
     command, more = AGENTS[name](stage, install)
+    integrate(stage, name, "--yes")
+    integrate(stage, name, "--check")
     (stage.root / ".memories" / "fresh.md").write_text(FRESH)
     done = subprocess.run(
         [str(word) for word in command],
@@ -246,6 +240,7 @@ def test_an_agent_knows_memory_finds_what_is_new_and_remembers(
     turns = stage.model.turns
     assert len(turns) == len(WISHES) + 1, said
     assert "stands by the gate" in json.dumps(turns[0])
+    assert name not in PROMPTED or "planted a moment ago" in json.dumps(turns[0])
     found, remembered = list_results(turns[-1])
     assert ".memories/fresh.md:1-3  Quince" in found
     assert "Remembered at " in remembered
@@ -262,6 +257,37 @@ def check_indexed(stage: Stage, remembered: str) -> None:
 def keep_transcript(stage: Stage, name: str) -> None:
     if is_kept_up():
         write_transcript(TRANSCRIPTS / f"{name}.jsonl", stage.recorder.connections, stage.root)
+
+
+LISTED = {
+    "claude-code": ("plugin:memsyncd:memsyncd", "Connected"),
+    "codex": ("memsyncd", "enabled"),
+    "opencode": ("memsyncd", "connected"),
+    "gemini": ("memsyncd", "Connected"),
+}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_lists_the_server_until_it_is_removed(
+    stage: Stage, install: Callable[[str], Path], node: Path, name: str
+) -> None:
+    command, more = AGENTS[name](stage, install)
+    # The program, and for Node's the script.
+    words = [str(word) for word in command[: 2 if name == "gemini" else 1]]
+
+    def list_servers() -> str:
+        done = subprocess.run(
+            [*words, "mcp", "list"],
+            cwd=stage.root, env=stage.env | more, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=LIMIT_S, check=True,
+        )  # fmt: skip
+        return done.stdout + done.stderr
+
+    integrate(stage, name, "--yes")
+    listed = [line for line in list_servers().splitlines() if LISTED[name][0] in line]
+    assert any(LISTED[name][1] in line for line in listed), listed
+    integrate(stage, name, "--remove", "--yes")
+    assert LISTED[name][0] not in list_servers()
 
 
 # --- SDKs ---------------------------------------------------------------------------------------
@@ -352,3 +378,27 @@ def test_the_python_sdk_finds_what_is_new_and_remembers(stage: Stage, tools: Too
     assert done.stdout.startswith(".memories/fresh.md:1-3  Quince")
     check_indexed(stage, done.stdout)
     keep_transcript(stage, "python-sdk")
+
+
+def test_the_inspector_finds_what_is_new_and_remembers(stage: Stage, tools: Tools) -> None:
+    (stage.root / ".memories" / "fresh.md").write_text(FRESH)
+    package = tools.modules / "@modelcontextprotocol" / "inspector"
+    program = package / next(iter(read_programs(package)))
+    said = []
+    for name, wish in zip(("inspector-search", "inspector-remember"), WISHES, strict=True):
+        given = [
+            word for key, value in wish.input.items() for word in ("--tool-arg", f"{key}={value}")
+        ]
+        done = subprocess.run(
+            [
+                tools.node, program, "--cli", "nc", "-U", stage.recorder.path,
+                "--method", "tools/call", "--tool-name", wish.tool, *given,
+            ],
+            cwd=stage.root, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        said.append(json.loads(done.stdout)["content"][0]["text"])
+        keep_transcript(stage, name)
+        stage.recorder.connections.clear()
+    assert said[0].startswith(".memories/fresh.md:1-3  Quince")
+    check_indexed(stage, said[1])

@@ -178,8 +178,8 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
             "3: workspace.0.include: expected a list, got text",
         ),
         (
-            '[[workspace]]\npath = "/a"\ninclude = ["**/*.md"]',
-            "3: workspace.0.include: '**/*.md': it would mean to watch the whole workspace",
+            '[[workspace]]\npath = "/a"\ninclude = [".x/*.md"]',
+            "3: workspace.0.include: '.x/*.md': it holds a hidden name",
         ),
         (
             '[[workspace]]\npath = "/a"\nexclude = ["a/../b"]',

@@ -105,7 +105,7 @@ class EngineUnderTest:
             clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
         )
         workspaces.start(())
-        return workspaces, workspaces.add(str(root), name="", include=(), exclude=())
+        return workspaces, workspaces.add(str(root))
 
     def notes(self) -> dict[str, str]:
         try:

@@ -32,6 +32,7 @@ def make_workspace(folder: Path, name: str = "trees", **condition: Any) -> Works
         ({"counts": Counts(files=1)}, "1 workspace, 1 note"),
         ({"is_indexing": True}, "1 workspace, 1,204 notes; indexing"),
         ({"is_indexing": True, "pending": 30}, "1 workspace, 1,204 notes; indexing 0/30"),
+        ({"is_indexing": True, "n_to_fill": 30}, "1 workspace, 1,204 notes; indexing 0/30"),
         ({"faults": {"watch": "deaf"}}, "1 workspace, 1,204 notes; degraded: trees"),
         ({"root_state": "missing"}, "1 workspace, 1,204 notes; missing: trees"),
     ],

@@ -17,7 +17,7 @@ import pytest
 from memsyncd.integrations.clients import CLIENTS
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Home, Place
+    from tests.daemon.conftest import Daemon, Home, Place
 
 pytestmark = pytest.mark.shared_daemon
 
@@ -25,7 +25,9 @@ LIMIT_S = 60.0
 SCOPES = [(name, scope) for name, client in CLIENTS.items() for scope in client.scopes]
 TOML = '# mine\nmodel = "m"  # keep\n\n[features]\nhooks = true\n'
 JSON = '{\n    // mine\n    "theme": "dark",\n    "hooks": {"SessionStart": []},\n}\n'
-STRICT = '{"mcpServers": {"other": {"command": "a"}}, "mcp": {}, "instructions": ["A.md"]}'
+STRICT = (
+    '{"mcpServers": {"other": {"command": "a"}}, "mcp": {}, "instructions": ["A.md", "MEMORY.md"]}'
+)
 MARKDOWN = "# Rules\n\nBe kind."
 BROKEN = {".json": '{"mcpServers": ', ".toml": "[mcp_servers\n"}
 
@@ -80,7 +82,9 @@ class Agent:
 
 
 @pytest.fixture
-def agent(tmp_path: Path, home: Home) -> Agent:
+def agent(tmp_path: Path, home: Home, daemon: Daemon) -> Agent:
+    # The daemon, since a check would start one otherwise.
+    assert daemon.process.poll() is None
     return Agent(tmp_path, home.env)
 
 
@@ -130,6 +134,29 @@ def test_what_the_user_changes_in_between_stays(agent: Agent) -> None:
     assert "memsyncd" not in text
 
 
+def test_a_server_that_the_user_configured_comes_back(agent: Agent) -> None:
+    path = agent.home / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    text = '{"theme": "dark", "mcpServers": {"memsyncd": {"command": "nc", "args": ["-U", "/s"]}}}'
+    path.write_text(text)
+    assert agent.run("gemini", "--yes").returncode == 0
+    assert '"nc"' not in path.read_text()
+    assert agent.run("gemini", "--remove", "--yes").returncode == 0
+    assert path.read_text() == text
+
+
+def test_an_update_keeps_the_copy_of_the_first_time(agent: Agent) -> None:
+    agent.write_own("gemini", "user")
+    before = agent.read()
+    assert agent.run("gemini", "--yes").returncode == 0
+    path = agent.home / ".gemini" / "settings.json"
+    path.write_text(path.read_text().replace("hook user-prompt", "hook old-name"))
+    assert "outdated" in agent.run("gemini", "--check").stdout
+    assert agent.run("gemini", "--yes").returncode == 0
+    assert agent.run("gemini", "--remove", "--yes").returncode == 0
+    assert agent.read() == before
+
+
 def test_without_the_option_capturing_ends(agent: Agent) -> None:
     path = agent.home / ".codex" / "hooks.json"
     assert agent.run("codex", "--yes").returncode == 0
@@ -170,6 +197,33 @@ def test_a_terminal_is_asked(agent: Agent, answer: str, is_written: bool) -> Non
     assert b"[y/N]" in errors
     assert (process.returncode == 0) == is_written
     assert bool(agent.read()) == is_written
+
+
+def test_a_file_that_changes_while_the_user_is_asked_is_left(agent: Agent) -> None:
+    path = agent.home / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(JSON)
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memsyncd", "integrate", "gemini"],
+        cwd=agent.project,
+        env=agent.env,
+        stdin=follower,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    os.close(follower)
+    assert process.stdout is not None
+    # The diff is shown once the file is read.
+    assert process.stdout.readline().startswith(b"--- ")
+    path.write_text("{}")
+    os.write(leader, b"y\n")
+    _, errors = process.communicate(timeout=LIMIT_S)
+    os.close(leader)
+    assert process.returncode == 6
+    assert b"has changed meanwhile" in errors
+    assert path.read_text() == "{}"
+    assert not path.with_name("settings.json.before-memsyncd").exists()
 
 
 # --- files that cannot be edited ---

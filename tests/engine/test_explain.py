@@ -195,7 +195,7 @@ def test_filters_that_leave_nothing_are_named_with_existing_values(filled: Any) 
 
 
 def test_date_filters_that_leave_nothing_explain_dates(filled: Any) -> None:
-    assert "after:2025-01-01 leaves none; a section has a date if" in why(
+    assert "after:2025-01-01 leaves none; the date of a section is" in why(
         filled, "kubernetes", filters=Filters(after="2025-01-01")
     )
 

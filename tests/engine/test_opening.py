@@ -281,12 +281,12 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
 
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
-        first = workspaces.add(str(root), name="", include=(), exclude=())
+        first = workspaces.add(str(root))
         await wait_for(lambda: first.is_recorded and not workspaces.count_jobs())
         (root / "MEMORY.md").write_text("two\n")
         await asyncio.wrap_future(workspaces.scheduler.sync(first))
         root.rename(root.with_name("after"))
-        second = workspaces.add(str(root.with_name("after")), name="", include=(), exclude=())
+        second = workspaces.add(str(root.with_name("after")))
         await wait_for(lambda: second.is_recorded and not workspaces.count_jobs())
         assert second.records is not None
         assert [one.path for one in second.records.history.find_revisions()] == ["MEMORY.md"]

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.engine.search import read_filters
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import search as params
+
+TODAY = date(2026, 11, 18)  # a Wednesday
 
 
 def test_every_filter_of_the_protocol_has_an_effect_in_the_engine() -> None:
@@ -15,21 +19,45 @@ def test_every_filter_of_the_protocol_has_an_effect_in_the_engine() -> None:
         path=["api"],
         section=["Cache"],
         task=["WU-1"],
+        session=["s-1"],
+        source=["review"],
+        priority=["P0"],
+        lifecycle=["task"],
+        status=["open"],
+        meta=["owner=infra"],
+        min_importance=0.8,
         after="2026-03",
         before="2027",
         archived=True,
+        expired=True,
+        include_archived=True,
+        include_expired=True,
     )
-    assert read_filters(requested) == Filters(
+    assert read_filters(requested, TODAY) == Filters(
         kinds=("decision",), tags=("auth",), paths=("api",), sections=("Cache",), tasks=("WU-1",),
-        after="2026-03-01", before="2027-01-01", is_archived=True,
+        sessions=("s-1",), sources=("review",), priorities=("P0",), lifecycles=("task",),
+        statuses=("open",), metas=("owner=infra",), min_importance=0.8,
+        after="2026-03-01", before="2027-01-01", is_archived=True, is_expired=True,
+        includes_archived=True, includes_expired=True,
     )  # fmt: skip
-    assert read_filters(params.Filters()) == NO_FILTERS
+    assert read_filters(params.Filters(), TODAY) == NO_FILTERS
+
+
+def test_days_of_filters_are_relative_to_the_day_of_the_request() -> None:
+    requested = params.Filters(after="last week", before="yesterday")
+    assert read_filters(requested, TODAY) == Filters(after="2026-11-09", before="2026-11-17")
 
 
 @pytest.mark.parametrize("text", ["", "spring", "2026-02-30", "2026-03-01T10:00", "x" * 5000])
 def test_an_invalid_day_is_refused_with_the_name_of_its_filter(text: str) -> None:
     for name in ("after", "before"):
         with pytest.raises(BadRequest, match=f"`{name}`") as refused:
-            read_filters(params.Filters(**{name: text}))
+            read_filters(params.Filters(**{name: text}), TODAY)
         assert refused.value.hint
         assert len(refused.value.message) < 100
+
+
+def test_metadata_without_a_value_is_refused() -> None:
+    for text in ("owner", "owner=", "=infra"):
+        with pytest.raises(BadRequest, match="`meta`"):
+            read_filters(params.Filters(meta=[text]), TODAY)

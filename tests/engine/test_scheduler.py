@@ -23,7 +23,7 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
 
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = workspaces.add(str(root))
         await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
         held = workspaces._worker.submit("another", hold)
         reported: list[int] = []
@@ -62,7 +62,7 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path:
                 )
 
         workspaces.listen(save)
-        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = workspaces.add(str(root))
         await wait_for(lambda: len(reported) == 2)
         assert reported == [False, False]
         await wait_for(lambda: workspace.is_recorded)
@@ -84,7 +84,7 @@ def test_notes_of_a_folder_that_leaves_are_gone_though_a_note_takes_its_name_wit
 
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path, delete_grace_ms=2000)
-        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = workspaces.add(str(root))
         await wait_for(lambda: workspace.condition.counts.files == 4)
         await wait_for(lambda: not workspaces.count_jobs())
         folder.rename(root / "away")

@@ -49,7 +49,6 @@ UNREAD = {
     # What a changed note is compared by, so that few rows are written.
     "chunks": ("digest",),
     "links": ("section", "line", "target", "heading", "relation"),
-    "sections": ("priority", "session", "source", "created", "expires", "extra"),
     "workspace": ("created_at",),
 }
 

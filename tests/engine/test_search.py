@@ -197,7 +197,8 @@ FILTERED = [
     ("redis -kind:error -path:MEMORY.md", {DATED}),
     ("redis section:timeouts", {ERRORS}),
     ("redis task:wu-7", {DATED}),
-    ("redis after:2026", {DATED}),
+    ("redis after:2026 before:2026-04", {DATED}),
+    ("redis after:2026-04", {"MEMORY.md", ERRORS}),  # without a date: the day of saving
     ("redis before:2026", set()),
     ("redis is:archived", {OLD}),
     ("redis is:archived before:2026", {OLD}),

@@ -59,7 +59,7 @@ def run_scenario(
             stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6),
         )
         workspaces.start(())
-        add = partial(workspaces.add, name="", include=(), exclude=())
+        add = workspaces.add
         await scenario(workspaces, add(str(folder / "a")), add(str(folder / "b")))
         await asyncio.to_thread(workspaces.stop)
 

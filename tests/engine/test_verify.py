@@ -92,7 +92,7 @@ def test_an_index_that_was_just_made_equals_the_disk(filled: Bench) -> None:
 OTHERWISE = [
         *(
             f"UPDATE files SET {each} WHERE path = 'MEMORY.md'"
-            for each in ("lines = 1", "title = 'x'", "day = NULL", "kind = NULL", "tags = '[]'", "size = size + 1")
+            for each in ("lines = 1", "title = 'x'", "day = NULL", "kind = NULL", "tags = '[]'", "size = size + 1", "extra = 'x'")
         ),
         *(
             f"UPDATE sections SET {each} WHERE level = 1"
@@ -100,6 +100,7 @@ OTHERWISE = [
                 "slugs = 'other'", "heading = '[]'", "level = 2", "end_line = end_line + 1", "kind = 'x'",
                 "importance = 0.1", "priority = 'P2'", "lifecycle = 'session'", "status = 'archived'", "task = NULL",
                 "session = 'x'", "source = NULL", "created = 'x'", "expires = 'x'", "day = 'x'",
+                "updated = 'x'", "extra = 'x'",
             )
         ),
         "DELETE FROM tags WHERE tag = 'cache'",

@@ -35,7 +35,7 @@ def test_a_links_target_deleted_before_it_is_watched_is_noticed_at_once(tmp_path
 
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = workspaces.add(str(root))
         n_files = lambda: workspace.condition.counts.files  # noqa: E731
         await wait_for(
             lambda: (
@@ -64,7 +64,7 @@ def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> Non
 
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = workspaces.add(str(root))
         watching = workspaces.watching
         await wait_for(
             lambda: workspace.condition.state == "ready" and watching.watcher.n_watches == 2
@@ -205,7 +205,7 @@ def add_workspace(workspaces: Workspaces, root: Path) -> Workspace:
     """Add a workspace with one note."""
     (root / ".memories").mkdir(parents=True, exist_ok=True)
     (root / ".memories" / "first.md").write_text("larch")
-    return workspaces.add(str(root), name="", include=(), exclude=())
+    return workspaces.add(str(root))
 
 
 def open_workspaces(

@@ -424,3 +424,36 @@ def test_a_folder_is_deleted_all_or_nothing_whenever_the_process_is_killed(
         remove_temporary_files(scope, FOLDER, [b"x"])
         assert not [name for name in list_all(root) if "memsyncd" in name]
         subprocess.run(["rm", "-rf", root / ".memories/a"], check=True)
+
+
+# --- read-only notes ------------------------------------------------------------------------------
+
+
+def test_a_read_only_note_is_neither_replaced_deleted_nor_renamed_by_any_path(root: Path) -> None:
+    (root / "rules").mkdir()
+    for path in ("AGENTS.md", "rules/one.md"):
+        (root / path).write_text(path)
+    (root / ".memories" / "link.md").symlink_to(root / "AGENTS.md")
+    options = {"read_only": ["AGENTS.md", "rules/*.md"], "include": ["rules/**"]}
+    scope = parse_scope(str(root), **options)
+
+    def read(path: str) -> TextFile:
+        file = read_text_file(scope, NotePath(path))
+        assert file is not None
+        return file
+
+    agents, rules, rule = NotePath("AGENTS.md"), NotePath("rules"), NotePath("rules/one.md")
+    linked = read(".memories/link.md")
+    for attempt in (
+        lambda: write.put_text_file(scope, agents, b"x", was=read("AGENTS.md")),
+        lambda: write.put_text_file(scope, linked.path, b"x", was=linked),
+        lambda: delete_path(scope, agents, was={agents: read("AGENTS.md")}),
+        lambda: delete_path(scope, rules, was={rule: read("rules/one.md")}),
+        lambda: rename_path(scope, agents, NotePath(".memories/x.md")),
+        lambda: rename_path(scope, rules, NotePath(".memories/rules")),
+        lambda: rename_path(scope, NotePath(".memories/link.md"), agents),
+    ):
+        with pytest.raises(PathRefused):
+            attempt()
+    assert (root / "AGENTS.md").read_text() == "AGENTS.md"
+    assert (root / "rules/one.md").read_text() == "rules/one.md"

@@ -51,6 +51,7 @@ class Model(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Turn)
         self._wishes = wishes
         self.requests: list[dict[str, Any]] = []
+        self.loses_threads = False
         self.url = f"http://127.0.0.1:{self.server_port}"
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
@@ -81,8 +82,12 @@ class Turn(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        kind, answer = self.server.answer(self.path, request)
-        self.send_response(200)
+        is_lost = self.server.loses_threads and request["thread"]["type"] == "continue"
+        if is_lost:
+            kind, answer = "application/json", providers.render_lost_thread()
+        else:
+            kind, answer = self.server.answer(self.path, request)
+        self.send_response(404 if is_lost else 200)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()

@@ -22,6 +22,8 @@ def render_reply(
     path = path.partition("?")[0]
     if path.endswith("/chat/completions"):
         return "application/json", dump(make_completion(request, message_id, call, words))
+    if path.endswith("/responses"):
+        return "application/json", dump(make_response(request, message_id, call, words))
     if path.endswith("/converse"):
         return "application/json", dump(make_converse(call, words))
     if path.endswith("/converse-stream"):
@@ -65,6 +67,13 @@ def make_message(
         "stop_sequence": None,
         "usage": {"input_tokens": 1, "output_tokens": 1},
     }
+
+
+def render_lost_thread() -> bytes:
+    """The answer to a request that continues a conversation which the server does not hold."""
+    details = {"error_code": "thread_not_found"}
+    error = {"type": "not_found_error", "message": "no such thread", "details": details}
+    return dump({"type": "error", "error": error})
 
 
 def stream_message(message: dict[str, Any]) -> Iterable[dict[str, Any]]:
@@ -145,4 +154,31 @@ def make_completion(
         "model": request["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": reason}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    }
+
+
+def make_response(
+    request: dict[str, Any], message_id: str, call: Call | None, words: str
+) -> dict[str, Any]:
+    text = {"type": "output_text", "text": words, "annotations": []}
+    item: dict[str, Any] = {
+        "type": "message",
+        "id": message_id,
+        "role": "assistant",
+        "status": "completed",
+        "content": [text],
+    }
+    if call is not None:
+        arguments = json.dumps(call[2])
+        item = {"type": "function_call", "id": message_id, "call_id": call[0], "name": call[1]}
+        item["arguments"] = arguments
+    return {
+        "id": message_id,
+        "object": "response",
+        "created_at": 1,
+        "model": request["model"],
+        "output": [item],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": request["tools"],
     }

@@ -8,6 +8,7 @@ import asyncio
 import copy
 import itertools
 import logging
+import socket as socketlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.client import NoAnswer
 from memsyncd.core.model import count_tokens
 from memsyncd.core.search.query import parse_query
 from memsyncd.errors import NoDaemon
@@ -119,7 +121,7 @@ def run_now(client: Any, **request: Any) -> str:
 
 
 @pytest.mark.parametrize("is_threaded", [True, False])
-@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize("form", ["whole", "stream", "eager"])
 @pytest.mark.parametrize("name", ["sync", "async", "bedrock", "async bedrock"])
 def test_each_tool_loop_has_memory_before_the_request_and_what_changed_after_each_turn(
     larch: Place,
@@ -128,7 +130,7 @@ def test_each_tool_loop_has_memory_before_the_request_and_what_changed_after_eac
     make_async_tool: Any,
     messages: list[dict[str, Any]],
     name: str,
-    is_stream: bool,
+    form: str,
     is_threaded: bool,
 ) -> None:
     from memsyncd.integrations.anthropic import with_memory
@@ -140,9 +142,10 @@ def test_each_tool_loop_has_memory_before_the_request_and_what_changed_after_eac
         "model": "m",
         "max_tokens": 9,
         "messages": messages,
-        "stream": is_stream,
+        "stream": form != "whole",
         "tools": [make_async_tool(larch.id) if is_async else make_tool(larch.id)],
         **({} if is_threaded else {"thread": False}),
+        **({"run_tools_eagerly": True} if form == "eager" else {}),
     }
     words = asyncio.run(run_async(client, **request)) if is_async else run_now(client, **request)
     assert words == LAST_WORDS
@@ -229,6 +232,26 @@ def test_two_loops_that_take_turns_keep_their_own_questions(
     assert "by the gate" in texts[0]
     assert "birch" in " ".join(texts[1:])
     assert sum("was felled" in text for text in texts) == 1
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_conversation_that_the_server_lost_is_sent_again_with_its_blocks(
+    larch: Place, make_model: Callable[..., Model], make_tool: Any, is_stream: bool
+) -> None:
+    from memsyncd.integrations.anthropic import with_memory
+
+    model = make_model(NEW_NOTE)
+    model.loses_threads = True
+    client = with_memory(make_clients(model.url)["sync"], larch.id)
+    question = {"role": "user", "content": QUESTION}
+    words = run_now(
+        client, model="m", max_tokens=9, messages=[question], stream=is_stream,
+        tools=[make_tool(larch.id)],
+    )  # fmt: skip
+    assert words == LAST_WORDS
+    first, again = model.requests
+    assert again["messages"][0] == first["messages"][0]
+    assert [text.startswith(REPLACING) for text in find_blocks(again)] == [False, True]
 
 
 # --- what a block is ---
@@ -368,6 +391,24 @@ def test_a_daemon_that_goes_away_leaves_what_was_sent_and_one_that_returns_is_us
         (larch.root / "MEMORY.md").write_text("# Trees\n\nThe larch is back.\n")
         assert "is back" in find_blocks({"messages": context.insert(more)})[-1]
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+def test_a_daemon_that_hangs_is_asked_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    messages: list[dict[str, Any]],
+) -> None:
+    failures: list[Any] = []
+    with socketlib.socket(socketlib.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "hangs.sock"))
+        listener.listen()
+        monkeypatch.setenv("MEMSYNCD_SOCKET", str(tmp_path / "hangs.sock"))
+        context = MemoryContext(timeout_s=0.2, on_failure=failures.append)
+        assert context.insert(messages) == messages
+        with listener.accept()[0] as connection:
+            assert connection.recv(65536).count(b"\n") == 1
+            assert connection.recv(65536) == b""
+    assert [type(failure) for failure in failures] == [NoAnswer]
 
 
 # --- without daemon and provider ---

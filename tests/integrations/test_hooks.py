@@ -17,6 +17,7 @@ from memsyncd.integrations.hooks import (
     detect_client,
     find_captures,
     read_field,
+    read_prompt,
     render_answer,
 )
 
@@ -82,6 +83,13 @@ def test_text_is_given_under_the_clients_name_of_the_event(
 def test_cursor_takes_text_at_the_start_of_a_session_alone() -> None:
     assert render_answer("cursor", "session-start", "x") == {"additional_context": "x"}
     assert render_answer("cursor", "user-prompt", "x") is None
+
+
+def test_the_context_that_gemini_puts_before_a_prompt_is_no_part_of_it() -> None:
+    prompt = "<hook_context>## Prior Knowledge\n\nredis</hook_context>\n\nwhy apsw?"
+    assert read_prompt({**GEMINI, "prompt": prompt}) == "why apsw?"
+    assert read_prompt({**CLAUDE, "prompt": "why apsw?"}) == "why apsw?"
+    assert read_prompt(CURSOR) == ""
 
 
 # --- captures ---

@@ -89,6 +89,60 @@ def test_the_openai_sdk_finds_remembers_and_reads_errors(
     assert newest["client"] == "gpt"
 
 
+def test_the_responses_api_finds_and_remembers(
+    place: Place, socket: str, make_model: Callable[..., Model]
+) -> None:
+    openai = pytest.importorskip("openai", reason="needs the package openai")
+    (place.root / "MEMORY.md").write_text(LARCH)
+    model = make_model(*WISHES[:2])
+    items: list[Any] = [{"role": "user", "content": "How old is the larch?"}]
+    answers: list[str] = []
+    with openai.OpenAI(base_url=model.url, api_key="none") as client:
+        words = ""
+        while not words:
+            reply = client.responses.create(
+                model="m", input=items, tools=tools.schema("openai-responses")
+            )
+            words = reply.output_text
+            for item in reply.output:
+                items.append(item.model_dump(exclude_none=True))
+                if item.type == "function_call":
+                    answers.append(tools.call(item.name, item.arguments, workspace=place.id).text)
+                    result = {"call_id": item.call_id, "output": answers[-1]}
+                    items.append({"type": "function_call_output", **result})
+    assert words == LAST_WORDS
+    assert answers[0].startswith("MEMORY.md:1-3  Trees")
+    assert answers[1].startswith("Remembered at .memories/")
+
+
+def test_tools_of_its_own_loop_with_anthropics_sdk(
+    place: Place, socket: str, make_model: Callable[..., Model]
+) -> None:
+    from anthropic import Anthropic
+
+    (place.root / "MEMORY.md").write_text(LARCH)
+    model = make_model(*WISHES[:3])
+    messages: list[Any] = [{"role": "user", "content": "How old is the larch?"}]
+    with Anthropic(base_url=model.url, api_key="none") as client:
+        while messages[-1]["content"]:
+            reply = client.messages.create(
+                model="m",
+                max_tokens=9,
+                messages=messages,
+                tools=tools.schema("anthropic"),  # type: ignore[arg-type]
+            )
+            messages.append({"role": "assistant", "content": reply.content})
+            results = []
+            for block in reply.content:
+                if block.type == "tool_use":
+                    text, is_error = tools.call(block.name, block.input, workspace=place.id)
+                    result = {"tool_use_id": block.id, "content": text, "is_error": is_error}
+                    results.append({"type": "tool_result", **result})
+            messages.append({"role": "user", "content": results})
+    assert [result["is_error"] for result in model.results] == [False, False, True]
+    assert model.results[0]["content"].startswith("MEMORY.md:1-3  Trees")
+
+
 @pytest.fixture
 def runtime(make_model: Callable[..., Model]) -> Callable[..., tuple[Any, Model]]:
     """A client of boto3 whose Bedrock is a model with these calls."""

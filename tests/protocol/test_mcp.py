@@ -244,6 +244,14 @@ def test_wrong_arguments_are_refused_with_a_remedy(arguments: dict[str, Any]) ->
     assert caught.value.hint
 
 
+SECTION_META: dict[str, Any] = {
+    "kind": "decision", "tags": [], "importance": 0.7, "is_importance_stated": False, "priority": None,
+    "lifecycle": None, "task": None, "session": None, "source": None, "created": None, "updated": None,
+    "expires": None, "is_expired": False, "status": None, "day": "2026-03-01", "is_day_of_file": True,
+    "meta": {},
+}  # fmt: skip
+
+
 def find_kinds(kind: type[MemsyncdError]) -> Iterator[type[MemsyncdError]]:
     yield kind
     for child in kind.__subclasses__():
@@ -253,7 +261,7 @@ def find_kinds(kind: type[MemsyncdError]) -> Iterator[type[MemsyncdError]]:
 def make_hit(snippet: str) -> Hit:
     return Hit(
         workspace="w", anchor="a", path="MEMORY.md", start_line=3, end_line=5, heading=["A", "B"],
-        snippet=snippet, score=0.5, kind="decision", tags=[], importance=None, digest="", matched=[],
+        snippet=snippet, score=0.5, digest="", matched=[], **SECTION_META,
     )  # fmt: skip
 
 
@@ -292,7 +300,7 @@ def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:
     text = "\n".join(f"line {number} " + "x" * 100 for number in range(1, 1001))
     got = Got(
         workspace="w", anchor=None, path="n.md", start_line=1, end_line=1000, text=text, digest="",
-        heading=[], kind=None, tags=[], importance=None, n_lines=1000,
+        heading=[], n_lines=1000, **SECTION_META,
     )  # fmt: skip
     shown = mcp_tools.render_note(got, lambda _: "").splitlines()
     last = int(shown[-3].split()[1])

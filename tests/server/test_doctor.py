@@ -54,7 +54,7 @@ class DoctorBench:
 
     async def add(self, root: Path) -> Workspace:
         write_note(root / "MEMORY.md", "# Memory\n\nlarch\n")
-        workspace = self.workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = self.workspaces.add(str(root))
         await wait_for(lambda: workspace.condition.state == "ready")
         return workspace
 

@@ -65,7 +65,7 @@ class HandlersBench:
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     async def add(self, root: Path) -> Workspace:
-        workspace = self.workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = self.workspaces.add(str(root))
         await wait_for(lambda: workspace.condition.state == "ready")
         return workspace
 

@@ -38,9 +38,9 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """The content of an index file, without ids, so that two indexes of the same notes are equal."""
     statements = {
         "files": "SELECT path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day, kind,"
-        " tags FROM files",
+        " tags, extra FROM files",
         "sections": "SELECT f.path, s.slugs, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance, s.priority,"
-        " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.expires, s.day"
+        " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.updated, s.expires, s.day, s.extra"
         " FROM sections s JOIN files f ON f.id = s.file",
         "tags": "SELECT f.path, s.slugs, t.tag FROM tags t JOIN sections s ON s.id = t.section"
         " JOIN files f ON f.id = s.file",

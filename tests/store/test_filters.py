@@ -93,7 +93,10 @@ LET_THROUGH = [
     ("after:2026-03", {TOP, CACHE, KEYS, SERVER}),
     ("after:2026-04-01", {KEYS}),
     ("after:2026-04-02", set()),
-    ("before:2026-04-01", {TOP, CACHE, SERVER, DIARY}),
+    # Notes without a date have the day on which they were saved: here in 1970.
+    ("before:2026-04-01", {TOP, CACHE, SERVER, DIARY, API_CACHE, API_CACHET}),
+    ("before:1971", {API_CACHE, API_CACHET}),
+    ("after:1960 before:2020", {API_CACHE, API_CACHET}),
     ("after:2026-02-28 before:2026-03-01", {DIARY}),
     ("is:archived", {OLD, GONE}),
     ("is:archived kind:error", {OLD}),

@@ -386,3 +386,16 @@ def test_a_count_that_reached_its_limit_is_counted_further(filled: Index) -> Non
         assert count_matching(reader, ['"redis"'], most=2) == [2]
         assert count_matching(reader, ['"redis"'], most=100) == [n_redis]
         assert count_matching(reader, ['"redis"'], most=2) == [2]
+
+
+def test_counts_are_right_where_more_would_be_remembered_than_may_be(
+    filled: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_redis = len(find(filled, '"redis"'))
+    monkeypatch.setattr("memsyncd.store.search.MEMO_LIMIT", 2)
+    with filled.pool.acquire(5) as reader:
+        for words in (["redis", "hot"], ["redis", "nowhere"], ["nowhere", "hot", "redis"], ["hot"]):
+            counts = {"redis": n_redis, "hot": 1, "nowhere": 0}
+            expected = [counts[word] for word in words]
+            assert count_matching(reader, [f'"{word}"' for word in words], most=100) == expected
+            assert len(reader.memo["chunks_fts"]) <= max(2, len(words))

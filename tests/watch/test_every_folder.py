@@ -27,7 +27,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from memsyncd.core.changes.watchplan import NO_INCLUDES, is_relevant, plan_watches
+from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes, is_relevant, plan_watches
+from memsyncd.core.pruning import is_pruned_path
 from memsyncd.engine.worker import WorkerPool
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import exchange, fake_overflow, find_reader, kill_reader
@@ -49,8 +50,8 @@ class WatchedRoot:
     """Keeps one root watched as the daemon does: plans, walks and checks when an event asks for
     it."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, includes: Includes) -> None:
+        self.root, self.includes = root, includes
         self._inbox: queue.Queue[object] = queue.Queue()
         self._pool = WorkerPool("folders", 2)
         self.watcher = Watcher(
@@ -67,7 +68,7 @@ class WatchedRoot:
         assert self._pool.stop(SETTLE_S)
 
     def _on_event(self, _id: str, path: str, _is_finished: bool, is_folder: bool) -> None:
-        if is_folder and is_relevant(path, is_folder=True):
+        if is_folder and is_relevant(path, is_folder=True, includes=self.includes):
             self._inbox.put("folder")
 
     def _run(self) -> None:
@@ -84,11 +85,14 @@ class WatchedRoot:
         def is_folder(path: str) -> bool:
             return os.path.isdir(path) and not os.path.islink(path)
 
-        plan = Plan(str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder))
-        while self.watcher.set_plans({"ws": plan}):
-            plan = Plan(
-                str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder)
-            )
+        root = str(self.root)
+
+        def make_plan() -> Plan:
+            watches = plan_watches(root, self.includes, is_folder=is_folder)
+            return Plan(root, watches, is_pruned_path)
+
+        while self.watcher.set_plans({"ws": make_plan()}):
+            pass
 
 
 def find_watched_inodes(watcher: Watcher) -> set[Entry]:
@@ -112,11 +116,17 @@ def find_known_paths(watcher: Watcher) -> dict[str, Entry]:
     }
 
 
-def find_folders(root: Path) -> dict[str, Entry]:
-    """All folders that must be watched: the root, and the memories with all beneath."""
+def find_folders(root: Path, *, is_whole: bool) -> dict[str, Entry]:
+    """All folders that must be watched: the root, and the memories with all beneath.
+
+    Of a whole folder everything else beneath too, without pruned folders.
+    """
     found = [str(root)]
     for folder, _, _ in os.walk(root / ".memories"):
         found.append(folder)
+    for folder, names, _ in os.walk(root) if is_whole else ():
+        names[:] = [name for name in names if not is_pruned_path(name)]
+        found += [os.path.join(folder, name) for name in names]
     return {folder: (os.stat(folder).st_dev, os.stat(folder).st_ino) for folder in found}
 
 
@@ -128,6 +138,8 @@ class FolderScenario(RuleBasedStateMachine):
     """Changes that programs make to folders, at any speed, while the reader may be held up."""
 
     base: ClassVar[Path]
+    includes: ClassVar[Includes] = NO_INCLUDES
+    top: ClassVar[str] = ".memories"
     n_scenarios: ClassVar[int] = 0
 
     def __init__(self) -> None:
@@ -137,14 +149,14 @@ class FolderScenario(RuleBasedStateMachine):
         self.root = self.above / "proj"
         self.outside = self.base / f"{FolderScenario.n_scenarios}-outside"
         self.outside.mkdir(parents=True)
-        (self.root / ".memories" / "a" / "c").mkdir(parents=True)
-        self.watched_root = WatchedRoot(self.root)
+        (self.root / self.top / "a" / "c").mkdir(parents=True)
+        self.watched_root = WatchedRoot(self.root, self.includes)
         self._held: threading.Lock | None = None
         self.n_kills = 0
         self.steps: list[str] = []
 
     def place(self, name: str) -> Path:
-        return self.root / ".memories" / name
+        return self.root / self.top / name
 
     def try_to(self, step: str, action: Callable[[], object]) -> None:
         """Take a step, unless the disk refuses it because an entry is missing or exists."""
@@ -202,7 +214,7 @@ class FolderScenario(RuleBasedStateMachine):
     @rule(is_kept=st.booleans())
     def swap_the_root(self, is_kept: bool) -> None:
         other = self.above / "other"
-        (other / ".memories" / "a").mkdir(parents=True)
+        (other / self.top / "a").mkdir(parents=True)
         exchange(self.root, other)
         if is_kept:
             exchange(self.root, other)
@@ -211,10 +223,8 @@ class FolderScenario(RuleBasedStateMachine):
 
     @rule()
     def remove_the_memories_and_make_them_again(self) -> None:
-        self.try_to("remove the memories", lambda: shutil.rmtree(self.root / ".memories"))
-        self.try_to(
-            "make the memories", lambda: (self.root / ".memories" / "b").mkdir(parents=True)
-        )
+        self.try_to("remove the memories", lambda: shutil.rmtree(self.root / self.top))
+        self.try_to("make the memories", lambda: (self.root / self.top / "b").mkdir(parents=True))
 
     @rule(is_away=st.booleans())
     def overflow(self, is_away: bool) -> None:
@@ -276,7 +286,7 @@ class FolderScenario(RuleBasedStateMachine):
             known = find_known_paths(self.watched_root.watcher)
         except (OSError, AssertionError):
             return "the watcher is being rebuilt"
-        there = find_folders(self.root)
+        there = find_folders(self.root, is_whole=bool(self.includes.whole.patterns))
         inodes = {(to_kernel_device(device), inode) for device, inode in there.values()}
         if watched != inodes or known != there:
             return (
@@ -294,7 +304,30 @@ class FolderScenario(RuleBasedStateMachine):
             shutil.rmtree(self.outside)
 
 
-def run_scenarios(base: Path, *, n_scenarios: int, n_steps: int) -> None:
+class WholeFolderScenario(FolderScenario):
+    """The same in a whole folder, where folders also move to names that are left out, and back."""
+
+    includes = Includes.parse(["**"])
+    top = "notes"
+
+    @rule(name=FOLDERS, aside=st.sampled_from([".trash", "node_modules"]))
+    def move_to_a_pruned_name(self, name: str, aside: str) -> None:
+        pruned = self.root / aside
+        self.try_to(f"{name} to {aside}", lambda: self.place(name).rename(pruned))
+
+    @rule(name=FOLDERS, aside=st.sampled_from([".trash", "node_modules"]))
+    def move_back_from_a_pruned_name(self, name: str, aside: str) -> None:
+        pruned = self.root / aside
+        self.try_to(f"{name} from {aside}", lambda: pruned.rename(self.place(name)))
+
+
+def run_scenarios(
+    base: Path,
+    *,
+    n_scenarios: int,
+    n_steps: int,
+    scenario: type[FolderScenario] = FolderScenario,
+) -> None:
     FolderScenario.base = base.resolve()
     how = settings(
         max_examples=n_scenarios,
@@ -305,14 +338,19 @@ def run_scenarios(base: Path, *, n_scenarios: int, n_steps: int) -> None:
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
-    run_state_machine_as_test(FolderScenario, settings=how)
+    run_state_machine_as_test(scenario, settings=how)
 
 
 def test_every_folder_is_watched_whatever_happens_to_folders(tmp_path: Path) -> None:
     run_scenarios(tmp_path, n_scenarios=40, n_steps=30)
 
 
+def test_every_folder_of_a_whole_folder_is_watched_and_no_pruned_one(tmp_path: Path) -> None:
+    run_scenarios(tmp_path, n_scenarios=40, n_steps=30, scenario=WholeFolderScenario)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_every_folder_is_watched_through_long_sequences_of_changes(tmp_path: Path) -> None:
     run_scenarios(tmp_path, n_scenarios=2000, n_steps=50)
+    run_scenarios(tmp_path, n_scenarios=2000, n_steps=50, scenario=WholeFolderScenario)

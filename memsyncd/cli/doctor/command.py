@@ -48,6 +48,7 @@ from memsyncd.cli.doctor.storage_checks import (
     check_own_storage,
     find_storage,
 )
+from memsyncd.cli.git_merges import has_conflicts, is_tracked
 from memsyncd.cli.parser import JSON, Argument, Command, Option
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client.connection import find_sockets
@@ -180,11 +181,19 @@ def _examine_machine(
     storages = find_storage([each.root for each in workspaces])
     for workspace, storage in zip(workspaces, storages, strict=True):
         found += [_with_workspace(workspace, finding) for finding in check_notes_storage(storage)]
+        found += [_with_workspace(workspace, finding) for finding in _check_merges(workspace.root)]
     if state.mount is not None and not any(
         finding.check in ("filesystem", "cloud") for finding in found
     ):
         found.append(Finding("ok", "filesystem", "notes, index and records lie on local disks"))
     return found
+
+
+def _check_merges(root: str) -> list[Finding]:
+    if not (is_tracked(root) and has_conflicts(root)):
+        return []
+    what = "git does not merge memories that two branches add: the second merge has a conflict"
+    return [Finding("info", "git_merges", what, f"memsyncd init --union {root}", where=root)]
 
 
 def _with_workspace(workspace: RegisteredWorkspace, finding: Finding) -> Finding:

@@ -65,6 +65,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     unreadable_files: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
     link_folders: frozenset[str] = frozenset()
+    pruned_folders: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
 
     @property

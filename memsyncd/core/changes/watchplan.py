@@ -1,11 +1,11 @@
 """Plan which folders to watch in order to see every change to a workspace's memory: as few as
-possible, never a whole source tree.
+possible, and a whole tree only where an include glob asks for it.
 
 These are the root without everything beneath it, `.memories` with everything beneath, and for each
-include the folder at which its fixed part ends. For a folder that does not exist yet, the nearest
-existing folder above is watched. Globs that would need the whole tree are refused. The module also
-decides which of the events there can matter; `globs` matches patterns, `notepath` decides what a
-note's name is.
+include the folder at which its fixed part ends. An include that begins with a wildcard over folders
+has the whole root watched, without the folders that `pruning` leaves out. For a folder that does
+not exist yet, the nearest existing folder above is watched. The module also decides which of the
+events there can matter; `globs` matches patterns, `notepath` decides what a note's name is.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ import msgspec
 
 from memsyncd.core.globs import NO_GLOBS, WILDCARDS, Globs, find_glob_refusal, has_wildcard
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NOTE_SUFFIXES, is_note_name
+from memsyncd.core.pruning import IGNORE_FILE, is_pruned_path
 from memsyncd.errors import BadRequest
 
 INCLUDE_HINT = (
-    "begin with a folder's name and end as notes do: README.md, docs/*.md or docs/**/*.md"
+    "write it from the root on and end it as notes do: README.md, docs/**/*.md or **/*.md"
 )
 
 
 class Watch(msgspec.Struct, frozen=True, order=True):
     """One folder to watch, by its real absolute path.
 
-    An event in a link's target folder concerns the whole workspace.
+    An event in a link's target folder concerns the whole workspace. A pruned watch is recursive
+    and leaves out folders; see `pruning`.
     """
 
     folder: str
     is_recursive: bool
     is_link_target: bool = False
+    is_pruned: bool = False
 
 
 class Include(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,20 +47,31 @@ class Include(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     is_deep: bool
 
+    @property
+    def is_whole(self) -> bool:
+        """True if its matches may lie in any folder beneath the root."""
+        return self.is_deep and not self.folder
+
 
 class Includes(msgspec.Struct, frozen=True):
     """A workspace's include globs, and one expression for all of them."""
 
     each: tuple[Include, ...]
     globs: Globs
+    named: tuple[Include, ...] = ()
+    """Those that name a folder, or files of the root."""
+    named_globs: Globs = NO_GLOBS
+    whole: Globs = NO_GLOBS
+    """Those that reach into every folder."""
 
     @classmethod
     def parse(cls, patterns: Iterable[str]) -> Includes:
-        """Raises BadRequest naming the first pattern that cannot be watched cheaply, with the
-        reason.
-        """
+        """Raises BadRequest naming the first pattern that cannot be an include, with the reason."""
         each = tuple(parse_include(pattern) for pattern in patterns)
-        return cls(each, Globs.parse(include.pattern for include in each))
+        named = tuple(include for include in each if not include.is_whole)
+        whole = Globs.parse(include.pattern for include in each if include.is_whole)
+        every, others = (Globs.parse(one.pattern for one in some) for some in (each, named))
+        return cls(each, every, named, others, whole)
 
 
 NO_INCLUDES = Includes((), NO_GLOBS)
@@ -85,8 +99,6 @@ def find_include_refusal(pattern: str) -> str:
     parts = _tidy(pattern).split("/")
     if any(part.startswith(".") for part in parts):
         return "it holds a hidden name"
-    if parts == ["**"] or (len(parts) > 1 and has_wildcard(parts[0])):
-        return "it would mean to watch the whole workspace"
     if not _can_be_note(parts[-1]):
         return (
             "it can match no note: their names end in .md, .markdown or .txt; for a folder "
@@ -113,8 +125,12 @@ def plan_watches(
     *,
     is_folder: Callable[[str], bool],
     link_folders: Iterable[str] = (),
+    is_scanned: bool = True,
 ) -> frozenset[Watch]:
     """The folders to watch now. `root` is a real absolute path.
+
+    Before the workspace `is_scanned` it is unknown which folders are pruned, and the whole tree is
+    not watched.
 
     `is_folder` says whether a real folder, not a link, is at an absolute path now; plan again when
     that changes. `link_folders` are the absolute folders of the targets of links; for a missing one
@@ -122,20 +138,22 @@ def plan_watches(
     """
     if not is_folder(root):
         return frozenset({Watch(_nearest_folder(root, is_folder), is_recursive=False)})
+    is_whole = bool(includes.whole.patterns) and is_scanned
     planned = {root: False}
     memory_folder = _join(root, MEMORY_FOLDER)
     if is_folder(memory_folder):
         planned[memory_folder] = True
-    for include in includes.each:
+    for include in includes.named:
         for folder, is_recursive in _plan_include(root, include):
             if not is_folder(folder):
                 break
             planned[folder] = planned.get(folder, False) or is_recursive
+    # A pruned watch covers nothing else: what an include names may be among what it leaves out.
     own = {
         Watch(folder, is_recursive)
         for folder, is_recursive in planned.items()
-        if not _is_covered(folder, planned)
-    }
+        if not _is_covered(folder, planned) and not (is_whole and folder == root)
+    } | ({Watch(root, is_recursive=True, is_pruned=True)} if is_whole else set())
     ancestors = {_nearest_folder(folder, is_folder) for folder in link_folders}
     return frozenset(
         own | {Watch(folder, is_recursive=False, is_link_target=True) for folder in ancestors}
@@ -152,6 +170,8 @@ def is_relevant(
         return True
     if excludes.matches(path):
         return False
+    if _may_be_whole(path, includes, is_folder=is_folder):
+        return True
     if path.startswith(MEMORY_FOLDER + "/"):
         return _is_plain(path[len(MEMORY_FOLDER) + 1 :]) and (
             is_folder or is_note_name(_name(path))
@@ -160,10 +180,26 @@ def is_relevant(
         not is_folder
         and _is_plain(path)
         and is_note_name(_name(path))
-        and includes.globs.matches(path)
+        and includes.named_globs.matches(path)
     ):
         return True
-    return any(_is_on_the_way(path, include, is_folder=is_folder) for include in includes.each)
+    return any(_is_on_the_way(path, include, is_folder=is_folder) for include in includes.named)
+
+
+def is_ignore_file(path: str, includes: Includes) -> bool:
+    """True for a `.gitignore` that may change which notes the workspace has."""
+    return bool(includes.whole.patterns) and _name(path) == IGNORE_FILE
+
+
+def _may_be_whole(path: str, includes: Includes, *, is_folder: bool) -> bool:
+    """True if an include that reaches into every folder makes this path matter."""
+    folder, _, name = path.rpartition("/")
+    if not includes.whole.patterns or is_pruned_path(folder):
+        return False
+    if name == IGNORE_FILE:
+        return True
+    is_entered = is_folder and not is_pruned_path(name)
+    return is_entered or (is_note_name(name) and includes.whole.matches(path))
 
 
 def _tidy(pattern: str) -> str:

@@ -1,5 +1,7 @@
-"""Parse and render paths of the memory tool: `/memories` is `.memories/`, `/memories/MEMORY.md` the
-workspace's MEMORY.md.
+"""Parse and render paths of the memory tool: `/memories` is the workspace's memory folder.
+
+That is `.memories/`, and then `/memories/MEMORY.md` is the workspace's MEMORY.md; or another
+folder, or the root of a vault, and then every path beneath it has the same path in `/memories`.
 
 The rule: a path names an entry beneath `/memories` as it is written, or it is refused. Nothing is
 decoded, normalised or resolved, so a spelling that another program might convert to `..`, `/` or a
@@ -44,8 +46,11 @@ class MemoryPath(msgspec.Struct, frozen=True):
     note: NotePath | None
 
 
-def parse_memory_path(text: str) -> MemoryPath:
-    """Convert text to a MemoryPath, or raise PathRefused naming the rule that it breaks."""
+def parse_memory_path(text: str, folder: str = MEMORY_FOLDER) -> MemoryPath:
+    """Convert text to a MemoryPath, or raise PathRefused naming the rule that it breaks.
+
+    `folder` is the memory folder's path from the root, empty for the root.
+    """
     if text != MEMORIES and not text.startswith(f"{MEMORIES}/"):
         raise PathRefused(f"Path must start with {MEMORIES}, got: {_shorten(text)}", hint=_HINT)
     reason = _find_refusal(text)
@@ -56,27 +61,29 @@ def parse_memory_path(text: str) -> MemoryPath:
         raise PathRefused(f"Path {_shorten(text)} would escape {MEMORIES} directory", hint=_HINT)
     if not parts:
         return MemoryPath(MEMORIES, None)
-    return MemoryPath("/".join((MEMORIES, *parts)), _parse_parts(text, parts))
+    return MemoryPath("/".join((MEMORIES, *parts)), _parse_parts(text, parts, folder))
 
 
-def show_memory_path(path: NotePath) -> str:
+def show_memory_path(path: NotePath, folder: str = MEMORY_FOLDER) -> str:
     """The path by which the memory tool names a note or folder.
 
     Raises PathRefused for a path that is not beneath `/memories`. `.memories/MEMORY.md` gets the
     same name as the workspace's MEMORY.md, since it has no other.
     """
-    first, *rest = path.parts
-    if path.text != MEMORY_FILE and (first != MEMORY_FOLDER or not rest):
+    if folder == MEMORY_FOLDER and path.text == MEMORY_FILE:
+        return f"{MEMORIES}/{MEMORY_FILE}"
+    inside = path.text.removeprefix(f"{folder}/") if folder else path.text
+    if folder and inside == path.text:
         raise PathRefused(f"path refused: it is not beneath {MEMORIES}", hint=_HINT)
-    return "/".join((MEMORIES, *(rest or path.parts)))
+    return f"{MEMORIES}/{inside}"
 
 
-def _parse_parts(text: str, parts: list[str]) -> NotePath:
-    if parts == [MEMORY_FILE]:
+def _parse_parts(text: str, parts: list[str], folder: str) -> NotePath:
+    if folder == MEMORY_FOLDER and parts == [MEMORY_FILE]:
         return NotePath(MEMORY_FILE)
-    if parts[0] == MEMORY_FILE:
+    if folder in ("", MEMORY_FOLDER) and parts[0] == MEMORY_FILE and len(parts) > 1:
         _refuse(text, f"{MEMORY_FILE} is a note, not a folder")
-    within = "/".join((MEMORY_FOLDER, *parts))
+    within = "/".join((folder, *parts)) if folder else "/".join(parts)
     reason = find_refusal(within)
     if reason:
         _refuse(text, reason)

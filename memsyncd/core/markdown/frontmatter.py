@@ -17,14 +17,13 @@ import msgspec
 import yaml
 
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.model import EMPTY_META, Meta, Problem, make_problem
+from memsyncd.core.model import ARCHIVED, EMPTY_META, Meta, Problem, make_problem, parse_expiry
 
 FRONT_MATTER_LIMIT_CHARS = 65_536
 SHOWN_CHARS = 40
 PROBLEMS_LIMIT = 20
 PRIORITIES = ("P0", "P1", "P2", "P3")
 LIFECYCLES = ("ephemeral", "session", "task", "project")
-STATUSES = ("active", "archived")
 
 _DEPTH_LIMIT = 16
 _COMMENT_LIMIT_LINES = 50
@@ -259,8 +258,11 @@ class _MetaReader:
             self._read_importance(text, at, known)
         elif name in _CHOICES:
             self._read_choice(name, text, at, known)
+        elif name == "expires":
+            self._read_expiry(text, at, known)
         else:
-            known[name] = text.lower() if name == "kind" else text
+            is_folded = name == "kind" or (name == "status" and text.lower() == ARCHIVED)
+            known[name] = text.lower() if is_folded else text
 
     def _read_importance(self, text: str, at: int, known: dict[str, Any]) -> None:
         try:
@@ -276,6 +278,13 @@ class _MetaReader:
                 f"`importance` is not from 0 to 1: {_shorten(text)}",
                 "the value is ignored",
             )
+
+    def _read_expiry(self, text: str, at: int, known: dict[str, Any]) -> None:
+        if parse_expiry(text) is not None:
+            known["expires"] = text
+        elif text.lower() != "never":
+            problem = f"`expires` is neither a day nor a time: {_shorten(text)}"
+            self._report(at, "bad_value", problem, "write 2026-12-31 or 2026-12-31T18:00")
 
     def _read_choice(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
         choices = _CHOICES[name]
@@ -295,7 +304,7 @@ class _MetaReader:
             self._problems.append(make_problem(self._path, self._line + at, code, problem, hint))
 
 
-_CHOICES: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES, "status": STATUSES}
+_CHOICES: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES}
 
 
 def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:

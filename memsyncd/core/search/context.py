@@ -44,7 +44,8 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk that may go into a context; `reason` says why.
 
     `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
-    the number of blank lines right before it that belong to no chunk.
+    the number of blank lines right before it that belong to no chunk. Sections are shown in the
+    order of their places, and within a place by path and line.
     """
 
     path: str
@@ -55,6 +56,7 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     reason: str
     n_blanks_before: int = 0
+    place: tuple[int, float] = (0, 0.0)
 
 
 class ContextLines(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +149,7 @@ class _Filling(msgspec.Struct):
             return ""
         in_order = sorted(
             self.excerpts,
-            key=lambda anchor: (self.excerpts[anchor].path, self.excerpts[anchor].start),
+            key=lambda anchor: self.excerpts[anchor].order,
         )
         return _BETWEEN.join(
             filter(None, (self.heading, *(self.texts[anchor].text for anchor in in_order)))
@@ -156,7 +158,7 @@ class _Filling(msgspec.Struct):
     def _current_excerpt(self, chunk: ContextChunk) -> Excerpt:
         """The excerpt of the chunk's section without the chunk."""
         before = self.excerpts.get(chunk.anchor) or Excerpt(
-            path=chunk.path, heading=chunk.heading, kind=chunk.kind, lines={}
+            path=chunk.path, heading=chunk.heading, kind=chunk.kind, lines={}, place=chunk.place
         )
         start = chunk.span.start
         return before.with_lines({}, blanks=range(start - chunk.n_blanks_before, start))
@@ -317,10 +319,11 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
     lines: Mapping[int, str]
     blanks: frozenset[int] = frozenset()
     cut_after: int | None = None
+    place: tuple[int, float] = (0, 0.0)
 
     @property
-    def start(self) -> int:
-        return min(self.lines)
+    def order(self) -> tuple[tuple[int, float], str, int]:
+        return self.place, self.path, min(self.lines)
 
     def with_lines(
         self, lines: Mapping[int, str], *, blanks: Iterable[int] = (), cut_after: int | None = None

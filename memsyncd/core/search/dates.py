@@ -1,15 +1,17 @@
-"""Read the dates that a question names, and compare them with the day of a note.
+"""Read the dates that a question or a filter names, and compare them with the day of a note.
 
 Dates are read as people write them: 2023-05-07, 7 May 2023, May 7th, 2023, May 2023, and May 7
-without a year. A note's day is the day of creation that it states, else the day in its name. Notes
-often record an event some days after it.
+without a year; in a filter also relative to today: yesterday, monday, 7d, last week. A note's day
+is the day of creation that it states, else the day in its name. Notes often record an event some
+days after it.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, timedelta
 
 import msgspec
 
@@ -32,6 +34,9 @@ _DAY_FIRST = re.compile(
     re.IGNORECASE,
 )
 _DATE_KEYS = ("date", "day", "created", "created_at")
+_DAY = re.compile(r"(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?")
+_AGO = re.compile(r"(\d{1,5})\s*(d|w|m|y)")
+_DAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday".split()
 
 
 class NamedDate(msgspec.Struct, frozen=True):
@@ -77,6 +82,63 @@ def fit_dates(named: Iterable[NamedDate], when: str | None) -> float:
     """The fit of the day `when` (ISO) with the best of the named dates, 0-1."""
     day = _parse_day(when or "")
     return max((one.fit(day) for one in named), default=0.0) if day else 0.0
+
+
+# --- Days of filters ------------------------------------------------------------------------------
+
+
+def parse_day(text: str, today: date | None = None) -> str | None:
+    """Read a day, month or year (`2026-03-01`, `2026-3`, `2026`) as the ISO day on which it begins;
+    None if there is no such day.
+
+    With `today`, relative ones too: `today`, `yesterday`, `monday` (the latest one, which may be
+    today), `7d`, `2w`, `3m` and `1y` ago, `last week`, `this month`. Weeks begin on Monday.
+    """
+    words = " ".join(re.split(r"[\s_-]+", text.strip().lower()))
+    try:
+        day = _parse_absolute(text.strip()) or (today and _parse_relative(words, today))
+    except (ValueError, OverflowError):
+        return None
+    return day.isoformat() if day else None
+
+
+def _parse_absolute(text: str) -> date | None:
+    found = _DAY.fullmatch(text)
+    return date(int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else None
+
+
+def _parse_relative(words: str, today: date) -> date | None:
+    if words in ("today", "yesterday"):
+        return today - timedelta(days=words == "yesterday")
+    for number, name in enumerate(_DAY_NAMES):
+        if words in (name, name[:3]):
+            return today - timedelta(days=(today.weekday() - number) % 7)
+    if found := _AGO.fullmatch(words):
+        return _go_back(today, int(found[1]), found[2])
+    which, _, unit = words.partition(" ")
+    if which in ("this", "last") and unit in ("week", "month", "year"):
+        start = _find_start(today, unit)
+        return _go_back(start, 1, unit[0]) if which == "last" else start
+    return None
+
+
+def _find_start(day: date, unit: str) -> date:
+    """The first day of the week, month or year of a day."""
+    if unit == "week":
+        return day - timedelta(days=day.weekday())
+    return day.replace(day=1) if unit == "month" else day.replace(month=1, day=1)
+
+
+def _go_back(today: date, n: int, unit: str) -> date:
+    """The day `n` days, weeks, months or years earlier; the last of the month if it is shorter."""
+    if unit in ("d", "w"):
+        return today - timedelta(days=n * (7 if unit == "w" else 1))
+    months = today.year * 12 + today.month - 1 - n * (12 if unit == "y" else 1)
+    year, month = months // 12, months % 12 + 1
+    return date(year, month, min(today.day, monthrange(year, month)[1]))
+
+
+# --- The days of notes ----------------------------------------------------------------------------
 
 
 def find_note_date(path: str, meta: Meta) -> str | None:

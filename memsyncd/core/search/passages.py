@@ -8,9 +8,10 @@ words counting more, and for a lead that holds one of them, as in `- **Ann:** â€
 `**Timeout** â€¦`, which names the speaker or subject of the text after it. Weak chunks follow
 unsplit.
 
-Without a question, at the start of a session, `order_start_chunks` puts pinned chunks first, then
-MEMORY.md, then chunks about the project as a whole, then the notes saved last. All but the last
-share three quarters of the budget before the last get theirs: however much is pinned, the newest is
+Without a question, at the start of a session, `order_start_chunks` puts MEMORY.md first, then
+pinned chunks, then those of important kinds (preferences and errors) by importance, then chunks
+about the project as a whole, then the notes saved last. MEMORY.md gets half of the budget before
+the others get theirs, and all but the last three quarters: however much is pinned, the newest is
 never the first to go.
 """
 
@@ -159,10 +160,19 @@ def _split_at_edges(texts: Mapping[int, str], edges: set[int]) -> Iterator[Span]
 
 # --- Chunks for the start of a session ------------------------------------------------------------
 
-StartReason = Literal["pinned", "MEMORY.md", "project", "recent"]
+StartReason = Literal["MEMORY.md", "pinned", "important", "project", "recent"]
 # The most important reason first.
-START_REASONS: Final[tuple[StartReason, ...]] = ("pinned", "MEMORY.md", "project", "recent")
+START_REASONS: Final[tuple[StartReason, ...]] = (
+    "MEMORY.md",
+    "pinned",
+    "important",
+    "project",
+    "recent",
+)
+# Chunks of these are ordered by importance.
+_WEIGHED: Final = ("pinned", "important")
 
+MEMORY_SHARE = 0.5
 LASTING_SHARE = 0.75
 # An estimate of the tokens in a label; the exact number is unknown before the block is filled.
 LABEL_TOKENS = 25
@@ -187,17 +197,24 @@ class StartChunk(msgspec.Struct, frozen=True, kw_only=True):
 def order_start_chunks(chunks: Iterable[StartChunk], *, max_tokens: int) -> tuple[StartChunk, ...]:
     """The chunks, the most important for a block of so many tokens first."""
     ordered = sorted(chunks, key=_start_order)
-    lasting = [chunk for chunk in ordered if chunk.reason != "recent"]
+    memory = [chunk for chunk in ordered if chunk.reason == "MEMORY.md"]
+    n_memory = _count_first(memory, max_tokens * MEMORY_SHARE)
+    others = [chunk for chunk in ordered if chunk.reason not in ("MEMORY.md", "recent")]
+    lasting = [*memory[:n_memory], *others, *memory[n_memory:]]
     recent = [chunk for chunk in ordered if chunk.reason == "recent"]
     n_first = _count_first(lasting, max_tokens * LASTING_SHARE)
     return (*lasting[:n_first], *recent, *lasting[n_first:])
 
 
+def find_start_place(chunk: StartChunk) -> tuple[int, float]:
+    """Return what orders the sections of a block: by reason, then by importance."""
+    weight = chunk.weight if chunk.reason in _WEIGHED else 0.0
+    return START_REASONS.index(chunk.reason), -weight
+
+
 def _start_order(chunk: StartChunk) -> tuple[object, ...]:
-    weight = chunk.weight if chunk.reason == "pinned" else 0.0
     return (
-        START_REASONS.index(chunk.reason),
-        -weight,
+        find_start_place(chunk),
         -chunk.modified_ns,
         chunk.path,
         chunk.span,

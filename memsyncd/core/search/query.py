@@ -17,19 +17,20 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
-from memsyncd.core.search.dates import NamedDate, find_named_dates
+from memsyncd.core.model import ARCHIVED
+from memsyncd.core.search.dates import NamedDate, find_named_dates, parse_day
 from memsyncd.core.search.words import WordSequence, is_unspaced, split_words
 from memsyncd.errors import TooLarge
 
 # --- Filters --------------------------------------------------------------------------------------
 
-ARCHIVED = "archived"
+EXPIRED = "expired"
 # In one text; further values stay text.
 VALUE_LIMIT = 32
 
@@ -39,15 +40,28 @@ _FIELDS: Final = {
     "path": "paths",
     "section": "sections",
     "task": "tasks",
+    "session": "sessions",
+    "source": "sources",
+    "priority": "priorities",
+    "lifecycle": "lifecycles",
+    "status": "statuses",
+    "meta": "metas",
 }
+_NAMES = "|".join((*_FIELDS, "is", "importance", "after", "before"))
+_IMPORTANCE = re.compile(r"0?\.\d+|[01](?:\.0*)?")
 _FILTER = re.compile(
     (
-        r'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>kind|tag|path|section|task|is|after|before):'
-        r'(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))'
+        rf'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>{_NAMES}):'
+        r'(?:"(?P<quoted>[^"]*)"'
+        # Few people type quotes around `last week`.
+        r"|(?P<bare>(?:(?<=after:)|(?<=before:))(?:last|this) (?:week|month|year)\b"
+        r'|[^\s"]+))'
     ),
     re.IGNORECASE,
 )
-_DAY = re.compile(r"(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?")
+
+
+_STATES: Final = {ARCHIVED: "is_archived", EXPIRED: "is_expired"}
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,8 +69,10 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
     Values ignore case, except in `paths` and anchors. `paths` are paths, folders or globs;
     `sections` are words of a heading, or anchors, and include subsections. `after` and `before` are
-    ISO days: from that day on, and up to the day before; both exclude sections without a day.
-    `is_archived` selects archived sections instead of the others.
+    ISO days: from that day on, and up to the day before; without a date, a note has the day on
+    which it was saved.
+    `is_archived` and `is_expired` select archived or expired sections instead of the others;
+    `includes_archived` and `includes_expired` select them besides.
     """
 
     kinds: tuple[str, ...] = ()
@@ -64,9 +80,24 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    priorities: tuple[str, ...] = ()
+    lifecycles: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
     after: str | None = None
     before: str | None = None
+    # `key=value`, for keys of metadata that have no filter of their own.
+    metas: tuple[str, ...] = ()
+    min_importance: float | None = None
     is_archived: bool = False
+    is_expired: bool = False
+    includes_archived: bool = False
+    includes_expired: bool = False
+    # What decides which sections have expired: seconds since 1970.
+    now_s: float = 0.0
+    # The importance of kinds, for sections that state none; the last is that of all other kinds.
+    kind_importance: tuple[tuple[str, float], ...] = ()
     # Sections that match any value of these are excluded.
     exclude: Filters | None = None
     # Further filters that must hold.
@@ -74,14 +105,15 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        return self == NO_FILTERS
+        return replace(self, now_s=0.0, kind_importance=()) == NO_FILTERS
 
     @property
     def words(self) -> tuple[str, ...]:
         """The names of the filters that are set, as people type them."""
         named = [name for name, attribute in _FIELDS.items() if getattr(self, attribute)]
         named += [name for name in ("after", "before") if getattr(self, name)]
-        named += [f"is:{ARCHIVED}"] if self.is_archived else []
+        named += ["importance"] if self.min_importance is not None else []
+        named += [f"is:{name}" for name, attribute in _STATES.items() if getattr(self, attribute)]
         named += [f"-{word}" for word in self.exclude.words] if self.exclude else []
         return tuple(dict.fromkeys((*named, *(self.and_.words if self.and_ else ()))))
 
@@ -101,36 +133,23 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 NO_FILTERS = Filters()
 
 
-def extract_filters(text: str) -> tuple[Filters, str]:
+def extract_filters(text: str, today: date | None = None) -> tuple[Filters, str]:
     """Separate the filters, outside of quotes, from the rest of a typed text. Never raises."""
-    reader = _FilterReader()
+    reader = _FilterReader(today)
     rest = _FILTER.sub(lambda match: " " if reader.accept(match) else match[0], text)
     return reader.filters, rest
-
-
-def parse_day(text: str) -> str | None:
-    """A day, month or year (`2026-03-01`, `2026-3`, `2026`) as the ISO day on which it begins; None
-    if there is no such day.
-    """
-    found = _DAY.fullmatch(text)
-    try:
-        return (
-            date(int(found[1]), int(found[2] or 1), int(found[3] or 1)).isoformat()
-            if found
-            else None
-        )
-    except ValueError:
-        return None
 
 
 class _FilterReader:
     """Collect the filters of one text."""
 
-    def __init__(self) -> None:
+    def __init__(self, today: date | None) -> None:
+        self._today = today
         self._included: dict[str, list[str]] = {name: [] for name in _FIELDS}
         self._excluded: dict[str, list[str]] = {name: [] for name in _FIELDS}
         self._days: dict[str, str] = {}
-        self._is_archived = False
+        self._states: set[str] = set()
+        self._min_importance: float | None = None
         self._n_values = 0
 
     @property
@@ -140,14 +159,17 @@ class _FilterReader:
             _gather(self._included),
             after=self._days.get("after"),
             before=self._days.get("before"),
-            is_archived=self._is_archived,
+            min_importance=self._min_importance,
+            is_archived=ARCHIVED in self._states,
+            is_expired=EXPIRED in self._states,
             exclude=None if exclude.is_empty else exclude,
         )
 
     def accept(self, match: re.Match[str]) -> bool:
         """Read one match; True if it is a filter."""
         name = (match["name"] or "").lower()
-        value = _tidy(name, match["quoted"] or _end_word(name, match["bare"] or ""))
+        value = match["quoted"] or _end_word(name, match["bare"] or "")
+        value = _tidy(name, value, self._today)
         if not value or self._n_values == VALUE_LIMIT:
             return False
         if name in _FIELDS:
@@ -155,7 +177,9 @@ class _FilterReader:
         elif match["no"]:
             return False
         elif name == "is":
-            self._is_archived = True
+            self._states.add(value)
+        elif name == "importance":
+            self._min_importance = max(float(value), self._min_importance or 0.0)
         else:
             choose = max if name == "after" else min
             self._days[name] = choose(value, self._days.get(name, value))
@@ -164,8 +188,8 @@ class _FilterReader:
 
 
 def _gather(values: dict[str, list[str]]) -> Filters:
-    kinds, tags, paths, sections, tasks = (tuple(dict.fromkeys(values[name])) for name in _FIELDS)
-    return Filters(kinds=kinds, tags=tags, paths=paths, sections=sections, tasks=tasks)
+    named: dict[str, Any] = {_FIELDS[name]: tuple(dict.fromkeys(values[name])) for name in _FIELDS}
+    return Filters(**named)
 
 
 def _end_word(name: str, value: str) -> str:
@@ -175,15 +199,20 @@ def _end_word(name: str, value: str) -> str:
     return value if name == "path" else value.rstrip(".,;:!?")
 
 
-def _tidy(name: str, value: str) -> str:
+def _tidy(name: str, value: str, today: date | None) -> str:
     """The value in the filter's form, empty if it is invalid."""
     value = value.strip()
     if not value.isprintable():  # a NUL, or a lone surrogate that SQLite would not accept
         return ""
     if name in ("after", "before"):
-        return parse_day(value) or ""
+        return parse_day(value, today) or ""
     if name == "is":
-        return ARCHIVED if value.lower() == ARCHIVED else ""
+        return value.lower() if value.lower() in _STATES else ""
+    if name == "importance":
+        return value if _IMPORTANCE.fullmatch(value) else ""
+    if name == "meta":
+        key, _, wanted = value.partition("=")
+        return value if key.strip() and wanted.strip() else ""
     if name == "path":
         return "" if has_wildcard(value) and find_glob_refusal(value) else value
     if not any(map(str.isalnum, value)):
@@ -242,11 +271,14 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         return self.must + self.should
 
 
-def parse_query(text: str) -> Query:
-    """Parse a typed text. Raises TooLarge over 1 KiB, and nothing else on any text."""
+def parse_query(text: str, today: date | None = None) -> Query:
+    """Parse a typed text; with `today`, days in filters may be relative to it.
+
+    Raises TooLarge over 1 KiB, and nothing else on any text.
+    """
     if len(text.encode("utf-8", "replace")) > QUERY_LIMIT_BYTES:
         raise TooLarge(f"the query is over {QUERY_LIMIT_BYTES} bytes", hint="ask in fewer words")
-    filters, text = extract_filters(text)
+    filters, text = extract_filters(text, today)
     should: dict[object, Term] = {}
     must: dict[object, Term] = {}
     must_not: dict[object, Term] = {}

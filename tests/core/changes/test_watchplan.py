@@ -39,6 +39,8 @@ def plan(
 
 
 def _how(watch: Watch) -> str:
+    if watch.is_pruned:
+        return "pruned"
     return "link" if watch.is_link_target else "deep" if watch.is_recursive else "flat"
 
 
@@ -87,6 +89,49 @@ def test_a_folder_below_a_recursive_watch_is_not_watched_again() -> None:
     assert plan("docs", "docs/api", includes=includes) == {("", "flat"), ("/docs", "deep")}
 
 
+@pytest.mark.parametrize("pattern", ["**", "**/*.md", "*/README.md", "doc?/x.md"])
+def test_an_include_over_every_folder_has_the_whole_root_watched_without_pruned_folders(
+    pattern: str,
+) -> None:
+    includes = Includes.parse([pattern, "docs/*.md"])
+    assert plan(".memories", "docs", "src", includes=includes) == {
+        ("", "pruned"),
+        ("/.memories", "deep"),
+        ("/docs", "flat"),
+    }
+
+
+def test_a_whole_root_is_watched_only_once_a_scan_knows_what_is_pruned() -> None:
+    watches = plan_watches(
+        ROOT, Includes.parse(["**"]), is_folder={ROOT}.__contains__, is_scanned=False
+    )
+    assert watches == {Watch(ROOT, is_recursive=False)}
+
+
+@pytest.mark.parametrize(
+    ("path", "is_folder", "is_expected"),
+    [
+        ("a.md", False, True),
+        ("a/b/c.md", False, True),
+        ("a", True, True),
+        (".gitignore", False, True),
+        ("a/.gitignore", False, True),
+        ("a/b.png", False, False),
+        (".git", True, False),
+        (".git/x.md", False, False),
+        (".git/.gitignore", False, False),
+        ("a/node_modules", True, False),
+        ("a/node_modules/b/c.md", False, False),
+        (".memories/x.md", False, True),
+    ],
+)
+def test_events_in_a_whole_folder_are_relevant_outside_of_pruned_folders(
+    path: str, is_folder: bool, is_expected: bool
+) -> None:
+    includes = Includes.parse(["**"])
+    assert is_relevant(path, is_folder=is_folder, includes=includes) == is_expected
+
+
 def test_for_a_missing_folder_of_a_link_target_the_nearest_is_watched() -> None:
     includes = Includes.parse(["docs/*.md"])
     existing = {ROOT, f"{ROOT}/docs"}
@@ -122,10 +167,6 @@ def test_an_include_knows_its_folder_and_depth(pattern: str, include: Include) -
 @pytest.mark.parametrize(
     ("pattern", "reason"),
     [
-        ("**/*.md", "whole workspace"),
-        ("**", "whole workspace"),
-        ("*/README.md", "whole workspace"),
-        ("doc?/x.md", "whole workspace"),
         ("/etc/x.md", "from the workspace's root"),
         ("../x.md", "`..`"),
         (".claude/CLAUDE.md", "hidden"),
@@ -224,6 +265,8 @@ def test_every_path_that_an_include_matches_is_in_a_watched_folder(
     includes, path = Includes.parse(patterns), "/".join(parts)
     watches = plan_watches(ROOT, includes, is_folder=lambda folder: True)
     assert Watch(ROOT, is_recursive=True) not in watches
+    is_whole = Watch(ROOT, is_recursive=True, is_pruned=True) in watches
+    assert is_whole == any(include.is_whole for include in includes.each)
     if includes.globs.matches(path):
         folder = f"{ROOT}/{path}".rpartition("/")[0]
         assert any(

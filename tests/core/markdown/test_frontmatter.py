@@ -11,7 +11,7 @@ from memsyncd.core.markdown.frontmatter import (
     find_section_meta,
     parse_meta,
 )
-from memsyncd.core.model import EMPTY_META, Meta
+from memsyncd.core.model import EMPTY_META, Meta, parse_expiry
 from tests.core.guard.test_secrets import make
 
 
@@ -147,3 +147,32 @@ def test_flat_front_matter_is_read_as_yaml_reads_it(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontmatter, "_read_flat_pairs", lambda text: None)
         assert found == parse_meta("a.md", text, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expiry"),
+    [
+        ("2026-12-31", "2026-12-31"),
+        ("20261231", "2026-12-31"),
+        ("2026-12-31T18:00", "2026-12-31T18:00:00"),
+        ("2026-12-31 18:00:05.5", "2026-12-31T18:00:05"),
+        ("2026-12-31T18:00Z", "2026-12-31T18:00:00Z"),
+        ("2026-12-31T01:00+02:00", "2026-12-30T23:00:00Z"),
+        ("in a year", None),
+        ("2026-02-30", None),
+        ("0001-01-01T00:00+12:00", None),
+    ],
+)
+def test_the_end_of_a_memory_is_a_day_or_a_time(text: str, expiry: str | None) -> None:
+    assert parse_expiry(text) == expiry
+
+
+def test_an_end_that_is_no_time_is_a_problem_and_never_is_none() -> None:
+    meta, problems = read("expires: in a year")
+    assert (meta, problems) == (EMPTY_META, [(1, "bad_value")])
+    assert read("expires: Never") == (EMPTY_META, [])
+
+
+def test_a_status_is_any_word() -> None:
+    assert read("status: in-progress") == (Meta(status="in-progress"), [])
+    assert read("status: ARCHIVED") == (Meta(status="archived"), [])

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.model import EMPTY_META, Meta
-from memsyncd.core.search.dates import NamedDate, find_named_dates, find_note_date, fit_dates
+from memsyncd.core.search.dates import (
+    NamedDate,
+    find_named_dates,
+    find_note_date,
+    fit_dates,
+    parse_day,
+)
 
 
 @pytest.mark.parametrize(
@@ -66,3 +72,89 @@ def test_any_text_can_be_a_question_or_a_file_name(text: str) -> None:
     for named in find_named_dates(text):
         assert 0.0 <= named.fit(date(2024, 2, 29)) <= 1.0
     find_note_date(text, Meta(created=text))
+
+
+# --- days relative to today -----------------------------------------------------------------------
+
+# A week and a year before the first day, and after the last, there are still days.
+days = st.dates(date(100, 1, 1), date(9999, 12, 31))
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+UNITS = ("week", "month", "year")
+
+
+def parse(text: str, today: date) -> date:
+    day = parse_day(text, today)
+    assert day is not None, text
+    return date.fromisoformat(day)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("today", "2026-03-31"),
+        ("Yesterday", "2026-03-30"),
+        ("monday", "2026-03-30"),
+        ("tue", "2026-03-31"),
+        ("wednesday", "2026-03-25"),
+        ("7d", "2026-03-24"),
+        ("2w", "2026-03-17"),
+        ("1m", "2026-02-28"),
+        ("13 m", "2025-02-28"),
+        ("1y", "2025-03-31"),
+        ("this week", "2026-03-30"),
+        ("last week", "2026-03-23"),
+        ("last-week", "2026-03-23"),
+        ("this month", "2026-03-01"),
+        ("last month", "2026-02-01"),
+        ("LAST_YEAR", "2025-01-01"),
+        ("2026-03", "2026-03-01"),
+    ],
+)
+def test_days_are_read_as_people_type_them(text: str, day: str) -> None:
+    assert parse_day(text, date(2026, 3, 31)) == day  # a Tuesday
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "tomorrow", "mo", "mond", "7", "d", "-7d", "last", "last day", "next week", "99999y"],
+)
+def test_other_words_are_no_day(text: str) -> None:
+    assert parse_day(text, date(2026, 3, 31)) is None
+
+
+@given(days, st.integers(0, 10_000))
+def test_so_many_days_or_weeks_ago_are_that_day_minus_them(today: date, n: int) -> None:
+    assert parse(f"{n}d", today) == today - timedelta(days=n)
+    assert parse_day(f"{n}w", today) == parse_day(f"{7 * n}d", today)
+
+
+@given(days, st.integers(0, 1000))
+def test_months_ago_are_in_the_month_so_many_before(today: date, n: int) -> None:
+    day = parse(f"{n}m", today)
+    assert (today.year - day.year) * 12 + today.month - day.month == n
+    assert day.day <= today.day
+    assert parse_day(f"{n // 12}y", today) == parse_day(f"{n // 12 * 12}m", today)
+
+
+@given(days, st.sampled_from(WEEKDAYS))
+def test_a_weekday_is_the_latest_up_to_today(today: date, name: str) -> None:
+    day = parse(name, today)
+    assert WEEKDAYS[day.weekday()] == name
+    assert timedelta() <= today - day < timedelta(days=7)
+    assert parse(name[:3], today) == day
+
+
+@given(days, st.sampled_from(UNITS))
+def test_periods_are_in_order_and_hold_every_day_between_them(today: date, unit: str) -> None:
+    this, last = parse(f"this {unit}", today), parse(f"last {unit}", today)
+    assert last < this <= today
+    # The day before this period lies in the last one, and both say so.
+    assert parse(f"this {unit}", this - timedelta(days=1)) == last
+    assert parse(f"this {unit}", this) == this
+
+
+@given(st.dates(), st.text(alphabet="0123456789dwmy lastiekonhr-", max_size=12))
+def test_any_text_is_a_calendar_day_up_to_today_or_none(today: date, text: str) -> None:
+    relative = parse_day(text, today)
+    if relative is not None and relative != parse_day(text):
+        assert date.fromisoformat(relative) <= today

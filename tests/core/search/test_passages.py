@@ -252,9 +252,9 @@ def order(*chunks: StartChunk, max_tokens: int = 2000) -> list[int]:
     return [chunk.chunk for chunk in order_start_chunks(chunks, max_tokens=max_tokens)]
 
 
-def test_pinned_chunks_come_first_then_memory_then_the_project_then_recent_ones() -> None:
+def test_chunks_come_in_the_order_of_their_reasons() -> None:
     chunks = [make(i, reason) for i, reason in enumerate(reversed(START_REASONS))]
-    assert order(*chunks) == [3, 2, 1, 0]
+    assert order(*chunks) == [4, 3, 2, 1, 0]
 
 
 def test_the_newest_note_comes_first_with_its_lines_in_order() -> None:
@@ -271,6 +271,13 @@ def test_the_most_important_pinned_chunk_comes_first() -> None:
         2,
         1,
     ]
+
+
+def test_a_long_memory_file_leaves_half_of_the_room_to_pinned_and_important_chunks() -> None:
+    memory = [make(i, "MEMORY.md", line=i) for i in range(1, 50)]
+    others = [make(98, "important", weight=0.9), make(97, "important", weight=0.95)]
+    ordered = order(*memory, *others, make(99, "pinned"), make(100, "recent"), max_tokens=2000)
+    assert ordered[:13] == [1, 2, 3, 4, 5, 6, 7, 8, 99, 97, 98, 9, 100]
 
 
 def test_the_newest_note_outlasts_pinned_chunks_in_a_small_block() -> None:

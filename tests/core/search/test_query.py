@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import apsw
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from memsyncd.core.search.dates import parse_day
 from memsyncd.core.search.query import (
     NO_FILTERS,
     QUERY_LIMIT_BYTES,
@@ -21,7 +23,6 @@ from memsyncd.core.search.query import (
     compile_selection,
     drop_terms,
     extract_filters,
-    parse_day,
     parse_query,
 )
 from memsyncd.core.search.words import find_subwords
@@ -91,7 +92,23 @@ typed_filters = st.lists(
             {"kinds": ("a?",), "paths": ("a?",), "exclude": Filters(tasks=("x",))},
             "",
         ),
+        (
+            "session:s-1 source:a source:b -priority:P0 lifecycle:task status:open",
+            {
+                "sessions": ("s-1",),
+                "sources": ("a", "b"),
+                "lifecycles": ("task",),
+                "statuses": ("open",),
+                "exclude": Filters(priorities=("P0",)),
+            },
+            "",
+        ),
+        ('meta:a=b meta:"c=d e"', {"metas": ("a=b", "c=d e")}, ""),
+        ("importance:.5 importance:0.8", {"min_importance": 0.8}, ""),
+        ("is:expired IS:Archived", {"is_expired": True, "is_archived": True}, ""),
         # Text that looks like a filter and is none.
+        ("meta:owner meta:=x", {}, "meta:owner meta:=x"),
+        ("importance:high importance:2", {}, "importance:high importance:2"),
         ("kind: decision", {}, "kind: decision"),
         ("kind:", {}, "kind:"),
         ('kind:""', {}, 'kind:""'),
@@ -138,6 +155,32 @@ def test_filters_are_extracted_from_any_text_and_phrases_stay_unchanged(text: st
     assert len(rest) <= len(text)
     quoted = '"' + text.replace('"', "") + '"'
     assert extract_filters(quoted) == (NO_FILTERS, quoted)
+
+
+@pytest.mark.parametrize(
+    ("text", "filters", "rest"),
+    [
+        ("after:7d redis", {"after": "2026-11-11"}, "redis"),
+        ("after:last week redis", {"after": "2026-11-09"}, "redis"),
+        ('before:"last month" redis', {"before": "2026-10-01"}, "redis"),
+        ("redis AFTER:Last Month", {"after": "2026-10-01"}, "redis"),
+        ("after:yesterday, redis", {"after": "2026-11-17"}, "redis"),
+        ("after:monday before:today", {"after": "2026-11-16", "before": "2026-11-18"}, ""),
+        ("kind:last week", {"kinds": ("last",)}, "week"),
+        ("after:last weekend", {}, "after:last weekend"),
+        ("after:last", {}, "after:last"),
+    ],
+)
+def test_days_in_filters_may_be_relative_to_today(
+    text: str, filters: dict[str, Any], rest: str
+) -> None:
+    taken, left = extract_filters(text, date(2026, 11, 18))
+    assert taken == Filters(**filters)
+    assert left.split() == rest.split()
+
+
+def test_a_relative_day_is_text_where_today_is_unknown() -> None:
+    assert extract_filters("after:7d")[0] == NO_FILTERS
 
 
 @given(st.text(alphabet="0123456789-/. ", max_size=12))

@@ -1,0 +1,119 @@
+"""Read and count the metadata of sections: of hits, of listed notes, of parts of notes.
+
+It is read for the sections that an answer shows, never for candidates of a search.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from memsyncd.core.search.query import Filters
+from memsyncd.store.filters import compile_filters
+from memsyncd.store.pool import Reader
+
+# Of sections `s` and files `f`, in the order of the fields of `StoredMeta`.
+META_COLUMNS = (
+    "s.kind, (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id),"
+    " s.importance, s.priority, s.lifecycle, s.task, s.session, s.source, s.created, s.updated,"
+    " s.expires, s.status, coalesce(s.day, f.day), f.mtime_ns, f.extra, s.extra"
+)
+
+
+class StoredMeta(msgspec.Struct, frozen=True, kw_only=True):
+    """The metadata of a section as indexed, its note's included.
+
+    `importance` is None if neither states one. `day` is None for a note without a date; `mtime_ns`
+    is the time at which the note was saved. `extra` has the keys that have no field here.
+    """
+
+    kind: str | None
+    tags: tuple[str, ...]
+    importance: float | None
+    priority: str | None
+    lifecycle: str | None
+    task: str | None
+    session: str | None
+    source: str | None
+    created: str | None
+    updated: str | None
+    expires: str | None
+    status: str | None
+    day: str | None
+    mtime_ns: int
+    extra: dict[str, str]
+
+
+def read_meta_columns(columns: Sequence[Any]) -> dict[str, Any]:
+    """Return the fields of `StoredMeta` for the values of `META_COLUMNS`."""
+    *values, of_note, own = columns
+    fields = dict(zip(_FIELDS, values, strict=False))
+    fields["tags"] = tuple(fields["tags"].split("\x1f")) if fields["tags"] else ()
+    fields["extra"] = (json.loads(of_note) if of_note else {}) | (json.loads(own) if own else {})
+    return fields
+
+
+_FIELDS = tuple(name for name in StoredMeta.__struct_fields__ if name != "extra")
+
+
+# --- counts -------------------------------------------------------------------------------------
+
+_SOURCE = "sections s JOIN files f ON f.id = s.file"
+_TOTALS = (
+    "SELECT count(*), count(DISTINCT s.file),"
+    " (SELECT coalesce(sum(size), 0) FROM files WHERE id IN (SELECT s.file {source} {where}))"
+    " {source} {where}"
+)
+_SELECTED = "WHERE s.id IN (SELECT section FROM chunks WHERE 1 {allowed})"
+_COUNTS = (
+    "SELECT {value} AS value, count(*) AS n, count(DISTINCT s.file) {source} {where}"
+    " GROUP BY value ORDER BY {order} LIMIT :most"
+)
+_TAGGED = " LEFT JOIN tags t ON t.section = s.id"
+_BY_DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
+# In powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
+_SIZES = ((1, "0-1"), (4, "1-4"), (16, "4-16"), (64, "16-64"), (256, "64-256"))
+_BY_SIZE = (
+    "CASE "
+    + " ".join(f"WHEN f.size < {most * 1024} THEN '{name} KiB'" for most, name in _SIZES)
+    + " ELSE 'over 256 KiB' END"
+)
+# Of the groups that are not columns: the value, and the order of the values.
+_GROUPS = {
+    "tag": ("t.tag COLLATE NOCASE", "n DESC, value"),
+    "month": (f"substr({_BY_DAY}, 1, 7)", "value DESC"),
+    "size": (_BY_SIZE, "min(f.size)"),
+}
+
+
+class SectionCounts(NamedTuple):
+    """Sections, their notes, and the bytes of those; then for each group values with the numbers of
+    their sections and notes.
+    """
+
+    n_sections: int
+    n_notes: int
+    n_bytes: int
+    groups: dict[str, list[tuple[str | None, int, int]]]
+
+
+def count_sections(
+    reader: Reader, filters: Filters, groups: Sequence[str], *, most: int
+) -> SectionCounts:
+    """Count the sections that pass the filters, by columns of sections, tag, month or size."""
+    allowed, bindings = compile_filters(reader, filters)
+    where = _SELECTED.format(allowed=allowed) if allowed else ""
+    source = f"FROM {_SOURCE}"
+    [(n_sections, n_notes, n_bytes)] = reader.rows(
+        _TOTALS.format(source=source, where=where), bindings
+    )
+    counts = {}
+    for group in groups:
+        value, order = _GROUPS.get(group, (f"s.{group}", "n DESC, value"))
+        joined = source + (_TAGGED if group == "tag" else "")
+        statement = _COUNTS.format(value=value, source=joined, where=where, order=order)
+        counts[group] = reader.rows(statement, {**bindings, "most": most})
+    return SectionCounts(n_sections, n_notes, n_bytes, counts)

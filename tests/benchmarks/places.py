@@ -1,0 +1,115 @@
+"""Measures a whole folder of notes beside the same notes beneath `.memories/`: adding it, keeping it
+watched, and how soon the notes of a new folder are found.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.benchmarks.bare import walk_notes
+from tests.benchmarks.bench import CONFIG, Bench, compare
+from tests.benchmarks.figure import Figure, Measured, Target, find_median
+from tests.benchmarks.home import Checkout, Home
+from tests.benchmarks.saves import wait_found
+
+NOTES_A_FOLDER = 20
+N_CLONED = 20
+N_RECONCILES = 4
+DEBOUNCE_MS = 100
+
+
+def measure_vault(bench: Bench) -> Iterator[Figure]:
+    """Adding a vault of small notes, and reconciles of it while nothing changes."""
+    n_notes, reconcile_s = bench.effort.n_vault_notes, bench.effort.reconcile_s
+    checkout, config = bench.checkouts[0], f"[sync]\nreconcile_s = {reconcile_s}\n"
+    homes = [bench.start_home(checkout, config) for _ in range(2)]
+    tops = [home.folder / "notes" / top for home, top in zip(homes, ("", ".memories"), strict=True)]
+    added = [measure_add(home, top, n_notes) for home, top in zip(homes, tops, strict=True)]
+    yield compare(
+        "vault",
+        f"adding a vault of {n_notes:,} notes, CPU to `ready`",
+        [Measured(value=added[0], limit=added[1])],
+        unit="ms",
+        limit_name="beneath .memories",
+        target=Target(most=1.3),
+    )
+    for home in homes:
+        home.wait_until_quiet()
+    time.sleep(bench.effort.calm_s + 2 * reconcile_s)
+    before = [home.cpu_s() for home in homes]
+    time.sleep(N_RECONCILES * reconcile_s)
+    idle = [
+        (home.cpu_s() - cpu_s) * 1000 / N_RECONCILES
+        for home, cpu_s in zip(homes, before, strict=True)
+    ]
+    for home in homes:
+        home.stop()
+    began_s = time.process_time()
+    walk_notes(str(tops[0]))
+    walk_ms = (time.process_time() - began_s) * 1000
+    yield compare(
+        "vault",
+        f"one reconcile of a vault of {n_notes:,} notes, CPU",
+        [Measured(value=idle[0], limit=idle[1])],
+        unit="ms",
+        limit_name="beneath .memories",
+        target=Target(most=1.3),
+        note=f"a stat walk takes {walk_ms:.0f} ms",
+    )
+
+
+def measure_clone(bench: Bench) -> Iterator[Figure]:
+    """The end of `git clone` within a vault to the first answer that holds all of its notes."""
+    checkout: Checkout = bench.checkouts[0]
+    home = bench.start_home(checkout, CONFIG)
+    make_notes(home.folder / "vault", bench.effort.n_vault_notes)
+    (home.folder / "vault" / ".obsidian").mkdir()
+    home.add(home.folder / "vault")
+    home.wait_until_quiet()
+    found_ms = [clone(home, number) for number in range(bench.effort.n_rounds)]
+    home.stop()
+    yield compare(
+        "clone",
+        f"`git clone` of {N_CLONED} notes within a vault, end to found, p50",
+        [Measured(value=find_median(found_ms))],
+        unit="ms",
+        target=Target(most=DEBOUNCE_MS + 100, unit="ms"),
+        note=f"least {min(found_ms):.0f} ms",
+    )
+
+
+def measure_add(home: Home, top: Path, n_notes: int) -> float:
+    """Processor time in ms until the notes are indexed."""
+    make_notes(top, n_notes)
+    root = home.folder / "notes"
+    if top == root:
+        (root / ".obsidian").mkdir()
+    before_s = home.cpu_s()
+    home.add(root)
+    return (home.cpu_s() - before_s) * 1000
+
+
+def make_notes(top: Path, n_notes: int) -> None:
+    for number in range(n_notes):
+        folder = top / f"folder-{number // NOTES_A_FOLDER}"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = f"# Note {number}\n\nSome words that stand in note {number}.\n"
+        (folder / f"note-{number}.md").write_text(text)
+
+
+def clone(home: Home, number: int) -> float:
+    word = f"cloned{number}word"
+    source = home.folder / f"source-{number}"
+    make_notes(source, N_CLONED - 1)
+    # It comes last in the clone, as in any tree that git writes.
+    (source / "z.md").write_text(f"# Last\n\n{word}\n")
+    git = ("git", "-c", "user.name=ann", "-c", "user.email=ann@example.org")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "all")):
+        subprocess.run((*git, *words), cwd=source, check=True)
+    into = str(home.folder / "vault" / f"clone-{number}")
+    subprocess.run(("git", "clone", "-q", str(source), into), check=True)
+    with home.client() as client:
+        return wait_found(client, word)

@@ -1,0 +1,133 @@
+"""The commands of memsyncd/integrations/CLIENTS.md, run as written with the real clients."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import memsyncd
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(900)]
+
+DOCUMENT = Path(memsyncd.__file__).parent / "integrations" / "CLIENTS.md"
+PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
+HOME = "/home/you"
+INSTALL_S, COMMAND_S = 600, 120
+PACKAGES = (
+    "@anthropic-ai/claude-code@2.1.330",
+    "@openai/codex@0.169.0",
+    "opencode-ai@1.18.33",
+    "@google/gemini-cli@0.61.0",
+)
+# npm runs no scripts of packages: the programs are called where the packages have them.
+PROGRAMS = {
+    "claude": "@anthropic-ai/claude-code-linux-x64/claude",
+    "codex": "@openai/codex-linux-x64/vendor/*/bin/codex",
+    "opencode": "opencode-linux-x64/bin/opencode",
+    "gemini": "@google/gemini-cli/bundle/gemini.js",
+}
+SECTIONS = re.findall(r"(?ms)^## ([^\n]+)\n(.*?)(?=^## |\Z)", DOCUMENT.read_text("utf-8"))
+BLOCKS = {title: "".join(re.findall(r"(?s)```console\n(.*?)```", text)) for title, text in SECTIONS}
+# Their own warnings and colours are no part of what is promised.
+NOISE = re.compile(r"^(?:(?i:warning): .*)?\n", re.MULTILINE)
+COLOURS = re.compile(r"\x1b\[\d*m")
+
+
+@pytest.fixture(scope="session")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("npm") is None:
+        pytest.skip("not installed: npm")
+    named = os.environ.get("MEMSYNCD_CLIENTS")
+    folder = (Path(named) if named else tmp_path_factory.mktemp("clients")) / "agents"
+    found = folder / "node_modules"
+    if not all(list(found.glob(place)) for place in PROGRAMS.values()):
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", folder, *PACKAGES]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=INSTALL_S, check=False
+        )
+        if not all(list(found.glob(place)) for place in PROGRAMS.values()):
+            pytest.skip(f"not installed: {(done.stdout + done.stderr)[-300:]}")
+    return found
+
+
+class Shell:
+    """A home of a user, with memsyncd and the clients as programs."""
+
+    def __init__(self, folder: Path, modules: Path) -> None:
+        self.home = folder / "home"
+        self.project = self.home / "project"
+        programs = self.home / ".local" / "bin"
+        programs.mkdir(parents=True)
+        self.project.mkdir()
+        run = folder / "run"
+        run.mkdir(mode=0o700)
+        (self.project / "MEMORY.md").write_text(
+            "# Memory\n\nWe use apsw, since sqlite3 lacks sessions.\n"
+        )
+        self._write(programs / "memsyncd", f'exec "{sys.executable}" -m memsyncd "$@"')
+        for name, place in PROGRAMS.items():
+            path = next(iter(modules.glob(place)))
+            self._write(programs / name, f'exec {"node " if path.suffix else ""}"{path}" "$@"')
+        self.env = {
+            "HOME": str(self.home),
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PYTHONPATH": PACKAGE_HOME,
+            "XDG_RUNTIME_DIR": str(run),
+            "LANG": "C.UTF-8",
+            "GEMINI_API_KEY": "none",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+
+    def _write(self, path: Path, line: str) -> None:
+        path.write_text(f"#!/bin/sh\n{line}\n")
+        path.chmod(0o755)
+
+    def run(self, line: str) -> str:
+        """The output of a line, with the user's home under its name in the document."""
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=self.project,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
+        )
+        return COLOURS.sub("", done.stdout).replace(str(self.home), HOME)
+
+
+@pytest.fixture
+def shell(tmp_path: Path, modules: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path, modules)
+    shell.run("memsyncd start . && memsyncd sync")
+    yield shell
+    shell.run("memsyncd stop")
+
+
+@pytest.mark.parametrize("title", [title for title, block in BLOCKS.items() if block])
+def test_the_document_says_what_happens(shell: Shell, title: str) -> None:
+    shown: list[str] = []
+    for line in re.findall(r"(?m)^\$ (.*)$", BLOCKS[title]):
+        shown += [f"$ {line}\n", shell.run(line)]
+    said = BLOCKS[title].replace("0.1.0", memsyncd.__version__)
+    assert NOISE.sub("", "".join(shown)) == NOISE.sub("", said)
+
+
+def test_claude_code_accepts_the_plugin_of_each_scope(shell: Shell) -> None:
+    for scope, folder in (("user", "~/.claude"), ("project", ".claude")):
+        for more in ("", "--capture"):
+            shell.run(f"memsyncd integrate claude-code --scope {scope} --yes {more}")
+            found = shell.run(f"claude plugin validate --strict {folder}/skills/memsyncd; echo $?")
+            assert found.endswith("✔ Validation passed\n0\n"), found

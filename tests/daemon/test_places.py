@@ -1,0 +1,360 @@
+"""Folders of each kind as workspaces: vaults, memory folders of agents, repositories."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.notepath import is_note_name
+from memsyncd.core.pruning import is_pruned_path
+from memsyncd.errors import BadRequest, PathRefused
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Daemon, Home, Place
+
+    MakePlace = Callable[..., Place]
+
+pytestmark = pytest.mark.shared_daemon
+
+
+def write(root: Path, path: str, text: str = "larch") -> None:
+    place = root / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(f"{text}\n")
+
+
+def fill(root: Path, *paths: str) -> None:
+    for path in paths:
+        write(root, path)
+
+
+def read_vault(root: Path) -> dict[str, str]:
+    """Path and digest of every note, by a plain walk."""
+    found = {}
+    for place in root.rglob("*"):
+        path = str(place.relative_to(root))
+        inside = path.removeprefix(".memories/")
+        if is_note_name(place.name) and place.is_file() and not is_pruned_path(inside):
+            found[path] = digest_bytes(place.read_bytes())
+    return found
+
+
+def wait_equal(place: Place) -> None:
+    place.wait(
+        lambda: place.notes() == read_vault(place.root),
+        f"the index differs from the disk, which has {sorted(read_vault(place.root))}",
+    )
+
+
+def add(daemon: Daemon, root: Path, **options: object) -> dict[str, Any]:
+    with daemon.client() as client:
+        answer = client.call("workspace.add", path=str(root), **options)
+        client.call("workspace.remove", workspace=answer["workspaces"][0]["id"])
+    return {**answer["workspaces"][0], **answer["found"]}
+
+
+# --- what a folder is -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mark", "what"),
+    [
+        (".obsidian/app.json", "Obsidian vault"),
+        ("logseq/config.edn", "Logseq vault"),
+        (".zk/config.toml", "zk vault"),
+        (".foam/templates/x.md", "Foam vault"),
+        (".vscode/foam.json", "Foam vault"),
+    ],
+)
+def test_a_vault_is_recognised_and_all_of_its_notes_are_indexed(
+    root: Path, make_place: MakePlace, daemon: Daemon, mark: str, what: str
+) -> None:
+    fill(root, mark, "index.md", "journals/2026_11_20.md", "a b/c.md", ".trash/d.md", "e.png")
+    added = add(daemon, root)
+    assert (added["what"], added["preset"], added["memory_dir"]) == (what, "vault", ".")
+    assert (added["notes"], added["is_complete"], added["has_memory"]) == (3, True, True)
+    place = make_place(root)
+    wait_equal(place)
+    assert place.status()["problems"] == 0
+
+
+def test_backups_of_logseq_are_not_indexed(root: Path, make_place: MakePlace) -> None:
+    fill(root, "logseq/config.edn", "pages/a.md", "logseq/bak/pages/a/1.md")
+    assert set(make_place(root).notes()) == {"pages/a.md"}
+
+
+def test_the_memory_folder_of_claude_code_is_a_vault_without_a_memories_folder(
+    home: Home, make_place: MakePlace
+) -> None:
+    root = home.make_folder() / ".claude/projects/-home-ann-code/memory"
+    fill(root, "MEMORY.md", "feedback_tests.md", "user_role.md")
+    place = make_place(root)
+    assert set(place.notes()) == {"MEMORY.md", "feedback_tests.md", "user_role.md"}
+    place.client.call("note.add", content="Larch grows.", kind="decision", workspace=place.id)
+    assert (root / "decisions.md").is_file()
+    assert not (root / ".memories").exists()
+
+
+def test_a_repository_has_its_memory_and_read_only_instructions_for_agents(
+    root: Path, make_place: MakePlace, daemon: Daemon
+) -> None:
+    fill(root, "MEMORY.md", ".memories/a.md", "AGENTS.md", "README.md", "docs/b.md")
+    added = add(daemon, root)
+    assert (added["preset"], added["memory_dir"], added["notes"]) == ("memory", ".memories", 3)
+    assert added["read_only"] == ["AGENTS.md"]
+    place = make_place(root)
+    assert place.find("larch") == {"MEMORY.md", ".memories/a.md", "AGENTS.md"}
+    with pytest.raises(PathRefused, match="read-only"):
+        place.client.call("note.add", content="x", note="AGENTS.md", workspace=place.id)
+    assert (root / "AGENTS.md").read_text() == "larch\n"
+
+
+def test_a_folder_without_memory_has_no_note_and_says_how_many_others_it_holds(
+    root: Path, daemon: Daemon
+) -> None:
+    fill(root, "a.md", "b/c.md", "node_modules/d.md")
+    added = add(daemon, root)
+    assert (added["notes"], added["others"], added["has_memory"]) == (0, 2, False)
+    assert add(daemon, root, preset="vault")["notes"] == 2
+    assert add(daemon, root, include=["b/*.md"])["notes"] == 1
+
+
+def test_a_given_preset_or_include_wins_over_what_the_folder_is(root: Path, daemon: Daemon) -> None:
+    fill(root, ".obsidian/app.json", "a.md", "b/c.md", "MEMORY.md")
+    assert add(daemon, root, preset="memory")["notes"] == 1
+    assert add(daemon, root, include=["b/**"])["notes"] == 2
+    with pytest.raises(BadRequest, match="memory_dir"):
+        add(daemon, root, memory_dir="../elsewhere")
+
+
+def test_a_workspace_keeps_its_settings_over_a_restart(own: Home) -> None:
+    root = own.make_folder()
+    fill(root, ".obsidian/app.json", "a/b.md", "inbox/c.md")
+    daemon = own.start()
+    with daemon.client() as client:
+        settings = {"memory_dir": "inbox", "read_only": ["a/*.md"]}
+        client.call("workspace.add", path=str(root), **settings)
+        before = client.call("workspace.list")
+    daemon.stop()
+    with own.start().client() as client:
+        after = client.call("workspace.list")["workspaces"]
+    assert after == before["workspaces"]
+    assert (after[0]["preset"], after[0]["memory_dir"]) == ("vault", "inbox")
+
+
+# --- the memory folder ----------------------------------------------------------------------------
+
+
+def test_the_memory_tool_sees_and_edits_all_notes_of_a_vault_and_nothing_hidden(
+    root: Path, make_place: MakePlace
+) -> None:
+    fill(root, ".obsidian/app.json", "a.md", "deep/b.md", "node_modules/c.md")
+    place = make_place(root)
+
+    def memory(command: str, **params: object) -> str:
+        params["workspace"] = place.id
+        return str(place.client.call("memory", command=command, **params)["text"])
+
+    shown = memory("view", path="/memories")
+    assert "/memories/a.md" in shown
+    assert "/memories/deep/b.md" in shown
+    assert "/memories/node_modules" not in shown
+    assert ".obsidian" not in shown
+    memory("create", path="/memories/deep/new.md", file_text="maple\n")
+    memory("str_replace", path="/memories/a.md", old_str="larch", new_str="maple")
+    memory("rename", old_path="/memories/deep", new_path="/memories/deeper")
+    memory("delete", path="/memories/deeper/b.md")
+    assert read_vault(root).keys() == {"a.md", "deeper/new.md"}
+    wait_equal(place)
+    for path in ("/memories/.obsidian/app.json", "/memories/../x.md", "/memories/.git/config"):
+        with pytest.raises(PathRefused):
+            memory("view", path=path)
+        with pytest.raises(PathRefused):
+            memory("create", path=path, file_text="x")
+    with pytest.raises(PathRefused, match="every note of this vault"):
+        place.client.call("memory.clear", confirm=True, workspace=place.id)
+    history = place.client.call("history", path="/memories/a.md", workspace=place.id)
+    place.client.call("undo", revision=history["revisions"][0]["revision"], workspace=place.id)
+    assert (root / "a.md").read_text() == "larch\n"
+
+
+def test_memories_are_written_to_the_memory_dir_of_the_workspace(
+    root: Path, make_place: MakePlace
+) -> None:
+    fill(root, ".obsidian/app.json", "a.md", "inbox/b.md")
+    place = make_place(root, memory_dir="inbox")
+    for note in (None, "ideas", "/memories/more.md"):
+        place.client.call(
+            "note.add", content="Maple.", kind="decision", note=note, workspace=place.id
+        )
+    assert {path.name for path in (root / "inbox").iterdir()} == {
+        "b.md",
+        "decisions.md",
+        "ideas.md",
+        "more.md",
+    }
+    shown = place.client.call("memory", command="view", path="/memories", workspace=place.id)
+    assert "/memories/b.md" in shown["text"]
+    assert "/memories/a.md" not in shown["text"]
+    wait_equal(place)
+
+
+def test_a_memory_dir_is_indexed_without_an_include(root: Path, make_place: MakePlace) -> None:
+    fill(root, "MEMORY.md", "notes/a.md", "other/b.md")
+    place = make_place(root, memory_dir="notes")
+    assert set(place.notes()) == {"MEMORY.md", "notes/a.md"}
+
+
+# --- changes --------------------------------------------------------------------------------------
+
+
+def test_new_folders_of_a_vault_are_found_as_they_appear(root: Path, make_place: MakePlace) -> None:
+    fill(root, ".obsidian/app.json", "a.md")
+    place = make_place(root)
+    write(root, "new/deep/b.md", "maple")
+    place.wait_found("maple", "new/deep/b.md")
+    write(root, "new/deep/c.md", "willow")
+    place.wait_found("willow", "new/deep/c.md")
+    (root / "new").rename(root / "moved")
+    place.wait_found("willow", "moved/deep/c.md")
+    write(root, "moved/deep/d.md", "poplar")
+    place.wait_found("poplar", "moved/deep/d.md")
+
+
+def test_a_changed_ignore_file_takes_effect_by_itself(root: Path, make_place: MakePlace) -> None:
+    fill(root, ".obsidian/app.json", "a.md", "drafts/b.md", "drafts/deep/c.md")
+    place = make_place(root)
+    (root / ".gitignore").write_text("drafts/\n")
+    place.wait_found("larch", "a.md")
+    write(root, "drafts/deep/d.md", "maple")
+    (root / ".gitignore").write_text("")
+    place.wait_found("larch", "a.md", "drafts/b.md", "drafts/deep/c.md")
+    place.wait_found("maple", "drafts/deep/d.md")
+    write(root, "drafts/deep/e.md", "willow")
+    place.wait_found("willow", "drafts/deep/e.md")
+
+
+FOLDERS = ["a", "b", "a/c", "a/d", "b/c", "b/c/e", "node_modules", ".trash", "a/.hidden"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_index_of_a_vault_equals_a_walk_after_any_moves_of_folders(
+    root: Path, make_place: MakePlace, seed: int
+) -> None:
+    chance = random.Random(seed)
+    fill(root, ".obsidian/app.json", "a/c/x.md", "b/c/y.md", ".memories/deep/z.md")
+    outside = root.parent / "outside"
+    outside.mkdir()
+    place = make_place(root)
+    for _ in range(5):
+        for number in range(30):
+            folder, other = (root / chance.choice(FOLDERS) for _ in range(2))
+            choice = chance.randrange(6)
+            try:
+                if choice < 2:
+                    write(folder, f"{chance.choice('xyz')}.md", f"larch {number}")
+                elif choice == 2:
+                    folder.rename(other)
+                elif choice == 3:
+                    folder.rename(outside / chance.choice("pq"))
+                elif choice == 4:
+                    (outside / chance.choice("pq")).rename(folder)
+                else:
+                    shutil.rmtree(folder)
+            except OSError:
+                continue
+        wait_equal(place)
+
+
+def test_folders_over_the_limit_are_said_once_and_found_by_timed_scans(
+    make_home: Callable[..., Home],
+) -> None:
+    from tests.daemon.conftest import Place as DaemonPlace
+
+    home = make_home("[sync]\nreconcile_s = 1\nmax_watched_folders = 5\n")
+    root = home.make_folder()
+    fill(root, ".obsidian/app.json", *(f"{number}/a.md" for number in range(12)))
+    place = DaemonPlace(home, home.start(), root)
+    place.wait(lambda: place.status()["watcher"] == "timed", "the limit is not reported")
+    status = place.status()
+    assert status["state"] == "ready"
+    assert [reason for reason in status["reasons"] if "max_watched_folders" in reason]
+    assert len(status["reasons"]) == 1
+    for number in range(8):
+        write(root, f"{number}/b.md", "maple")
+    place.wait_found("maple", *(f"{number}/b.md" for number in range(8)))
+    write(root, "3/c.md", "willow")
+    place.wait_found("willow", "3/c.md")
+    assert place.status()["missed_events"] == 0
+    findings = place.client.call("doctor", workspace=place.id)["findings"]
+    assert [one["check"] for one in findings if "max_watched_folders" in one["what"]] == ["watcher"]
+    place.close()
+
+
+# --- git ------------------------------------------------------------------------------------------
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    identity += ["-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always"]
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.needs("git")
+def test_a_switch_of_branches_with_5000_notes_leaves_the_notes_of_the_branch(
+    root: Path, make_place: MakePlace
+) -> None:
+    git(root, "init", "-q")
+    for number in range(5000):
+        write(root, f"{number % 40}/{number}.md", f"Note {number}")
+    write(root, ".obsidian/app.json")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "all")
+    git(root, "checkout", "-qb", "other")
+    for number in range(20):
+        shutil.rmtree(root / str(number))
+    for number in range(20, 40):
+        (root / str(number)).rename(root / f"moved-{number}")
+        write(root, f"moved-{number}/{number}.md", "larch")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "other")
+    place = make_place(root)
+    assert place.notes() == read_vault(root)
+    for branch in ("main", "other", "main"):
+        git(root, "checkout", "-q", branch)
+        wait_equal(place)
+
+
+@pytest.mark.needs("git")
+def test_clones_and_submodules_in_a_vault_are_found_with_their_own_ignore_files(
+    root: Path, make_place: MakePlace
+) -> None:
+    other = root.parent / "other"
+    fill(other, "one.md", "drafts/two.md", "build/three.md")
+    (other / ".gitignore").write_text("build/\n")
+    git(other, "init", "-q")
+    git(other, "add", "-A")
+    git(other, "commit", "-qm", "all")
+    fill(root, ".obsidian/app.json", "a.md", "drafts/b.md")
+    (root / ".gitignore").write_text("drafts/\n")
+    git(root, "init", "-q")
+    place = make_place(root)
+    git(root, "clone", "-q", str(other), "clone")
+    place.wait_found("larch", "a.md", "clone/one.md", "clone/drafts/two.md")
+    git(root, "submodule", "--quiet", "add", str(other), "sub")
+    write(root, "sub/build/new.md")
+    place.wait_found(
+        "larch",
+        "a.md",
+        "clone/one.md",
+        "clone/drafts/two.md",
+        "sub/one.md",
+        "sub/drafts/two.md",
+    )

@@ -1,0 +1,55 @@
+"""`workspace.add` with a folder that has more notes than can be counted in time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memsyncd.errors import BadRequest
+from memsyncd.protocol.operations import AddParams
+from memsyncd.server import operations
+from tests.server.test_handlers import HandlersBench, run
+
+
+def make_vault(folder: Path) -> str:
+    root = folder / "vault"
+    (root / ".obsidian").mkdir(parents=True)
+    for number in range(10):
+        (root / f"{number}.md").write_text("larch\n")
+    return str(root)
+
+
+def test_a_vault_that_cannot_be_counted_in_time_is_refused_unless_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault(tmp_path)
+    monkeypatch.setattr(operations, "COUNT_S", 0.0)
+
+    async def refuse(bench: HandlersBench) -> None:
+        with pytest.raises(BadRequest, match="more than could be counted"):
+            await bench.ask("workspace.add", AddParams(path=root))
+        assert not bench.workspaces.by_id
+
+    async def accept(bench: HandlersBench) -> None:
+        added = await bench.ask("workspace.add", AddParams(path=root, preset="vault"))
+        assert not added.found.is_complete
+        assert len(bench.workspaces.by_id) == 1
+
+    run(tmp_path, refuse, accept)
+
+
+def test_a_count_of_other_notes_that_is_not_over_in_time_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault(tmp_path)
+    (tmp_path / "vault" / ".obsidian").rmdir()
+
+    async def count(bench: HandlersBench) -> None:
+        found = (await bench.ask("workspace.add", AddParams(path=root))).found
+        assert (found.notes, found.others, found.is_complete) == (0, 10, True)
+        monkeypatch.setattr(operations, "COUNT_S", 0.0)
+        found = (await bench.ask("workspace.add", AddParams(path=root))).found
+        assert (found.notes, found.is_complete) == (0, False)
+
+    run(tmp_path, count)
