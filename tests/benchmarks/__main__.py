@@ -40,6 +40,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "edit": saves.measure_edit,
     "beside": load.measure_beside,
     "reindex": load.measure_reindex,
+    "hello": load.measure_hellos,
     "command": starts.measure_command,
     "vault": places.measure_vault,
     "clone": places.measure_clone,
