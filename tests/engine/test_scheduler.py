@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from pathlib import Path
 
+import pytest
+
+from memsyncd.engine import rebuild, scheduler
+from memsyncd.engine.index_process import running_pids
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
@@ -67,6 +73,59 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path:
         assert reported == [False, False]
         await wait_for(lambda: workspace.is_recorded)
         await wait_for(lambda: not workspaces.count_jobs() and not workspace.condition.n_unrecorded)
+        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(scenario())
+
+
+def test_quiet_time_after_a_change_is_reported_so_that_memory_can_be_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "TIDY_AFTER_S", 0.1)
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        tidied: list[bool] = []
+        workspaces.scheduler.on_tidied = lambda: tidied.append(True)
+        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: workspace.is_recorded and not workspaces.count_jobs())
+        await wait_for(lambda: bool(tidied))
+        tidied.clear()
+        (root / ".memories" / "0.md").write_text("saved\n")
+        await wait_for(lambda: bool(tidied))
+        assert workspace.condition.counts.files == 1
+        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(scenario())
+
+
+def test_a_rebuild_that_is_asked_for_twice_is_one_and_a_sync_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebuild, "BULK_BYTES", 1)
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+    (root / ".memories" / "0.md").write_text("larch\n")
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+        first = workspaces.scheduler.rebuild(workspace)
+        assert workspaces.scheduler.rebuild(workspace) is first
+        await wait_for(lambda: bool(running_pids()))
+        (pid,) = running_pids()
+        os.kill(pid, signal.SIGSTOP)
+        await asyncio.wrap_future(workspaces.scheduler.sync(workspace))
+        assert workspace.condition.state == "indexing"
+        assert not first.done()
+        os.kill(pid, signal.SIGCONT)
+        done = await asyncio.wrap_future(first)
+        assert done.is_rebuild
+        assert workspace.condition.n_rebuilds == 1
+        await wait_for(lambda: workspace.condition.state == "ready")
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
     asyncio.run(scenario())
