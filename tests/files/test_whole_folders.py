@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import Snapshot
@@ -274,9 +274,18 @@ def list_as_git(root: Path) -> list[str]:
     )
 
 
+SOME_FILES = ["x.md", "kept.md", "a/x.md", "a/kept.md", "a/b/y.md", "docs/x.md", "docs/kept.md"]
+
+
 @pytest.mark.needs("git")
 @settings(max_examples=150)
 @given(files=st.lists(FILES, max_size=10), ignores=IGNORES)
+# What people write: everything but some notes; a folder but one note in it; a folder's name.
+@example(files=SOME_FILES, ignores={"": "*\n!*/\n!kept.md"})
+@example(files=SOME_FILES, ignores={"": "x.md/\nkept.md/"})
+@example(files=SOME_FILES, ignores={"": "docs/*\n!docs/kept.md\n/a/b"})
+@example(files=SOME_FILES, ignores={"": "/*\n!/a\n/a/*\n!/a/b"})
+@example(files=SOME_FILES, ignores={"": "docs/", "docs/": "!x.md", "a/": "*\n!b/\n!kept.md"})
 def test_a_scan_finds_the_notes_that_git_would_add(
     repository: Path, files: list[str], ignores: dict[str, str]
 ) -> None:
