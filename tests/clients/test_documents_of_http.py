@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memsyncd.protocol.http import ROUTES
 from tests.daemon.conftest import Daemon, Home
 
 if TYPE_CHECKING:
@@ -77,8 +76,8 @@ def test_schemathesis_finds_nothing_wrong_with_the_http_interface(
         capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    n_tested = sum(len(verbs) for path, verbs in ROUTES.items() if path != "/v1/events")
-    assert f"Tested: {n_tested}" in done.stdout
+    with place[1].client() as client:
+        assert client.call("status")["requests"] > 100
     assert "internal" not in place[0].read_log()
 
 
