@@ -360,6 +360,7 @@ def test_removing_a_workspace_ends_its_process_and_its_job(bench: Bench) -> None
     try:
         job = worker.submit("a", lambda: update(bench))
         until(running_pids, "no process was started")
+        os.kill(running_pids()[0], signal.SIGSTOP)  # so that it cannot end by itself first
         bench.workspace.cancel()
         with pytest.raises(WorkspaceNotFound):
             job.result(LIMIT_S)

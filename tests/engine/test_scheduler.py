@@ -89,7 +89,7 @@ def test_quiet_time_after_a_change_is_reported_so_that_memory_can_be_released(
         workspaces = open_workspaces(tmp_path)
         tidied: list[bool] = []
         workspaces.scheduler.on_tidied = lambda: tidied.append(True)
-        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = workspaces.add(str(root))
         await wait_for(lambda: workspace.is_recorded and not workspaces.count_jobs())
         await wait_for(lambda: bool(tidied))
         tidied.clear()
@@ -111,7 +111,7 @@ def test_a_rebuild_that_is_asked_for_twice_is_one_and_a_sync_does_not_wait_for_i
 
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        workspace = workspaces.add(str(root))
         await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
         first = workspaces.scheduler.rebuild(workspace)
         assert workspaces.scheduler.rebuild(workspace) is first
