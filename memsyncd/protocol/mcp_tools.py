@@ -23,6 +23,8 @@ from memsyncd.protocol.methods import METHODS
 TEXT_LIMIT_CHARS = 40_000
 """Of the text of a note in one result; the rest is asked for by its lines."""
 
+ERRORS_META, ERROR_META = "memsyncd/errors", "memsyncd/error"
+"""Where a tool names the codes of its errors, and a result the code of its error."""
 FindWarning = Callable[[str], str]
 """Says how a text tries to instruct its reader; empty if it does not."""
 
@@ -227,8 +229,11 @@ def describe_tool(name: str) -> dict[str, Any]:
             "idempotentHint": tool.is_idempotent,
             "openWorldHint": False,
         },
-        # Claude Code hides tools behind a search unless they ask to be loaded.
-        "_meta": {"anthropic/alwaysLoad": True},
+        "_meta": {
+            # Claude Code hides tools behind a search unless they ask to be loaded.
+            "anthropic/alwaysLoad": True,
+            ERRORS_META: [error.code for error in METHODS[tool.method].errors],
+        },
     }
 
 

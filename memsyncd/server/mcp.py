@@ -241,7 +241,8 @@ class McpConnection:
             except MemsyncdError as error:
                 self._log_failure(tool.name, error)
                 text = mcp_tools.render_error(error)
-                return mcp.ToolResult(content=[_make_text(text)], is_error=True)
+                meta = {mcp_tools.ERROR_META: error.code}
+                return mcp.ToolResult(content=[_make_text(text)], is_error=True, meta=meta)
         return mcp.ToolResult(content=[_make_text(text)])
 
     async def _answer_hook(self, request: mcp.McpRequest) -> mcp.McpResult:

@@ -205,7 +205,8 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
         "idempotentHint",
         "openWorldHint",
     }
-    assert described["_meta"] == {"anthropic/alwaysLoad": True}
+    codes = [error.code for error in METHODS[tool.method].errors]
+    assert described["_meta"] == {"anthropic/alwaysLoad": True, "memsyncd/errors": codes}
     schema = described["inputSchema"]
     assert all("type" in part and part["description"] for part in schema["properties"].values())
     assert set(schema["required"]) <= set(schema["properties"])
