@@ -30,11 +30,14 @@ from memsyncd.server.session import Session
 MAX_PER_SESSION = 64
 
 
-class _Subscription(msgspec.Struct, frozen=True, kw_only=True):
+class _Subscription(msgspec.Struct, kw_only=True, eq=False):
+    """`caught_up` is the generation up to which changes were sent when it began."""
+
     id: str
     session: Session
     workspace: str | None
     globs: Globs | None
+    caught_up: int = 0
 
     def matching_paths(self, workspace: Workspace, paths: Iterable[str]) -> list[str]:
         if self.workspace not in (None, workspace.id):
@@ -131,7 +134,7 @@ class Subscriptions:
         self._changed = asyncio.Event()
         for subscription in list(self._subscriptions.values()):
             paths = subscription.matching_paths(workspace, done.paths)
-            if paths:
+            if paths and done.generation > subscription.caught_up:
                 self._send(
                     subscription,
                     workspace,
@@ -148,6 +151,8 @@ class Subscriptions:
         first = written_since[0].generation if written_since else workspace.condition.generation + 1
         # A generation in the future belongs to an index that has been rebuilt since.
         is_complete = first <= since + 1 and since <= workspace.condition.generation
+        # The end of a sync whose changes are among these may not have been notified yet.
+        subscription.caught_up = written_since[-1].generation if written_since else 0
         paths = subscription.matching_paths(
             workspace, dict.fromkeys(path for written in written_since for path in written.paths)
         )

@@ -190,8 +190,11 @@ def test_after_load_the_numbers_of_threads_files_and_watches_are_as_before(
     before = measure(daemon)
     for _ in range(2):
         be_busy(daemon, roots)
+    # On a busy machine one more thread of the pool may have been needed, with its connection; what
+    # each client or search left would be ten times as many.
+    most = ResourceUsage(before.threads + 1, before.fds + 1, before.watches)
     wait_until(
-        lambda: measure(daemon) == before,
+        lambda: all(now <= limit for now, limit in zip(measure(daemon), most, strict=True)),
         lambda: f"{measure(daemon)}, {before} before",
         FALLS_ASLEEP_WITHIN_S,
     )

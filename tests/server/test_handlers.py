@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import threading
 import time
@@ -19,17 +20,25 @@ from memsyncd.daemon.resources import read_process_stats
 from memsyncd.engine import explain, rebuild
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
+from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreCorrupt
 from memsyncd.protocol.fields import Params, WorkspaceParams
-from memsyncd.protocol.search import ContextParams, GetParams, ListParams, SearchParams
+from memsyncd.protocol.search import (
+    ContextParams,
+    GetParams,
+    ListParams,
+    SearchParams,
+    SubscribeParams,
+)
 from memsyncd.server.handlers import Handlers
 from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.requests import ServerCounters
 from memsyncd.server.session import Session
+from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.store.index import Index
 from memsyncd.store.lookup import find_similar_words
 
@@ -191,3 +200,30 @@ def test_a_search_of_all_workspaces_without_one_is_an_error(tmp_path: Path) -> N
         assert "no workspace" in found.why_empty
 
     run(tmp_path, ask)
+
+
+def test_a_sync_that_a_subscription_has_caught_up_with_is_not_sent_again(
+    tmp_path: Path, root: Path
+) -> None:
+    async def scenario(bench: HandlersBench) -> None:
+        workspace = await bench.add(root)
+        (root / "MEMORY.md").write_text("# Larch\n")
+        await asyncio.wrap_future(bench.workspaces.scheduler.sync(workspace))
+        generation = workspace.condition.generation
+        subscriptions = Subscriptions(bench.workspaces)
+        sent: list[bytes] = []
+        session = Session(session_id=2, peer_pid=1, send=lambda line: not sent.append(line))
+        params = SubscribeParams(workspace=workspace.id, since=generation - 1)
+        subscriptions.subscribe(session, params)
+        await asyncio.sleep(0)
+        assert len(sent) == 1
+        # The ends of two syncs are notified late: the first is a part of what was sent.
+        for number in (generation, generation + 1):
+            done = SyncDone(started_at_s=0.0, began_s=0.0, generation=number, paths=["MEMORY.md"])
+            subscriptions._notify(workspace, done)
+        assert [json.loads(line)["params"]["generation"] for line in sent] == [
+            generation,
+            generation + 1,
+        ]
+
+    run(tmp_path, scenario)
