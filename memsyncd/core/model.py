@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -259,3 +259,13 @@ def count_quarters(text: str) -> int:
     if text.isascii():
         return len(text)
     return len(text) + (QUARTERS_PER_TOKEN - 1) * sum(map(len, _WIDE_RUN.findall(text)))
+
+
+class WrittenLink(NamedTuple):
+    """A link as it is written: the anchor of its section, its line, and its parts as text."""
+
+    source: str
+    line: int
+    target: str
+    heading: str
+    relation: str

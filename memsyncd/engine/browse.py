@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -17,7 +17,6 @@ from memsyncd.config import Config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.markdown.linkgraph import Edge, NoteNames, make_edges, walk_links
 from memsyncd.core.model import Span
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.core.search.query import Filters
@@ -55,6 +54,9 @@ from memsyncd.store.lookup import (
 from memsyncd.store.metadata import StoredMeta, count_sections
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import has_secrets
+
+if TYPE_CHECKING:
+    from memsyncd.core.markdown.linkgraph import Edge, NoteNames
 
 READ_LIMIT_S = 2.0
 LINKS_LIMIT_S = 10.0
@@ -270,6 +272,9 @@ def find_links(
     """
     if params.anchor is not None and params.path is not None:
         raise BadRequest("name either an anchor or a path", hint="leave one of the two out")
+    # It imports the scanner of markdown, which no start needs.
+    from memsyncd.core.markdown.linkgraph import NoteNames, make_edges, walk_links
+
     with workspace.acquire(LINKS_LIMIT_S) as reader:
         start = _find_start(reader, params)
         names = NoteNames(read_titles(reader))

@@ -31,8 +31,9 @@ from memsyncd.core.editing.memory_path import (
     show_memory_path,
 )
 from memsyncd.core.editing.memory_tool import EditResult, FolderEntry
-from memsyncd.core.markdown.linkgraph import NoteNames, WrittenLink
+from memsyncd.core.markdown.linkgraph import NoteNames
 from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.model import WrittenLink
 from memsyncd.core.notepath import (
     MEMORY_FILE,
     MEMORY_FOLDER,

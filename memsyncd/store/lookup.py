@@ -9,8 +9,7 @@ from string import ascii_lowercase
 
 import msgspec
 
-from memsyncd.core.markdown.linkgraph import WrittenLink
-from memsyncd.core.model import Problem, Span
+from memsyncd.core.model import Problem, Span, WrittenLink
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import (
     Bindings,

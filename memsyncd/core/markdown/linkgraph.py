@@ -17,6 +17,7 @@ from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from memsyncd.core.markdown.sections import make_slug
+from memsyncd.core.model import WrittenLink
 from memsyncd.core.notepath import NOTE_SUFFIXES
 
 LinkDirection = Literal["out", "in", "both"]
@@ -24,16 +25,6 @@ LinkDirection = Literal["out", "in", "both"]
 _ENCODED = re.compile("(?:%[0-9A-Fa-f]{2})+")
 _SIMILARITY = 0.6
 """The least ratio of `difflib` for a note that is suggested in place of a missing one."""
-
-
-class WrittenLink(NamedTuple):
-    """A link as it is written: the anchor of its section, its line, and its parts as text."""
-
-    source: str
-    line: int
-    target: str
-    heading: str
-    relation: str
 
 
 class Edge(NamedTuple):

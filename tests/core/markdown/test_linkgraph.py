@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from memsyncd.core.markdown.linkgraph import (
     Edge,
     NoteNames,
-    WrittenLink,
     make_edges,
     note_of,
     walk_links,
 )
+from memsyncd.core.model import WrittenLink
 
 NAMES = NoteNames(
     [
