@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,24 @@ def test_jobs_are_counted_from_submission_until_their_end(
     for job in last:
         job.result(30)
     assert worker.submit("a", heartbeat).result(30) is None
+
+
+def test_a_pool_is_busy_at_every_moment_until_the_last_job_has_ended(
+    worker: Worker, step_log: StepLog
+) -> None:
+    """`is_busy` is read without the lock: between two steps, a job must not seem to be gone."""
+    seen: list[bool] = []
+
+    class Queues(dict[str, Any]):
+        def pop(self, key: str) -> Any:  # type: ignore[override]
+            jobs = super().pop(key)
+            seen.append(worker.is_busy)
+            return jobs
+
+    worker._queues = Queues()
+    worker.submit("a", lambda: step_log.job("x", n_steps=3)).result(30)
+    assert seen == [True, True, True]
+    wait_until(lambda: not worker.is_busy)
 
 
 @pytest.fixture
