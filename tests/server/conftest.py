@@ -22,7 +22,7 @@ from memsyncd.server.requests import CompletedRequest
 from memsyncd.server.server import Server
 from memsyncd.server.session import Session
 
-WAIT_LIMIT_S = 20
+WAIT_LIMIT_S = 60
 
 
 class ScriptedHandlers:
