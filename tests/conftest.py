@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 END_TO_END = tuple(Path(__file__).parent / name for name in ("daemon", "faults", "service"))
 """The folders whose tests run the real process end to end: all of them bear the mark `life`, or
-`soak`."""
+`soak`. Tests elsewhere that start processes or take long bear it by themselves."""
 
 # No deadline: a busy machine is not a failing one, and pytest-timeout guards against what hangs.
 settings.register_profile(

@@ -45,7 +45,7 @@ def run_pytest(*words: str) -> str:
         *words,
     ]
     done = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=150, check=False
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), (
         done.stdout + done.stderr
@@ -62,6 +62,7 @@ def test_a_test_whose_program_is_missing_is_skipped_with_its_name(tmp_path: Path
     assert "1 passed, 1 skipped" in printed
 
 
+@pytest.mark.life
 @pytest.mark.parametrize(
     ("words", "chosen"),
     [
