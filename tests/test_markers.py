@@ -92,6 +92,14 @@ def test_end_to_end_tests_and_soaks_run_only_on_request(
     assert {LONG if test.startswith(LONG) else test.partition("::")[0] for test in tests} == chosen
 
 
+@pytest.mark.life
+def test_tests_that_may_run_programs_are_chosen_by_their_modules() -> None:
+    modules = ("tests/cli/test_targets.py", "tests/core/test_model.py", "tests/core/test_globs.py")
+    printed = run_pytest("--collect-only", "--may-run-programs", *modules)
+    chosen = {line.partition("::")[0] for line in printed.splitlines() if "::" in line}
+    assert chosen == {"tests/cli/test_targets.py"}
+
+
 def test_a_command_succeeds_only_if_it_is_there_and_ends_with_0() -> None:
     assert succeeds("true")
     assert not succeeds("false")
