@@ -176,7 +176,7 @@ def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) 
     )
     if not title and "description" in stated:
         title = stated.get("name", "").strip()
-    return title[:TITLE_LIMIT_CHARS] or path.name.rpartition(".")[0]
+    return title[:TITLE_LIMIT_CHARS] or path.name.rpartition(".")[0] or path.name
 
 
 def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Problem]:
