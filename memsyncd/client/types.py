@@ -121,6 +121,12 @@ class MemoryCommand(TypedDict, total=False):
     dialect: Literal["docs", "sdk"]
 
 
+Sort = Literal["relevance", "importance", "priority", "recency", "file"]
+
+Group = Literal[
+    "kind", "tag", "task", "month", "size", "session", "source", "priority", "lifecycle", "status"
+]
+
 # --- results ---
 
 
@@ -221,6 +227,26 @@ class LeftOutPart(TypedDict):
     kind: str | None
     # `no room`.
     reason: str
+
+
+class ValueCount(TypedDict):
+    # Null for sections without one.
+    value: str | None
+    sections: int
+    notes: int
+
+
+class MemoryStats(TypedDict):
+    """Counts of the sections that pass the filters, and of their notes."""
+
+    workspace: str
+    sections: int
+    notes: int
+    # Of these notes as a whole.
+    bytes: int
+    # By group; a section counts once for each of its tags.
+    counts: dict[str, list[ValueCount]]
+    freshness: Freshness
 
 
 class Written(TypedDict):

@@ -44,6 +44,9 @@ class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     # Of a workspace that is a whole folder, or an include with **, at most this many folders are
     # watched; the scan every reconcile_s finds changes in others, which `memsyncd status` says.
     max_watched_folders: Annotated[int, Meta(ge=1, le=1_000_000)] = 4096
+    # shared: a linked git worktree that is no workspace itself has the memory of the main worktree.
+    # own: each worktree is a folder by itself.
+    worktrees: Literal["shared", "own"] = "shared"
     # Larger files are not indexed, and `memsyncd problems` lists them.
     max_file_bytes: Annotated[int, Meta(ge=KIB, le=256 * MIB)] = 2 * MIB
 

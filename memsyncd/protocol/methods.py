@@ -147,6 +147,7 @@ METHODS: dict[str, Method] = {
         search.MemoryStats,
         "Count sections and notes by kind, tag, task, month, size and other metadata.",
         _READS,
+        route="GET /v1/stats",
     ),
     "links": Method(
         search.LinksParams,
