@@ -69,12 +69,16 @@ def test_a_file_moved_in_from_outside_or_out_has_an_event(
 def test_a_file_moved_out_delays_no_later_event(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
-    watched.expect_event(".memories/a.md")
-    recorder.wait_for_event(".memories/a.md", is_finished=True)
-    started_s = time.monotonic()
-    os.replace(watched.root / ".memories" / "a.md", tmp_path / "out.md")
-    watched.expect_event(".memories/b.md")
-    assert time.monotonic() - started_s < 0.4
+    def is_quick() -> bool:
+        watched.expect_event(".memories/a.md")
+        recorder.wait_for_event(".memories/a.md", is_finished=True)
+        started_s = time.monotonic()
+        os.replace(watched.root / ".memories" / "a.md", tmp_path / "out.md")
+        watched.expect_event(".memories/b.md")
+        return time.monotonic() - started_s < 0.4
+
+    # A busy machine delays one; waiting for the other half of the move delays each.
+    recorder.wait_until(is_quick)
 
 
 def test_a_file_moved_out_has_an_event_among_many_others(
