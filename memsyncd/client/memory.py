@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ProjectSource,
         Purged,
         RevisionInfo,
+        SimilarSection,
         Sort,
         SourceInfo,
         SyncReport,
@@ -338,6 +339,26 @@ class Memsyncd(Closing):
         params = {"by": list(by) or None, "limit": limit, "filters": _read_filters(filters)}
         stats: MemoryStats = self._connection.ask("stats", params)
         return stats
+
+    def similar(
+        self,
+        text: str | None = None,
+        *,
+        anchor: str | None = None,
+        min_similarity: float | None = None,
+        limit: int | None = None,
+        include_archived: bool = False,
+    ) -> list[SimilarSection]:
+        """Find the sections that say nearly what a text, or a section, says; most similar first."""
+        params = {
+            "text": text,
+            "anchor": anchor,
+            "min_similarity": min_similarity,
+            "limit": limit,
+            "include_archived": include_archived,
+        }
+        found: list[SimilarSection] = self._connection.ask("similar", params)["sections"]
+        return found
 
     # --- history ---
 

@@ -316,6 +316,18 @@ class SourceInfo(TypedDict):
     files: list[str]
 
 
+class SimilarSection(SectionMeta):
+    workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # Digest of the file as indexed.
+    digest: str
+    similarity: float
+
+
 class Captured(Written):
     # The sections that are new.
     added: list[AddedSection]

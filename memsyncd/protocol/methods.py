@@ -149,6 +149,13 @@ METHODS: dict[str, Method] = {
         _READS,
         route="GET /v1/stats",
     ),
+    "similar": Method(
+        search.SimilarParams,
+        search.SimilarSections,
+        "Find the sections that say nearly what a section or a text says.",
+        _READS,
+        route="GET /v1/similar",
+    ),
     "links": Method(
         search.LinksParams,
         search.Links,

@@ -319,6 +319,36 @@ class MemoryStats(Result, frozen=True, kw_only=True):
     freshness: Freshness
 
 
+class SimilarParams(Params, frozen=True, kw_only=True):
+    anchor: Name | None = None
+    """A section; or `text`."""
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)] | None = None
+    min_similarity: Score = 0.3
+    """From 0 to 1: the share of words, and of pairs of adjacent words, in common. From 0.7 on both
+    say nearly the same."""
+    limit: Limit = 10
+    include_archived: bool = False
+    workspace: Name | None = None
+
+
+class SimilarSection(SectionMeta, frozen=True, kw_only=True):
+    workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    digest: str
+    """Digest of the file as indexed."""
+    similarity: float
+
+
+class SimilarSections(Result, frozen=True, kw_only=True):
+    sections: list[SimilarSection]
+    """The most similar first."""
+    freshness: Freshness
+
+
 class LinksParams(Params, frozen=True, kw_only=True):
     anchor: Name | None = None
     """A section, with those beneath it."""

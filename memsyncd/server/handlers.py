@@ -41,6 +41,8 @@ from memsyncd.protocol.search import (
     SearchAnswer,
     SearchParams,
     SearchResult,
+    SimilarParams,
+    SimilarSections,
     StatsParams,
 )
 from memsyncd.server.operations import Facts, Operations, choose_workspaces, describe_freshness
@@ -90,6 +92,7 @@ class Handlers:
             "get": self._get,
             "list": self._list,
             "stats": self._stats,
+            "similar": self._similar,
             "links": self._links,
             "problems": self._problems,
             "subscribe": self._subscriptions.subscribe,
@@ -285,6 +288,22 @@ class Handlers:
         counted = await self._in_thread(read)
         freshness = self._describe_freshness([workspace])
         return MemoryStats(workspace=workspace.id, freshness=freshness, **counted)
+
+    async def _similar(self, _session: Session, params: SimilarParams) -> SimilarSections:
+        # Needed by few; its import takes a millisecond.
+        from memsyncd.engine.similar import find_similar
+
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        await wait_until_open([workspace], OPEN_S)
+        options = RunOptions(now_s=self._clock.wall_s())
+        read = partial(find_similar, workspace, params, config, options)
+        try:
+            sections = await self._in_thread(read)
+        except NoteNotFound:
+            await self._scan(workspace)
+            sections = await self._in_thread(read)
+        freshness = self._describe_freshness([workspace])
+        return SimilarSections(sections=sections, freshness=freshness)
 
     async def _links(self, _session: Session, params: LinksParams) -> Links:
         workspace = self._workspaces.find(params.workspace)

@@ -53,6 +53,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.Added,
     memory_protocol.ProjectIndexed,
     memory_protocol.SourceInfo,
+    search_protocol.SimilarSection,
     memory_protocol.Captured,
     memory_protocol.Diff,
     memory_protocol.Undone,
