@@ -257,8 +257,9 @@ class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     # Empty: the folder's name.
     name: str = ""
     # memory, or vault: every note beneath path, without hidden folders, packages, build output and
-    # what .gitignore files ignore.
-    preset: Literal["memory", "vault"] = "memory"
+    # what .gitignore files ignore; or claude-code: path is ~/.claude, and the memory folder of each
+    # project in it is a workspace, but for those whose folder's name `exclude` matches.
+    preset: Literal["memory", "vault", "claude-code"] = "memory"
     # More notes, by globs relative to path, such as ["docs/**/*.md"].
     include: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # Notes that are not indexed, such as [".memories/private/**"].
