@@ -34,7 +34,7 @@ from memsyncd.files.scope import (
 )
 
 VERSION = 1
-SAVED_FIELDS = "id name root include exclude read_only preset memory_dir".split()
+SAVED_FIELDS = "id name root include exclude read_only preset memory_dir is_user_wide".split()
 NAME_LIMIT_CHARACTERS = 80
 Sharing = Literal["shared", "own"]
 
@@ -114,6 +114,7 @@ class Registry:
         read_only: Iterable[str] = (),
         preset: Preset | Literal[""] = "",
         memory_dir: str = "",
+        is_user_wide: bool = False,
         links: Iterable[str] = (),
         seen: Root | None = None,
         place: FolderKind | None = None,
@@ -137,6 +138,7 @@ class Registry:
             read_only=tuple(read_only),
             preset=preset,
             memory_dir=memory_dir,
+            is_user_wide=is_user_wide,
             allow_links_to=tuple(links),
         )
         if place is not None and not entry.include and preset in ("", place.preset):
@@ -178,8 +180,15 @@ class Registry:
             raise Conflict(
                 f"another workspace is called {entry.name}", hint="give another name with --name"
             )
+        self._check_user_wide(entry)
         self._save({**self.entries, entry.id: entry})
         return entry
+
+    def _check_user_wide(self, entry: Entry) -> None:
+        others = [one for one in self.entries.values() if one.is_user_wide and one.id != entry.id]
+        if entry.is_user_wide and others:
+            hint = f"remove it first: memsyncd remove {others[0].name}"
+            raise Conflict(f"{others[0].name} is the user-wide workspace already", hint=hint)
 
     def find_refusal(self, entry: Entry) -> MemsyncdError | None:
         """As `find_root_refusal`."""
@@ -235,8 +244,10 @@ class Registry:
         raise WorkspaceNotFound(f"no workspace is called {text[:80]}", hint=f"known: {names}")
 
     def _find_only(self) -> Entry:
-        if len(self.entries) == 1:
-            return next(iter(self.entries.values()))
+        # The user-wide one is meant where it is named, or where there is no other.
+        entries = [one for one in self.entries.values() if not one.is_user_wide]
+        if len(entries) == 1 or len(self.entries) == 1:
+            return next(iter(entries or self.entries.values()))
         if not self.entries:
             raise WorkspaceNotFound(
                 "there is no workspace yet", hint="add a folder with: memsyncd add PATH"
@@ -269,6 +280,7 @@ class Registry:
             read_only=new.read_only or known.read_only,
             preset=new.preset or known.preset,
             memory_dir=new.memory_dir or known.memory_dir,
+            is_user_wide=new.is_user_wide or known.is_user_wide,
         )
         if merged != known and known.source == "config":
             raise Conflict(
@@ -344,6 +356,7 @@ def _read_row(row: dict[str, Any]) -> Entry:
         read_only=tuple(map(str, row.get("read_only", ()))),
         preset=msgspec.convert(row.get("preset", ""), Literal["", "memory", "vault"]),
         memory_dir=str(row.get("memory_dir", "")),
+        is_user_wide=row.get("is_user_wide", False) is True,
         source="added",
     )
     _check_globs(entry)

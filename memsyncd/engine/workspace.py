@@ -49,6 +49,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     `preset` is empty if none was given, which means `memory`; `vault` includes every note beneath
     the root. An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
+    The pinned notes and preferences of the user-wide workspace join the contexts of all others.
     `source` says whether the configuration or `workspace.add` registered it.
     """
 
@@ -61,6 +62,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset | Literal[""] = ""
     memory_dir: str = ""
     allow_links_to: tuple[str, ...] = ()
+    is_user_wide: bool = False
     source: Literal["config", "added"] = "added"
 
     @property
