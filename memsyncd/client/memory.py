@@ -39,9 +39,12 @@ if TYPE_CHECKING:
         MemoryResult,
         MemoryStats,
         NewSection,
+        ProjectIndexed,
+        ProjectSource,
         Purged,
         RevisionInfo,
         Sort,
+        SourceInfo,
         SyncReport,
         Undone,
     )
@@ -181,6 +184,29 @@ class Memsyncd(Closing):
             },
         )
         return captured
+
+    def index_project(self, *sources: str | ProjectSource, dry_run: bool = False) -> ProjectIndexed:
+        """Bring the summaries of the project's README, manifests and other files up to date, in one
+        note of memory; an unchanged file leaves its summary as it is.
+
+        `sources` are more files than those that `sources()` lists: paths, or dictionaries with
+        `path` and `tags`. `dry_run` changes nothing and says what would be done.
+        """
+        indexed: ProjectIndexed = self._connection.write(
+            "index_project",
+            {
+                "sources": [
+                    {"path": one} if isinstance(one, str) else dict(one) for one in sources
+                ],
+                "dry_run": dry_run,
+            },
+        )
+        return indexed
+
+    def sources(self) -> list[SourceInfo]:
+        """The files that `index_project` summarises, with their tags and those that exist."""
+        listed: list[SourceInfo] = self._connection.ask("sources", {})["sources"]
+        return listed
 
     def memory(
         self,

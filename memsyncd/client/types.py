@@ -48,6 +48,14 @@ class CapturedText(TypedDict, total=False):
     path: str
 
 
+class ProjectSource(TypedDict, total=False):
+    """Files of a project, and the tags of their summaries."""
+
+    # From the project's folder; wildcards may stand in the last part alone.
+    path: Required[str]
+    tags: Words
+
+
 class Filters(TypedDict, total=False):
     """Values of one list are alternatives; different filters must all hold."""
 
@@ -295,6 +303,34 @@ class Added(Written):
     end_line: int
     # Digest of the note as written.
     digest: str
+
+
+class SourceChange(TypedDict):
+    path: str
+    # What is done with the section of this file; it is removed with the file.
+    action: Literal["created", "updated", "unchanged", "removed"]
+
+
+class SkippedSource(TypedDict):
+    """A file that cannot be read; its section stays as it is."""
+
+    path: str
+    reason: str
+
+
+class ProjectIndexed(Written):
+    note: str
+    sources: list[SourceChange]
+    skipped: list[SkippedSource]
+    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
+    change_set: int | None
+
+
+class SourceInfo(TypedDict):
+    path: str
+    tags: list[str]
+    # Those that exist now.
+    files: list[str]
 
 
 class Captured(Written):

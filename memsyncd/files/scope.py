@@ -24,7 +24,14 @@ import msgspec
 
 from memsyncd.core.digest import digest_text
 from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
+from memsyncd.core.notepath import (
+    MEMORY_FILE,
+    MEMORY_FOLDER,
+    find_refusal,
+    is_note_name,
+    is_rule_folder,
+    is_rule_path,
+)
 from memsyncd.core.pruning import is_pruned_path
 from memsyncd.core.worktrees import Worktree, identify_worktree, read_pointer
 from memsyncd.errors import BadRequest, MemsyncdError, Unsafe
@@ -73,8 +80,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_note(self, path: str) -> bool:
         """True if a file at this path, relative to the root, is a note of this workspace."""
-        name = path.rpartition("/")[2]
-        return is_note_name(name) and not find_refusal(path) and self.is_selected(path)
+        is_named = is_note_name(path.rpartition("/")[2]) or is_rule_path(path)
+        return is_named and not find_refusal(path) and self.is_selected(path)
+
+    def is_read_only(self, path: str) -> bool:
+        """True if nothing is written to the note at this path."""
+        return self.read_only.matches(path) or is_rule_path(path)
 
     def is_selected(self, path: str) -> bool:
         """True if memory or an include glob holds this path and no exclude glob matches it.
@@ -172,7 +183,7 @@ def _find_include_place(pattern: str) -> IncludePlace:
     n_fixed = next(wildcards, len(parts))
     is_deep = pattern.endswith("/") or "**" in parts
     place = "/".join(parts[:n_fixed])
-    if place and find_refusal(place):
+    if place and find_refusal(place) and not is_rule_folder(place):
         raise ValueError(f"pattern {pattern!r} refused: {find_refusal(place)}")
     return IncludePlace(place, ANY_DEPTH if is_deep else max(0, len(parts) - n_fixed - 1))
 

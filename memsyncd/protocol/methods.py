@@ -185,6 +185,18 @@ METHODS: dict[str, Method] = {
         _WRITES,
         route="POST /v1/capture",
     ),
+    "index_project": Method(
+        memory.IndexProjectParams,
+        memory.ProjectIndexed,
+        "Summarise the README, manifests and other files of a project in one note.",
+        _WRITES,
+    ),
+    "sources": Method(
+        WorkspaceParams,
+        memory.Sources,
+        "List the files that `index_project` summarises.",
+        _OPENS,
+    ),
     "history": Method(
         memory.HistoryParams,
         memory.History,
