@@ -50,6 +50,8 @@ if TYPE_CHECKING:
         Undone,
     )
 
+    WorkspaceNames = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
+
 SYNC_S = 600.0
 ARCHIVED = "archived"
 
@@ -239,6 +241,7 @@ class Memsyncd(Closing):
         limit: int | None = None,
         min_score: float | None = None,
         sort: Sort | None = None,
+        workspaces: WorkspaceNames = None,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
@@ -246,7 +249,8 @@ class Memsyncd(Closing):
         """Find passages by words, `"phrases"`, `-not`, `prefix*` and filters, best first, or the
         best ones in the order of `sort`.
 
-        With `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
+        `workspaces` searches others instead of this one: names, ids or paths, or `*` for all. With
+        `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
         longer than `timeout_s`.
         """
         params = {
@@ -255,6 +259,7 @@ class Memsyncd(Closing):
             "min_score": min_score,
             "sort": sort,
             "filters": _read_filters(filters),
+            **_read_workspaces(workspaces),
         }
         return Hits(
             self._connection.ask("search", params | _read_wait(is_wanted=wait), time_s=timeout_s)
@@ -291,7 +296,7 @@ class Memsyncd(Closing):
         found = [self.get(section["anchor"]) for section in sections[:limit]]
         return [each for each in found if each is not None]
 
-    def context(
+    def context(  # noqa: PLR0913  one parameter for each of the method
         self,
         query: str = "",
         *,
@@ -299,6 +304,8 @@ class Memsyncd(Closing):
         max_bytes: int | None = None,
         heading: str | None = None,
         mark: bool = False,
+        user: bool = True,
+        workspaces: WorkspaceNames = None,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
@@ -307,7 +314,8 @@ class Memsyncd(Closing):
         line (`## Prior Knowledge`).
 
         Without a query, the context with which a session starts. Empty if nothing is relevant. With
-        `mark`, a line below the heading says if the text tries to instruct its reader.
+        `mark`, a line below the heading says if the text tries to instruct its reader. `user` is
+        false to leave out the user-wide workspace; `workspaces` as in `search`.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
         params = {
@@ -315,6 +323,8 @@ class Memsyncd(Closing):
             **size,
             "heading": heading,
             "mark": mark or None,
+            "user": None if user else False,
+            **_read_workspaces(workspaces),
             "filters": _read_filters(filters),
             **_read_wait(is_wanted=wait),
         }
@@ -462,6 +472,14 @@ def _read_wait(*, is_wanted: bool) -> dict[str, object]:
     return {"wait": "disk"} if is_wanted else {}
 
 
+def _read_workspaces(names: WorkspaceNames) -> dict[str, object]:
+    """Return the parameter that replaces the workspace of a connection, if any is named."""
+    if names is None:
+        return {}
+    listed = [names] if isinstance(names, str | os.PathLike) else names
+    return {"workspace": [name_workspace(name) for name in listed]}
+
+
 def _read_section(section: NewSection) -> dict[str, object]:
     """Convert a section to the parameters of the daemon, without the fields that are not given."""
     given: dict[str, object] = {name: value for name, value in section.items() if value is not None}
@@ -535,12 +553,11 @@ class _Connection:
         """Call a method about the workspace. Parameters that are None are left out; `time_s` is the
         daemon's time limit.
         """
+        params = {"workspace": self.workspace, **params}
         if time_s is None:
-            return self._call(method, self.timeout_s, workspace=self.workspace, **params)
+            return self._call(method, self.timeout_s, **params)
         timeout_ms = min(max(1, round(time_s * 1000)), LONGEST_MS)
-        return self._call(
-            method, time_s + GRACE_S, workspace=self.workspace, timeout_ms=timeout_ms, **params
-        )
+        return self._call(method, time_s + GRACE_S, timeout_ms=timeout_ms, **params)
 
     def write(self, method: str, params: Mapping[str, object]) -> Any:
         """Call a method that writes, with the writer's name; after the timeout the daemon gives up

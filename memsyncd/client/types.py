@@ -189,6 +189,21 @@ class Hit(SectionMeta):
     explain: dict[str, float] | None
 
 
+class AnsweringWorkspace(TypedDict):
+    """A workspace that was asked, and why it is left out of the answer if it is."""
+
+    id: str
+    name: str
+    # The folder that paths are relative to.
+    root: str
+    # The folder in a linked git worktree that stands for `root`, if one was named.
+    worktree: str | None
+    # Why the workspace is left out; null if it is not.
+    failure: str | None
+    # The code of that error.
+    code: str | None
+
+
 class Got(SectionMeta):
     """Lines of a note, and the metadata of the section in which they begin."""
 
@@ -207,6 +222,7 @@ class Got(SectionMeta):
 class ContextPart(SectionMeta):
     """Lines of a section that the text includes, and the section's metadata."""
 
+    workspace: str
     anchor: str
     path: str
     start_line: int
@@ -219,6 +235,7 @@ class ContextPart(SectionMeta):
 class LeftOutPart(TypedDict):
     """Lines of a section that the text leaves out."""
 
+    workspace: str
     anchor: str
     path: str
     start_line: int

@@ -51,6 +51,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     the root; `claude-code` makes it a collection, of which each memory folder is a workspace. Those
     have its id as `collection`, and `project` is the path of an agent's project, empty if unknown.
     An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
+    The pinned notes and preferences of the user-wide workspace join the contexts of all others.
     `source` says whether the configuration or `workspace.add` registered it.
     """
 
@@ -63,6 +64,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset | Literal[""] = ""
     memory_dir: str = ""
     allow_links_to: tuple[str, ...] = ()
+    is_user_wide: bool = False
     source: Literal["config", "added"] = "added"
     collection: str = ""
     project: str = ""

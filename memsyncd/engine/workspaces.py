@@ -7,6 +7,7 @@ event loop; the server calls it for workspaces, scans and edits.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -35,7 +36,7 @@ from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
 from memsyncd.errors import MemsyncdError
 from memsyncd.files.places import Preset, ProjectListing, list_projects
-from memsyncd.files.scope import find_identity
+from memsyncd.files.scope import find_identity, find_worktree_root
 from memsyncd.logs import Event, get_log
 
 # No workspace's id, so that the worker runs it between two steps of any other job.
@@ -90,6 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     read_only: Collection[str] = ()
     preset: Preset | Literal[""] = ""
     memory_dir: str = ""
+    is_user_wide: bool = False
 
 
 DEFAULT_SETTINGS = Settings()
@@ -229,12 +231,19 @@ class Workspaces:
         entry = self._registry.find_near(path)
         return None if entry is None else self.by_id.get(entry.id)
 
-    def find_id(self, path: str) -> str:
-        """The id of the workspace that a path belongs to; from any thread, as it may block.
+    def find_place(self, path: str) -> tuple[str, str]:
+        """The id of the workspace that a path belongs to, and the folder that stands for its root
+        if the path lies in a linked worktree, else ""; from any thread, as it may block.
 
         Raises WorkspaceNotFound.
         """
-        return self._registry.find(path, self.config.sync.worktrees).id
+        entry = self._registry.find(path, self.config.sync.worktrees)
+        real = os.path.realpath(os.path.expanduser(path))
+        return entry.id, find_worktree_root(real, entry.root)
+
+    def find_user_wide(self) -> Workspace | None:
+        """The user-wide workspace, if there is one."""
+        return next((one for one in self.by_id.values() if one.entry.is_user_wide), None)
 
     def find_collection(self, text: str) -> ProjectCollection | None:
         """As `Registry.find_collection`."""
@@ -369,6 +378,7 @@ class Workspaces:
             read_only=settings.read_only,
             preset=settings.preset,
             memory_dir=settings.memory_dir,
+            is_user_wide=settings.is_user_wide,
             seen=seen.root,
             place=seen.place,
         )

@@ -17,6 +17,7 @@ from memsyncd.protocol.fields import (
     Result,
     TimeoutMs,
     Values,
+    WorkspaceNames,
 )
 
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -101,7 +102,7 @@ class SectionMeta(Result, frozen=True, kw_only=True):
 
 class SearchParams(Params, frozen=True, kw_only=True):
     query: str
-    workspace: Name | None = None
+    workspace: WorkspaceNames = None
     limit: Limit | None = None
     filters: Filters = Filters()
     min_score: Score | None = None
@@ -141,7 +142,24 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
     hits."""
 
 
+class AnsweringWorkspace(Result, frozen=True, kw_only=True):
+    """A workspace that was asked, and why it is left out of the answer if it is."""
+
+    id: str
+    name: str
+    root: str
+    """The folder that paths are relative to."""
+    worktree: str | None
+    """The folder in a linked git worktree that stands for `root`, if one was named."""
+    failure: str | None
+    """Why the workspace is left out; null if it is not."""
+    code: str | None
+    """The code of that error."""
+
+
 class SearchResult(SearchAnswer, frozen=True, kw_only=True):
+    workspaces: list[AnsweringWorkspace]
+    """Those that were asked, in order of the request."""
     freshness: Freshness
     took_ms: float
 
@@ -153,7 +171,7 @@ class ContextParams(Params, frozen=True, kw_only=True):
     query: str = ""
     """Empty for the session-start context: MEMORY.md, pinned notes, preferences and errors, the
     project's profile, recent notes."""
-    workspace: Name | None = None
+    workspace: WorkspaceNames = None
     max_tokens: MaxTokens = 2000
     """Limit of the whole text, at 4 characters a token and one for each character of a script
     without spaces."""
@@ -164,6 +182,9 @@ class ContextParams(Params, frozen=True, kw_only=True):
     """First line of the text; empty for none."""
     mark: bool = False
     """Add a line below the heading if the text tries to instruct its reader."""
+    user: bool = True
+    """Add pinned notes and preferences of the user-wide workspace, if there is one; they get a
+    quarter of the room at most."""
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
@@ -177,6 +198,7 @@ def mark_warning(warning: str, what: str) -> str:
 class ContextPart(SectionMeta, frozen=True, kw_only=True):
     """Lines of a section that the text includes, and the section's metadata."""
 
+    workspace: str
     anchor: str
     path: str
     start_line: int
@@ -190,6 +212,7 @@ class ContextPart(SectionMeta, frozen=True, kw_only=True):
 class LeftOutPart(Result, frozen=True, kw_only=True):
     """Lines of a section that the text leaves out."""
 
+    workspace: str
     anchor: str
     path: str
     start_line: int
@@ -204,6 +227,7 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
     """The part of a context's result that the index gives."""
 
     workspace: str
+    """The first that was asked."""
     text: str
     """A block of markdown for a prompt, empty if nothing is relevant."""
     tokens: int
@@ -217,6 +241,8 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
 
 
 class ContextResult(ContextAnswer, frozen=True, kw_only=True):
+    workspaces: list[AnsweringWorkspace]
+    """Those that were asked, in order of the request, and the user-wide one."""
     freshness: Freshness
     took_ms: float
 

@@ -43,6 +43,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     fields.Freshness,
     search_protocol.SectionMeta,
     search_protocol.Hit,
+    search_protocol.AnsweringWorkspace,
     search_protocol.Got,
     search_protocol.ContextPart,
     search_protocol.LeftOutPart,
