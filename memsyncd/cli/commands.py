@@ -28,6 +28,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "get": Entry("notes", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
         "stats": Entry("stats", "count sections by kind, tag, task, month and size"),
+        "accesses": Entry("accesses", "count how often sections were recalled, and when last"),
         "links": Entry("links", "list links between notes, backlinks and dangling links"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },

@@ -215,6 +215,27 @@ class LeftOutPart(TypedDict):
     reason: str
 
 
+class SectionAccesses(TypedDict):
+    anchor: str
+    # Each session counts once.
+    count: int
+    # Sessions among them that are remembered.
+    sessions: int
+    last_at: float
+    # False while no note has such a section: it was deleted, or rewritten with its heading.
+    is_indexed: bool
+
+
+class AccessStats(TypedDict):
+    """How often sections were recalled, with accesses that were noted just now."""
+
+    workspace: str
+    # With a count, before `limit`.
+    sections: int
+    accesses: int
+    counts: list[SectionAccesses]
+
+
 class Written(TypedDict):
     """Common part of every answer to a write."""
 
@@ -311,6 +332,8 @@ class Purged(TypedDict):
     workspace: str
     revisions: int
     texts: int
+    # Sections whose count of accesses was erased.
+    access_counts: int
     # False while another program that reads records.db keeps traces in the file; they go when it
     # ends.
     is_clean: bool

@@ -3,6 +3,7 @@
 from memsyncd.config.load import Loaded, load_config, render_config
 from memsyncd.config.schema import (
     RESTART_KEYS,
+    AccessConfig,
     CaptureConfig,
     ChunkingConfig,
     Config,
@@ -22,6 +23,7 @@ from memsyncd.config.schema import (
 
 __all__ = [
     "RESTART_KEYS",
+    "AccessConfig",
     "CaptureConfig",
     "ChunkingConfig",
     "Config",

@@ -141,6 +141,15 @@ class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.max_age_days * DAY_S
 
 
+class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How often sections are recalled: counted for each section that `context` and `get` return."""
+
+    # Off: nothing is counted.
+    enabled: bool = True
+    # The number of sections whose count is kept; those that were not recalled for longest go first.
+    max_sections: Annotated[int, Meta(ge=1, le=1_000_000)] = 100_000
+
+
 class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the hooks of agents write as notes by themselves, each with its run_id and without
     secrets; `memsyncd integrate CLIENT --capture` installs those hooks. `memsyncd capture` always
@@ -265,6 +274,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     search: SearchConfig = SearchConfig()
     guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
+    access: AccessConfig = AccessConfig()
     capture: CaptureConfig = CaptureConfig()
     socket: SocketConfig = SocketConfig()
     http: HttpConfig = HttpConfig()
@@ -291,6 +301,7 @@ SECTIONS: dict[str, type[Struct]] = {
     "search": SearchConfig,
     "guard": GuardConfig,
     "history": HistoryConfig,
+    "access": AccessConfig,
     "capture": CaptureConfig,
     "socket": SocketConfig,
     "http": HttpConfig,

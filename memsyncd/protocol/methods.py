@@ -155,6 +155,19 @@ METHODS: dict[str, Method] = {
         _OPENS,
         route="GET /v1/links",
     ),
+    "access.stats": Method(
+        search.AccessStatsParams,
+        search.AccessStats,
+        "Count how often sections were recalled, and when last.",
+        _OPENS,
+        route="GET /v1/accesses",
+    ),
+    "access.record": Method(
+        search.AccessParams,
+        search.RecordedAccesses,
+        "Count accesses that the caller has noticed itself.",
+        _READS,
+    ),
     "memory": Method(
         memory.MemoryParams,
         memory.MemoryResult,

@@ -28,6 +28,7 @@ from memsyncd.errors import NoteNotFound, NotFresh, StoreFailed
 from memsyncd.protocol.fields import Freshness, Params, WorkspaceParams
 from memsyncd.protocol.methods import describe_methods
 from memsyncd.protocol.search import (
+    AccessParams,
     ContextParams,
     ContextResult,
     GetParams,
@@ -38,6 +39,7 @@ from memsyncd.protocol.search import (
     ListParams,
     MemoryStats,
     Problems,
+    RecordedAccesses,
     SearchAnswer,
     SearchParams,
     SearchResult,
@@ -91,6 +93,7 @@ class Handlers:
             "list": self._list,
             "stats": self._stats,
             "links": self._links,
+            "access.record": self._record_accesses,
             "problems": self._problems,
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
@@ -130,6 +133,8 @@ class Handlers:
     # --- search ---
 
     def _search(self, session: Session, params: SearchParams) -> Outcome:
+        if params.track_access:
+            return self._search_tracked(session, params)
         arrived_s = request_arrival_s(self._clock)
         chosen = self._choose_for_search(params)
         options = RunOptions(now_s=self._clock.wall_s())
@@ -148,6 +153,18 @@ class Handlers:
         if answer is None:
             return self._search_in_thread(chosen, params, options, arrived_s, end_s)
         return self._make_search_result(chosen, answer, arrived_s)
+
+    async def _search_tracked(self, session: Session, params: SearchParams) -> SearchResult:
+        """Search, and count an access for each section that is found."""
+        outcome = self._search(session, replace_fields(params, track_access=False))
+        result = await outcome if inspect.isawaitable(outcome) else outcome
+        assert isinstance(result, SearchResult)
+        anchors: dict[str, list[str]] = {}
+        for hit in result.hits:
+            anchors.setdefault(hit.workspace, []).append(hit.anchor)
+        for workspace_id, found in anchors.items():
+            self._note_accesses(self._workspaces.find(workspace_id), found, params)
+        return result
 
     def _choose_for_search(self, params: SearchParams) -> list[Workspace]:
         is_all = params.workspace == ALL_WORKSPACES
@@ -242,6 +259,7 @@ class Handlers:
         answer = await self._in_thread(
             partial(build_context, workspace, params, config, options), end_s
         )
+        self._note_accesses(workspace, [part.anchor for part in answer.included], params)
         return ContextResult(
             **asdict(answer),
             freshness=self._describe_freshness([workspace]),
@@ -265,6 +283,7 @@ class Handlers:
             # indexed.
             await self._scan(workspace)
             found = await self._in_thread(read, disk_of=workspace)
+        self._note_accesses(workspace, [found[0].anchor or found[0].path], params)
         return found[0]
 
     async def _list(self, _session: Session, params: ListParams) -> Listing:
@@ -308,6 +327,24 @@ class Handlers:
             for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])
+
+    # --- accesses ---
+
+    def _record_accesses(self, _session: Session, params: AccessParams) -> RecordedAccesses:
+        workspace = self._workspaces.find(params.workspace)
+        self._note_accesses(workspace, params.anchors, params)
+        return RecordedAccesses(workspace=workspace.id, sections=len(set(params.anchors)))
+
+    def _note_accesses(
+        self,
+        workspace: Workspace,
+        anchors: Sequence[str],
+        params: SearchParams | ContextParams | GetParams | AccessParams,
+    ) -> None:
+        """Count these sections, after the answer: it waits for no database."""
+        is_tracked = isinstance(params, AccessParams) or params.track_access
+        if anchors and is_tracked and self._workspaces.config.access.enabled:
+            self._workspaces.note_accesses(workspace, anchors, session=params.caller_session)
 
     # --- shared ---
 

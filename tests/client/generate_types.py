@@ -43,6 +43,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     search_protocol.Got,
     search_protocol.ContextPart,
     search_protocol.LeftOutPart,
+    search_protocol.AccessStats,
     memory_protocol.Written,
     memory_protocol.MemoryResult,
     memory_protocol.AddedSection,
