@@ -55,7 +55,6 @@ OPEN_MARKS = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
 FILE_LIMIT_LINES = 1000
 SHORT_MODULE_LINES = 60
 SHORT_FOR_A_REASON = {
-    "memsyncd/client/agents.py": "a part of `Memsyncd`, whose module is full",
     "memsyncd/__main__.py": "what `python -m memsyncd` runs",
     "memsyncd/integrations/example.py": "a program to read and copy",
     "memsyncd/core/changes/freshness.py": "a policy, pure and tested as such",

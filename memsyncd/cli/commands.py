@@ -37,6 +37,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "capture": Entry("capture", "append what a step produced: artifacts, failure, answers"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
+        "signal": Entry("signals", "send and read signals between agents"),
         "history": Entry("history", "list the changes of notes, with time and writer"),
         "diff": Entry("history", "show the change of a revision"),
         "undo": Entry("history", "restore the text from before a revision"),

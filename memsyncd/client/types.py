@@ -236,6 +236,45 @@ class AccessStats(TypedDict):
     counts: list[SectionAccesses]
 
 
+class SignalReceipt(TypedDict):
+    # `agent:NAME`, `session:ID` or `task:ID`.
+    reader: str
+    at: float
+
+
+class Signal(TypedDict):
+    """One signal. Its ids grow in the order of sending."""
+
+    id: int
+    at: float
+    sender: str
+    type: str
+    content: str
+    # `agent:NAME`, `session:ID` and `task:ID`.
+    to: list[str]
+    expires_at: float
+    # When the reader acknowledged it; null if it is unread, and in an outbox.
+    acked_at: float | None
+    # In an outbox: who has acknowledged it.
+    receipts: list[SignalReceipt]
+
+
+class SignalSent(TypedDict):
+    workspace: str
+    signal: Signal
+    # False if the sender has sent a signal with this `key` before, which is the one returned.
+    is_new: bool
+
+
+class SignalsAcked(TypedDict):
+    workspace: str
+    # Acknowledged now for the first time.
+    acked: list[int]
+    already: list[int]
+    # Expired, erased, or addressed to others.
+    unknown: list[int]
+
+
 class Written(TypedDict):
     """Common part of every answer to a write."""
 
@@ -334,6 +373,8 @@ class Purged(TypedDict):
     texts: int
     # Sections whose count of accesses was erased.
     access_counts: int
+    # Erased signals between agents: all, or those with the text `containing`.
+    signals: int
     # False while another program that reads records.db keeps traces in the file; they go when it
     # ends.
     is_clean: bool

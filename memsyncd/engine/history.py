@@ -288,6 +288,7 @@ def purge(
     n_counts = yield from purge_accesses(
         workspace, config, path=target.path, slugs=target.heading, params=params
     )
+    n_signals = _purge_signals(workspace, target, params)
     # A copy that a client has not fetched would keep the purged texts.
     remove_leftovers(workspace.records_path)
     searched = params.containing.encode() if params.containing is not None else None
@@ -307,10 +308,19 @@ def purge(
         revisions=done.n_revisions,
         texts=done.n_texts,
         access_counts=n_counts,
+        signals=n_signals,
         is_clean=done.is_clean,
         still_in=still_in,
         set_aside=list(records.find_set_aside()) if records is not None else [],
     )
+
+
+def _purge_signals(workspace: Workspace, target: Target, params: PurgeParams) -> int:
+    """Erase the signals with the text, or all if the whole history is erased."""
+    is_whole = target.path is None and params.revision is None
+    if workspace.records is None or not is_whole:
+        return 0
+    return workspace.records.signals.purge(params.containing)
 
 
 def _find_texts(history: History, revision: Revision, searched: bytes | None) -> set[str]:

@@ -18,6 +18,7 @@ from memsyncd.protocol.fields import (
     TimeoutMs,
     Values,
 )
+from memsyncd.protocol.signals import SignalReader
 
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=100, le=50_000)]
@@ -449,6 +450,9 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
     """Globs; empty for all notes."""
     since: int | None = None
     """Send the changes after this generation first (needs `workspace`)."""
+    signals: SignalReader = SignalReader()
+    """With an agent, a session or a task: send the signals to these, the unread ones first, and no
+    changes."""
 
 
 class Subscribed(Result, frozen=True, kw_only=True):

@@ -44,6 +44,8 @@ from memsyncd.protocol.search import (
     SearchParams,
     SearchResult,
     StatsParams,
+    Subscribed,
+    SubscribeParams,
 )
 from memsyncd.server.operations import Facts, Operations, choose_workspaces, describe_freshness
 from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
@@ -95,7 +97,7 @@ class Handlers:
             "links": self._links,
             "access.record": self._record_accesses,
             "problems": self._problems,
-            "subscribe": self._subscriptions.subscribe,
+            "subscribe": self._subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **operations.methods,
         }
@@ -118,6 +120,7 @@ class Handlers:
     def _add_late_methods(self) -> None:
         # To import these, with the editing of notes, takes longer than the first answer may.
         from memsyncd.server.doctor import Doctor
+        from memsyncd.server.signals import SignalMethods
         from memsyncd.server.writes import Writes
 
         facts = self._facts
@@ -129,6 +132,9 @@ class Handlers:
         )
         self._table["doctor"] = doctor.examine
         self._table |= Writes(self._workspaces, self._clock, self._in_thread).methods
+        signals = SignalMethods(self._workspaces, self._subscriptions)
+        self._subscriptions.send_backlog = signals.send_backlog
+        self._table |= signals.methods
 
     # --- search ---
 
@@ -327,6 +333,13 @@ class Handlers:
             for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])
+
+    # --- subscriptions ---
+
+    def _subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
+        if params.signals.addresses:
+            self._find("signal.send")
+        return self._subscriptions.subscribe(session, params)
 
     # --- accesses ---
 

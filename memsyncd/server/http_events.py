@@ -12,6 +12,7 @@ from memsyncd.protocol import http
 from memsyncd.protocol.fields import WorkspaceParams
 from memsyncd.protocol.operations import Status
 from memsyncd.protocol.search import Changed, Subscribed, SubscribeParams, UnsubscribeParams
+from memsyncd.protocol.signals import SignalNotice
 from memsyncd.server.http import HttpConnection, HttpRequest, make_call
 from memsyncd.server.requests import ServerContext
 from memsyncd.server.session import Session
@@ -38,7 +39,7 @@ class EventStream:
         self._generations: dict[str, int] = {}
         self._workspace: str | None = None
         self._is_open = False
-        self._early: list[Changed] = []
+        self._early: list[Changed | SignalNotice] = []
         self._last_status = b""
 
     def begin(self) -> None:
@@ -94,9 +95,12 @@ class EventStream:
             self._context.dispatch(self._session, "unsubscribe", ended)
 
     def _on_changed(self, _method: str, params: msgspec.Struct) -> None:
-        assert isinstance(params, Changed)
+        assert isinstance(params, Changed | SignalNotice)
         if not self._is_open:
             self._early.append(params)
+            return
+        if isinstance(params, SignalNotice):
+            self._send("signal", msgspec.json.encode(params))
             return
         self._generations[params.workspace] = params.generation
         self._send("changed", msgspec.json.encode(params))

@@ -40,6 +40,7 @@ from memsyncd.store.heads import Heads
 from memsyncd.store.history import History
 from memsyncd.store.integrity import ASIDE_MARK, FileGuard, Tampering
 from memsyncd.store.schema import MIGRATIONS, run_migration
+from memsyncd.store.signals import Signals
 
 FOREIGN_MARK = ".foreign-"
 REPLACED_MARK = ".replaced-"
@@ -173,7 +174,8 @@ class Records:
     """One workspace's records.db, for the writer's thread.
 
     `history` holds former versions of notes and who changed them, `accesses` how often sections
-    were recalled. Methods raise the classes of `translating_errors`.
+    were recalled, `signals` what agents have sent each other. Methods raise the classes of
+    `translating_errors`.
     """
 
     def __init__(
@@ -213,6 +215,7 @@ class Records:
         blobs, heads = Blobs(self._writer), Heads(self._writer)
         self.history = History(self._writer, blobs, heads, self.file_guard)
         self.accesses = Accesses(self._writer)
+        self.signals = Signals(self._writer)
         with translating_errors():
             disk = self._writer.execute("SELECT value FROM meta WHERE key = ?", (_DISK,)).get
         self.disk = None if disk is None else int(disk)

@@ -383,6 +383,31 @@ MIGRATIONS: tuple[Migration, ...] = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX access_sessions_by_at ON access_sessions(at);
     """,
+    """
+    CREATE TABLE signals(
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      at REAL NOT NULL,
+      sender TEXT NOT NULL,
+      key TEXT,
+      type TEXT NOT NULL,
+      content TEXT NOT NULL,
+      expires_at REAL NOT NULL,
+      UNIQUE (sender, key)
+    ) STRICT;
+    CREATE INDEX signals_by_expiry ON signals(expires_at);
+    CREATE TABLE signal_addressees(
+      signal INTEGER NOT NULL REFERENCES signals(id) ON DELETE CASCADE,
+      address TEXT NOT NULL,
+      PRIMARY KEY (signal, address)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX signals_by_address ON signal_addressees(address);
+    CREATE TABLE signal_receipts(
+      signal INTEGER NOT NULL REFERENCES signals(id) ON DELETE CASCADE,
+      reader TEXT NOT NULL,
+      at REAL NOT NULL,
+      PRIMARY KEY (signal, reader)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 
 

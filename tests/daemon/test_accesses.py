@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from memsyncd.client.memory import Memsyncd
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
 
+pytestmark = pytest.mark.shared_daemon
+
 NOTE = "# Redis\n\n## Timeouts\n\nRaise them to 5 s.\n\n## Ports\n\n6379 everywhere.\n"
 TIMEOUTS = ".memories/redis.md#redis/timeouts"
 
 
-def write(place: Place) -> None:
-    (place.root / ".memories" / "redis.md").write_text(NOTE)
-
-
 def test_what_a_context_a_get_and_a_tracked_search_return_is_counted(place: Place) -> None:
-    write(place)
+    (place.root / ".memories" / "redis.md").write_text(NOTE)
     place.wait_found("raise", ".memories/redis.md")
     ask = place.client.call
     ask("context", query="raise", workspace=place.id)
@@ -36,17 +36,20 @@ def test_what_a_context_a_get_and_a_tracked_search_return_is_counted(place: Plac
     assert [one["sessions"] for one in stats["counts"]] == [1]
 
 
-def test_counts_survive_a_restart_and_follow_the_note(home: Home, place: Place) -> None:
-    write(place)
-    place.wait_found("raise", ".memories/redis.md")
-    place.client.call("get", anchor=TIMEOUTS, workspace=place.id)
+def test_counts_survive_a_restart_and_follow_the_note(own: Home) -> None:
+    root = own.make_folder()
+    (root / ".memories").mkdir()
+    (root / ".memories" / "redis.md").write_text(NOTE)
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        client.call("sync", workspace=str(root))
+        client.call("get", anchor=TIMEOUTS, workspace=str(root))
     # At once: the daemon stores what it has noted when it stops.
-    assert place.daemon.stop() == 0
-    (place.root / ".memories" / "redis.md").rename(place.root / ".memories" / "cache.md")
-    place.is_closed = True
-    place.client.close()
-    with home.start().client() as client:
-        client.call("sync", workspace=str(place.root))
-        stats = client.call("access.stats", workspace=str(place.root))
+    assert daemon.stop() == 0
+    (root / ".memories" / "redis.md").rename(root / ".memories" / "cache.md")
+    with own.start().client() as client:
+        client.call("sync", workspace=str(root))
+        stats = client.call("access.stats", workspace=str(root))
     found = {one["anchor"]: one["count"] for one in stats["counts"]}
     assert found == {".memories/cache.md#redis/timeouts": 1}
