@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.client.anchors import split_anchor
-from memsyncd.client.connection import TIMEOUT_S, Client, Closing, connect
+from memsyncd.client.agents import AgentMethods
+from memsyncd.client.anchors import read_target
+from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
@@ -56,13 +57,14 @@ SYNC_S = 600.0
 ARCHIVED = "archived"
 
 
-class Memsyncd(Closing):
+class Memsyncd(AgentMethods):
     """The memory of one workspace. An instance belongs to one thread.
 
     `workspace` is a name, an id or any path inside it; by default the workspace of the current
     folder, else the only one. `client` is the writer's name in `history`. `timeout_s` limits the
     wait for each answer; a write that cannot be done in that time is not done at all. `env` is the
-    environment that locates the daemon's socket.
+    environment that locates the daemon's socket. `session` names the caller's session, which counts
+    once for each section that `context` and `get` return.
 
     Raises NoDaemon if none answers, WorkspaceNotFound if there is no such workspace. If the daemon
     goes away later, the next call raises NoDaemon, and the call after that connects again.
@@ -75,8 +77,9 @@ class Memsyncd(Closing):
         client: str = "python",
         timeout_s: float = TIMEOUT_S,
         env: Mapping[str, str] | None = None,
+        session: str | None = None,
     ) -> None:
-        self._connection = _Connection(workspace, client, timeout_s, env)
+        super().__init__(WorkspaceConnection(workspace, client, timeout_s, env), session)
 
     @property
     def workspace(self) -> str:
@@ -273,7 +276,10 @@ class Memsyncd(Closing):
         """
         try:
             got: Got = self._connection.ask(
-                "get", _read_target(target) | {"start_line": start_line, "end_line": end_line}
+                "get",
+                read_target(target)
+                | {"start_line": start_line, "end_line": end_line}
+                | {"caller_session": self._session},
             )
         except NoteNotFound:
             return None
@@ -306,6 +312,7 @@ class Memsyncd(Closing):
         mark: bool = False,
         user: bool = True,
         workspaces: WorkspaceNames = None,
+        track_access: bool = True,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
@@ -314,8 +321,9 @@ class Memsyncd(Closing):
         line (`## Prior Knowledge`).
 
         Without a query, the context with which a session starts. Empty if nothing is relevant. With
-        `mark`, a line below the heading says if the text tries to instruct its reader. `user` is
-        false to leave out the user-wide workspace; `workspaces` as in `search`.
+        `mark`, a line below the heading says if the text tries to instruct its reader. Each section
+        of the block counts as recalled, unless `track_access` is False. `user` is false to leave
+        out the user-wide workspace; `workspaces` as in `search`.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
         params = {
@@ -325,6 +333,8 @@ class Memsyncd(Closing):
             "mark": mark or None,
             "user": None if user else False,
             **_read_workspaces(workspaces),
+            "track_access": track_access,
+            "caller_session": self._session,
             "filters": _read_filters(filters),
             **_read_wait(is_wanted=wait),
         }
@@ -379,7 +389,7 @@ class Memsyncd(Closing):
         only those older than the revision `before`.
         """
         answer = self._connection.ask(
-            "history", _read_target(target) | {"limit": limit, "before": before}
+            "history", read_target(target) | {"limit": limit, "before": before}
         )
         revisions: list[RevisionInfo] = answer["revisions"]
         return revisions
@@ -393,7 +403,7 @@ class Memsyncd(Closing):
         With `to_now`, the diff from before the revision to the present text.
         """
         diff: Diff = self._connection.ask(
-            "diff", _read_target(target) | {"revision": revision, "to_now": to_now}
+            "diff", read_target(target) | {"revision": revision, "to_now": to_now}
         )
         return diff
 
@@ -411,7 +421,7 @@ class Memsyncd(Closing):
         changed since.
         """
         undone: Undone = self._connection.write(
-            "undo", _read_target(target) | {"revision": revision, "change_set": change_set}
+            "undo", read_target(target) | {"revision": revision, "change_set": change_set}
         )
         return undone
 
@@ -426,7 +436,7 @@ class Memsyncd(Closing):
         """Delete revisions for good, for example those `containing` a secret. Notes stay;
         `still_in` names the notes that contain it.
         """
-        params = _read_target(target) | {
+        params = read_target(target) | {
             "revision": revision,
             "containing": containing,
             "all": everything,
@@ -459,13 +469,6 @@ class Memsyncd(Closing):
             connection.close()
             raise
         return Changes(connection, timeout_s)
-
-
-def _read_target(target: str | None) -> dict[str, object]:
-    """Return the parameter that names a section, a note or a folder."""
-    return (
-        {} if target is None else {"path" if split_anchor(target)[1] is None else "anchor": target}
-    )
 
 
 def _read_wait(*, is_wanted: bool) -> dict[str, object]:
@@ -513,7 +516,7 @@ GRACE_S = 2.0
 LONGEST_MS = 600_000
 
 
-class _Connection:
+class WorkspaceConnection:
     """A connection for requests about one workspace: `workspace` is its id, `name` and `root` are
     as in `status`.
 

@@ -266,6 +266,66 @@ class MemoryStats(TypedDict):
     freshness: Freshness
 
 
+class SectionAccesses(TypedDict):
+    anchor: str
+    # Each session counts once.
+    count: int
+    # Sessions among them that are remembered.
+    sessions: int
+    last_at: float
+    # False while no note has such a section: it was deleted, or rewritten with its heading.
+    is_indexed: bool
+
+
+class AccessStats(TypedDict):
+    """How often sections were recalled, with accesses that were noted just now."""
+
+    workspace: str
+    # With a count, before `limit`.
+    sections: int
+    accesses: int
+    counts: list[SectionAccesses]
+
+
+class SignalReceipt(TypedDict):
+    # `agent:NAME`, `session:ID` or `task:ID`.
+    reader: str
+    at: float
+
+
+class Signal(TypedDict):
+    """One signal. Its ids grow in the order of sending."""
+
+    id: int
+    at: float
+    sender: str
+    type: str
+    content: str
+    # `agent:NAME`, `session:ID` and `task:ID`.
+    to: list[str]
+    expires_at: float
+    # When the reader acknowledged it; null if it is unread, and in an outbox.
+    acked_at: float | None
+    # In an outbox: who has acknowledged it.
+    receipts: list[SignalReceipt]
+
+
+class SignalSent(TypedDict):
+    workspace: str
+    signal: Signal
+    # False if the sender has sent a signal with this `key` before, which is the one returned.
+    is_new: bool
+
+
+class SignalsAcked(TypedDict):
+    workspace: str
+    # Acknowledged now for the first time.
+    acked: list[int]
+    already: list[int]
+    # Expired, erased, or addressed to others.
+    unknown: list[int]
+
+
 class Written(TypedDict):
     """Common part of every answer to a write."""
 
@@ -402,6 +462,10 @@ class Purged(TypedDict):
     workspace: str
     revisions: int
     texts: int
+    # Sections whose count of accesses was erased.
+    access_counts: int
+    # Erased signals between agents: all, or those with the text `containing`.
+    signals: int
     # False while another program that reads records.db keeps traces in the file; they go when it
     # ends.
     is_clean: bool

@@ -144,6 +144,29 @@ class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.max_age_days * DAY_S
 
 
+class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How often sections are recalled: counted for each section that `context` and `get` return."""
+
+    # Off: nothing is counted.
+    enabled: bool = True
+    # The number of sections whose count is kept; those that were not recalled for longest go first.
+    max_sections: Annotated[int, Meta(ge=1, le=1_000_000)] = 100_000
+
+
+class SignalConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Signals between agents, which `memsyncd signal` sends and reads."""
+
+    # The number of signals that are kept in a workspace. Those that all addressees have read go
+    # first; if there are none, sending is refused.
+    max_signals: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    # Nobody receives older signals, unless their sender has given another time.
+    max_age_days: Annotated[float, Meta(ge=0.0001, le=366)] = 30.0
+
+    @property
+    def max_age_s(self) -> float:
+        return self.max_age_days * DAY_S
+
+
 class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the hooks of agents write as notes by themselves, each with its run_id and without
     secrets; `memsyncd integrate CLIENT --capture` installs those hooks. `memsyncd capture` always
@@ -281,6 +304,8 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     search: SearchConfig = SearchConfig()
     guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
+    access: AccessConfig = AccessConfig()
+    signal: SignalConfig = SignalConfig()
     capture: CaptureConfig = CaptureConfig()
     socket: SocketConfig = SocketConfig()
     http: HttpConfig = HttpConfig()
@@ -308,6 +333,8 @@ SECTIONS: dict[str, type[Struct]] = {
     "search": SearchConfig,
     "guard": GuardConfig,
     "history": HistoryConfig,
+    "access": AccessConfig,
+    "signal": SignalConfig,
     "capture": CaptureConfig,
     "socket": SocketConfig,
     "http": HttpConfig,

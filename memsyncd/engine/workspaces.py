@@ -7,10 +7,11 @@ event loop; the server calls it for workspaces, scans and edits.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ import msgspec
 from memsyncd.config import Config
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.accesses import FLUSH_S, note_accesses, store_accesses, store_noted
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.collections import ProjectCollection
 from memsyncd.engine.event_buffer import ROOT
@@ -145,6 +147,8 @@ class Workspaces:
         self.watching = Watching(self.scheduler, clock, self.stalls, stall_policy)
         self._counters: dict[str, Counters] = {}
         self._recovered_s: dict[str, float] = {}
+        self._with_accesses: set[str] = set()
+        """Workspaces with noted accesses that a timer will store."""
         self._timer: asyncio.TimerHandle | None = None
         self._asleep_s = clock.asleep_s()
 
@@ -180,6 +184,8 @@ class Workspaces:
         blocked = self._worker.running_steps()
         for workspace in self.by_id.values():
             if workspace.id not in blocked:
+                with contextlib.suppress(MemsyncdError):
+                    store_noted(workspace, self.config)
                 workspace.close()
         return is_unwatched and is_idle and is_unchecked
 
@@ -208,6 +214,21 @@ class Workspaces:
     def count_jobs(self) -> int:
         """The number of jobs of all workspaces that wait for the worker or run."""
         return self._worker.count_jobs()
+
+    def note_accesses(
+        self, workspace: Workspace, anchors: Sequence[str], *, session: str | None
+    ) -> None:
+        """Count accesses of sections, and store them some seconds after the first; on the loop."""
+        note_accesses(workspace, anchors, session=session, at_s=self._clock.wall_s())
+        if workspace.id not in self._with_accesses:
+            self._with_accesses.add(workspace.id)
+            self._loop.call_later(FLUSH_S, self._store_accesses, workspace)
+
+    def _store_accesses(self, workspace: Workspace) -> None:
+        self._with_accesses.discard(workspace.id)
+        if self.by_id.get(workspace.id) is workspace:
+            then = self.stalls.disarm_if_idle
+            self.scheduler.run_slices(workspace, store_accesses, then=then)
 
     # --- finding a workspace ---
 
@@ -476,7 +497,7 @@ class Workspaces:
         self.watching.forget(workspace)
         self.stalls.arm()
         workspace.cancel()
-        closed = self._worker.submit(workspace.id, partial(close_workspace, workspace))
+        closed = self._worker.submit(workspace.id, partial(_close_job, workspace, self.config))
         if then is not None:
             closed.add_done_callback(lambda _: then())
 
@@ -539,6 +560,12 @@ class Workspaces:
             self.scheduler.reconcile(then=self.watching.supervise)
         except MemsyncdError as failure:
             log.error(Event.SYNC_FAILED, reason=failure.message)
+
+
+def _close_job(workspace: Workspace, config: Config) -> Job[None]:
+    with contextlib.suppress(MemsyncdError):
+        store_noted(workspace, config)
+    yield from close_workspace(workspace)
 
 
 def _describe_reading(config: Config) -> tuple[object, ...]:

@@ -380,6 +380,10 @@ class Purged(Result, frozen=True, kw_only=True):
     workspace: str
     revisions: int
     texts: int
+    access_counts: int
+    """Sections whose count of accesses was erased."""
+    signals: int
+    """Erased signals between agents: all, or those with the text `containing`."""
     is_clean: bool
     """False while another program that reads records.db keeps traces in the file; they go when it
     ends."""

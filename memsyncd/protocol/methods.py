@@ -33,7 +33,7 @@ from memsyncd.errors import (
     Unwritable,
     WorkspaceNotFound,
 )
-from memsyncd.protocol import memory, metrics, operations, search
+from memsyncd.protocol import memory, metrics, operations, search, signals
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 
 OPENRPC_VERSION = "1.3.2"
@@ -163,6 +163,19 @@ METHODS: dict[str, Method] = {
         _OPENS,
         route="GET /v1/links",
     ),
+    "access.stats": Method(
+        search.AccessStatsParams,
+        search.AccessStats,
+        "Count how often sections were recalled, and when last.",
+        _OPENS,
+        route="GET /v1/accesses",
+    ),
+    "access.record": Method(
+        search.AccessParams,
+        search.RecordedAccesses,
+        "Count accesses that the caller has noticed itself.",
+        _READS,
+    ),
     "memory": Method(
         memory.MemoryParams,
         memory.MemoryResult,
@@ -223,6 +236,34 @@ METHODS: dict[str, Method] = {
         "Restore the text before a revision, unless it has changed since.",
         _WRITES,
     ),
+    "signal.send": Method(
+        signals.SignalSendParams,
+        signals.SignalSent,
+        "Send a signal to agents, sessions or tasks.",
+        _READS,
+        route="POST /v1/signals",
+    ),
+    "signal.inbox": Method(
+        signals.SignalInboxParams,
+        signals.SignalBox,
+        "List the signals to an agent, a session or a task, unread first.",
+        _READS,
+        route="GET /v1/signals",
+    ),
+    "signal.outbox": Method(
+        signals.SignalOutboxParams,
+        signals.SignalBox,
+        "List the signals that were sent, and who has acknowledged them.",
+        _READS,
+        route="GET /v1/signals/sent",
+    ),
+    "signal.ack": Method(
+        signals.SignalAckParams,
+        signals.SignalsAcked,
+        "Acknowledge signals, so that this reader receives them no more.",
+        _READS,
+        route="POST /v1/signals/ack",
+    ),
     "records.backup": Method(
         memory.BackupParams,
         memory.Backup,
@@ -247,7 +288,7 @@ METHODS: dict[str, Method] = {
     "subscribe": Method(
         search.SubscribeParams,
         search.Subscribed,
-        "Receive `changed` notifications.",
+        "Receive `changed` notifications, or `signal` notifications.",
         _FINDS,
         route="GET /v1/events",
     ),
@@ -258,6 +299,9 @@ METHODS: dict[str, Method] = {
 
 NOTIFICATIONS: dict[str, Notification] = {
     "changed": Notification(search.Changed, "An index has changed; sent to subscribers."),
+    "signal": Notification(
+        signals.SignalNotice, "A signal was sent; sent to subscribers that are its addressees."
+    ),
 }
 
 _REFERENCE = "#/components/schemas/{name}"

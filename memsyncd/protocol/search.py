@@ -19,6 +19,7 @@ from memsyncd.protocol.fields import (
     Values,
     WorkspaceNames,
 )
+from memsyncd.protocol.signals import SignalReader
 
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=100, le=50_000)]
@@ -112,6 +113,11 @@ class SearchParams(Params, frozen=True, kw_only=True):
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
     explain: bool = False
+    track_access: bool = False
+    """Count an access for each section that is returned; `access.stats` has the counts."""
+    caller_session: Name | None = None
+    """The session of the caller, which counts once for each section; without one every access
+    counts."""
 
 
 class Hit(SectionMeta, frozen=True, kw_only=True):
@@ -188,6 +194,11 @@ class ContextParams(Params, frozen=True, kw_only=True):
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
+    track_access: bool = True
+    """Count an access for each section that is returned; `access.stats` has the counts."""
+    caller_session: Name | None = None
+    """The session of the caller, which counts once for each section; without one every access
+    counts."""
 
 
 def mark_warning(warning: str, what: str) -> str:
@@ -256,6 +267,11 @@ class GetParams(Params, frozen=True, kw_only=True):
     start_line: Line | None = None
     end_line: Line | None = None
     workspace: Name | None = None
+    track_access: bool = True
+    """Count an access for each section that is returned; `access.stats` has the counts."""
+    caller_session: Name | None = None
+    """The session of the caller, which counts once for each section; without one every access
+    counts."""
 
 
 class Got(SectionMeta, frozen=True, kw_only=True):
@@ -433,6 +449,54 @@ class Problems(Result, frozen=True, kw_only=True):
     problems: list[ProblemInfo]
 
 
+# --- accesses ----------------------------------------------------------------------------------
+
+
+class AccessParams(Params, frozen=True, kw_only=True):
+    """Accesses that the caller has noticed itself, such as sections that it read from the file."""
+
+    anchors: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=1000)]
+    caller_session: Name | None = None
+    workspace: Name | None = None
+
+
+class RecordedAccesses(Result, frozen=True, kw_only=True):
+    workspace: str
+    sections: int
+
+
+class AccessStatsParams(Params, frozen=True, kw_only=True):
+    anchor: Name | None = None
+    """A section, with those beneath it."""
+    path: Name | None = None
+    """A note or folder; without a note or section the whole workspace is meant."""
+    sort: Literal["count", "last"] = "count"
+    """The most often or the most recently recalled first."""
+    limit: Limit = 20
+    workspace: Name | None = None
+
+
+class SectionAccesses(Result, frozen=True, kw_only=True):
+    anchor: str
+    count: int
+    """Each session counts once."""
+    sessions: int
+    """Sessions among them that are remembered."""
+    last_at: float
+    is_indexed: bool
+    """False while no note has such a section: it was deleted, or rewritten with its heading."""
+
+
+class AccessStats(Result, frozen=True, kw_only=True):
+    """How often sections were recalled, with accesses that were noted just now."""
+
+    workspace: str
+    sections: int
+    """With a count, before `limit`."""
+    accesses: int
+    counts: list[SectionAccesses]
+
+
 # --- subscribe --------------------------------------------------------------------------------
 
 
@@ -442,6 +506,9 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
     """Globs; empty for all notes."""
     since: int | None = None
     """Send the changes after this generation first (needs `workspace`)."""
+    signals: SignalReader = SignalReader()
+    """With an agent, a session or a task: send the signals to these, the unread ones first, and no
+    changes."""
 
 
 class Subscribed(Result, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd.config import CaptureConfig
 from memsyncd.engine import backup, history, memory_tool, project_index
+from memsyncd.engine.accesses import compute_access_stats
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
@@ -29,6 +30,7 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, Busy, NotFresh
 from memsyncd.protocol import memory as protocol
 from memsyncd.protocol.fields import WorkspaceParams
+from memsyncd.protocol.search import AccessStats, AccessStatsParams
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import (
     forget,
@@ -63,6 +65,7 @@ class Writes:
             "diff": self._diff,
             "undo": self._undo,
             "history.purge": self._purge,
+            "access.stats": self._count_accesses,
             "memory.clear": self._clear,
             "records.backup": self._back_up,
             "records.restore": self._restore,
@@ -238,6 +241,12 @@ class Writes:
             )
         target = history.parse_target(params, workspace.scope.memory_dir)
         return await self._run(workspace, partial(history.purge, target=target, params=params))
+
+    async def _count_accesses(self, _session: Session, params: AccessStatsParams) -> AccessStats:
+        workspace = self._workspaces.find(params.workspace)
+        target = history.parse_target(params, workspace.scope.memory_dir)
+        job = partial(compute_access_stats, path=target.path, slugs=target.heading, params=params)
+        return await self._run(workspace, job)
 
     # --- backup and restore ---
 
