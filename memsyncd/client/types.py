@@ -68,6 +68,8 @@ class Filters(TypedDict, total=False):
     status: Words
     # `key=value` for other keys of metadata; of a list, any of its values.
     meta: Words
+    # `hot`, `warm` or `cold`: by what a section is worth at its age, as `sort: decay` orders.
+    tier: Words
     # Stated, or by its kind.
     min_importance: float | None
     # A day, month or year (`2026-03-01`, `2026-03`, `2026`), or relative to today: `yesterday`,

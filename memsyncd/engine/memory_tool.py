@@ -478,7 +478,7 @@ def choose_note(scope: Scope, config: Config, section: NewSection) -> NotePath:
     A name alone is a note in the memory folder; without a suffix it is markdown. The notes of
     kinds are in the memory folder, too.
     """
-    named = section.note or _place_kind(scope, find_kind(config.kinds, section.kind).note)
+    named = section.note or _place_kind(scope, find_kind(config.kinds, section.kind).append_to)
     if named.startswith(MEMORIES):
         path = parse_memory_path(named, scope.memory_dir).note
         if path is None:

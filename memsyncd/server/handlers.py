@@ -304,7 +304,9 @@ class Handlers:
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
         found = [
-            await self._in_thread(partial(browse.find_problems, workspace))
+            await self._in_thread(
+                partial(browse.find_problems, workspace, self._workspaces.config.kinds)
+            )
             for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])

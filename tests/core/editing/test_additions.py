@@ -488,13 +488,14 @@ def test_the_longest_values_are_read_back() -> None:
 
 def test_each_kind_has_a_note_that_takes_sections_and_an_importance() -> None:
     for kind, defaults in [*DEFAULT_KINDS.items(), ("", OTHER_KINDS)]:
-        path = parse_note_path(defaults.note)
+        path = parse_note_path(defaults.append_to)
         assert path.folder == ".memories", kind
         assert is_note_name(path.name), kind
         assert is_markdown(path.name), kind
         assert 0 <= defaults.importance <= 1, kind
 
 
-def test_no_two_kinds_share_a_note() -> None:
-    notes = [defaults.note for defaults in (*DEFAULT_KINDS.values(), OTHER_KINDS)]
+def test_no_two_kinds_share_a_note_but_that_of_notes_and_of_no_kind() -> None:
+    notes = [defaults.append_to for defaults in DEFAULT_KINDS.values()]
     assert len(set(notes)) == len(notes)
+    assert DEFAULT_KINDS["note"].append_to == OTHER_KINDS.append_to
