@@ -41,10 +41,14 @@ if TYPE_CHECKING:
         MemoryCommand,
         MemoryResult,
         NewSection,
+        ProjectIndexed,
+        ProjectSource,
         Purged,
         RevisionInfo,
+        SourceInfo,
         SyncReport,
         Undone,
+        Validation,
     )
 
 SYNC_S = 600.0
@@ -104,18 +108,25 @@ class Memsyncd(Closing):
         importance: float | None = None,
         priority: str | None = None,
         lifecycle: str | None = None,
-        source: str | None = None,
+        source: str | dict[str, str] | None = None,
         task: str | None = None,
         session: str | None = None,
+        topic: str | None = None,
+        keywords: Sequence[str] = (),
+        scope: str | None = None,
         created: str | None = None,
+        updated: str | None = None,
+        expires: str | None = None,
+        metadata: dict[str, str] | None = None,
         note: str | None = None,
     ) -> Added:
         """Append a section with the heading `summary` to `note`, by default to the note of its
         kind.
 
         `importance` is from 0 to 1, by default that of the kind; `priority` is P0 to P3;
-        `lifecycle` is ephemeral, session, task or project. Returns the section's place. Raises
-        BadRequest for invalid values, PathRefused for a note that cannot be written.
+        `lifecycle` is ephemeral, session, task or project; `source` may be a mapping, and
+        `metadata` has keys of your own. Returns the section's place. Raises BadRequest for invalid
+        values, all of them named, and PathRefused for a note that cannot be written.
         """
         section: NewSection = {
             "content": content,
@@ -128,11 +139,26 @@ class Memsyncd(Closing):
             "source": source,
             "task": task,
             "session": session,
+            "topic": topic,
+            "keywords": keywords,
+            "scope": scope,
             "created": created,
+            "updated": updated,
+            "expires": expires,
+            "metadata": metadata or {},
             "note": note,
         }
         added: Added = self._connection.write("note.add", _read_section(section))
         return added
+
+    def validate(
+        self, section: Mapping[str, object] | None = None, *, path: str | None = None
+    ) -> Validation:
+        """Check a section with the parameters of `add` without writing it; without one, the notes
+        at `path`, a note, folder or glob, by default all. Names everything that is wrong.
+        """
+        checked: Validation = self._connection.ask("validate", {"section": section, "path": path})
+        return checked
 
     def add_many(self, items: Iterable[NewSection | str]) -> list[AddedSection]:
         """Append several sections, all or none: each a dictionary with the parameters of `add`, or
@@ -180,6 +206,29 @@ class Memsyncd(Closing):
             },
         )
         return captured
+
+    def index_project(self, *sources: str | ProjectSource, dry_run: bool = False) -> ProjectIndexed:
+        """Bring the summaries of the project's README, manifests and other files up to date, in one
+        note of memory; an unchanged file leaves its summary as it is.
+
+        `sources` are more files than those that `sources()` lists: paths, or dictionaries with
+        `path` and `tags`. `dry_run` changes nothing and says what would be done.
+        """
+        indexed: ProjectIndexed = self._connection.write(
+            "index_project",
+            {
+                "sources": [
+                    {"path": one} if isinstance(one, str) else dict(one) for one in sources
+                ],
+                "dry_run": dry_run,
+            },
+        )
+        return indexed
+
+    def sources(self) -> list[SourceInfo]:
+        """The files that `index_project` summarises, with their tags and those that exist."""
+        listed: list[SourceInfo] = self._connection.ask("sources", {})["sources"]
+        return listed
 
     def memory(
         self,
@@ -403,8 +452,10 @@ def _read_wait(*, is_wanted: bool) -> dict[str, object]:
 def _read_section(section: NewSection) -> dict[str, object]:
     """Convert a section to the parameters of the daemon, without the fields that are not given."""
     given: dict[str, object] = {name: value for name, value in section.items() if value is not None}
-    tags = section.get("tags", ())
-    return given | {"tags": [tags] if isinstance(tags, str) else list(tags)}
+    for name in ("tags", "keywords"):
+        words: Any = given.get(name, ())
+        given[name] = [words] if isinstance(words, str) else list(words)
+    return {name: value for name, value in given.items() if value not in ([], {})}
 
 
 def _read_filters(filters: Mapping[str, object]) -> dict[str, object] | None:

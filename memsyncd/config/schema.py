@@ -147,6 +147,8 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     # The context of a session start shows first what is at least so important, by its own
     # importance or by that of its kind.
     pin_at: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.9
+    # The longest text that `memsyncd remember` appends as one section.
+    max_content_chars: Annotated[int, Meta(ge=100, le=100_000)] = 10_000
     # What a memory is worth falls with its age, by the half-life of its kind, and rises with its
     # importance and its accesses. From this value on its tier is hot …
     hot_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.5
@@ -234,6 +236,18 @@ class StepConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     kind: Annotated[str, Meta(min_length=1, max_length=100)]
 
 
+class SourceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A file of a project that `memsyncd index-project` summarises, one table for each, besides
+    those that `memsyncd sources` lists; it replaces a predefined source of the same path.
+    """
+
+    # From the project's folder; wildcards may stand in the last part, as in "docs/*.md".
+    path: Annotated[str, Meta(min_length=1)]
+    # The tags of its summary: index:architecture, index:conventions, index:commands,
+    # index:invariants, or others.
+    tags: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
+
+
 class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A folder with memory, one table for each; `memsyncd add PATH` does the same without a file.
 
@@ -275,6 +289,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     log: LogConfig = LogConfig()
     kinds: dict[str, KindDefaults] = msgspec.field(default_factory=lambda: {**DEFAULT_KINDS})
     step: tuple[StepConfig, ...] = ()
+    source: tuple[SourceConfig, ...] = ()
     workspace: tuple[WorkspaceConfig, ...] = ()
 
     @property
@@ -298,6 +313,7 @@ SECTIONS: dict[str, type[Struct]] = {
 # Tables that may occur more than once, in double brackets; no environment variable overrides them.
 ARRAYS: dict[str, type[Struct]] = {
     "step": StepConfig,
+    "source": SourceConfig,
     "workspace": WorkspaceConfig,
 }
 # Tables with names, `[kinds.NAME]`; the values of those that are not given are predefined.
@@ -311,8 +327,8 @@ RESTART_KEYS = frozenset(
 
 
 def find_changed_keys(old: Config, new: Config) -> tuple[str, ...]:
-    """Return the keys whose values differ; `kinds`, `step` or `workspace` for any difference in
-    those.
+    """Return the keys whose values differ; `kinds`, `step`, `source` or `workspace` for any
+    difference in those.
     """
     changed = [
         f"{section}.{field.name}"

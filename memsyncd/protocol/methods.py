@@ -177,12 +177,30 @@ METHODS: dict[str, Method] = {
     "note.add_many": Method(
         memory.NoteAddManyParams, memory.AddedMany, "Append several sections, all or none.", _WRITES
     ),
+    "validate": Method(
+        memory.ValidateParams,
+        memory.Validation,
+        "Check a section before it is written, or notes; name everything that is wrong.",
+        _READS,
+    ),
     "capture": Method(
         memory.CaptureParams,
         memory.Captured,
         "Append what a step of a run produced: artifacts, its failure, answers.",
         _WRITES,
         route="POST /v1/capture",
+    ),
+    "index_project": Method(
+        memory.IndexProjectParams,
+        memory.ProjectIndexed,
+        "Summarise the README, manifests and other files of a project in one note.",
+        _WRITES,
+    ),
+    "sources": Method(
+        WorkspaceParams,
+        memory.Sources,
+        "List the files that `index_project` summarises.",
+        _OPENS,
     ),
     "history": Method(
         memory.HistoryParams,

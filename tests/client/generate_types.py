@@ -29,6 +29,7 @@ WIDTH = 100
 PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
     "NewSection": (memory_protocol.NewSection, frozenset()),
     "CapturedText": (memory_protocol.CapturedText, frozenset()),
+    "ProjectSource": (memory_protocol.ProjectSource, frozenset()),
     "Filters": (search_protocol.Filters, frozenset()),
     "MemoryCommand": (
         memory_protocol.MemoryParams,
@@ -47,7 +48,10 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.MemoryResult,
     memory_protocol.AddedSection,
     memory_protocol.Added,
+    memory_protocol.ProjectIndexed,
+    memory_protocol.SourceInfo,
     memory_protocol.Captured,
+    memory_protocol.Validation,
     memory_protocol.Diff,
     memory_protocol.Undone,
     memory_protocol.Purged,

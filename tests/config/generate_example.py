@@ -30,6 +30,7 @@ WIDTH = 100
 SAMPLES = {
     "kinds": msgspec.structs.asdict(DEFAULT_KINDS["decision"]),
     "step": {"name": "review", "kind": "insight"},
+    "source": {"path": "docs/rules.md", "tags": ["index:invariants"]},
     "workspace": {"path": "~/projects/shop"},
 }
 HEAD = """\
