@@ -35,6 +35,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "Write": {
         "remember": Entry("notes", "append a section to the note of its kind, or to a named note"),
+        "check": Entry("upkeep", "check notes: metadata, and what is odd about their text"),
         "capture": Entry("capture", "append what a step produced: artifacts, failure, answers"),
         "index-project": Entry(
             "project", "summarise README, manifests and CI of a project in one note"

@@ -266,7 +266,7 @@ def _remove(args: Args, console: Console) -> int:
 
 def _list(args: Args, console: Console) -> int:
     # A filter or a workspace applies to notes only, so it implies --notes.
-    is_filtered = filters_from(args) or args.sort
+    is_filtered = filters_from(args) or args.sort or args.explain
     if args.notes or args.sections or is_filtered or args.workspace:
         return _list_notes(args, console)
     answer = console.call("workspace.list")
@@ -288,9 +288,14 @@ def _list_notes(args: Args, console: Console) -> int:
     path = args.path[0] if len(args.path) == 1 else None
     if path:
         del filters["path"]
-    is_filtered = bool(filters or args.sort)
+    is_filtered = bool(filters or args.sort or args.explain)
     answer = console.call_on(
-        args.workspace, "list", path=path, filters=filters or None, sort=args.sort
+        args.workspace,
+        "list",
+        path=path,
+        filters=filters or None,
+        sort=args.sort,
+        explain=args.explain or None,
     )
     terminal = console.terminal
     if args.json:
@@ -372,7 +377,11 @@ def _render_section(section: dict[str, Any], paint: Paint) -> str:
     title = section["heading"][-1] if section["heading"] else "(before the first heading)"
     marks = render_meta(section)
     indent = "  " * max(section["level"] - 1, 0)
-    return f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
+    shown = f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
+    if not section["explain"]:
+        return shown
+    parts = "  ".join(f"{name} {part:g}" for name, part in section["explain"].items())
+    return f"{shown}  {section['tier']}  {paint('dim', parts)}"
 
 
 # --- sync and reindex ---------------------------------------------------------------------------
@@ -562,6 +571,7 @@ COMMANDS = {
             Option("--sections", "list notes with their sections"),
             *FILTERS,
             SORT,
+            Option("--explain", "show what each section is worth at its age, and its tier"),
             make_workspace_option(),
             JSON,
         ),

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         SourceInfo,
         SyncReport,
         Undone,
+        Validation,
     )
 
     WorkspaceNames = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
@@ -112,18 +113,25 @@ class Memsyncd(AgentMethods):
         importance: float | None = None,
         priority: str | None = None,
         lifecycle: str | None = None,
-        source: str | None = None,
+        source: str | dict[str, str] | None = None,
         task: str | None = None,
         session: str | None = None,
+        topic: str | None = None,
+        keywords: Sequence[str] = (),
+        scope: str | None = None,
         created: str | None = None,
+        updated: str | None = None,
+        expires: str | None = None,
+        metadata: dict[str, str] | None = None,
         note: str | None = None,
     ) -> Added:
         """Append a section with the heading `summary` to `note`, by default to the note of its
         kind.
 
         `importance` is from 0 to 1, by default that of the kind; `priority` is P0 to P3;
-        `lifecycle` is ephemeral, session, task or project. Returns the section's place. Raises
-        BadRequest for invalid values, PathRefused for a note that cannot be written.
+        `lifecycle` is ephemeral, session, task or project; `source` may be a mapping, and
+        `metadata` has keys of your own. Returns the section's place. Raises BadRequest for invalid
+        values, all of them named, and PathRefused for a note that cannot be written.
         """
         section: NewSection = {
             "content": content,
@@ -136,11 +144,26 @@ class Memsyncd(AgentMethods):
             "source": source,
             "task": task,
             "session": session,
+            "topic": topic,
+            "keywords": keywords,
+            "scope": scope,
             "created": created,
+            "updated": updated,
+            "expires": expires,
+            "metadata": metadata or {},
             "note": note,
         }
         added: Added = self._connection.write("note.add", _read_section(section))
         return added
+
+    def validate(
+        self, section: Mapping[str, object] | None = None, *, path: str | None = None
+    ) -> Validation:
+        """Check a section with the parameters of `add` without writing it; without one, the notes
+        at `path`, a note, folder or glob, by default all. Names everything that is wrong.
+        """
+        checked: Validation = self._connection.ask("validate", {"section": section, "path": path})
+        return checked
 
     def add_many(self, items: Iterable[NewSection | str]) -> list[AddedSection]:
         """Append several sections, all or none: each a dictionary with the parameters of `add`, or
@@ -486,8 +509,10 @@ def _read_workspaces(names: WorkspaceNames) -> dict[str, object]:
 def _read_section(section: NewSection) -> dict[str, object]:
     """Convert a section to the parameters of the daemon, without the fields that are not given."""
     given: dict[str, object] = {name: value for name, value in section.items() if value is not None}
-    tags = section.get("tags", ())
-    return given | {"tags": [tags] if isinstance(tags, str) else list(tags)}
+    for name in ("tags", "keywords"):
+        words: Any = given.get(name, ())
+        given[name] = [words] if isinstance(words, str) else list(words)
+    return {name: value for name, value in given.items() if value not in ([], {})}
 
 
 def _read_filters(filters: Mapping[str, object]) -> dict[str, object] | None:

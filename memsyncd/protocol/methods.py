@@ -198,6 +198,12 @@ METHODS: dict[str, Method] = {
     "note.add_many": Method(
         memory.NoteAddManyParams, memory.AddedMany, "Append several sections, all or none.", _WRITES
     ),
+    "validate": Method(
+        memory.ValidateParams,
+        memory.Validation,
+        "Check a section before it is written, or notes; name everything that is wrong.",
+        _READS,
+    ),
     "capture": Method(
         memory.CaptureParams,
         memory.Captured,

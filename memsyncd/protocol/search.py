@@ -49,6 +49,8 @@ class Filters(Params, frozen=True, kw_only=True):
     status: Values = msgspec.field(default_factory=list)
     meta: Values = msgspec.field(default_factory=list)
     """`key=value` for other keys of metadata; of a list, any of its values."""
+    tier: Values = msgspec.field(default_factory=list)
+    """`hot`, `warm` or `cold`: by what a section is worth at its age, as `sort: decay` orders."""
     min_importance: Score | None = None
     """Stated, or by its kind."""
     after: Name | None = None
@@ -65,8 +67,9 @@ class Filters(Params, frozen=True, kw_only=True):
     include_expired: bool = False
 
 
-Sort = Literal["relevance", "importance", "priority", "recency", "file"]
-"""The most important, the highest priority or the latest day first, or by path and line."""
+Sort = Literal["relevance", "decay", "importance", "priority", "recency", "file"]
+"""What is worth most at its age, the most important, the highest priority or the latest day first,
+or by path and line."""
 
 
 class SectionMeta(Result, frozen=True, kw_only=True):
@@ -298,6 +301,8 @@ class ListParams(Params, frozen=True, kw_only=True):
     """Archived and expired sections are listed too."""
     sort: Sort = "file"
     """Sections within their notes, and notes by their first section."""
+    explain: bool = False
+    """Give the decay of each section, its factors and its tier."""
 
 
 class SectionInfo(SectionMeta, frozen=True, kw_only=True):
@@ -306,6 +311,11 @@ class SectionInfo(SectionMeta, frozen=True, kw_only=True):
     level: int
     start_line: int
     end_line: int
+    explain: dict[str, float] | None = None
+    """On request: `decay_score`, and the factors `decay_recency`, `decay_accesses`,
+    `decay_importance`."""
+    tier: Literal["hot", "warm", "cold"] | None = None
+    """On request."""
 
 
 class NoteInfo(Result, frozen=True, kw_only=True):

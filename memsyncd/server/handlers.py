@@ -23,6 +23,7 @@ from memsyncd.engine import browse
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.merging import SearchPart, merge_search_parts
+from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
@@ -319,7 +320,9 @@ class Handlers:
 
         parts = await self._ask_each(chosen, params, now_s, arrived_s, read)
         found = [part.value for part in parts if part.value is not None]
-        answer = merge_search_parts(found, question.query, params, config)
+        answer = merge_search_parts(
+            found, question.query, params, config, make_valuation(config, now_s)
+        )
         if answer is None:
             answered = [part.workspace for part in parts if part.error is None]
             options = RunOptions(now_s=now_s)
@@ -508,7 +511,9 @@ class Handlers:
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
         found = [
-            await self._in_thread(partial(browse.find_problems, workspace))
+            await self._in_thread(
+                partial(browse.find_problems, workspace, self._workspaces.config.kinds)
+            )
             for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])

@@ -61,6 +61,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.SourceInfo,
     search_protocol.SimilarSection,
     memory_protocol.Captured,
+    memory_protocol.Validation,
     memory_protocol.Diff,
     memory_protocol.Undone,
     memory_protocol.Purged,
