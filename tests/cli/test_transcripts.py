@@ -310,17 +310,22 @@ def test_watching_prints_a_line_for_each_change_until_interrupted(session: Shell
     write_note(session, "notes/MEMORY.md", "# M\n\nBegin.\n")
     assert session.do("memsyncd start notes").returncode == 0
     session.do("memsyncd sync")
-    saved: list[float] = []
+    is_over = threading.Event()
 
     def save() -> None:
-        time.sleep(1)
-        saved.append(time.monotonic())
-        write_note(session, "notes/.memories/new.md", "# New\n\nKafka.\n")
+        """Save again and again: what was saved before the command watches is not shown."""
+        number = 0
+        while not is_over.wait(1):
+            number += 1
+            write_note(session, "notes/.memories/new.md", f"# New\n\nKafka {number}.\n")
 
     saver = threading.Thread(target=save)
     saver.start()
-    screen = session.show("memsyncd watch", interrupt_after="new.md")
-    saver.join()
+    try:
+        screen = session.show("memsyncd watch", interrupt_after="new.md")
+    finally:
+        is_over.set()
+        saver.join()
     assert screen.startswith("\x1b[2mwatching notes (generation ")
     assert re.search(
         r"\d\d:\d\d:\d\d.*notes.*generation \d+  \d+ chunks?  \.memories/new\.md\n", screen
