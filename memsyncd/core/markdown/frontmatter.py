@@ -140,6 +140,27 @@ def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ..
     return _MetaReader(path, line, problems).read(pairs), tuple(problems)
 
 
+def load_yaml(text: str) -> object:
+    """Return YAML as texts, lists, and dictionaries with texts as keys; every value as written.
+
+    Raises ValueError if it cannot be parsed, or could grow.
+    """
+    try:
+        _refuse_growth(text)
+        root = yaml.compose(text, Loader=_LOADER)
+    except (_Refused, yaml.YAMLError, RecursionError) as error:
+        raise ValueError("not readable YAML") from error
+    return _make_plain(root) if root is not None else None
+
+
+def _make_plain(node: yaml.Node) -> object:
+    if isinstance(node, yaml.MappingNode):
+        return {_render(key): _make_plain(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_make_plain(item) for item in node.value]
+    return node.value
+
+
 class _NoMapping(Exception):
     """YAML without keys."""
 
