@@ -167,6 +167,7 @@ class Handlers:
 
     def _add_late_methods(self) -> None:
         # To import these, with the editing of notes, takes longer than the first answer may.
+        from memsyncd.server.discovery import PlaceFinder
         from memsyncd.server.doctor import Doctor
         from memsyncd.server.signals import SignalMethods
         from memsyncd.server.writes import Writes
@@ -179,6 +180,8 @@ class Handlers:
             lambda: (facts.socket, facts.find_socket_problem()),
         )
         self._table["doctor"] = doctor.examine
+        finder = PlaceFinder(self._workspaces, self._clock, self._places)
+        self._table["workspace.discover"] = finder.discover
         self._table |= Writes(self._workspaces, self._clock, self._in_thread).methods
         signals = SignalMethods(self._workspaces, self._subscriptions)
         self._subscriptions.send_backlog = signals.send_backlog
