@@ -1,7 +1,6 @@
 """Give commands the terminal, the environment and the connection to the daemon, and draw progress.
 
-The connection is opened on first use. Without -w, the workspace is that of the current folder, else
-the only one.
+The connection is opened on first use. Without -w, the workspace is that of the current folder.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import time
 from memsyncd.cli.format import render_bar, truncate
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client import TIMEOUT_S, NoAnswer, connect
-from memsyncd.errors import MemsyncdError, WorkspaceNotFound
+from memsyncd.errors import WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,27 +74,25 @@ class Console:
         return self.client.call(method, workspace=names, **params)
 
     def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
-        """Call a method on the named workspace, else on that of the current folder, else on the
-        only one.
+        """Call a method on the named workspace, else on that of the current folder.
+
+        Raises WorkspaceNotFound in a folder that lies in none: another project's memory would be
+        read and written unnoticed, even if it is the only one.
         """
         if workspace is not None:
             return self.client.call(method, workspace=self.name_workspace(workspace), **params)
         try:
             return self.client.call(method, workspace=self.cwd or None, **params)
-        except WorkspaceNotFound:
-            return self._call_only_workspace(method, params)
+        except WorkspaceNotFound as error:
+            raise self._make_choice_error(error) from error
 
     def find_workspace(self, workspace: str | None) -> dict[str, Any]:
-        """Return the status of the named workspace, else of the current folder's, else of the only
-        one.
-        """
+        """Return the status of the named workspace, else of the current folder's."""
         answer = self.call_on(workspace, "status")
         infos: list[dict[str, Any]] = answer["workspaces"]
         if len(infos) != 1:
             # Without a workspace, `status` returns all of them instead of failing.
-            raise _make_choice_error(
-                [str(info["name"]) for info in infos], MemsyncdError("no such workspace")
-            )
+            raise self._make_choice_error(WorkspaceNotFound("no such workspace"))
         return infos[0]
 
     def name_workspace(self, text: str) -> str:
@@ -106,26 +103,20 @@ class Console:
             return os.path.abspath(os.path.expanduser(text))
         return text
 
-    def _call_only_workspace(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return self.client.call(method, **params)
-        except WorkspaceNotFound as error:
-            names = [str(info["name"]) for info in self.call("workspace.list")["workspaces"]]
-            raise _make_choice_error(names, error) from error
-
-
-def _make_choice_error(names: list[str], error: MemsyncdError) -> MemsyncdError:
-    if not names:
+    def _make_choice_error(self, error: WorkspaceNotFound) -> WorkspaceNotFound:
+        """Make the error of a command in a folder without a workspace, whatever else there is."""
+        names = sorted(str(info["name"]) for info in self.call("workspace.list")["workspaces"])
+        if "git worktree" in error.hint:
+            return error
+        if not names:
+            return WorkspaceNotFound(
+                "there is no workspace yet", hint="add this folder with `memsyncd add .`"
+            )
+        shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         return WorkspaceNotFound(
-            "there is no workspace yet", hint="add this folder with `memsyncd add .`"
+            "the current folder lies in no workspace",
+            hint=f"add it with `memsyncd add .`, or name another with -w: {shown}",
         )
-    if len(names) == 1:
-        return error
-    shown = ", ".join(sorted(names)[:8]) + (", …" if len(names) > 8 else "")
-    return WorkspaceNotFound(
-        "the current folder lies in no workspace",
-        hint=f"add it with `memsyncd add .`, or name another with -w: {shown}",
-    )
 
 
 def _find_cwd() -> str:
