@@ -1,6 +1,7 @@
 """Give commands the terminal, the environment and the connection to the daemon, and draw progress.
 
-The connection is opened on first use. Without -w, the workspace is that of the current folder.
+The connection is opened on first use. Without -w, the workspace is that of the current folder; in a
+folder that lies in none, commands that only read use the only one there is, and say so.
 """
 
 from __future__ import annotations
@@ -24,6 +25,22 @@ if TYPE_CHECKING:
 
 # Added to the `timeout_ms` of a request, so that the daemon's own refusal arrives first.
 GRACE_S = 2.0
+
+
+# Methods that change notes or their history; `view` of the memory tool does not.
+WRITING = frozenset(
+    {
+        "capture",
+        "history.purge",
+        "index_project",
+        "memory",
+        "memory.clear",
+        "note.add",
+        "note.add_many",
+        "records.restore",
+        "undo",
+    }
+)
 
 
 class Console:
@@ -76,15 +93,32 @@ class Console:
     def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
         """Call a method on the named workspace, else on that of the current folder.
 
-        Raises WorkspaceNotFound in a folder that lies in none: another project's memory would be
-        read and written unnoticed, even if it is the only one.
+        In a folder that lies in none, a method that writes raises WorkspaceNotFound: it would write
+        into another project. One that reads uses the only workspace, if there is one, and says so.
         """
         if workspace is not None:
             return self.client.call(method, workspace=self.name_workspace(workspace), **params)
         try:
             return self.client.call(method, workspace=self.cwd or None, **params)
         except WorkspaceNotFound as error:
+            if method in WRITING and params.get("command") != "view":
+                raise self._make_choice_error(error) from error
+            return self._call_only_workspace(method, params, error)
+
+    def _call_only_workspace(
+        self, method: str, params: dict[str, Any], error: WorkspaceNotFound
+    ) -> dict[str, Any]:
+        try:
+            answer = self.client.call(method, **params)
+        except WorkspaceNotFound:
             raise self._make_choice_error(error) from error
+        if method == "status" and len(answer["workspaces"]) != 1:
+            # Without a workspace, it returns all of them instead of failing.
+            raise self._make_choice_error(error)
+        text = "the current folder lies in no workspace: this is from the only one there is"
+        self.terminal.report(self.terminal.err_paint("yellow", text))
+        self.terminal.report("  → add it with `memsyncd add .`, or name a workspace with -w")
+        return answer
 
     def find_workspace(self, workspace: str | None) -> dict[str, Any]:
         """Return the status of the named workspace, else of the current folder's."""
