@@ -378,7 +378,7 @@ class Handlers:
         user_wide = self._workspaces.find_user_wide() if params.user else None
         if user_wide in chosen:
             user_wide = None
-        if user_wide is not None or len(chosen) != 1:
+        if user_wide is not None or len(chosen) != 1 or worktrees:
             return await self._join_contexts(chosen, params, user_wide, worktrees, arrived_s)
         [workspace], config = chosen, self._workspaces.config
         was_open = workspace.readers is not None
@@ -421,6 +421,7 @@ class Handlers:
                 options,
                 is_merged=len(chosen) > 1,
                 is_user_wide=workspace is user_wide,
+                worktree=worktrees.get(workspace.id, ""),
             )
 
         if not chosen:
