@@ -78,7 +78,6 @@ def test_a_note_that_is_written_without_pause_is_indexed_meanwhile(
                 break
             assert time.monotonic() - began_s < STORM_S, "it waits for quiet"
             time.sleep(PAUSE_S)
-    assert len(written) > N_VERSIONS
     # A scan may read the file while it is empty, which does not count as its text yet.
     assert presence.longest_absence_s == 0.0
     place.wait_equal()

@@ -241,7 +241,7 @@ def test_a_command_is_executed_even_if_its_waiter_is_cancelled(
         asking = asyncio.create_task(
             tool.call({"command": "create", "path": "/memories/late.md", "file_text": "tardy"})
         )
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(1.0)  # until its thread has begun
         asking.cancel()
         stopped()
         with pytest.raises(asyncio.CancelledError):

@@ -19,9 +19,6 @@ import pytest
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
-# A daemon of its own and SDKs that take seconds to import.
-pytestmark = pytest.mark.life
-
 VERSION = importlib.metadata.version("anthropic")
 TESTS = "tests/lib/tools/memory_tools/test_filesystem.py"
 # Guards against hanging on busy machines; an idle one needs two seconds for the one and five for
@@ -183,6 +180,7 @@ def find_surprises(outcomes: dict[str, tuple[str, str]]) -> list[str]:
     ]
 
 
+@pytest.mark.life
 @pytest.mark.timeout(FETCH_S + RUN_S)
 def test_all_tests_pass_except_the_known_exceptions(
     own_tests: Path, tmp_path: Path, home: Home, daemon: object

@@ -141,7 +141,8 @@ def test_a_service_with_an_invalid_configuration_is_tried_once_and_found_with_it
     assert done.returncode == 3
     assert "failed" in findings["service"]["what"]
     assert "debouce_ms" in findings["config"]["what"]
-    assert "debouce_ms" in user.memsyncd("service", "logs").stdout
+    # The journal may get it late.
+    wait_until(lambda: "debouce_ms" in user.memsyncd("service", "logs").stdout, user.log.read_text)
     config.unlink()
     follow(user, findings["service"])
     assert is_well(user)
