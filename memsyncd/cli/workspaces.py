@@ -21,6 +21,7 @@ from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_
 from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_line, clean_values
+from memsyncd.dirs import find_dirs
 from memsyncd.errors import BadRequest, NoDaemon, PathRefused, WorkspaceNotFound
 from memsyncd.first_notes import FIRST_NOTES
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 
 def _init(args: Args, console: Console) -> int:
+    if args.user:
+        return _init_user_wide(args, console)
     root = find_memory_root(create_folder(args.path or "."), console)
     terminal = console.terminal
     created = create_first_notes(root)
@@ -54,6 +57,26 @@ def _init(args: Args, console: Console) -> int:
         return 0
     show_until_indexed(console)
     terminal.report("the daemon watches and indexes it")
+    return 0
+
+
+def _init_user_wide(args: Args, console: Console) -> int:
+    home = console.env.get("HOME") or os.path.expanduser("~")
+    root = create_folder(args.path or find_dirs(console.env, home, sys.platform).user_memory)
+    terminal = console.terminal
+    for path in create_first_notes(root):
+        terminal.print(f"created {clean_line(os.path.join(root, path))}")
+    try:
+        answer = console.call("workspace.add", path=root, user=True)
+    except NoDaemon:
+        terminal.report("no daemon runs; start one and repeat this: memsyncd start")
+        return NoDaemon.exit_status
+    show_until_indexed(console)
+    name = clean_line(answer["workspaces"][0]["name"])
+    terminal.report(
+        "its MEMORY.md, pinned notes and preferences join the context of each workspace"
+    )
+    terminal.report(f"add to it: memsyncd remember TEXT --kind preference -w {name}")
     return 0
 
 
@@ -243,7 +266,7 @@ def _remove(args: Args, console: Console) -> int:
 
 def _list(args: Args, console: Console) -> int:
     # A filter or a workspace applies to notes only, so it implies --notes.
-    is_filtered = filters_from(args) or args.sort
+    is_filtered = filters_from(args) or args.sort or args.explain
     if args.notes or args.sections or is_filtered or args.workspace:
         return _list_notes(args, console)
     answer = console.call("workspace.list")
@@ -265,9 +288,14 @@ def _list_notes(args: Args, console: Console) -> int:
     path = args.path[0] if len(args.path) == 1 else None
     if path:
         del filters["path"]
-    is_filtered = bool(filters or args.sort)
+    is_filtered = bool(filters or args.sort or args.explain)
     answer = console.call_on(
-        args.workspace, "list", path=path, filters=filters or None, sort=args.sort
+        args.workspace,
+        "list",
+        path=path,
+        filters=filters or None,
+        sort=args.sort,
+        explain=args.explain or None,
     )
     terminal = console.terminal
     if args.json:
@@ -349,7 +377,11 @@ def _render_section(section: dict[str, Any], paint: Paint) -> str:
     title = section["heading"][-1] if section["heading"] else "(before the first heading)"
     marks = render_meta(section)
     indent = "  " * max(section["level"] - 1, 0)
-    return f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
+    shown = f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
+    if not section["explain"]:
+        return shown
+    parts = "  ".join(f"{name} {part:g}" for name, part in section["explain"].items())
+    return f"{shown}  {section['tier']}  {paint('dim', parts)}"
 
 
 # --- sync and reindex ---------------------------------------------------------------------------
@@ -485,8 +517,11 @@ COMMANDS = {
         arguments=(
             Argument("path", "PATH", "the folder; by default the current one", many="optional"),
         ),
-        options=(Option("--union", "have git merge memories of two branches, by .gitattributes"),),
-        examples=("memsyncd init", "memsyncd init ~/notes", "memsyncd init --union"),
+        options=(
+            Option("--union", "have git merge memories of two branches, by .gitattributes"),
+            Option("--user", "the user-wide memory, which joins the context of every workspace"),
+        ),
+        examples=("memsyncd init", "memsyncd init ~/notes", "memsyncd init --user"),
     ),
     "add": Command(
         _add,
@@ -536,6 +571,7 @@ COMMANDS = {
             Option("--sections", "list notes with their sections"),
             *FILTERS,
             SORT,
+            Option("--explain", "show what each section is worth at its age, and its tier"),
             make_workspace_option(),
             JSON,
         ),

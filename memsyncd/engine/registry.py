@@ -46,7 +46,9 @@ from memsyncd.files.scope import (
 )
 
 VERSION = 1
-SAVED_FIELDS = "id name root include exclude read_only preset memory_dir collection project".split()
+SAVED_FIELDS = (
+    "id name root include exclude read_only preset memory_dir is_user_wide collection project"
+).split()
 NAME_LIMIT_CHARACTERS = 80
 Sharing = Literal["shared", "own"]
 COLLECTION_NAME = "claude-code"
@@ -143,6 +145,7 @@ class Registry:
         read_only: Iterable[str] = (),
         preset: Preset | Literal[""] = "",
         memory_dir: str = "",
+        is_user_wide: bool = False,
         links: Iterable[str] = (),
         seen: Root | None = None,
         place: FolderKind | None = None,
@@ -166,6 +169,7 @@ class Registry:
             read_only=tuple(read_only),
             preset=preset,
             memory_dir=memory_dir,
+            is_user_wide=is_user_wide,
             allow_links_to=tuple(links),
         )
         if place is not None and not entry.include and preset in ("", place.preset):
@@ -205,8 +209,15 @@ class Registry:
             # A default name gets a number if another folder has it, such as a second `notes`.
             entry = replace(entry, name=self._free_name(entry.name))
         self._check_free(entry)
+        self._check_user_wide(entry)
         self._save({**self.entries, entry.id: entry})
         return entry
+
+    def _check_user_wide(self, entry: Entry) -> None:
+        others = [one for one in self.entries.values() if one.is_user_wide and one.id != entry.id]
+        if entry.is_user_wide and others:
+            hint = f"remove it first: memsyncd remove {others[0].name}"
+            raise Conflict(f"{others[0].name} is the user-wide workspace already", hint=hint)
 
     def _check_free(self, entry: Entry) -> None:
         """Raise Conflict if another workspace or collection has this name."""
@@ -351,9 +362,11 @@ class Registry:
         raise WorkspaceNotFound(f"no workspace is called {text[:80]}", hint=f"known: {names}")
 
     def _find_only(self) -> Entry:
-        # Memory of an agent's projects does not keep the one workspace from being the only one.
-        own = [entry for entry in self.entries.values() if not entry.collection]
-        chosen = own or list(self.entries.values())
+        # Memory of an agent's projects, and user-wide memory, are meant where they are named, or
+        # where there is no other.
+        every = list(self.entries.values())
+        own = [one for one in every if not (one.collection or one.is_user_wide)]
+        chosen = own or every
         if len(chosen) == 1:
             return chosen[0]
         if not self.entries:
@@ -388,6 +401,7 @@ class Registry:
             read_only=new.read_only or known.read_only,
             preset=new.preset or known.preset,
             memory_dir=new.memory_dir or known.memory_dir,
+            is_user_wide=new.is_user_wide or known.is_user_wide,
         )
         if merged != known and known.source == "config":
             raise Conflict(
@@ -462,6 +476,7 @@ def _read_row(row: dict[str, Any]) -> Entry:
         read_only=tuple(map(str, row.get("read_only", ()))),
         preset=msgspec.convert(row.get("preset", ""), Literal[Preset, ""]),
         memory_dir=str(row.get("memory_dir", "")),
+        is_user_wide=row.get("is_user_wide", False) is True,
         source="added",
         collection=str(row.get("collection", "")),
         project=str(row.get("project", "")),

@@ -29,6 +29,7 @@ from memsyncd.errors import Busy, StoreFailed
 from memsyncd.files.places import Preset
 from memsyncd.files.pruning import Pruning
 from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
+from memsyncd.store.accesses import AccessCount, Recalls
 from memsyncd.store.index import Counts, Index, Written
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.records import Records
@@ -51,6 +52,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     the root; `claude-code` makes it a collection, of which each memory folder is a workspace. Those
     have its id as `collection`, and `project` is the path of an agent's project, empty if unknown.
     An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
+    The pinned notes and preferences of the user-wide workspace join the contexts of all others.
     `source` says whether the configuration or `workspace.add` registered it.
     """
 
@@ -63,6 +65,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset | Literal[""] = ""
     memory_dir: str = ""
     allow_links_to: tuple[str, ...] = ()
+    is_user_wide: bool = False
     source: Literal["config", "added"] = "added"
     collection: str = ""
     project: str = ""
@@ -180,6 +183,28 @@ def _with_text(texts: Mapping[str, str], code: str, text: str) -> dict[str, str]
     return {**rest, code: text} if text else rest
 
 
+class AccessBuffer:
+    """Accesses that are not stored yet, and the counts that were read, both by anchor.
+
+    `as_of` is the last revision when the first access was noted. `counts` is None until somebody
+    reads the stored counts, with `version`, which grows with each change of them. `lock` guards
+    all.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.noted: dict[str, Recalls] = {}
+        self.as_of = 0
+        self.counts: Mapping[str, AccessCount] | None = None
+        self.version = 0
+
+    def forget_counts(self) -> None:
+        """Have the stored counts read again, as they have changed; from any thread."""
+        with self.lock:
+            self.version += 1
+            self.counts = None
+
+
 class Workspace:
     """One workspace while the daemon runs.
 
@@ -230,6 +255,7 @@ class Workspace:
         """Revisions recorded since the history was last pruned."""
         self.n_revisions = 0
         """Revisions recorded since the workspace was opened."""
+        self.accesses = AccessBuffer()
 
     @property
     def id(self) -> str:
@@ -405,6 +431,7 @@ class Workspace:
         if self.records is not None:
             self.records.close()
         self.records, self.is_recorded = None, False
+        self.accesses.forget_counts()
         self.set_unrecorded(None)
 
 

@@ -7,9 +7,11 @@ event loop; the server calls it for workspaces, scans and edits.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -20,6 +22,7 @@ import msgspec
 from memsyncd.config import Config
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.accesses import FLUSH_S, note_accesses, store_accesses, store_noted
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.collections import ProjectCollection
 from memsyncd.engine.event_buffer import ROOT
@@ -35,7 +38,7 @@ from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
 from memsyncd.errors import MemsyncdError
 from memsyncd.files.places import Preset, ProjectListing, list_projects
-from memsyncd.files.scope import find_identity
+from memsyncd.files.scope import find_identity, find_worktree_root
 from memsyncd.logs import Event, get_log
 
 # No workspace's id, so that the worker runs it between two steps of any other job.
@@ -90,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     read_only: Collection[str] = ()
     preset: Preset | Literal[""] = ""
     memory_dir: str = ""
+    is_user_wide: bool = False
 
 
 DEFAULT_SETTINGS = Settings()
@@ -143,6 +147,8 @@ class Workspaces:
         self.watching = Watching(self.scheduler, clock, self.stalls, stall_policy)
         self._counters: dict[str, Counters] = {}
         self._recovered_s: dict[str, float] = {}
+        self._with_accesses: set[str] = set()
+        """Workspaces with noted accesses that a timer will store."""
         self._timer: asyncio.TimerHandle | None = None
         self._asleep_s = clock.asleep_s()
 
@@ -178,6 +184,8 @@ class Workspaces:
         blocked = self._worker.running_steps()
         for workspace in self.by_id.values():
             if workspace.id not in blocked:
+                with contextlib.suppress(MemsyncdError):
+                    store_noted(workspace, self.config)
                 workspace.close()
         return is_unwatched and is_idle and is_unchecked
 
@@ -207,6 +215,21 @@ class Workspaces:
         """The number of jobs of all workspaces that wait for the worker or run."""
         return self._worker.count_jobs()
 
+    def note_accesses(
+        self, workspace: Workspace, anchors: Sequence[str], *, session: str | None
+    ) -> None:
+        """Count accesses of sections, and store them some seconds after the first; on the loop."""
+        note_accesses(workspace, anchors, session=session, at_s=self._clock.wall_s())
+        if workspace.id not in self._with_accesses:
+            self._with_accesses.add(workspace.id)
+            self._loop.call_later(FLUSH_S, self._store_accesses, workspace)
+
+    def _store_accesses(self, workspace: Workspace) -> None:
+        self._with_accesses.discard(workspace.id)
+        if self.by_id.get(workspace.id) is workspace:
+            then = self.stalls.disarm_if_idle
+            self.scheduler.run_slices(workspace, store_accesses, then=then)
+
     # --- finding a workspace ---
 
     def sorted(self) -> list[Workspace]:
@@ -229,12 +252,19 @@ class Workspaces:
         entry = self._registry.find_near(path)
         return None if entry is None else self.by_id.get(entry.id)
 
-    def find_id(self, path: str) -> str:
-        """The id of the workspace that a path belongs to; from any thread, as it may block.
+    def find_place(self, path: str) -> tuple[str, str]:
+        """The id of the workspace that a path belongs to, and the folder that stands for its root
+        if the path lies in a linked worktree, else ""; from any thread, as it may block.
 
         Raises WorkspaceNotFound.
         """
-        return self._registry.find(path, self.config.sync.worktrees).id
+        entry = self._registry.find(path, self.config.sync.worktrees)
+        real = os.path.realpath(os.path.expanduser(path))
+        return entry.id, find_worktree_root(real, entry.root)
+
+    def find_user_wide(self) -> Workspace | None:
+        """The user-wide workspace, if there is one."""
+        return next((one for one in self.by_id.values() if one.entry.is_user_wide), None)
 
     def find_collection(self, text: str) -> ProjectCollection | None:
         """As `Registry.find_collection`."""
@@ -369,6 +399,7 @@ class Workspaces:
             read_only=settings.read_only,
             preset=settings.preset,
             memory_dir=settings.memory_dir,
+            is_user_wide=settings.is_user_wide,
             seen=seen.root,
             place=seen.place,
         )
@@ -466,7 +497,7 @@ class Workspaces:
         self.watching.forget(workspace)
         self.stalls.arm()
         workspace.cancel()
-        closed = self._worker.submit(workspace.id, partial(close_workspace, workspace))
+        closed = self._worker.submit(workspace.id, partial(_close_job, workspace, self.config))
         if then is not None:
             closed.add_done_callback(lambda _: then())
 
@@ -529,6 +560,12 @@ class Workspaces:
             self.scheduler.reconcile(then=self.watching.supervise)
         except MemsyncdError as failure:
             log.error(Event.SYNC_FAILED, reason=failure.message)
+
+
+def _close_job(workspace: Workspace, config: Config) -> Job[None]:
+    with contextlib.suppress(MemsyncdError):
+        store_noted(workspace, config)
+    yield from close_workspace(workspace)
 
 
 def _describe_reading(config: Config) -> tuple[object, ...]:

@@ -109,6 +109,8 @@ class AddParams(Params, frozen=True, kw_only=True):
     """More notes, to which memsyncd never writes."""
     memory_dir: Value | None = None
     """The folder to which memories are written, relative to the path; `.` for the path itself."""
+    user: bool = False
+    """Make it the user-wide workspace, whose pinned notes and preferences join every context."""
 
 
 class RemoveParams(Params, frozen=True, kw_only=True):
@@ -125,6 +127,8 @@ class WorkspaceInfo(Result, frozen=True, kw_only=True):
     preset: Literal["memory", "vault"]
     memory_dir: str
     """The folder of the memory tool and of new notes, relative to `root`; `.` for `root` itself."""
+    user: bool
+    """True for the user-wide workspace."""
     source: Literal["config", "added"]
     has_memory: bool
     collection: str | None

@@ -59,6 +59,7 @@ PRESET_NAMES = {
     "vault": "folder of notes",
     "claude-code": "projects of Claude Code",
 }
+ALL_WORKSPACES = "*"
 WORST_FIRST = ("stalled", "missing", "degraded", "indexing")
 
 
@@ -168,6 +169,7 @@ class Operations:
             read_only=params.read_only,
             preset=params.preset or "",
             memory_dir=params.memory_dir or "",
+            is_user_wide=params.user,
         )
         made = self._workspaces.make_entry(path, seen, settings)
         if made.is_collection:
@@ -354,6 +356,14 @@ def choose_workspaces(workspaces: Workspaces, name: str | None) -> list[Workspac
     return workspaces.sorted() if name is None else [workspaces.find(name)]
 
 
+def choose_named(workspaces: Workspaces, names: str | list[str] | None) -> list[Workspace]:
+    """The workspaces with these names, each once; `*` names all. Raises WorkspaceNotFound."""
+    if not isinstance(names, list):
+        return workspaces.sorted() if names == ALL_WORKSPACES else [workspaces.find(names)]
+    chosen = [one for name in names for one in choose_named(workspaces, name)]
+    return list({one.id: one for one in chosen}.values())
+
+
 def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
     entry = workspace.entry
     return WorkspaceInfo(
@@ -365,6 +375,7 @@ def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
         read_only=list(entry.read_only),
         preset=entry.folder_preset,
         memory_dir=entry.memory_folder,
+        user=entry.is_user_wide,
         source=entry.source,
         has_memory=bool(workspace.has_memory),
         collection=entry.collection or None,
