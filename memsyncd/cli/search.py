@@ -45,6 +45,7 @@ FILTERS: Final = (
     ),
     Option("--status", "only of this status", metavar="S", is_repeated=True),
     Option("--meta", "only with this other metadata", metavar="KEY=VALUE", is_repeated=True),
+    Option("--tier", "only hot, warm or cold by age and importance", metavar="T", is_repeated=True),
     Option(
         "--min-importance",
         "only of this importance or more, from 0 to 1",
@@ -72,9 +73,9 @@ def _read_sort(text: str) -> str:
     return text
 
 
-SORTS: Final = ("relevance", "importance", "priority", "recency", "file")
+SORTS: Final = ("relevance", "decay", "importance", "priority", "recency", "file")
 SORT: Final = Option(
-    "--sort", "by importance, priority, recency or file", metavar="S", parse=_read_sort
+    "--sort", "by decay, importance, priority, recency or file", metavar="S", parse=_read_sort
 )
 
 

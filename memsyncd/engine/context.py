@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.editing.kinds import OTHER_KINDS
 from memsyncd.core.model import count_tokens
 from memsyncd.core.notepath import MEMORY_FILE
 from memsyncd.core.search.context import (
@@ -86,7 +87,6 @@ from memsyncd.protocol.search import (
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
-    PINNED_IMPORTANCE,
     count_blank_lines_before,
     count_matching,
     find_start_chunks,
@@ -493,8 +493,9 @@ def _find_start_chunks(
 ) -> tuple[list[FoundChunk], int]:
     """Return the chunks of a session start, and how many say nothing and are left out."""
     kinds = {name: kind.importance for name, kind in config.kinds.items()}
-    important = {name: one for name, one in kinds.items() if one >= PINNED_IMPORTANCE}
-    found = find_start_chunks(reader, question.filters, important)
+    found = find_start_chunks(
+        reader, question.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
+    )
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.absent]
     read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], config)
     chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}

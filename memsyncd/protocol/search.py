@@ -19,6 +19,7 @@ from memsyncd.protocol.fields import (
     Values,
     WorkspaceNames,
 )
+from memsyncd.protocol.signals import SignalReader
 
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=100, le=50_000)]
@@ -48,6 +49,8 @@ class Filters(Params, frozen=True, kw_only=True):
     status: Values = msgspec.field(default_factory=list)
     meta: Values = msgspec.field(default_factory=list)
     """`key=value` for other keys of metadata; of a list, any of its values."""
+    tier: Values = msgspec.field(default_factory=list)
+    """`hot`, `warm` or `cold`: by what a section is worth at its age, as `sort: decay` orders."""
     min_importance: Score | None = None
     """Stated, or by its kind."""
     after: Name | None = None
@@ -64,8 +67,9 @@ class Filters(Params, frozen=True, kw_only=True):
     include_expired: bool = False
 
 
-Sort = Literal["relevance", "importance", "priority", "recency", "file"]
-"""The most important, the highest priority or the latest day first, or by path and line."""
+Sort = Literal["relevance", "decay", "importance", "priority", "recency", "file"]
+"""What is worth most at its age, the most important, the highest priority or the latest day first,
+or by path and line."""
 
 
 class SectionMeta(Result, frozen=True, kw_only=True):
@@ -112,6 +116,11 @@ class SearchParams(Params, frozen=True, kw_only=True):
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
     explain: bool = False
+    track_access: bool = False
+    """Count an access for each section that is returned; `access.stats` has the counts."""
+    caller_session: Name | None = None
+    """The session of the caller, which counts once for each section; without one every access
+    counts."""
 
 
 class Hit(SectionMeta, frozen=True, kw_only=True):
@@ -188,6 +197,11 @@ class ContextParams(Params, frozen=True, kw_only=True):
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
+    track_access: bool = True
+    """Count an access for each section that is returned; `access.stats` has the counts."""
+    caller_session: Name | None = None
+    """The session of the caller, which counts once for each section; without one every access
+    counts."""
 
 
 def mark_warning(warning: str, what: str) -> str:
@@ -256,6 +270,11 @@ class GetParams(Params, frozen=True, kw_only=True):
     start_line: Line | None = None
     end_line: Line | None = None
     workspace: Name | None = None
+    track_access: bool = True
+    """Count an access for each section that is returned; `access.stats` has the counts."""
+    caller_session: Name | None = None
+    """The session of the caller, which counts once for each section; without one every access
+    counts."""
 
 
 class Got(SectionMeta, frozen=True, kw_only=True):
@@ -282,6 +301,8 @@ class ListParams(Params, frozen=True, kw_only=True):
     """Archived and expired sections are listed too."""
     sort: Sort = "file"
     """Sections within their notes, and notes by their first section."""
+    explain: bool = False
+    """Give the decay of each section, its factors and its tier."""
 
 
 class SectionInfo(SectionMeta, frozen=True, kw_only=True):
@@ -290,6 +311,11 @@ class SectionInfo(SectionMeta, frozen=True, kw_only=True):
     level: int
     start_line: int
     end_line: int
+    explain: dict[str, float] | None = None
+    """On request: `decay_score`, and the factors `decay_recency`, `decay_accesses`,
+    `decay_importance`."""
+    tier: Literal["hot", "warm", "cold"] | None = None
+    """On request."""
 
 
 class NoteInfo(Result, frozen=True, kw_only=True):
@@ -342,6 +368,36 @@ class MemoryStats(Result, frozen=True, kw_only=True):
     """Of these notes as a whole."""
     counts: dict[str, list[ValueCount]]
     """By group; a section counts once for each of its tags."""
+    freshness: Freshness
+
+
+class SimilarParams(Params, frozen=True, kw_only=True):
+    anchor: Name | None = None
+    """A section; or `text`."""
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)] | None = None
+    min_similarity: Score = 0.3
+    """From 0 to 1: the share of words, and of pairs of adjacent words, in common. From 0.7 on both
+    say nearly the same."""
+    limit: Limit = 10
+    include_archived: bool = False
+    workspace: Name | None = None
+
+
+class SimilarSection(SectionMeta, frozen=True, kw_only=True):
+    workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    digest: str
+    """Digest of the file as indexed."""
+    similarity: float
+
+
+class SimilarSections(Result, frozen=True, kw_only=True):
+    sections: list[SimilarSection]
+    """The most similar first."""
     freshness: Freshness
 
 
@@ -403,6 +459,54 @@ class Problems(Result, frozen=True, kw_only=True):
     problems: list[ProblemInfo]
 
 
+# --- accesses ----------------------------------------------------------------------------------
+
+
+class AccessParams(Params, frozen=True, kw_only=True):
+    """Accesses that the caller has noticed itself, such as sections that it read from the file."""
+
+    anchors: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=1000)]
+    caller_session: Name | None = None
+    workspace: Name | None = None
+
+
+class RecordedAccesses(Result, frozen=True, kw_only=True):
+    workspace: str
+    sections: int
+
+
+class AccessStatsParams(Params, frozen=True, kw_only=True):
+    anchor: Name | None = None
+    """A section, with those beneath it."""
+    path: Name | None = None
+    """A note or folder; without a note or section the whole workspace is meant."""
+    sort: Literal["count", "last"] = "count"
+    """The most often or the most recently recalled first."""
+    limit: Limit = 20
+    workspace: Name | None = None
+
+
+class SectionAccesses(Result, frozen=True, kw_only=True):
+    anchor: str
+    count: int
+    """Each session counts once."""
+    sessions: int
+    """Sessions among them that are remembered."""
+    last_at: float
+    is_indexed: bool
+    """False while no note has such a section: it was deleted, or rewritten with its heading."""
+
+
+class AccessStats(Result, frozen=True, kw_only=True):
+    """How often sections were recalled, with accesses that were noted just now."""
+
+    workspace: str
+    sections: int
+    """With a count, before `limit`."""
+    accesses: int
+    counts: list[SectionAccesses]
+
+
 # --- subscribe --------------------------------------------------------------------------------
 
 
@@ -412,6 +516,9 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
     """Globs; empty for all notes."""
     since: int | None = None
     """Send the changes after this generation first (needs `workspace`)."""
+    signals: SignalReader = SignalReader()
+    """With an agent, a session or a task: send the signals to these, the unread ones first, and no
+    changes."""
 
 
 class Subscribed(Result, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from memsyncd.engine import browse
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.merging import SearchPart, merge_search_parts
+from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
@@ -36,20 +37,28 @@ from memsyncd.errors import NoteNotFound, NotFresh, StoreFailed
 from memsyncd.protocol.fields import Freshness, Params, WorkspaceParams
 from memsyncd.protocol.methods import describe_methods
 from memsyncd.protocol.search import (
+    AccessParams,
     ContextParams,
+    ContextPart,
     ContextResult,
     GetParams,
     Got,
+    Hit,
     Links,
     LinksParams,
     Listing,
     ListParams,
     MemoryStats,
     Problems,
+    RecordedAccesses,
     SearchAnswer,
     SearchParams,
     SearchResult,
+    SimilarParams,
+    SimilarSections,
     StatsParams,
+    Subscribed,
+    SubscribeParams,
 )
 from memsyncd.server.federated import (
     WAIT_SHARE,
@@ -117,9 +126,11 @@ class Handlers:
             "get": self._get,
             "list": self._list,
             "stats": self._stats,
+            "similar": self._similar,
             "links": self._links,
+            "access.record": self._record_accesses,
             "problems": self._problems,
-            "subscribe": self._subscriptions.subscribe,
+            "subscribe": self._subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **operations.methods,
         }
@@ -157,6 +168,7 @@ class Handlers:
     def _add_late_methods(self) -> None:
         # To import these, with the editing of notes, takes longer than the first answer may.
         from memsyncd.server.doctor import Doctor
+        from memsyncd.server.signals import SignalMethods
         from memsyncd.server.writes import Writes
 
         facts = self._facts
@@ -168,6 +180,9 @@ class Handlers:
         )
         self._table["doctor"] = doctor.examine
         self._table |= Writes(self._workspaces, self._clock, self._in_thread).methods
+        signals = SignalMethods(self._workspaces, self._subscriptions)
+        self._subscriptions.send_backlog = signals.send_backlog
+        self._table |= signals.methods
 
     # --- search ---
 
@@ -175,6 +190,8 @@ class Handlers:
         self, session: Session, params: SearchParams, worktrees: Mapping[str, str] = NO_WORKTREES
     ) -> Outcome:
         """`worktrees` are the folders in linked worktrees that were named, by workspace."""
+        if params.track_access:
+            return self._search_tracked(session, params, worktrees)
         arrived_s = request_arrival_s(self._clock)
         chosen = self._choose(params.workspace)
         options = RunOptions(now_s=self._clock.wall_s())
@@ -195,6 +212,16 @@ class Handlers:
         if answer is None:
             return self._search_in_thread(chosen, params, worktrees, options, arrived_s, end_s)
         return self._make_search_result(chosen, answer, worktrees, arrived_s)
+
+    async def _search_tracked(
+        self, session: Session, params: SearchParams, worktrees: Mapping[str, str]
+    ) -> SearchResult:
+        """Search, and count an access for each section that is found."""
+        outcome = self._search(session, replace_fields(params, track_access=False), worktrees)
+        result = await outcome if inspect.isawaitable(outcome) else outcome
+        assert isinstance(result, SearchResult)
+        self._note_shown(result.hits, params)
+        return result
 
     def _choose(self, names: str | list[str] | None) -> list[Workspace]:
         chosen = choose_named(self._workspaces, names)
@@ -293,7 +320,9 @@ class Handlers:
 
         parts = await self._ask_each(chosen, params, now_s, arrived_s, read)
         found = [part.value for part in parts if part.value is not None]
-        answer = merge_search_parts(found, question.query, params, config)
+        answer = merge_search_parts(
+            found, question.query, params, config, make_valuation(config, now_s)
+        )
         if answer is None:
             answered = [part.workspace for part in parts if part.error is None]
             options = RunOptions(now_s=now_s)
@@ -363,6 +392,7 @@ class Handlers:
         answer = await self._in_thread(
             partial(build_context, workspace, params, config, options), end_s
         )
+        self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
             workspaces=[describe_workspace_part(workspace, worktrees)],
@@ -401,6 +431,7 @@ class Handlers:
         added = next((one.value for one in parts if one.workspace is user_wide), None)
         offers = [one.value for one in parts if one.value and one.workspace is not user_wide]
         answer = merge_offers(offers, params, config, added)
+        self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
             workspaces=describe_parts(parts, worktrees),
@@ -425,6 +456,7 @@ class Handlers:
             # indexed.
             await self._scan(workspace)
             found = await self._in_thread(read, disk_of=workspace)
+        self._note_accesses(workspace, [found[0].anchor or found[0].path], params)
         return found[0]
 
     async def _list(self, _session: Session, params: ListParams) -> Listing:
@@ -446,6 +478,22 @@ class Handlers:
         freshness = self._describe_freshness([workspace])
         return MemoryStats(workspace=workspace.id, freshness=freshness, **counted)
 
+    async def _similar(self, _session: Session, params: SimilarParams) -> SimilarSections:
+        # Needed by few; its import takes a millisecond.
+        from memsyncd.engine.similar import find_similar
+
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        await wait_until_open([workspace], OPEN_S)
+        options = RunOptions(now_s=self._clock.wall_s())
+        read = partial(find_similar, workspace, params, config, options)
+        try:
+            sections = await self._in_thread(read)
+        except NoteNotFound:
+            await self._scan(workspace)
+            sections = await self._in_thread(read)
+        freshness = self._describe_freshness([workspace])
+        return SimilarSections(sections=sections, freshness=freshness)
+
     async def _links(self, _session: Session, params: LinksParams) -> Links:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
@@ -464,10 +512,48 @@ class Handlers:
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
         found = [
-            await self._in_thread(partial(browse.find_problems, workspace))
+            await self._in_thread(
+                partial(browse.find_problems, workspace, self._workspaces.config.kinds)
+            )
             for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])
+
+    # --- subscriptions ---
+
+    def _subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
+        if params.signals.addresses:
+            self._find("signal.send")
+        return self._subscriptions.subscribe(session, params)
+
+    # --- accesses ---
+
+    def _record_accesses(self, _session: Session, params: AccessParams) -> RecordedAccesses:
+        workspace = self._workspaces.find(params.workspace)
+        self._note_accesses(workspace, params.anchors, params)
+        return RecordedAccesses(workspace=workspace.id, sections=len(set(params.anchors)))
+
+    def _note_shown(
+        self, shown: Iterable[Hit | ContextPart], params: SearchParams | ContextParams
+    ) -> None:
+        anchors: dict[str, list[str]] = {}
+        for one in shown:
+            anchors.setdefault(one.workspace, []).append(one.anchor)
+        for workspace_id, found in anchors.items():
+            workspace = self._workspaces.by_id.get(workspace_id)
+            if workspace is not None:  # it may have been removed meanwhile
+                self._note_accesses(workspace, found, params)
+
+    def _note_accesses(
+        self,
+        workspace: Workspace,
+        anchors: Sequence[str],
+        params: SearchParams | ContextParams | GetParams | AccessParams,
+    ) -> None:
+        """Count these sections, after the answer: it waits for no database."""
+        is_tracked = isinstance(params, AccessParams) or params.track_access
+        if anchors and is_tracked and self._workspaces.config.access.enabled:
+            self._workspaces.note_accesses(workspace, anchors, session=params.caller_session)
 
     # --- shared ---
 
