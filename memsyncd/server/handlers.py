@@ -121,6 +121,7 @@ class Handlers:
         # To import these, with the editing of notes, takes longer than the first answer may.
         from memsyncd.server.doctor import Doctor
         from memsyncd.server.signals import SignalMethods
+        from memsyncd.server.tasks import TaskMethods
         from memsyncd.server.writes import Writes
 
         facts = self._facts
@@ -135,6 +136,13 @@ class Handlers:
         signals = SignalMethods(self._workspaces, self._subscriptions)
         self._subscriptions.send_backlog = signals.send_backlog
         self._table |= signals.methods
+        self._table |= TaskMethods(
+            self._workspaces,
+            self._clock,
+            self._in_thread,
+            add=self._table["note.add"],
+            read_inbox=self._table["signal.inbox"],
+        ).methods
 
     # --- search ---
 
