@@ -90,9 +90,9 @@ class AgentMethods(Closing):
         params = {
             "content": content,
             "type": type,
-            "agent": _read_words(agent),
-            "session": _read_words(session),
-            "task": _read_words(task),
+            "agents": _read_words(agent),
+            "sessions": _read_words(session),
+            "tasks": _read_words(task),
             "key": key,
             "expires_s": expires_s,
             "client": self._connection.client_name,

@@ -47,6 +47,7 @@ from memsyncd.protocol.tasks import (
     TriageParams,
 )
 from memsyncd.store.lookup import read_notes
+from memsyncd.store.search import has_secrets
 from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0
@@ -69,6 +70,7 @@ def read_task_sections(
     found: Sections = {}
     with workspace.acquire(READ_LIMIT_S) as reader:
         compiled = complete_filters(filters, config, now_s)
+        is_masking = config.guard.is_masking and has_secrets(reader)
         notes = redact_notes(reader, read_notes(reader, path=None, filters=compiled), config)
         for note in notes:
             lines = read_note_text(reader, note.path).split("\n")
@@ -83,7 +85,7 @@ def read_task_sections(
                     start_line=section.span.start,
                     end_line=section.span.end,
                     heading=list(section.heading),
-                    text=redact(body) if config.guard.is_masking else body,
+                    text=redact(body) if is_masking else body,
                     **describe_meta(section, config.kinds, now_s),
                 )
                 found[one.anchor] = (_make_item(one), one)

@@ -293,7 +293,7 @@ METHODS: dict[str, Method] = {
         signals.SignalSent,
         "Send a signal to agents, sessions or tasks.",
         _READS,
-        route="POST /v1/signals",
+        route="POST /v1/signals/send",
     ),
     "signal.inbox": Method(
         signals.SignalInboxParams,
