@@ -28,6 +28,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "get": Entry("notes", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
         "stats": Entry("stats", "count sections by kind, tag, task, month and size"),
+        "similar": Entry("similar", "find sections that say nearly what a section or text says"),
         "accesses": Entry("accesses", "count how often sections were recalled, and when last"),
         "profile": Entry("tasks", "list what holds for the whole project"),
         "links": Entry("links", "list links between notes, backlinks and dangling links"),
@@ -35,6 +36,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "Write": {
         "remember": Entry("notes", "append a section to the note of its kind, or to a named note"),
+        "check": Entry("upkeep", "check notes: metadata, and what is odd about their text"),
         "capture": Entry("capture", "append what a step produced: artifacts, failure, answers"),
         "index-project": Entry(
             "project", "summarise README, manifests and CI of a project in one note"

@@ -44,11 +44,15 @@ if TYPE_CHECKING:
         ProjectSource,
         Purged,
         RevisionInfo,
+        SimilarSection,
         Sort,
         SourceInfo,
         SyncReport,
         Undone,
+        Validation,
     )
+
+    WorkspaceNames = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
 
 SYNC_S = 600.0
 ARCHIVED = "archived"
@@ -109,18 +113,25 @@ class Memsyncd(AgentMethods):
         importance: float | None = None,
         priority: str | None = None,
         lifecycle: str | None = None,
-        source: str | None = None,
+        source: str | dict[str, str] | None = None,
         task: str | None = None,
         session: str | None = None,
+        topic: str | None = None,
+        keywords: Sequence[str] = (),
+        scope: str | None = None,
         created: str | None = None,
+        updated: str | None = None,
+        expires: str | None = None,
+        metadata: dict[str, str] | None = None,
         note: str | None = None,
     ) -> Added:
         """Append a section with the heading `summary` to `note`, by default to the note of its
         kind.
 
         `importance` is from 0 to 1, by default that of the kind; `priority` is P0 to P3;
-        `lifecycle` is ephemeral, session, task or project. Returns the section's place. Raises
-        BadRequest for invalid values, PathRefused for a note that cannot be written.
+        `lifecycle` is ephemeral, session, task or project; `source` may be a mapping, and
+        `metadata` has keys of your own. Returns the section's place. Raises BadRequest for invalid
+        values, all of them named, and PathRefused for a note that cannot be written.
         """
         section: NewSection = {
             "content": content,
@@ -133,11 +144,26 @@ class Memsyncd(AgentMethods):
             "source": source,
             "task": task,
             "session": session,
+            "topic": topic,
+            "keywords": keywords,
+            "scope": scope,
             "created": created,
+            "updated": updated,
+            "expires": expires,
+            "metadata": metadata or {},
             "note": note,
         }
         added: Added = self._connection.write("note.add", _read_section(section))
         return added
+
+    def validate(
+        self, section: Mapping[str, object] | None = None, *, path: str | None = None
+    ) -> Validation:
+        """Check a section with the parameters of `add` without writing it; without one, the notes
+        at `path`, a note, folder or glob, by default all. Names everything that is wrong.
+        """
+        checked: Validation = self._connection.ask("validate", {"section": section, "path": path})
+        return checked
 
     def add_many(self, items: Iterable[NewSection | str]) -> list[AddedSection]:
         """Append several sections, all or none: each a dictionary with the parameters of `add`, or
@@ -241,6 +267,7 @@ class Memsyncd(AgentMethods):
         limit: int | None = None,
         min_score: float | None = None,
         sort: Sort | None = None,
+        workspaces: WorkspaceNames = None,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
@@ -248,7 +275,8 @@ class Memsyncd(AgentMethods):
         """Find passages by words, `"phrases"`, `-not`, `prefix*` and filters, best first, or the
         best ones in the order of `sort`.
 
-        With `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
+        `workspaces` searches others instead of this one: names, ids or paths, or `*` for all. With
+        `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
         longer than `timeout_s`.
         """
         params = {
@@ -257,6 +285,7 @@ class Memsyncd(AgentMethods):
             "min_score": min_score,
             "sort": sort,
             "filters": _read_filters(filters),
+            **_read_workspaces(workspaces),
         }
         return Hits(
             self._connection.ask("search", params | _read_wait(is_wanted=wait), time_s=timeout_s)
@@ -296,7 +325,7 @@ class Memsyncd(AgentMethods):
         found = [self.get(section["anchor"]) for section in sections[:limit]]
         return [each for each in found if each is not None]
 
-    def context(
+    def context(  # noqa: PLR0913  one parameter for each of the method
         self,
         query: str = "",
         *,
@@ -304,6 +333,8 @@ class Memsyncd(AgentMethods):
         max_bytes: int | None = None,
         heading: str | None = None,
         mark: bool = False,
+        user: bool = True,
+        workspaces: WorkspaceNames = None,
         track_access: bool = True,
         wait: bool = False,
         timeout_s: float | None = None,
@@ -314,7 +345,8 @@ class Memsyncd(AgentMethods):
 
         Without a query, the context with which a session starts. Empty if nothing is relevant. With
         `mark`, a line below the heading says if the text tries to instruct its reader. Each section
-        of the block counts as recalled, unless `track_access` is False.
+        of the block counts as recalled, unless `track_access` is False. `user` is false to leave
+        out the user-wide workspace; `workspaces` as in `search`.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
         params = {
@@ -322,6 +354,8 @@ class Memsyncd(AgentMethods):
             **size,
             "heading": heading,
             "mark": mark or None,
+            "user": None if user else False,
+            **_read_workspaces(workspaces),
             "track_access": track_access,
             "caller_session": self._session,
             "filters": _read_filters(filters),
@@ -348,6 +382,26 @@ class Memsyncd(AgentMethods):
         params = {"by": list(by) or None, "limit": limit, "filters": _read_filters(filters)}
         stats: MemoryStats = self._connection.ask("stats", params)
         return stats
+
+    def similar(
+        self,
+        text: str | None = None,
+        *,
+        anchor: str | None = None,
+        min_similarity: float | None = None,
+        limit: int | None = None,
+        include_archived: bool = False,
+    ) -> list[SimilarSection]:
+        """Find the sections that say nearly what a text, or a section, says; most similar first."""
+        params = {
+            "text": text,
+            "anchor": anchor,
+            "min_similarity": min_similarity,
+            "limit": limit,
+            "include_archived": include_archived,
+        }
+        found: list[SimilarSection] = self._connection.ask("similar", params)["sections"]
+        return found
 
     # --- history ---
 
@@ -444,11 +498,21 @@ def _read_wait(*, is_wanted: bool) -> dict[str, object]:
     return {"wait": "disk"} if is_wanted else {}
 
 
+def _read_workspaces(names: WorkspaceNames) -> dict[str, object]:
+    """Return the parameter that replaces the workspace of a connection, if any is named."""
+    if names is None:
+        return {}
+    listed = [names] if isinstance(names, str | os.PathLike) else names
+    return {"workspace": [name_workspace(name) for name in listed]}
+
+
 def _read_section(section: NewSection) -> dict[str, object]:
     """Convert a section to the parameters of the daemon, without the fields that are not given."""
     given: dict[str, object] = {name: value for name, value in section.items() if value is not None}
-    tags = section.get("tags", ())
-    return given | {"tags": [tags] if isinstance(tags, str) else list(tags)}
+    for name in ("tags", "keywords"):
+        words: Any = given.get(name, ())
+        given[name] = [words] if isinstance(words, str) else list(words)
+    return {name: value for name, value in given.items() if value not in ([], {})}
 
 
 def _read_filters(filters: Mapping[str, object]) -> dict[str, object] | None:
@@ -517,12 +581,11 @@ class WorkspaceConnection:
         """Call a method about the workspace. Parameters that are None are left out; `time_s` is the
         daemon's time limit.
         """
+        params = {"workspace": self.workspace, **params}
         if time_s is None:
-            return self._call(method, self.timeout_s, workspace=self.workspace, **params)
+            return self._call(method, self.timeout_s, **params)
         timeout_ms = min(max(1, round(time_s * 1000)), LONGEST_MS)
-        return self._call(
-            method, time_s + GRACE_S, workspace=self.workspace, timeout_ms=timeout_ms, **params
-        )
+        return self._call(method, time_s + GRACE_S, timeout_ms=timeout_ms, **params)
 
     def write(self, method: str, params: Mapping[str, object]) -> Any:
         """Call a method that writes, with the writer's name; after the timeout the daemon gives up

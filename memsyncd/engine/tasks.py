@@ -51,7 +51,7 @@ from memsyncd.store.search import has_secrets
 from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0
-BLOCKED_BY = "blocked_by"
+BLOCKED_BY, CHECKPOINT = "blocked_by", "checkpoint"
 # The values that one filter takes.
 MAX_VALUES = 32
 SIGNAL_BYTES = 300
@@ -114,14 +114,17 @@ def _read_with_blockers(
 
 
 def _make_item(one: TaskSection) -> TaskItem:
+    kind = (one.kind or "").lower()
+    stated = "; ".join(f"{key}: {value}" for key, value in one.meta.items())
     return TaskItem(
         anchor=one.anchor,
         path=one.path,
         start_line=one.start_line,
         end_line=one.end_line,
         heading=one.heading[-1] if one.heading else one.path,
-        body=one.text,
-        kind=(one.kind or "").lower(),
+        # What a checkpoint states is read by people and agents, too.
+        body=f"{one.text}\n({stated})" if stated and kind == CHECKPOINT else one.text,
+        kind=kind,
         priority=one.priority,
         task=one.task or "",
         lifecycle=one.lifecycle,

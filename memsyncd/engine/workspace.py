@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
 from memsyncd.core.changes.freshness import UnscannedPaths, describe_overdue
-from memsyncd.core.changes.watchplan import Includes
+from memsyncd.core.changes.watchplan import Includes, Watch, plan_watches
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.core.pruning import is_pruned_path
@@ -49,7 +49,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A registered workspace. `root` is a real path.
 
     `preset` is empty if none was given, which means `memory`; `vault` includes every note beneath
-    the root. An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
+    the root; `claude-code` makes it a collection, of which each memory folder is a workspace. Those
+    have its id as `collection`, and `project` is the path of an agent's project, empty if unknown.
+    An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
+    The pinned notes and preferences of the user-wide workspace join the contexts of all others.
     `source` says whether the configuration or `workspace.add` registered it.
     """
 
@@ -62,7 +65,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset | Literal[""] = ""
     memory_dir: str = ""
     allow_links_to: tuple[str, ...] = ()
+    is_user_wide: bool = False
     source: Literal["config", "added"] = "added"
+    collection: str = ""
+    project: str = ""
+
+    @property
+    def is_collection(self) -> bool:
+        return self.preset == "claude-code"
+
+    @property
+    def folder_preset(self) -> Literal["memory", "vault"]:
+        """Which notes a workspace has."""
+        return "vault" if self.is_vault else "memory"
 
     @property
     def is_vault(self) -> bool:
@@ -245,6 +260,16 @@ class Workspace:
     @property
     def id(self) -> str:
         return self.entry.id
+
+    def plan_watches(self, is_folder: Callable[[str], bool]) -> frozenset[Watch]:
+        """The folders to watch now, as `watchplan.plan_watches`."""
+        return plan_watches(
+            self.entry.root,
+            self.includes,
+            is_folder=is_folder,
+            link_folders=self.link_folders,
+            is_scanned=self.pruned is not None,
+        )
 
     def is_pruned(self, path: str) -> bool:
         """True if the folder at this path from the root is not watched; from any thread."""

@@ -149,6 +149,13 @@ METHODS: dict[str, Method] = {
         _READS,
         route="GET /v1/stats",
     ),
+    "similar": Method(
+        search.SimilarParams,
+        search.SimilarSections,
+        "Find the sections that say nearly what a section or a text says.",
+        _READS,
+        route="GET /v1/similar",
+    ),
     "links": Method(
         search.LinksParams,
         search.Links,
@@ -190,6 +197,12 @@ METHODS: dict[str, Method] = {
     ),
     "note.add_many": Method(
         memory.NoteAddManyParams, memory.AddedMany, "Append several sections, all or none.", _WRITES
+    ),
+    "validate": Method(
+        memory.ValidateParams,
+        memory.Validation,
+        "Check a section before it is written, or notes; name everything that is wrong.",
+        _READS,
     ),
     "capture": Method(
         memory.CaptureParams,

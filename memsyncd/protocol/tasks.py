@@ -64,7 +64,7 @@ class CheckpointParams(Params, frozen=True, kw_only=True):
     task: TaskName | None = None
     session: Word | None = None
     metadata: dict[Word, Word] = msgspec.field(default_factory=dict)
-    """Such as `milestone`; a list at the end of the section."""
+    """Such as `milestone`: keys of the section's own, which `filters.meta` finds."""
     client: ClientName | None = None
     workspace: Name | None = None
     timeout_ms: TimeoutMs | None = None

@@ -94,10 +94,10 @@ class TaskMethods:
         if params.task is None and params.session is None:
             hint = "name a task or a session"
             raise BadRequest("it is not said what the checkpoint is of", hint=hint)
-        metadata = "".join(f"\n- {key}: {value}" for key, value in params.metadata.items())
         fields = {
-            "content": f"{params.content}\n{metadata}" if metadata else params.content,
+            "content": params.content,
             "kind": "checkpoint",
+            "metadata": params.metadata,
             "task": params.task,
             "session": params.session,
             "lifecycle": "task" if params.task else "session",

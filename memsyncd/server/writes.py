@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd.config import CaptureConfig
-from memsyncd.engine import backup, history, memory_tool, project_index
+from memsyncd.engine import backup, history, memory_tool, project_index, validation
 from memsyncd.engine.accesses import compute_access_stats
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
@@ -33,9 +33,11 @@ from memsyncd.protocol.fields import WorkspaceParams
 from memsyncd.protocol.search import AccessStats, AccessStatsParams
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import (
+    OPEN_S,
     forget,
     make_stall_error,
     wait_unless_stalled,
+    wait_until_open,
     wait_until_recovered,
 )
 
@@ -58,6 +60,7 @@ class Writes:
             "memory": self._memory,
             "note.add": self._add,
             "note.add_many": self._add_many,
+            "validate": self._validate,
             "capture": self._capture,
             "index_project": self._index_project,
             "sources": self._list_sources,
@@ -123,6 +126,20 @@ class Writes:
             at=_render_time(self._clock.wall_s()),
         )
         return await self._edit(workspace, decide, params.timeout_ms)
+
+    async def _validate(
+        self, _session: Session, params: protocol.ValidateParams
+    ) -> protocol.Validation:
+        config = self._workspaces.config
+        if params.section is not None:
+            if params.path is not None:
+                raise BadRequest("name either a section or a path", hint="leave one of the two out")
+            return validation.validate_section(params.section, config)
+        workspace = self._workspaces.find(params.workspace)
+        await wait_until_open([workspace], OPEN_S)
+        check = partial(validation.validate_notes, workspace, config, params.path)
+        checked: protocol.Validation = await self._in_thread(check)
+        return checked
 
     async def _capture(self, session: Session, params: protocol.CaptureParams) -> protocol.Captured:
         workspace = self._workspaces.find(params.workspace)

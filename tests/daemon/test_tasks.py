@@ -35,7 +35,7 @@ def test_an_agent_goes_on_after_its_context_was_cleared(memory: Memsyncd) -> Non
     wanted = [
         "WU-0 is done",
         "## Last checkpoint",
-        "Port definitions are complete. - milestone: a",
+        "Port definitions are complete. (milestone: a)",
         "## Open discoveries",
         "second socket",
         "## Ready",
