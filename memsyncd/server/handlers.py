@@ -168,6 +168,7 @@ class Handlers:
         from memsyncd.server.discovery import PlaceFinder
         from memsyncd.server.doctor import Doctor
         from memsyncd.server.signals import SignalMethods
+        from memsyncd.server.tasks import TaskMethods
         from memsyncd.server.writes import Writes
 
         facts = self._facts
@@ -184,6 +185,13 @@ class Handlers:
         signals = SignalMethods(self._workspaces, self._subscriptions)
         self._subscriptions.send_backlog = signals.send_backlog
         self._table |= signals.methods
+        self._table |= TaskMethods(
+            self._workspaces,
+            self._clock,
+            self._in_thread,
+            add=self._table["note.add"],
+            read_inbox=self._table["signal.inbox"],
+        ).methods
 
     # --- search ---
 
