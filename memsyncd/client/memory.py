@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         SourceInfo,
         SyncReport,
         Undone,
+        Upkept,
         Validation,
     )
 
@@ -229,6 +230,63 @@ class Memsyncd(Closing):
         """The files that `index_project` summarises, with their tags and those that exist."""
         listed: list[SourceInfo] = self._connection.ask("sources", {})["sources"]
         return listed
+
+    # --- upkeep ---
+
+    def archive(
+        self,
+        *anchors: str,
+        path: str | None = None,
+        filters: Filters | None = None,
+        below: float | None = None,
+        dry_run: bool = True,
+        plan: str | None = None,
+    ) -> Upkept:
+        """Archive memories: those named, those at `path` that pass the filters, or those whose
+        decay is `below` a limit, by default the configured one. Searches leave them out then.
+
+        Unless `dry_run` is False, nothing changes. With the `plan` of a dry run, raises Conflict if
+        notes have changed since.
+        """
+        return self._keep_up(
+            "archive", {"path": path, "below": below, "plan": plan}, dry_run, filters, anchors
+        )
+
+    def unarchive(
+        self,
+        *anchors: str,
+        path: str | None = None,
+        filters: Filters | None = None,
+        dry_run: bool = True,
+        plan: str | None = None,
+    ) -> Upkept:
+        """Restore archived memories, with the bytes that they had; like `archive`."""
+        return self._keep_up(
+            "archive.restore", {"path": path, "plan": plan}, dry_run, filters, anchors
+        )
+
+    def cleanup(
+        self, *, below: float | None = None, dry_run: bool = True, plan: str | None = None
+    ) -> Upkept:
+        """Archive memories past their time: expired and ephemeral ones and those of sessions, and
+        those whose decay is `below` a limit, if one is given.
+        """
+        return self._keep_up("cleanup", {"below": below, "plan": plan}, dry_run)
+
+    def _keep_up(
+        self,
+        method: str,
+        params: dict[str, object],
+        dry_run: bool,
+        filters: Filters | None = None,
+        anchors: Sequence[str] = (),
+    ) -> Upkept:
+        if anchors:
+            params["anchors"] = [*anchors]
+        if filters:
+            params["filters"] = _read_filters(filters)
+        answer: Upkept = self._connection.write(method, {**params, "dry_run": dry_run})
+        return answer
 
     def memory(
         self,

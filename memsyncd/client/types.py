@@ -342,6 +342,36 @@ class Validation(TypedDict):
     checked: int
 
 
+class UpkeepItem(TypedDict):
+    """A memory of a plan: the lines of its section and of those beneath it, before the change."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    decay: float
+    tier: Literal["hot", "warm", "cold"]
+    # `decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or why it is skipped.
+    reason: str
+
+
+class Upkept(Written):
+    """A plan, and whether it was carried out."""
+
+    is_applied: bool
+    # The change set that `undo` takes back; None if nothing changed, or no history is kept.
+    change_set: int | None
+    # A digest of the changes.
+    plan: str
+    archived: list[UpkeepItem]
+    restored: list[UpkeepItem]
+    # Selected, and worth more than the limit or not past their time.
+    retained: list[UpkeepItem]
+    # Selected, and not to be changed.
+    skipped: list[UpkeepItem]
+
+
 class Diff(TypedDict):
     workspace: str
     path: str

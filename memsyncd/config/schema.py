@@ -154,6 +154,20 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     hot_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.5
     # … from this one on warm, and below it cold. Not more than hot_from.
     warm_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.2
+    # `memsyncd archive` takes memories that are worth less.
+    archive_below: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.1
+    # `memsyncd cleanup` archives memories of the lifecycle ephemeral after this many days …
+    ephemeral_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 1.0
+    # … and those of the lifecycle session after so many.
+    session_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 7.0
+
+    @property
+    def ephemeral_s(self) -> float:
+        return self.ephemeral_days * DAY_S
+
+    @property
+    def session_s(self) -> float:
+        return self.session_days * DAY_S
 
 
 class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

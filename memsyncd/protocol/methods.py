@@ -202,6 +202,21 @@ METHODS: dict[str, Method] = {
         "List the files that `index_project` summarises.",
         _OPENS,
     ),
+    "archive": Method(
+        memory.ArchiveParams,
+        memory.Upkept,
+        "Archive memories by name, by filters or by decay: searches leave them out then.",
+        _WRITES,
+    ),
+    "archive.restore": Method(
+        memory.ArchiveParams, memory.Upkept, "Restore archived memories, byte for byte.", _WRITES
+    ),
+    "cleanup": Method(
+        memory.CleanupParams,
+        memory.Upkept,
+        "Archive memories past their time: expired and ephemeral ones, those of sessions.",
+        _WRITES,
+    ),
     "history": Method(
         memory.HistoryParams,
         memory.History,

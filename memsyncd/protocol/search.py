@@ -256,7 +256,7 @@ class ListParams(Params, frozen=True, kw_only=True):
     kind: Name | None = None
     tag: Name | None = None
     filters: Filters = Filters()
-    """Archived and expired sections are listed too."""
+    """Expired sections are listed too, archived ones with `archived` or `include_archived`."""
     sort: Sort = "file"
     """Sections within their notes, and notes by their first section."""
     explain: bool = False

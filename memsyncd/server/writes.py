@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd.config import CaptureConfig
-from memsyncd.engine import backup, history, memory_tool, project_index, validation
+from memsyncd.engine import backup, history, memory_tool, project_index, upkeep, validation
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
@@ -62,6 +62,9 @@ class Writes:
             "capture": self._capture,
             "index_project": self._index_project,
             "sources": self._list_sources,
+            "archive": self._archive,
+            "archive.restore": self._restore_archived,
+            "cleanup": self._clean_up,
             "history": self._history,
             "diff": self._diff,
             "undo": self._undo,
@@ -200,6 +203,46 @@ class Writes:
         return protocol.Cleared(
             change_set=outcome.change_set,
             removed=outcome.answer,
+            **_describe_write(workspace, outcome),
+        )
+
+    # --- upkeep ---
+
+    async def _archive(self, session: Session, params: protocol.ArchiveParams) -> protocol.Upkept:
+        return await self._keep_up(session, "archive", upkeep.plan_archive, params)
+
+    async def _restore_archived(
+        self, session: Session, params: protocol.ArchiveParams
+    ) -> protocol.Upkept:
+        return await self._keep_up(session, "archive.restore", upkeep.plan_restore, params)
+
+    async def _clean_up(self, session: Session, params: protocol.CleanupParams) -> protocol.Upkept:
+        return await self._keep_up(session, "cleanup", upkeep.plan_cleanup, params)
+
+    async def _keep_up(
+        self,
+        session: Session,
+        act: str,
+        plan: Callable[..., upkeep.Planned],
+        params: protocol.ArchiveParams | protocol.CleanupParams,
+    ) -> protocol.Upkept:
+        """Answer with a plan, or carry it out."""
+        workspace = self._workspaces.find(params.workspace)
+        await wait_until_open([workspace], OPEN_S)
+        now_s = self._clock.wall_s()
+        make = partial(plan, workspace, self._workspaces.config, params, now_s)
+        outcome: EditOutcome[protocol.UpkeepPlan]
+        if params.dry_run:
+            planned: upkeep.Planned = await self._in_thread(make, disk_of=workspace)
+            outcome = EditOutcome(answer=planned.plan)
+        else:
+            client = params.client or session.name
+            decide = upkeep.make_upkeep_decision(make, act, client=client, digest=params.plan)
+            outcome = await self._edit(workspace, decide, params.timeout_ms)
+        return protocol.Upkept(
+            is_applied=not params.dry_run,
+            change_set=outcome.change_set,
+            **asdict(outcome.answer),
             **_describe_write(workspace, outcome),
         )
 

@@ -52,6 +52,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.SourceInfo,
     memory_protocol.Captured,
     memory_protocol.Validation,
+    memory_protocol.Upkept,
     memory_protocol.Diff,
     memory_protocol.Undone,
     memory_protocol.Purged,

@@ -521,3 +521,25 @@ def test_a_section_is_checked_before_it_is_added_and_notes_by_their_path(memory:
     assert got["source"] == "client: acme"
     assert got["meta"] == {"topic": "redis", "keywords": "cache"}
     assert memory.validate(path=added["path"])["is_valid"]
+
+
+def test_archival_is_shown_then_done_and_taken_back(memory: Memsyncd, place: Place) -> None:
+    old = memory.add("The old build took an hour.", kind="tool_run", created="2020-01-01")
+    kept = memory.add(
+        "We chose Postgres.", kind="decision", lifecycle="project", created="2020-01-01"
+    )
+    before = read_notes(place)
+    shown = memory.archive(path=".memories/*.md", below=0.1)
+    assert (shown["is_applied"], shown["change_set"], read_notes(place)) == (False, None, before)
+    assert [one["anchor"] for one in shown["archived"]] == [old["anchor"]]
+    assert [one["anchor"] for one in shown["skipped"]] == [kept["anchor"]]
+    done = memory.archive(path=".memories/*.md", below=0.1, dry_run=False, plan=shown["plan"])
+    assert done["archived"] == shown["archived"]
+    assert memory.search("old build") == []
+    assert memory.search("old build", include_archived=True)
+    with pytest.raises(Conflict):
+        memory.archive(path=".memories/*.md", below=0.1, dry_run=False, plan=shown["plan"])
+    assert memory.unarchive(old["anchor"], dry_run=False)["restored"]
+    assert read_notes(place) == before
+    flash = memory.add("For today only.", lifecycle="ephemeral", created="2020-01-01")
+    assert [one["anchor"] for one in memory.cleanup()["archived"]] == [flash["anchor"]]
