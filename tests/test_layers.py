@@ -58,6 +58,7 @@ SHORT_FOR_A_REASON = {
     "memsyncd/__main__.py": "what `python -m memsyncd` runs",
     "memsyncd/integrations/example.py": "a program to read and copy",
     "memsyncd/core/changes/freshness.py": "a policy, pure and tested as such",
+    "memsyncd/core/upkeep/promotion.py": "a policy, pure and tested as such",
     "memsyncd/core/upkeep/decay.py": "a policy, pure and tested as such",
     "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
 }

@@ -28,6 +28,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "get": Entry("notes", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
         "stats": Entry("stats", "count sections by kind, tag, task, month and size"),
+        "recall": Entry("upkeep", "recall memories by keywords, topic and kind, within a budget"),
         "links": Entry("links", "list links between notes, backlinks and dangling links"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },
@@ -39,6 +40,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "project", "summarise README, manifests and CI of a project in one note"
         ),
         "sources": Entry("project", "list the files that index-project summarises"),
+        "promote": Entry("upkeep", "copy a memory to the project's note, as lasting knowledge"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
         "history": Entry("history", "list the changes of notes, with time and writer"),

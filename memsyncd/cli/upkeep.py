@@ -1,5 +1,5 @@
 """Check notes, and care for memories as they age: `memsyncd check`, `archive`, `unarchive`,
-`cleanup`.
+`cleanup`, `promote`, `recall`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from memsyncd.cli.parser import (
     Command,
     Option,
     make_workspace_option,
+    parse_count,
 )
 from memsyncd.cli.search import FILTERS, NOTHING_FOUND, filters_from
 from memsyncd.cli.targets import find_workspace_note, roots_by_id
-from memsyncd.cli.terminal import clean_values
+from memsyncd.cli.terminal import clean, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,6 +127,56 @@ def _read_limit(text: str) -> float:
     return number
 
 
+# --- promote, recall ----------------------------------------------------------------------------
+
+
+def _promote(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace,
+        "promote",
+        anchor=args.anchor,
+        task=args.task,
+        tag=args.tag,
+        note=args.note,
+        dry_run=args.dry_run,
+        client=args.client or CLIENT,
+    )
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(answer)
+        return 0
+    for one in clean_values(answer)["promoted"]:
+        verb = "would be promoted" if args.dry_run else "promoted"
+        state = verb if one["is_new"] else "was promoted before"
+        place = one["anchor"] or one["path"]
+        terminal.print(f"{one['source']}  {state}: {terminal.paint('bold blue', place)}")
+    report_unless_indexed(answer, console)
+    return 0
+
+
+def _recall(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace,
+        "recall",
+        keywords=args.keyword or None,
+        topic=args.topic,
+        kind=args.kind,
+        text=args.text,
+        max_tokens=args.max_tokens,
+    )
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(answer)
+    else:
+        for one in answer["memories"]:
+            terminal.print(terminal.paint("bold blue", clean(one["anchor"])))
+            terminal.print(f"{clean(one['text'])}\n")
+        stage = f"found by {answer['stage']}" if answer["stage"] else "nothing is found"
+        left = f", {answer['left_out']} left out" if answer["left_out"] else ""
+        terminal.report(f"{stage}: {render_count(len(answer['memories']), 'section')}{left}")
+    return 0 if answer["memories"] else NOTHING_FOUND
+
+
 _BELOW = Option("--below", "those worth less than this", metavar="N", parse=_read_limit)
 _ANCHORS = Argument("anchor", "ANCHOR", "memories by their anchors", many="any")
 _PLANNED = (
@@ -153,6 +204,41 @@ COMMANDS = {
         arguments=(_ANCHORS,),
         options=(*FILTERS, *_PLANNED),
         examples=("memsyncd unarchive --kind tool_run", "memsyncd unarchive --path '**' --apply"),
+    ),
+    "promote": Command(
+        _promote,
+        arguments=(Argument("anchor", "ANCHOR", "a memory by its anchor", many="optional"),),
+        options=(
+            Option("--task", "all summaries of this task instead", metavar="ID"),
+            Option("--tag", "decision, convention, pattern, pitfall, …", metavar="T"),
+            Option("--note", "promote to this note", metavar="PATH"),
+            Option("--dry-run", "only show what would be promoted"),
+            make_workspace_option(),
+            CLIENT_OPTION,
+            JSON,
+        ),
+        examples=(
+            "memsyncd promote '.memories/summaries.md#summaries/retries' --tag pattern",
+            "memsyncd promote --task WU-123 --tag decision",
+        ),
+    ),
+    "recall": Command(
+        _recall,
+        arguments=(Argument("keyword", "KEYWORD", "any of these keywords", many="any"),),
+        options=(
+            Option("--topic", "of this topic", metavar="TEXT"),
+            Option("--kind", "of this kind", metavar="K"),
+            Option("--text", "words, if nothing else finds a memory", metavar="TEXT"),
+            Option(
+                "--max-tokens",
+                "the budget, 100 to 50,000 tokens (default 2,000)",
+                metavar="N",
+                parse=parse_count,
+            ),
+            make_workspace_option(),
+            JSON,
+        ),
+        examples=("memsyncd recall redis timeout", "memsyncd recall --topic auth --kind error"),
     ),
     "cleanup": Command(
         _clean_up,

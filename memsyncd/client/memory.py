@@ -43,7 +43,9 @@ if TYPE_CHECKING:
         NewSection,
         ProjectIndexed,
         ProjectSource,
+        Promoted,
         Purged,
+        Recalled,
         RevisionInfo,
         SourceInfo,
         SyncReport,
@@ -272,6 +274,42 @@ class Memsyncd(Closing):
         those whose decay is `below` a limit, if one is given.
         """
         return self._keep_up("cleanup", {"below": below, "plan": plan}, dry_run)
+
+    def promote(
+        self,
+        anchor: str | None = None,
+        *,
+        task: str | None = None,
+        tag: str,
+        note: str | None = None,
+        dry_run: bool = False,
+    ) -> Promoted:
+        """Copy a memory, or the summaries of a task, to the project's note, with the lifecycle
+        project and the tag: decision, convention, pattern, pitfall, interface, invariant or faq.
+        What was promoted with this tag before stays as it is.
+        """
+        params = {"anchor": anchor, "task": task, "tag": tag, "note": note, "dry_run": dry_run}
+        promoted: Promoted = self._connection.write("promote", params)
+        return promoted
+
+    def recall(
+        self,
+        *keywords: str,
+        topic: str | None = None,
+        kind: str | None = None,
+        text: str = "",
+        max_tokens: int | None = None,
+        filters: Filters | None = None,
+    ) -> Recalled:
+        """Recall memories by any of the keywords, else by topic and kind, else by words, the most
+        important first, within a budget. Raises BadRequest without a criterion.
+        """
+        params: dict[str, object] = {"topic": topic, "kind": kind, "max_tokens": max_tokens}
+        params |= {"keywords": [*keywords]} if keywords else {}
+        params |= {"text": text} if text else {}
+        params |= {"filters": _read_filters(filters)} if filters else {}
+        recalled: Recalled = self._connection.ask("recall", params)
+        return recalled
 
     def _keep_up(
         self,

@@ -160,6 +160,18 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ephemeral_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 1.0
     # … and those of the lifecycle session after so many.
     session_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 7.0
+    # `memsyncd promote` appends to this note, relative to a workspace's root …
+    promote_to: Annotated[str, Meta(min_length=1)] = ".memories/project.md"
+    # … with one of these tags.
+    promote_tags: tuple[Annotated[str, Meta(min_length=1, max_length=100)], ...] = (
+        "decision",
+        "convention",
+        "pattern",
+        "pitfall",
+        "interface",
+        "invariant",
+        "faq",
+    )
 
     @property
     def ephemeral_s(self) -> float:

@@ -42,7 +42,7 @@ from memsyncd.store.lookup import StoredNote, StoredSection, read_notes
 PLAN_LIMIT_S = 10.0
 PROJECT = "project"
 NO_FILTERS = protocol.Filters()
-_EVERYTHING = Filters(includes_archived=True, includes_expired=True)
+EVERYTHING = Filters(includes_archived=True, includes_expired=True)
 
 Act = Literal["archive", "restore", "cleanup"]
 Verdict = tuple[Literal["change", "retain", "skip"], str]
@@ -200,7 +200,7 @@ def _is_beneath(section: StoredSection, head: StoredSection) -> bool:
     return section.level > head.level > 0 and section.anchor.startswith(f"{head.anchor}/")
 
 
-def _list_named(notes: Sequence[StoredNote], anchors: Sequence[str]) -> Iterator[Memory]:
+def list_named(notes: Sequence[StoredNote], anchors: Sequence[str]) -> Iterator[Memory]:
     """Yield the named sections, each with all beneath it. Raises NoteNotFound for one that is not
     there.
     """
@@ -269,10 +269,10 @@ def _make_plan(
     named: Sequence[str] = (),
 ) -> Planned:
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = read_notes(reader, path=None, filters=_EVERYTHING)
+        notes = read_notes(reader, path=None, filters=EVERYTHING)
     listed: dict[str, list[UpkeepItem]] = {"change": [], "retain": [], "skip": []}
     wanted: dict[NotePath, list[_Wanted]] = {}
-    for memory in _list_named(notes, named) if named else list_memories(notes):
+    for memory in list_named(notes, named) if named else list_memories(notes):
         verdict = judge(memory)
         if verdict is None:
             continue

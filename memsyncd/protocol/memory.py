@@ -403,6 +403,40 @@ class Upkept(Written, frozen=True, kw_only=True):
     """Selected, and not to be changed."""
 
 
+class PromoteParams(Params, frozen=True, kw_only=True):
+    """A memory, or all summaries of a task: sections of the kind `summary`."""
+
+    anchor: Place | None = None
+    task: Word | None = None
+    tag: Word
+    """`decision`, `convention`, `pattern`, `pitfall`, `interface`, `invariant`, `faq`, or as
+    configured."""
+    note: Name | None = None
+    """By default the configured one, `.memories/project.md`."""
+    dry_run: bool = False
+    """Change nothing, and answer what would be promoted."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class PromotedMemory(Result, frozen=True, kw_only=True):
+    source: str
+    """The anchor of the memory, which stays as it is."""
+    heading: str
+    anchor: str | None
+    """The section in the project's note; null for a new one of a dry run."""
+    path: str
+    is_new: bool
+    """False if it was promoted with this tag before."""
+
+
+class Promoted(Written, frozen=True, kw_only=True):
+    is_applied: bool
+    change_set: int | None
+    promoted: list[PromotedMemory]
+
+
 # --- history ----------------------------------------------------------------------------------
 
 

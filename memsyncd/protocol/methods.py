@@ -211,6 +211,19 @@ METHODS: dict[str, Method] = {
     "archive.restore": Method(
         memory.ArchiveParams, memory.Upkept, "Restore archived memories, byte for byte.", _WRITES
     ),
+    "promote": Method(
+        memory.PromoteParams,
+        memory.Promoted,
+        "Copy a memory, or a task's summaries, to the project's note; twice is as once.",
+        _WRITES,
+    ),
+    "recall": Method(
+        search.RecallParams,
+        search.Recalled,
+        "Recall memories by keywords, topic and kind, within a budget of tokens.",
+        _READS,
+        route="GET /v1/recall",
+    ),
     "cleanup": Method(
         memory.CleanupParams,
         memory.Upkept,

@@ -19,7 +19,16 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd.config import CaptureConfig
-from memsyncd.engine import backup, history, memory_tool, project_index, upkeep, validation
+from memsyncd.engine import (
+    backup,
+    history,
+    memory_tool,
+    project_index,
+    promote,
+    recall,
+    upkeep,
+    validation,
+)
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
@@ -29,6 +38,8 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, Busy, NotFresh
 from memsyncd.protocol import memory as protocol
 from memsyncd.protocol.fields import WorkspaceParams
+from memsyncd.protocol.search import Recalled, RecallParams
+from memsyncd.server.operations import describe_freshness
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import (
     OPEN_S,
@@ -65,6 +76,8 @@ class Writes:
             "archive": self._archive,
             "archive.restore": self._restore_archived,
             "cleanup": self._clean_up,
+            "promote": self._promote,
+            "recall": self._recall,
             "history": self._history,
             "diff": self._diff,
             "undo": self._undo,
@@ -245,6 +258,32 @@ class Writes:
             **asdict(outcome.answer),
             **_describe_write(workspace, outcome),
         )
+
+    async def _promote(self, session: Session, params: protocol.PromoteParams) -> protocol.Promoted:
+        workspace = self._workspaces.find(params.workspace)
+        await wait_until_open([workspace], OPEN_S)
+        decide = promote.make_promote_decision(
+            workspace,
+            self._workspaces.config,
+            params,
+            client=params.client or session.name,
+            at=_render_time(self._clock.wall_s()),
+        )
+        outcome = await self._edit(workspace, decide, params.timeout_ms)
+        return protocol.Promoted(
+            is_applied=not params.dry_run,
+            change_set=outcome.change_set,
+            promoted=outcome.answer,
+            **_describe_write(workspace, outcome),
+        )
+
+    async def _recall(self, _session: Session, params: RecallParams) -> Recalled:
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        await wait_until_open([workspace], OPEN_S)
+        run = partial(recall.recall, workspace, config, params, self._clock.wall_s())
+        recalled: Recalled = await self._in_thread(run, disk_of=workspace)
+        freshness = describe_freshness([workspace], config, now_s=self._clock.now_s())
+        return replace_fields(recalled, freshness=freshness)
 
     # --- history ---
 

@@ -53,6 +53,8 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.Captured,
     memory_protocol.Validation,
     memory_protocol.Upkept,
+    memory_protocol.Promoted,
+    search_protocol.Recalled,
     memory_protocol.Diff,
     memory_protocol.Undone,
     memory_protocol.Purged,

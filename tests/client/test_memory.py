@@ -543,3 +543,18 @@ def test_archival_is_shown_then_done_and_taken_back(memory: Memsyncd, place: Pla
     assert read_notes(place) == before
     flash = memory.add("For today only.", lifecycle="ephemeral", created="2020-01-01")
     assert [one["anchor"] for one in memory.cleanup()["archived"]] == [flash["anchor"]]
+
+
+def test_a_tasks_summaries_are_promoted_and_recalled_by_their_keywords(memory: Memsyncd) -> None:
+    added = memory.add(
+        "Retry three times.", kind="summary", task="WU-1", keywords=["retry"], topic="redis"
+    )
+    [promoted] = memory.promote(task="WU-1", tag="decision")["promoted"]
+    assert (promoted["source"], promoted["is_new"]) == (added["anchor"], True)
+    [again] = memory.promote(added["anchor"], tag="decision")["promoted"]
+    assert (again["anchor"], again["is_new"]) == (promoted["anchor"], False)
+    found = memory.recall("retry", kind="summary")
+    assert found["stage"] == "keywords"
+    assert [one["anchor"] for one in found["memories"]] == [added["anchor"]]
+    with pytest.raises(BadRequest, match="no criterion"):
+        memory.recall()
