@@ -146,6 +146,12 @@ class MemoryCommand(TypedDict, total=False):
     dialect: Literal["docs", "sdk"]
 
 
+Sort = Literal["relevance", "decay", "importance", "priority", "recency", "file"]
+
+Group = Literal[
+    "kind", "tag", "task", "month", "size", "session", "source", "priority", "lifecycle", "status"
+]
+
 # --- results ---
 
 
@@ -208,6 +214,21 @@ class Hit(SectionMeta):
     explain: dict[str, float] | None
 
 
+class AnsweringWorkspace(TypedDict):
+    """A workspace that was asked, and why it is left out of the answer if it is."""
+
+    id: str
+    name: str
+    # The folder that paths are relative to.
+    root: str
+    # The folder in a linked git worktree that stands for `root`, if one was named.
+    worktree: str | None
+    # Why the workspace is left out; null if it is not.
+    failure: str | None
+    # The code of that error.
+    code: str | None
+
+
 class Got(SectionMeta):
     """Lines of a note, and the metadata of the section in which they begin."""
 
@@ -226,6 +247,7 @@ class Got(SectionMeta):
 class ContextPart(SectionMeta):
     """Lines of a section that the text includes, and the section's metadata."""
 
+    workspace: str
     anchor: str
     path: str
     start_line: int
@@ -238,6 +260,7 @@ class ContextPart(SectionMeta):
 class LeftOutPart(TypedDict):
     """Lines of a section that the text leaves out."""
 
+    workspace: str
     anchor: str
     path: str
     start_line: int
@@ -246,6 +269,86 @@ class LeftOutPart(TypedDict):
     kind: str | None
     # `no room`.
     reason: str
+
+
+class ValueCount(TypedDict):
+    # Null for sections without one.
+    value: str | None
+    sections: int
+    notes: int
+
+
+class MemoryStats(TypedDict):
+    """Counts of the sections that pass the filters, and of their notes."""
+
+    workspace: str
+    sections: int
+    notes: int
+    # Of these notes as a whole.
+    bytes: int
+    # By group; a section counts once for each of its tags.
+    counts: dict[str, list[ValueCount]]
+    freshness: Freshness
+
+
+class SectionAccesses(TypedDict):
+    anchor: str
+    # Each session counts once.
+    count: int
+    # Sessions among them that are remembered.
+    sessions: int
+    last_at: float
+    # False while no note has such a section: it was deleted, or rewritten with its heading.
+    is_indexed: bool
+
+
+class AccessStats(TypedDict):
+    """How often sections were recalled, with accesses that were noted just now."""
+
+    workspace: str
+    # With a count, before `limit`.
+    sections: int
+    accesses: int
+    counts: list[SectionAccesses]
+
+
+class SignalReceipt(TypedDict):
+    # `agent:NAME`, `session:ID` or `task:ID`.
+    reader: str
+    at: float
+
+
+class Signal(TypedDict):
+    """One signal. Its ids grow in the order of sending."""
+
+    id: int
+    at: float
+    sender: str
+    type: str
+    content: str
+    # `agent:NAME`, `session:ID` and `task:ID`.
+    to: list[str]
+    expires_at: float
+    # When the reader acknowledged it; null if it is unread, and in an outbox.
+    acked_at: float | None
+    # In an outbox: who has acknowledged it.
+    receipts: list[SignalReceipt]
+
+
+class SignalSent(TypedDict):
+    workspace: str
+    signal: Signal
+    # False if the sender has sent a signal with this `key` before, which is the one returned.
+    is_new: bool
+
+
+class SignalsAcked(TypedDict):
+    workspace: str
+    # Acknowledged now for the first time.
+    acked: list[int]
+    already: list[int]
+    # Expired, erased, or addressed to others.
+    unknown: list[int]
 
 
 class Written(TypedDict):
@@ -313,6 +416,18 @@ class SourceInfo(TypedDict):
     tags: list[str]
     # Those that exist now.
     files: list[str]
+
+
+class SimilarSection(SectionMeta):
+    workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # Digest of the file as indexed.
+    digest: str
+    similarity: float
 
 
 class Captured(Written):
@@ -463,6 +578,10 @@ class Purged(TypedDict):
     workspace: str
     revisions: int
     texts: int
+    # Sections whose count of accesses was erased.
+    access_counts: int
+    # Erased signals between agents: all, or those with the text `containing`.
+    signals: int
     # False while another program that reads records.db keeps traces in the file; they go when it
     # ends.
     is_clean: bool

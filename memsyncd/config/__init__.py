@@ -3,6 +3,7 @@
 from memsyncd.config.load import Loaded, load_config, render_config
 from memsyncd.config.schema import (
     RESTART_KEYS,
+    AccessConfig,
     CaptureConfig,
     ChunkingConfig,
     Config,
@@ -11,6 +12,7 @@ from memsyncd.config.schema import (
     LogConfig,
     MemoryConfig,
     SearchConfig,
+    SignalConfig,
     SocketConfig,
     SourceConfig,
     StepConfig,
@@ -23,6 +25,7 @@ from memsyncd.config.schema import (
 
 __all__ = [
     "RESTART_KEYS",
+    "AccessConfig",
     "CaptureConfig",
     "ChunkingConfig",
     "Config",
@@ -32,6 +35,7 @@ __all__ = [
     "LogConfig",
     "MemoryConfig",
     "SearchConfig",
+    "SignalConfig",
     "SocketConfig",
     "SourceConfig",
     "StepConfig",

@@ -44,6 +44,9 @@ class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     # Of a workspace that is a whole folder, or an include with **, at most this many folders are
     # watched; the scan every reconcile_s finds changes in others, which `memsyncd status` says.
     max_watched_folders: Annotated[int, Meta(ge=1, le=1_000_000)] = 4096
+    # shared: a linked git worktree that is no workspace itself has the memory of the main worktree.
+    # own: each worktree is a folder by itself.
+    worktrees: Literal["shared", "own"] = "shared"
     # Larger files are not indexed, and `memsyncd problems` lists them.
     max_file_bytes: Annotated[int, Meta(ge=KIB, le=256 * MIB)] = 2 * MIB
 
@@ -141,6 +144,29 @@ class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.max_age_days * DAY_S
 
 
+class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How often sections are recalled: counted for each section that `context` and `get` return."""
+
+    # Off: nothing is counted.
+    enabled: bool = True
+    # The number of sections whose count is kept; those that were not recalled for longest go first.
+    max_sections: Annotated[int, Meta(ge=1, le=1_000_000)] = 100_000
+
+
+class SignalConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Signals between agents, which `memsyncd signal` sends and reads."""
+
+    # The number of signals that are kept in a workspace. Those that all addressees have read go
+    # first; if there are none, sending is refused.
+    max_signals: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    # Nobody receives older signals, unless their sender has given another time.
+    max_age_days: Annotated[float, Meta(ge=0.0001, le=366)] = 30.0
+
+    @property
+    def max_age_s(self) -> float:
+        return self.max_age_days * DAY_S
+
+
 class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How memories are valued by their kind, importance and age."""
 
@@ -163,15 +189,11 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     # `memsyncd promote` appends to this note, relative to a workspace's root …
     promote_to: Annotated[str, Meta(min_length=1)] = ".memories/project.md"
     # … with one of these tags.
-    promote_tags: tuple[Annotated[str, Meta(min_length=1, max_length=100)], ...] = (
-        "decision",
-        "convention",
-        "pattern",
-        "pitfall",
-        "interface",
-        "invariant",
-        "faq",
-    )
+    promote_tags: str = "decision, convention, pattern, pitfall, interface, invariant, faq"
+
+    @property
+    def promotion_tags(self) -> tuple[str, ...]:
+        return tuple(tag.strip().casefold() for tag in self.promote_tags.split(",") if tag.strip())
 
     @property
     def ephemeral_s(self) -> float:
@@ -285,8 +307,9 @@ class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     # Empty: the folder's name.
     name: str = ""
     # memory, or vault: every note beneath path, without hidden folders, packages, build output and
-    # what .gitignore files ignore.
-    preset: Literal["memory", "vault"] = "memory"
+    # what .gitignore files ignore; or claude-code: path is ~/.claude, and the memory folder of each
+    # project in it is a workspace, but for those whose folder's name `exclude` matches.
+    preset: Literal["memory", "vault", "claude-code"] = "memory"
     # More notes, by globs relative to path, such as ["docs/**/*.md"].
     include: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # Notes that are not indexed, such as [".memories/private/**"].
@@ -308,6 +331,8 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     search: SearchConfig = SearchConfig()
     guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
+    access: AccessConfig = AccessConfig()
+    signal: SignalConfig = SignalConfig()
     memory: MemoryConfig = MemoryConfig()
     capture: CaptureConfig = CaptureConfig()
     socket: SocketConfig = SocketConfig()
@@ -330,6 +355,8 @@ SECTIONS: dict[str, type[Struct]] = {
     "search": SearchConfig,
     "guard": GuardConfig,
     "history": HistoryConfig,
+    "access": AccessConfig,
+    "signal": SignalConfig,
     "memory": MemoryConfig,
     "capture": CaptureConfig,
     "socket": SocketConfig,

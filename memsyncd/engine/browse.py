@@ -133,7 +133,7 @@ def _find_place(
     with workspace.acquire(READ_LIMIT_S) as reader:
         section = None
         if params.anchor is not None:
-            text, section = _find_stored_section(reader, params.anchor)
+            text, section = find_stored_section(reader, params.anchor)
             path = parse_note_path(text)
         else:
             path = parse_note_path(params.path or "")
@@ -144,7 +144,8 @@ def _find_place(
     return path, section, digest
 
 
-def _find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection]:
+def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection]:
+    """Return a note's path and its section. Raises NoteNotFound with the nearest anchor."""
     """Look up a section and the path of its note. Raises NoteNotFound with a similar anchor."""
     found = read_section(reader, anchor)
     if found is None:
@@ -316,7 +317,7 @@ def find_links(
 
 def _find_start(reader: Reader, params: LinksParams) -> str | None:
     if params.anchor is not None:
-        _find_stored_section(reader, params.anchor)
+        find_stored_section(reader, params.anchor)
         return params.anchor
     if params.path is None:
         return None

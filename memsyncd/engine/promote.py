@@ -22,7 +22,8 @@ from memsyncd.engine.upkeep import EVERYTHING, PLAN_LIMIT_S, Memory, list_memori
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.read import read_text_file
-from memsyncd.protocol.memory import NewSection, PromotedMemory, PromoteParams
+from memsyncd.protocol.memory import NewSection
+from memsyncd.protocol.upkeep import PromotedMemory, PromoteParams
 from memsyncd.store.lookup import StoredSection, read_notes
 
 SUMMARY = "summary"
@@ -36,8 +37,8 @@ def make_promote_decision(
     Raises BadRequest and PathRefused at once.
     """
     tag = params.tag.strip().lstrip("#").casefold()
-    if tag not in config.memory.promote_tags:
-        tags = ", ".join(config.memory.promote_tags)
+    if tag not in config.memory.promotion_tags:
+        tags = ", ".join(config.memory.promotion_tags)
         raise BadRequest(f"tag: is none of {tags}", hint="use one of these, or configure others")
     if (params.anchor is None) == (params.task is None):
         raise BadRequest("name either an anchor or a task", hint="leave one of the two out")

@@ -36,7 +36,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, TooLarge
 from memsyncd.files.read import check_size, read_text_file, resolve
 from memsyncd.protocol import search as protocol
-from memsyncd.protocol.memory import ArchiveParams, CleanupParams, UpkeepItem, UpkeepPlan
+from memsyncd.protocol.upkeep import ArchiveParams, CleanupParams, UpkeepItem, UpkeepPlan
 from memsyncd.store.lookup import StoredNote, StoredSection, read_notes
 
 PLAN_LIMIT_S = 10.0
@@ -105,7 +105,11 @@ def plan_archive(
 
 
 def plan_restore(
-    workspace: Workspace, config: Config, params: ArchiveParams, now_s: float
+    workspace: Workspace,
+    config: Config,
+    params: ArchiveParams,
+    now_s: float,
+    accesses: Mapping[str, int] = NO_ACCESSES,
 ) -> Planned:
     """Plan to restore the archived memories that are named or pass the filters."""
     if not _is_selecting(params):
@@ -119,7 +123,7 @@ def plan_restore(
         has_archived = any(one.status == ARCHIVED for one in memory.sections)
         return ("change", "named") if has_archived and is_asked(memory) else None
 
-    valuation = make_valuation(config, now_s)
+    valuation = make_valuation(config, now_s, accesses)
     return _make_plan(workspace, "restore", judge, valuation, params.anchors)
 
 

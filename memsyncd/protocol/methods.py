@@ -33,7 +33,7 @@ from memsyncd.errors import (
     Unwritable,
     WorkspaceNotFound,
 )
-from memsyncd.protocol import memory, metrics, operations, search
+from memsyncd.protocol import memory, metrics, operations, search, signals, upkeep
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 
 OPENRPC_VERSION = "1.3.2"
@@ -147,6 +147,14 @@ METHODS: dict[str, Method] = {
         search.MemoryStats,
         "Count sections and notes by kind, tag, task, month, size and other metadata.",
         _READS,
+        route="GET /v1/stats",
+    ),
+    "similar": Method(
+        search.SimilarParams,
+        search.SimilarSections,
+        "Find the sections that say nearly what a section or a text says.",
+        _READS,
+        route="GET /v1/similar",
     ),
     "links": Method(
         search.LinksParams,
@@ -154,6 +162,19 @@ METHODS: dict[str, Method] = {
         "List the links of a note or section, to it and from it, or those that lead to no note.",
         _OPENS,
         route="GET /v1/links",
+    ),
+    "access.stats": Method(
+        search.AccessStatsParams,
+        search.AccessStats,
+        "Count how often sections were recalled, and when last.",
+        _OPENS,
+        route="GET /v1/accesses",
+    ),
+    "access.record": Method(
+        search.AccessParams,
+        search.RecordedAccesses,
+        "Count accesses that the caller has noticed itself.",
+        _READS,
     ),
     "memory": Method(
         memory.MemoryParams,
@@ -203,17 +224,17 @@ METHODS: dict[str, Method] = {
         _OPENS,
     ),
     "archive": Method(
-        memory.ArchiveParams,
-        memory.Upkept,
+        upkeep.ArchiveParams,
+        upkeep.Upkept,
         "Archive memories by name, by filters or by decay: searches leave them out then.",
         _WRITES,
     ),
     "archive.restore": Method(
-        memory.ArchiveParams, memory.Upkept, "Restore archived memories, byte for byte.", _WRITES
+        upkeep.ArchiveParams, upkeep.Upkept, "Restore archived memories, byte for byte.", _WRITES
     ),
     "promote": Method(
-        memory.PromoteParams,
-        memory.Promoted,
+        upkeep.PromoteParams,
+        upkeep.Promoted,
         "Copy a memory, or a task's summaries, to the project's note; twice is as once.",
         _WRITES,
     ),
@@ -225,8 +246,8 @@ METHODS: dict[str, Method] = {
         route="GET /v1/recall",
     ),
     "cleanup": Method(
-        memory.CleanupParams,
-        memory.Upkept,
+        upkeep.CleanupParams,
+        upkeep.Upkept,
         "Archive memories past their time: expired and ephemeral ones, those of sessions.",
         _WRITES,
     ),
@@ -248,6 +269,34 @@ METHODS: dict[str, Method] = {
         memory.Undone,
         "Restore the text before a revision, unless it has changed since.",
         _WRITES,
+    ),
+    "signal.send": Method(
+        signals.SignalSendParams,
+        signals.SignalSent,
+        "Send a signal to agents, sessions or tasks.",
+        _READS,
+        route="POST /v1/signals",
+    ),
+    "signal.inbox": Method(
+        signals.SignalInboxParams,
+        signals.SignalBox,
+        "List the signals to an agent, a session or a task, unread first.",
+        _READS,
+        route="GET /v1/signals",
+    ),
+    "signal.outbox": Method(
+        signals.SignalOutboxParams,
+        signals.SignalBox,
+        "List the signals that were sent, and who has acknowledged them.",
+        _READS,
+        route="GET /v1/signals/sent",
+    ),
+    "signal.ack": Method(
+        signals.SignalAckParams,
+        signals.SignalsAcked,
+        "Acknowledge signals, so that this reader receives them no more.",
+        _READS,
+        route="POST /v1/signals/ack",
     ),
     "records.backup": Method(
         memory.BackupParams,
@@ -273,7 +322,7 @@ METHODS: dict[str, Method] = {
     "subscribe": Method(
         search.SubscribeParams,
         search.Subscribed,
-        "Receive `changed` notifications.",
+        "Receive `changed` notifications, or `signal` notifications.",
         _FINDS,
         route="GET /v1/events",
     ),
@@ -284,6 +333,9 @@ METHODS: dict[str, Method] = {
 
 NOTIFICATIONS: dict[str, Notification] = {
     "changed": Notification(search.Changed, "An index has changed; sent to subscribers."),
+    "signal": Notification(
+        signals.SignalNotice, "A signal was sent; sent to subscribers that are its addressees."
+    ),
 }
 
 _REFERENCE = "#/components/schemas/{name}"

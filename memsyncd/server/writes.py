@@ -29,6 +29,7 @@ from memsyncd.engine import (
     upkeep,
     validation,
 )
+from memsyncd.engine.accesses import compute_access_stats, count_accesses, find_accesses
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
@@ -37,8 +38,9 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, Busy, NotFresh
 from memsyncd.protocol import memory as protocol
+from memsyncd.protocol import upkeep as upkeep_protocol
 from memsyncd.protocol.fields import WorkspaceParams
-from memsyncd.protocol.search import Recalled, RecallParams
+from memsyncd.protocol.search import AccessStats, AccessStatsParams, Recalled, RecallParams
 from memsyncd.server.operations import describe_freshness
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import (
@@ -82,6 +84,7 @@ class Writes:
             "diff": self._diff,
             "undo": self._undo,
             "history.purge": self._purge,
+            "access.stats": self._count_accesses,
             "memory.clear": self._clear,
             "records.backup": self._back_up,
             "records.restore": self._restore,
@@ -221,15 +224,19 @@ class Writes:
 
     # --- upkeep ---
 
-    async def _archive(self, session: Session, params: protocol.ArchiveParams) -> protocol.Upkept:
+    async def _archive(
+        self, session: Session, params: upkeep_protocol.ArchiveParams
+    ) -> upkeep_protocol.Upkept:
         return await self._keep_up(session, "archive", upkeep.plan_archive, params)
 
     async def _restore_archived(
-        self, session: Session, params: protocol.ArchiveParams
-    ) -> protocol.Upkept:
+        self, session: Session, params: upkeep_protocol.ArchiveParams
+    ) -> upkeep_protocol.Upkept:
         return await self._keep_up(session, "archive.restore", upkeep.plan_restore, params)
 
-    async def _clean_up(self, session: Session, params: protocol.CleanupParams) -> protocol.Upkept:
+    async def _clean_up(
+        self, session: Session, params: upkeep_protocol.CleanupParams
+    ) -> upkeep_protocol.Upkept:
         return await self._keep_up(session, "cleanup", upkeep.plan_cleanup, params)
 
     async def _keep_up(
@@ -237,14 +244,18 @@ class Writes:
         session: Session,
         act: str,
         plan: Callable[..., upkeep.Planned],
-        params: protocol.ArchiveParams | protocol.CleanupParams,
-    ) -> protocol.Upkept:
+        params: upkeep_protocol.ArchiveParams | upkeep_protocol.CleanupParams,
+    ) -> upkeep_protocol.Upkept:
         """Answer with a plan, or carry it out."""
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         now_s = self._clock.wall_s()
-        make = partial(plan, workspace, self._workspaces.config, params, now_s)
-        outcome: EditOutcome[protocol.UpkeepPlan]
+        config = self._workspaces.config
+
+        def make() -> upkeep.Planned:
+            return plan(workspace, config, params, now_s, count_accesses([workspace]))
+
+        outcome: EditOutcome[upkeep_protocol.UpkeepPlan]
         if params.dry_run:
             planned: upkeep.Planned = await self._in_thread(make, disk_of=workspace)
             outcome = EditOutcome(answer=planned.plan)
@@ -252,14 +263,16 @@ class Writes:
             client = params.client or session.name
             decide = upkeep.make_upkeep_decision(make, act, client=client, digest=params.plan)
             outcome = await self._edit(workspace, decide, params.timeout_ms)
-        return protocol.Upkept(
+        return upkeep_protocol.Upkept(
             is_applied=not params.dry_run,
             change_set=outcome.change_set,
             **asdict(outcome.answer),
             **_describe_write(workspace, outcome),
         )
 
-    async def _promote(self, session: Session, params: protocol.PromoteParams) -> protocol.Promoted:
+    async def _promote(
+        self, session: Session, params: upkeep_protocol.PromoteParams
+    ) -> upkeep_protocol.Promoted:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         decide = promote.make_promote_decision(
@@ -270,7 +283,7 @@ class Writes:
             at=_render_time(self._clock.wall_s()),
         )
         outcome = await self._edit(workspace, decide, params.timeout_ms)
-        return protocol.Promoted(
+        return upkeep_protocol.Promoted(
             is_applied=not params.dry_run,
             change_set=outcome.change_set,
             promoted=outcome.answer,
@@ -280,7 +293,12 @@ class Writes:
     async def _recall(self, _session: Session, params: RecallParams) -> Recalled:
         workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
         await wait_until_open([workspace], OPEN_S)
-        run = partial(recall.recall, workspace, config, params, self._clock.wall_s())
+        now_s = self._clock.wall_s()
+
+        def run() -> Recalled:
+            times = {anchor: one.last_at_s for anchor, one in find_accesses(workspace).items()}
+            return recall.recall(workspace, config, params, now_s, times)
+
         recalled: Recalled = await self._in_thread(run, disk_of=workspace)
         freshness = describe_freshness([workspace], config, now_s=self._clock.now_s())
         return replace_fields(recalled, freshness=freshness)
@@ -337,6 +355,12 @@ class Writes:
             )
         target = history.parse_target(params, workspace.scope.memory_dir)
         return await self._run(workspace, partial(history.purge, target=target, params=params))
+
+    async def _count_accesses(self, _session: Session, params: AccessStatsParams) -> AccessStats:
+        workspace = self._workspaces.find(params.workspace)
+        target = history.parse_target(params, workspace.scope.memory_dir)
+        job = partial(compute_access_stats, path=target.path, slugs=target.heading, params=params)
+        return await self._run(workspace, job)
 
     # --- backup and restore ---
 

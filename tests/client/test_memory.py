@@ -194,6 +194,27 @@ def test_sections_are_counted(memory: Memsyncd) -> None:
     assert memory.count() == n_before + 2
 
 
+def test_sections_are_counted_by_their_metadata(memory: Memsyncd) -> None:
+    memory.add("one", kind="decision", tags=["x", "y"])
+    memory.add("two", kind="decision", tags=["x"])
+    stats = memory.stats("kind", "tag", kind="decision")
+    assert list(stats["counts"]) == ["kind", "tag"]
+    assert stats["counts"]["tag"] == [
+        {"value": "x", "sections": 2, "notes": 1},
+        {"value": "y", "sections": 1, "notes": 1},
+    ]
+    assert list(memory.stats()["counts"]) == ["kind", "tag", "task", "month", "size"]
+    assert len(memory.stats("tag", limit=1)["counts"]["tag"]) == 1
+
+
+def test_hits_can_be_sorted(memory: Memsyncd) -> None:
+    memory.add("The maple is red.", summary="First", note="a", importance=0.2)
+    memory.add("The maple is yellow.", summary="Second", note="b", importance=0.7)
+    found = memory.search("maple", sort="importance")
+    assert [hit["importance"] for hit in found] == [0.7, 0.2]
+    assert [hit["importance"] for hit in memory.search("maple", sort="file")] == [0.2, 0.7]
+
+
 def test_a_context_is_text_with_its_included_sections(memory: Memsyncd) -> None:
     memory.add("Postgres, because of its row locks.", summary="Database", kind="decision")
     block = memory.context("row locks", max_tokens=300, kind="decision")
@@ -558,3 +579,24 @@ def test_a_tasks_summaries_are_promoted_and_recalled_by_their_keywords(memory: M
     assert [one["anchor"] for one in found["memories"]] == [added["anchor"]]
     with pytest.raises(BadRequest, match="no criterion"):
         memory.recall()
+
+
+def test_an_access_raises_the_decay_by_which_answers_are_sorted(memory: Memsyncd) -> None:
+    # In notes of their own: short sections that touch are one hit.
+    never, often = (
+        memory.add("A short text.", kind="note", note=name)["anchor"]
+        for name in ("never.md", "often.md")
+    )
+    connection = memory._connection
+    for session in ("a", "b", "c"):
+        connection.ask("access.record", {"anchors": [often], "caller_session": session})
+    connection.ask("access.stats", {"anchor": often})  # stores what was noted
+    hits = memory.search("kind:note", sort="decay")
+    assert [hit["anchor"] for hit in hits] == [often, never]
+    listed = connection.ask("list", {"kind": "note", "sort": "decay", "explain": True})["notes"]
+    first, second = (note["sections"][0] for note in listed)
+    assert first["anchor"] == often
+    assert first["explain"]["decay_accesses"] > second["explain"]["decay_accesses"] == 1.0
+    one, other = memory.archive(never, often)["archived"]
+    assert (one["anchor"], other["anchor"]) == (never, often)
+    assert one["decay"] < other["decay"]

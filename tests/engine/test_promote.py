@@ -11,8 +11,8 @@ from memsyncd.engine.browse import find_links, list_notes
 from memsyncd.engine.promote import make_promote_decision
 from memsyncd.engine.recall import recall
 from memsyncd.errors import BadRequest, NoteNotFound
-from memsyncd.protocol.memory import PromoteParams
 from memsyncd.protocol.search import Filters, LinksParams, ListParams, Recalled, RecallParams
+from memsyncd.protocol.upkeep import PromoteParams
 
 AT = "2026-03-01T12:00:00Z"
 NOW_S = 1_772_366_400.0

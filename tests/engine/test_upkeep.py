@@ -14,8 +14,8 @@ from memsyncd.core.globs import Globs
 from memsyncd.engine.browse import list_notes
 from memsyncd.engine.upkeep import make_upkeep_decision, plan_archive, plan_cleanup, plan_restore
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound
-from memsyncd.protocol.memory import ArchiveParams, CleanupParams, UpkeepPlan
 from memsyncd.protocol.search import Filters, ListParams
+from memsyncd.protocol.upkeep import ArchiveParams, CleanupParams, UpkeepPlan
 from tests.engine.conftest import build_block, search_in
 
 NOW = datetime.fromisoformat("2026-11-20T12:00")
