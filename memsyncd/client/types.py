@@ -549,6 +549,77 @@ class Validation(TypedDict):
     checked: int
 
 
+class UpkeepItem(TypedDict):
+    """A memory of a plan: the lines of its section and of those beneath it, before the change."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    decay: float
+    tier: Literal["hot", "warm", "cold"]
+    # `decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or why it is skipped.
+    reason: str
+
+
+class Upkept(Written):
+    """A plan, and whether it was carried out."""
+
+    is_applied: bool
+    # The change set that `undo` takes back; None if nothing changed, or no history is kept.
+    change_set: int | None
+    # A digest of the changes.
+    plan: str
+    archived: list[UpkeepItem]
+    restored: list[UpkeepItem]
+    # Selected, and worth more than the limit or not past their time.
+    retained: list[UpkeepItem]
+    # Selected, and not to be changed.
+    skipped: list[UpkeepItem]
+
+
+class PromotedMemory(TypedDict):
+    # The anchor of the memory, which stays as it is.
+    source: str
+    heading: str
+    # The section in the project's note; null for a new one of a dry run.
+    anchor: str | None
+    path: str
+    # False if it was promoted with this tag before.
+    is_new: bool
+
+
+class Promoted(Written):
+    is_applied: bool
+    change_set: int | None
+    promoted: list[PromotedMemory]
+
+
+class RecalledMemory(SectionMeta):
+    """A section with those beneath it."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    text: str
+    tokens: int
+
+
+class Recalled(TypedDict):
+    workspace: str
+    # The stage that found them; null if none did.
+    stage: Literal["keywords", "topic and kind", "words"] | None
+    # The most important first, then the last accessed or updated.
+    memories: list[RecalledMemory]
+    tokens: int
+    # Memories that were found, and for which the budget has no room.
+    left_out: int
+    freshness: Freshness | None
+
+
 class Diff(TypedDict):
     workspace: str
     path: str

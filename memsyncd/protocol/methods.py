@@ -33,7 +33,7 @@ from memsyncd.errors import (
     Unwritable,
     WorkspaceNotFound,
 )
-from memsyncd.protocol import memory, metrics, operations, search, signals, tasks
+from memsyncd.protocol import memory, metrics, operations, search, signals, tasks, upkeep
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 
 OPENRPC_VERSION = "1.3.2"
@@ -228,6 +228,34 @@ METHODS: dict[str, Method] = {
         memory.Sources,
         "List the files that `index_project` summarises.",
         _OPENS,
+    ),
+    "archive": Method(
+        upkeep.ArchiveParams,
+        upkeep.Upkept,
+        "Archive memories by name, by filters or by decay: searches leave them out then.",
+        _WRITES,
+    ),
+    "archive.restore": Method(
+        upkeep.ArchiveParams, upkeep.Upkept, "Restore archived memories, byte for byte.", _WRITES
+    ),
+    "promote": Method(
+        upkeep.PromoteParams,
+        upkeep.Promoted,
+        "Copy a memory, or a task's summaries, to the project's note; twice is as once.",
+        _WRITES,
+    ),
+    "recall": Method(
+        search.RecallParams,
+        search.Recalled,
+        "Recall memories by keywords, topic and kind, within a budget of tokens.",
+        _READS,
+        route="GET /v1/recall",
+    ),
+    "cleanup": Method(
+        upkeep.CleanupParams,
+        upkeep.Upkept,
+        "Archive memories past their time: expired and ephemeral ones, those of sessions.",
+        _WRITES,
     ),
     "history": Method(
         memory.HistoryParams,

@@ -49,6 +49,7 @@ from memsyncd.protocol.search import (
     Listing,
     ListParams,
     MemoryStats,
+    NoteInfo,
     Problems,
     RecordedAccesses,
     SearchAnswer,
@@ -216,6 +217,7 @@ class Handlers:
             raise overdue_error()
         n_hits = params.limit or self._workspaces.config.search.max_results
         is_short = len(chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
+        is_short = is_short and not _needs_accesses(params)
         may_try = is_short and self._loop_turns.may_try(session)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
@@ -295,7 +297,12 @@ class Handlers:
         arrived_s: float,
         end_s: float,
     ) -> SearchResult:
-        run = partial(search, chosen, params, self._workspaces.config, options)
+        config = self._workspaces.config
+
+        def run() -> SearchAnswer:
+            given = _count_accesses(chosen) if _needs_accesses(params) else {}
+            return search(chosen, params, config, replace_fields(options, accesses=given))
+
         answer = await self._in_thread(run, end_s)
         return self._make_search_result(chosen, answer, folders, arrived_s)
 
@@ -472,7 +479,11 @@ class Handlers:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         config, now_s = self._workspaces.config, self._clock.wall_s()
-        read = partial(browse.list_notes, workspace, config, params, now_s=now_s)
+
+        def read() -> list[NoteInfo]:
+            given = _count_accesses([workspace]) if _needs_accesses(params) else {}
+            return browse.list_notes(workspace, config, params, now_s=now_s, accesses=given)
+
         notes = await self._in_thread(read)
         return Listing(
             workspace=workspace.id, notes=notes, freshness=self._describe_freshness([workspace])
@@ -596,3 +607,16 @@ class Handlers:
 
     def _measure_ms(self, arrived_s: float) -> float:
         return round((self._clock.now_s() - arrived_s) * 1000, 3)
+
+
+def _needs_accesses(params: SearchParams | ListParams) -> bool:
+    """True if the answer depends on the decay of sections."""
+    query = params.query.lower() if isinstance(params, SearchParams) else ""
+    return params.sort == "decay" or params.explain or bool(params.filters.tier) or "tier:" in query
+
+
+def _count_accesses(workspaces: Sequence[Workspace]) -> dict[str, int]:
+    # It imports the editing of notes, which no start needs.
+    from memsyncd.engine.accesses import count_accesses
+
+    return count_accesses(workspaces)
