@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ from memsyncd.engine.search import (
     search,
     search_part,
 )
+from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import NoteNotFound, NotFresh, StoreFailed
@@ -83,6 +85,7 @@ from memsyncd.server.waits import (
     WAIT_S,
     wait_for_disk,
     wait_for_work,
+    wait_until_done,
     wait_until_open,
 )
 
@@ -92,6 +95,9 @@ LOOP_BUDGET_S = 0.004
 # found.
 LOOP_LIMIT = 20
 NO_WORKTREES: Mapping[str, str] = {}
+# How long a search waits for a save that is being indexed. It would compete with that for the
+# interpreter's lock, and miss it.
+SAVE_WAIT_S = 0.005
 # The last two are those of MCP that call the others.
 WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts/get"})
 
@@ -212,13 +218,50 @@ class Handlers:
             return self._search_fresh(chosen, params, folders, options, arrived_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, params, folders, options, arrived_s)
+        if saves := self._find_saves(chosen):
+            return self._search_after(saves, session, chosen, params, folders, arrived_s)
+        return self._search_now(session, chosen, params, folders, options, arrived_s)
+
+    def _find_saves(self, chosen: Sequence[Workspace]) -> list[Future[SyncDone]]:
+        found = map(self._workspaces.scheduler.find_save, chosen)
+        return [save for save in found if save is not None]
+
+    async def _search_after(
+        self,
+        saves: Sequence[Future[SyncDone]],
+        session: Session,
+        chosen: Sequence[Workspace],
+        params: SearchParams,
+        folders: Mapping[str, str],
+        arrived_s: float,
+    ) -> SearchResult:
+        """Search once the saves are indexed, or SAVE_WAIT_S later."""
+        await wait_until_done(saves, SAVE_WAIT_S)
+        options = RunOptions(now_s=self._clock.wall_s())
+        found = self._search_now(session, chosen, params, folders, options, arrived_s, n_own=1)
+        return found if isinstance(found, SearchResult) else await found
+
+    def _search_now(
+        self,
+        session: Session,
+        chosen: Sequence[Workspace],
+        params: SearchParams,
+        folders: Mapping[str, str],
+        options: RunOptions,
+        arrived_s: float,
+        *,
+        n_own: int = 0,
+    ) -> SearchResult | Awaitable[SearchResult]:
+        """Search on the event loop or in a thread. `n_own` of the session's pending requests are
+        this one.
+        """
         end_s = arrived_s + options.limit_s(params, self._workspaces.config)
         if self._clock.now_s() >= end_s:
             raise overdue_error()
         n_hits = params.limit or self._workspaces.config.search.max_results
         is_short = len(chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
         is_short = is_short and not _needs_accesses(params)
-        may_try = is_short and self._loop_turns.may_try(session)
+        may_try = is_short and self._loop_turns.may_try(session, n_own)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
             return self._search_in_thread(chosen, params, folders, options, arrived_s, end_s)
