@@ -50,7 +50,7 @@ OF_NOTE = {
     "kind": "decision", "tags": ["ops"], "importance": 0.7, "is_importance_stated": False,
     "priority": "P1", "lifecycle": "task", "task": "WU-7", "session": "s-1", "source": "review",
     "created": "2026-03-01", "updated": "2026-04-02", "expires": "2026-12-31", "is_expired": False,
-    "status": "in-progress", "day": "2026-03-01", "is_day_of_file": False,
+    "status": "in-progress", "day": "2026-03-01", "is_day_of_file": False, "is_day_of_name": False,
     "meta": {"title": "Pool", "reviewers": "ann, bo", "Owner": "infra"},
 }  # fmt: skip
 OF_SECTION = {

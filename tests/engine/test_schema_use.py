@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import apsw
 import pytest
 
-from memsyncd.engine.browse import find_problems, list_notes, read_place
-from memsyncd.protocol.search import Filters, GetParams, ListParams
+from memsyncd.engine.browse import find_links, find_problems, list_notes, read_place
+from memsyncd.protocol.search import Filters, GetParams, LinksParams, ListParams
 from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in
 
 Columns = set[tuple[str, str]]
@@ -31,7 +31,9 @@ redis answers, token = ghp_16C7e42F292c6912E7710c838347Ae178B4a
 
 ## Part
 
-kubernetes [[unfinished](
+kubernetes [[unfinished](, see [[Release#^part]] and [[gone]]
+
+the part ^part
 """
 ALL_FILTERS = Filters(
     kind=["decision"],
@@ -48,7 +50,6 @@ UNREAD = {
     "change_sets": ("path", "new_path"),
     # What a changed note is compared by, so that few rows are written.
     "chunks": ("digest",),
-    "links": ("section", "line", "target", "heading", "relation"),
     "workspace": ("created_at",),
 }
 
@@ -121,6 +122,7 @@ def ask(bench: Bench) -> None:
     build_block(workspace)
     [note, *_] = list_notes(workspace, SEARCH_POLICY, ListParams(kind="decision", tag="ops"))
     read_place(workspace, GetParams(anchor=note.sections[0].anchor), now_ns=1)
+    find_links(workspace, SEARCH_POLICY, LinksParams(path="MEMORY.md"))
     find_problems(workspace)
     bench.past()
     bench.sync(is_full=True)

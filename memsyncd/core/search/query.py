@@ -46,6 +46,7 @@ _FIELDS: Final = {
     "lifecycle": "lifecycles",
     "status": "statuses",
     "meta": "metas",
+    "related_to": "related_to",
 }
 _NAMES = "|".join((*_FIELDS, "is", "importance", "after", "before"))
 _IMPORTANCE = re.compile(r"0?\.\d+|[01](?:\.0*)?")
@@ -89,6 +90,8 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     before: str | None = None
     # `key=value`, for keys of metadata that have no filter of their own.
     metas: tuple[str, ...] = ()
+    # Notes that link to or from this note, `note` or `relation=note`.
+    related_to: tuple[str, ...] = ()
     min_importance: float | None = None
     is_archived: bool = False
     is_expired: bool = False
