@@ -52,7 +52,7 @@ RETIRED_NAMES = frozenset(
     """.split()
 )
 OPEN_MARKS = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
-FILE_LIMIT_LINES = 600
+FILE_LIMIT_LINES = 1000
 SHORT_MODULE_LINES = 60
 SHORT_FOR_A_REASON = {
     "memsyncd/__main__.py": "what `python -m memsyncd` runs",

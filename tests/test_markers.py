@@ -13,7 +13,7 @@ import pytest
 from tests.programs import find_missing, succeeds
 
 # Each starts a pytest of its own, which is slow on a busy machine.
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 REPOSITORY = Path(__file__).parents[1]
 MISSING = "no-program-of-this-name"

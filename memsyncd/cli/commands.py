@@ -34,6 +34,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Write": {
         "remember": Entry("notes", "append a section to the note of its kind, or to a named note"),
         "capture": Entry("capture", "append what a step produced: artifacts, failure, answers"),
+        "index-project": Entry(
+            "project", "summarise README, manifests and CI of a project in one note"
+        ),
+        "sources": Entry("project", "list the files that index-project summarises"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
         "history": Entry("history", "list the changes of notes, with time and writer"),

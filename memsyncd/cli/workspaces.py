@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def _init(args: Args, console: Console) -> int:
-    root = create_folder(args.path or ".")
+    root = find_memory_root(create_folder(args.path or "."), console)
     terminal = console.terminal
     created = create_first_notes(root)
     for path in created:
@@ -55,6 +55,23 @@ def _init(args: Args, console: Console) -> int:
     show_until_indexed(console)
     terminal.report("the daemon watches and indexes it")
     return 0
+
+
+def find_memory_root(folder: str, console: Console) -> str:
+    """Return the folder whose memory this one has: in a linked git worktree that of the main one,
+    which only the daemon knows.
+    """
+    # A submodule has a file .git as well, and is a folder like any other.
+    if not os.path.isfile(os.path.join(folder, ".git")):
+        return folder
+    try:
+        answer = console.call("workspace.add", path=folder)
+    except NoDaemon:
+        return folder
+    if answer["found"]["worktree"]:
+        for line in describe_found(clean_values(answer["found"]), answer["workspaces"][0], folder):
+            console.terminal.report(line)
+    return str(answer["workspaces"][0]["root"])
 
 
 def _offer_union(args: Args, console: Console, root: str) -> None:
@@ -164,6 +181,12 @@ def _add(args: Args, console: Console) -> int:
 
 def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> list[str]:
     """Describe what was added: what the folder is, its notes, and how to change that."""
+    if found["worktree"]:
+        shared = f"{found['worktree']} is a linked git worktree: it shares the memory of"
+        return [
+            f"{shared} {info['root']}",
+            'for a memory of its own: worktrees = "own" under [sync], see memsyncd config path',
+        ]
     counted = "" if found["is_complete"] else "more than "
     if not found["notes"] and not info["has_memory"]:
         if found["others"]:

@@ -17,32 +17,34 @@ import os
 
 from memsyncd.client.anchors import split_anchor
 from memsyncd.client.connection import TIMEOUT_S, Client, Closing, connect
+from memsyncd.client.results import Changes, ContextBlock, Hits
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, Literal, Self, Unpack
+    from typing import Any, Literal, Unpack
 
     from memsyncd.client.types import (
         Added,
         AddedSection,
         Captured,
         CapturedText,
-        Changed,
         Cleared,
-        ContextPart,
         Diff,
         Filters,
-        Freshness,
         Got,
-        Hit,
-        LeftOutPart,
+        Group,
         MemoryCommand,
         MemoryResult,
+        MemoryStats,
         NewSection,
+        ProjectIndexed,
+        ProjectSource,
         Purged,
         RevisionInfo,
+        Sort,
+        SourceInfo,
         SyncReport,
         Undone,
     )
@@ -181,6 +183,29 @@ class Memsyncd(Closing):
         )
         return captured
 
+    def index_project(self, *sources: str | ProjectSource, dry_run: bool = False) -> ProjectIndexed:
+        """Bring the summaries of the project's README, manifests and other files up to date, in one
+        note of memory; an unchanged file leaves its summary as it is.
+
+        `sources` are more files than those that `sources()` lists: paths, or dictionaries with
+        `path` and `tags`. `dry_run` changes nothing and says what would be done.
+        """
+        indexed: ProjectIndexed = self._connection.write(
+            "index_project",
+            {
+                "sources": [
+                    {"path": one} if isinstance(one, str) else dict(one) for one in sources
+                ],
+                "dry_run": dry_run,
+            },
+        )
+        return indexed
+
+    def sources(self) -> list[SourceInfo]:
+        """The files that `index_project` summarises, with their tags and those that exist."""
+        listed: list[SourceInfo] = self._connection.ask("sources", {})["sources"]
+        return listed
+
     def memory(
         self,
         command: Literal["view", "create", "str_replace", "insert", "delete", "rename"],
@@ -212,11 +237,13 @@ class Memsyncd(Closing):
         *,
         limit: int | None = None,
         min_score: float | None = None,
+        sort: Sort | None = None,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
     ) -> Hits:
-        """Find passages by words, `"phrases"`, `-not`, `prefix*` and filters, best first.
+        """Find passages by words, `"phrases"`, `-not`, `prefix*` and filters, best first, or the
+        best ones in the order of `sort`.
 
         With `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
         longer than `timeout_s`.
@@ -225,6 +252,7 @@ class Memsyncd(Closing):
             "query": query,
             "limit": limit,
             "min_score": min_score,
+            "sort": sort,
             "filters": _read_filters(filters),
         }
         return Hits(
@@ -297,6 +325,19 @@ class Memsyncd(Closing):
         """
         notes = self._connection.ask("list", {"kind": kind, "tag": tag})["notes"]
         return sum(len(note["sections"]) for note in notes)
+
+    def stats(
+        self,
+        *by: Group,
+        limit: int | None = None,
+        **filters: Unpack[Filters],
+    ) -> MemoryStats:
+        """Count sections and notes that pass the filters, and both for each value of the groups
+        `by` (`kind`, `tag`, `task`, `month` and `size`), at most `limit` values (20) of each.
+        """
+        params = {"by": list(by) or None, "limit": limit, "filters": _read_filters(filters)}
+        stats: MemoryStats = self._connection.ask("stats", params)
+        return stats
 
     # --- history ---
 
@@ -423,77 +464,6 @@ def _read_filter(name: str, value: object) -> object:
         return value
     # The daemon refuses other types.
     return list(value)  # type: ignore[call-overload]
-
-
-# --- results with attributes --------------------------------------------------------------------
-
-
-class Hits(list["Hit"]):
-    """The hits of a search, best first.
-
-    `relaxed` is true if no hit contains every word. Without hits, `why_empty` gives the reason and
-    `did_you_mean` a corrected query.
-    """
-
-    __slots__ = ("did_you_mean", "freshness", "relaxed", "why_empty")
-
-    def __init__(self, answer: dict[str, Any]) -> None:
-        super().__init__(answer["hits"])
-        self.relaxed: bool = answer["relaxed"]
-        self.why_empty: str | None = answer["why_empty"]
-        self.did_you_mean: str | None = answer["did_you_mean"]
-        self.freshness: Freshness = answer["freshness"]
-
-
-class ContextBlock(str):
-    """Markdown for a prompt, empty if nothing is relevant; then `why_empty` gives the reason.
-
-    `included` and `left_out` list sections, best first; `tokens` is the size of the text, at 4
-    characters a token.
-    """
-
-    __slots__ = ("freshness", "included", "left_out", "tokens", "why_empty")
-
-    tokens: int
-    included: list[ContextPart]
-    left_out: list[LeftOutPart]
-    why_empty: str | None
-    freshness: Freshness
-
-    def __new__(cls, answer: dict[str, Any]) -> Self:
-        block = super().__new__(cls, answer["text"])
-        for name in cls.__slots__:
-            setattr(block, name, answer[name])
-        return block
-
-
-class Changes(Closing):
-    """An endless iterator over changes of the index. Closing it, or leaving its `with`, ends the
-    subscription.
-    """
-
-    __slots__ = ("_connection", "_notifications")
-
-    def __init__(self, connection: Client, timeout_s: float | None) -> None:
-        self._connection = connection
-        self._notifications = connection.notifications(timeout_s=timeout_s)
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Changed:
-        """Wait for the next change. Raises NoAnswer after the timeout, NoDaemon if the daemon goes
-        away.
-        """
-        method, change = next(self._notifications)
-        while method != "changed":
-            method, change = next(self._notifications)
-        found: Any = change
-        changed: Changed = found
-        return changed
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 # --- connection ---------------------------------------------------------------------------------

@@ -48,6 +48,14 @@ class CapturedText(TypedDict, total=False):
     path: str
 
 
+class ProjectSource(TypedDict, total=False):
+    """Files of a project, and the tags of their summaries."""
+
+    # From the project's folder; wildcards may stand in the last part alone.
+    path: Required[str]
+    tags: Words
+
+
 class Filters(TypedDict, total=False):
     """Values of one list are alternatives; different filters must all hold."""
 
@@ -115,6 +123,12 @@ class MemoryCommand(TypedDict, total=False):
     # differ.
     dialect: Literal["docs", "sdk"]
 
+
+Sort = Literal["relevance", "importance", "priority", "recency", "file"]
+
+Group = Literal[
+    "kind", "tag", "task", "month", "size", "session", "source", "priority", "lifecycle", "status"
+]
 
 # --- results ---
 
@@ -224,6 +238,26 @@ class LeftOutPart(TypedDict):
     reason: str
 
 
+class ValueCount(TypedDict):
+    # Null for sections without one.
+    value: str | None
+    sections: int
+    notes: int
+
+
+class MemoryStats(TypedDict):
+    """Counts of the sections that pass the filters, and of their notes."""
+
+    workspace: str
+    sections: int
+    notes: int
+    # Of these notes as a whole.
+    bytes: int
+    # By group; a section counts once for each of its tags.
+    counts: dict[str, list[ValueCount]]
+    freshness: Freshness
+
+
 class Written(TypedDict):
     """Common part of every answer to a write."""
 
@@ -261,6 +295,34 @@ class Added(Written):
     end_line: int
     # Digest of the note as written.
     digest: str
+
+
+class SourceChange(TypedDict):
+    path: str
+    # What is done with the section of this file; it is removed with the file.
+    action: Literal["created", "updated", "unchanged", "removed"]
+
+
+class SkippedSource(TypedDict):
+    """A file that cannot be read; its section stays as it is."""
+
+    path: str
+    reason: str
+
+
+class ProjectIndexed(Written):
+    note: str
+    sources: list[SourceChange]
+    skipped: list[SkippedSource]
+    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
+    change_set: int | None
+
+
+class SourceInfo(TypedDict):
+    path: str
+    tags: list[str]
+    # Those that exist now.
+    files: list[str]
 
 
 class Captured(Written):

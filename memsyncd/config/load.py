@@ -26,6 +26,7 @@ from memsyncd.config.schema import (
     SECTIONS,
     Config,
     KindConfig,
+    SourceConfig,
     StepConfig,
     WorkspaceConfig,
     env_variable,
@@ -34,7 +35,7 @@ from memsyncd.config.schema import (
 )
 from memsyncd.core.changes.watchplan import find_include_refusal
 from memsyncd.core.editing.kinds import is_kind
-from memsyncd.core.globs import find_glob_refusal
+from memsyncd.core.globs import find_file_glob_refusal, find_glob_refusal
 from memsyncd.core.notepath import find_refusal as find_path_refusal
 from memsyncd.core.notepath import is_markdown
 from memsyncd.dirs import CONFIG_VARIABLE, SOCKET_VARIABLES, expand_home
@@ -117,13 +118,17 @@ class _Loader:
             self._read_step(prefix, table)
             for prefix, table in self._find_tables("step", "step of a run")
         ]
+        sources = [
+            self._read_source(prefix, table)
+            for prefix, table in self._find_tables("source", "file of a project")
+        ]
         workspaces = [
             self._read_workspace(prefix, table)
             for prefix, table in self._find_tables("workspace", "folder")
         ]
         if self.errors:
             return Config()
-        tables = {"kind": kinds, "step": steps, "workspace": workspaces}
+        tables = {"kind": kinds, "step": steps, "source": sources, "workspace": workspaces}
         config = msgspec.convert({**sections, **tables}, Config)
         self._check_together(config)
         return config
@@ -196,6 +201,15 @@ class _Loader:
             self._refuse(f"{prefix}.kind", message)
         return {name: value.lower() for name, value in values.items() if isinstance(value, str)}
 
+    def _read_source(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
+        values = self._read_table(prefix, table, SourceConfig)
+        if "path" not in table:
+            self._refuse(prefix, 'a source needs `path = "…"`, a file of a project')
+        path = values.get("path")
+        if isinstance(path, str) and (refusal := find_file_glob_refusal(path)):
+            self._refuse(f"{prefix}.path", f"{path!r}: {refusal}")
+        return values
+
     def _read_workspace(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
         values = self._read_table(prefix, table, WorkspaceConfig)
         for field in msgspec.structs.fields(WorkspaceConfig):
@@ -248,6 +262,7 @@ class _Loader:
             self._refuse(self._find_given("chunking.overlap", "chunking.max_tokens"), message)
         self._check_unique("kind", "name", [kind.name for kind in config.kind])
         self._check_unique("step", "name", [step.name for step in config.step])
+        self._check_unique("source", "path", [source.path for source in config.source])
         self._check_unique("workspace", "path", [workspace.path for workspace in config.workspace])
         self._check_unique("workspace", "name", [workspace.name for workspace in config.workspace])
 

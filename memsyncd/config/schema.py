@@ -44,6 +44,9 @@ class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     # Of a workspace that is a whole folder, or an include with **, at most this many folders are
     # watched; the scan every reconcile_s finds changes in others, which `memsyncd status` says.
     max_watched_folders: Annotated[int, Meta(ge=1, le=1_000_000)] = 4096
+    # shared: a linked git worktree that is no workspace itself has the memory of the main worktree.
+    # own: each worktree is a folder by itself.
+    worktrees: Literal["shared", "own"] = "shared"
     # Larger files are not indexed, and `memsyncd problems` lists them.
     max_file_bytes: Annotated[int, Meta(ge=KIB, le=256 * MIB)] = 2 * MIB
 
@@ -231,6 +234,18 @@ class StepConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     kind: Annotated[str, Meta(min_length=1, max_length=100)]
 
 
+class SourceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A file of a project that `memsyncd index-project` summarises, one table for each, besides
+    those that `memsyncd sources` lists; it replaces a predefined source of the same path.
+    """
+
+    # From the project's folder; wildcards may stand in the last part, as in "docs/*.md".
+    path: Annotated[str, Meta(min_length=1)]
+    # The tags of its summary: index:architecture, index:conventions, index:commands,
+    # index:invariants, or others.
+    tags: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
+
+
 class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A folder with memory, one table for each; `memsyncd add PATH` does the same without a file.
 
@@ -271,6 +286,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     log: LogConfig = LogConfig()
     kind: tuple[KindConfig, ...] = ()
     step: tuple[StepConfig, ...] = ()
+    source: tuple[SourceConfig, ...] = ()
     workspace: tuple[WorkspaceConfig, ...] = ()
 
     @property
@@ -300,6 +316,7 @@ SECTIONS: dict[str, type[Struct]] = {
 ARRAYS: dict[str, type[Struct]] = {
     "kind": KindConfig,
     "step": StepConfig,
+    "source": SourceConfig,
     "workspace": WorkspaceConfig,
 }
 # The keys that a running daemon cannot change by reloading.
@@ -311,8 +328,8 @@ RESTART_KEYS = frozenset(
 
 
 def find_changed_keys(old: Config, new: Config) -> tuple[str, ...]:
-    """Return the keys whose values differ; `kind`, `step` or `workspace` for any difference in
-    those.
+    """Return the keys whose values differ; `kind`, `step`, `source` or `workspace` for any
+    difference in those.
     """
     changed = [
         f"{section}.{field.name}"

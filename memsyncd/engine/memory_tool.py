@@ -488,6 +488,9 @@ def choose_note(scope: Scope, config: Config, section: NewSection) -> NotePath:
             raise BadRequest("a folder is no note", hint=hint)
     else:
         path = _parse_name(scope, named)
+    if scope.is_read_only(path.text):
+        hint = "change it with your editor, or name another note"
+        raise PathRefused(f"{path.text} is a read-only note of this workspace", hint=hint)
     if not is_markdown(path.name):
         raise BadRequest(f"{path.text} cannot hold sections", hint="name a note that ends in .md")
     if not scope.is_note(path.text):
@@ -495,9 +498,6 @@ def choose_note(scope: Scope, config: Config, section: NewSection) -> NotePath:
             f"path refused: {path.text} is no note of this workspace",
             hint="name MEMORY.md or a note beneath .memories/",
         )
-    if scope.read_only.matches(path.text):
-        hint = "change it with your editor, or name another note"
-        raise PathRefused(f"{path.text} is a read-only note of this workspace", hint=hint)
     return path
 
 

@@ -28,24 +28,29 @@ from memsyncd.files.scope import (
     find_nearest_root,
     find_owner,
     find_root_refusal,
+    find_shared_folder,
+    find_worktree_trouble,
     make_root,
 )
 
 VERSION = 1
 SAVED_FIELDS = "id name root include exclude read_only preset memory_dir".split()
 NAME_LIMIT_CHARACTERS = 80
+Sharing = Literal["shared", "own"]
 
 
 class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at a path. `known` is the id of the workspace that is the same folder, if any.
 
-    `place` is what a folder that may be added was recognised as.
+    `place` is what a folder that may be added was recognised as. `worktree` is the real path that
+    was named if it lies in a linked git worktree, which shares the memory of `root`.
     """
 
     root: Root
     refusal: MemsyncdError | None
     known: str | None
     place: FolderKind | None = None
+    worktree: str = ""
 
 
 class Registry:
@@ -72,13 +77,22 @@ class Registry:
         added = [entry for entry in self.entries.values() if entry.source == "added"]
         self.entries = {entry.id: entry for entry in (*added, *configured)}
 
-    def check_folder(self, path: str, silent: Collection[str] = ()) -> FolderCheck:
+    def check_folder(
+        self, path: str, silent: Collection[str] = (), sharing: Sharing = "shared"
+    ) -> FolderCheck:
         """Resolve a path and check its folder; from any thread, as it may block.
 
-        Does not touch the folders of the workspaces in `silent`. Raises BadRequest for a path that
-        cannot be written in a response.
+        In a linked worktree that shares the memory of the main one, the folder is that of the main
+        one, unless it is registered itself. Does not touch the folders of the workspaces in
+        `silent`. Raises BadRequest for a path that cannot be written in a response.
         """
         root = make_root(os.path.expanduser(path))
+        worktree = ""
+        roots = {entry.root for entry in self.entries.values()}
+        if sharing == "shared" and root.path not in roots:
+            shared = find_shared_folder(root.path, roots)
+            if shared is not None:
+                worktree, root = root.path, make_root(shared)
         known = self._find_same_folder(root.path, silent)
         refusal = find_root_refusal(root.path, home=self._home, uid=self._uid)
         is_new = known is None and refusal is None
@@ -87,6 +101,7 @@ class Registry:
             refusal=refusal,
             known=known.id if known is not None else None,
             place=recognise_place(root.path) if is_new else None,
+            worktree=worktree,
         )
 
     def make_entry(  # noqa: PLR0913  one parameter for each setting of a workspace
@@ -182,11 +197,11 @@ class Registry:
             )
         self._save({key: other for key, other in self.entries.items() if key != entry.id})
 
-    def find(self, text: str | None) -> Entry:
+    def find(self, text: str | None, sharing: Sharing = "shared") -> Entry:
         """The workspace with this name or id, or the one that contains this path.
 
-        None finds the only workspace. Raises WorkspaceNotFound, or Conflict if several have this
-        name.
+        `sharing` says whether a linked worktree shares the memory of the main one. None finds the
+        only workspace. Raises WorkspaceNotFound, or Conflict if several have this name.
         """
         if text is None:
             return self._find_only()
@@ -204,11 +219,14 @@ class Registry:
             roots = {entry.root: entry for entry in self.entries.values()}
             if text in roots:
                 return roots[text]
-            owner = find_owner(os.path.expanduser(text), roots)
+            path = os.path.expanduser(text)
+            owner = find_owner(path, roots, sharing)
             if owner is not None:
                 return roots[owner]
             raise WorkspaceNotFound(
-                "this path lies in no workspace", hint="add the folder with: memsyncd add PATH"
+                "this path lies in no workspace",
+                hint=find_worktree_trouble(os.path.realpath(path))
+                or "add the folder with: memsyncd add PATH",
             )
         names = (
             ", ".join(sorted(entry.name for entry in self.entries.values()))

@@ -27,6 +27,7 @@ from memsyncd.core.search.highlight import (
     highlight,
     strip_title,
 )
+from memsyncd.core.search.merging import TermCounts
 from memsyncd.core.search.query import (
     Filters,
     Form,
@@ -49,12 +50,12 @@ from memsyncd.core.search.ranking import (
     RankingPolicy,
     apply_boosts,
     bound_exact_ratio,
-    normalize_scores,
     rank_candidates,
     rank_passages,
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_nothing
+from memsyncd.engine.merging import SearchPart, merge_search_parts
 from memsyncd.engine.metadata import describe_meta, find_order
 from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
 from memsyncd.engine.workspace import Workspace
@@ -122,34 +123,35 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_OPTIONS = RunOptions()
 
 
-class _FoundHit(NamedTuple):
-    """A hit with what orders hits of several workspaces."""
-
-    raw_score: float
-    workspace_name: str
-    hit: Hit
-
-
 def search(
     workspaces: Sequence[Workspace],
     params: SearchParams,
     config: Config,
     options: RunOptions = DEFAULT_OPTIONS,
 ) -> SearchAnswer:
-    """Search one workspace, or several as one.
+    """Search one workspace after the other; the answer has the hits of all.
 
     Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.acquire` raises.
     """
     question = make_question(params, config, options)
-    query = question.query
-    found = [
-        one
-        for workspace in workspaces
-        if not question.is_empty
-        for one in _search_one(workspace, question, params, config, options)
+    searched = () if question.is_empty else workspaces
+    is_merged = len(searched) > 1
+    parts = [
+        search_part(workspace, question, params, config, options, is_merged=is_merged)
+        for workspace in searched
     ]
-    if found:
-        return _answer(found, query, params, config)
+    answer = merge_search_parts(parts, question.query, params, config)
+    return answer or explain_search(workspaces, question, params, config, options)
+
+
+def explain_search(
+    workspaces: Sequence[Workspace],
+    question: Question,
+    params: SearchParams,
+    config: Config,
+    options: RunOptions,
+) -> SearchAnswer:
+    """Make the answer of a search that finds nothing in these workspaces."""
     reason = explain_nothing(workspaces, question, options.limit_s(params, config))
     return SearchAnswer(
         hits=[], relaxed=False, why_empty=reason.why, did_you_mean=reason.did_you_mean
@@ -237,65 +239,33 @@ def _read_day(name: str, text: str | None, today: date) -> str | None:
     return day
 
 
-def _answer(
-    found: list[_FoundHit], query: Query, params: SearchParams, config: Config
-) -> SearchAnswer:
-    """Order the hits of all workspaces, scale their scores and drop those below the minimum."""
-    n_terms = len(query.positive) + query.n_dropped
-    found.sort(
-        key=lambda one: (
-            -one.raw_score,
-            one.workspace_name,
-            one.hit.path,
-            one.hit.start_line,
-            one.hit.end_line,
-        )
-    )
-    order = find_order(params.sort)
-    if order and not n_terms:
-        found.sort(key=lambda one: order(one.hit))
-    scored = _scale(found[: params.limit or config.search.max_results], n_terms)
-    min_score = config.search.min_score if params.min_score is None else params.min_score
-    hits = [hit for hit in scored if hit.score >= min_score]
-    best = scored[0].score
-    if order:
-        hits.sort(key=order)
-    return SearchAnswer(
-        hits=hits,
-        relaxed=bool(hits) and all(len(hit.matched) < n_terms for hit in hits),
-        why_empty=None
-        if hits
-        else f"every match scores below min_score {min_score}; the best scores {best}",
-        did_you_mean=None,
-    )
-
-
-def _scale(found: Sequence[_FoundHit], n_terms: int) -> list[Hit]:
-    if not n_terms:  # a query of filters alone ranks nothing
-        return [one.hit for one in found]
-    coverage = max(len(one.hit.matched) for one in found) / n_terms
-    scores = normalize_scores([one.raw_score for one in found], coverage=coverage)
-    return [replace(one.hit, score=score) for one, score in zip(found, scores, strict=True)]
-
-
 # --- one workspace ------------------------------------------------------------------------------
 
 
-def _search_one(
+def search_part(
     workspace: Workspace,
     question: Question,
     params: SearchParams,
     config: Config,
     options: RunOptions,
-) -> list[_FoundHit]:
+    *,
+    is_merged: bool,
+) -> SearchPart:
+    """Search one workspace. `is_merged`: also count what it takes to merge its hits with others.
+
+    Raises as `search`.
+    """
     n_hits = params.limit or config.search.max_results
     with workspace.acquire(options.limit_s(params, config)) as reader:
         n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
         counts = _count_terms(
             reader, question.query, workspace.condition.counts.chunks, is_hurried=options.is_hurried
         )
+        merged_counts = count_terms(reader, question.query, workspace) if is_merged else None
         if counts and not any(counts.values()):
-            return []
+            return SearchPart(
+                workspace_name=workspace.entry.name, hits=[], raw_scores=[], counts=merged_counts
+            )
         found = _find_visible(reader, workspace, question, n_candidates, counts)
         passages = rank_passages(
             found,
@@ -313,10 +283,26 @@ def _search_one(
             _make_hit(workspace, one, config.kinds, options.now_s, is_explained=params.explain)
             for one in _read_hits(reader, question.query, counts, passages, config)
         ]
-    return [
-        _FoundHit(passage.best.raw_score, workspace.entry.name, hit)
-        for passage, hit in zip(passages, hits, strict=True)
-    ]
+    found_hits = list(zip([one.best.raw_score for one in passages], hits, strict=True))
+    found_hits.sort(key=_order_hit)
+    return SearchPart(
+        workspace_name=workspace.entry.name,
+        hits=[hit for _, hit in found_hits],
+        raw_scores=[raw_score for raw_score, _ in found_hits],
+        counts=merged_counts,
+    )
+
+
+def _order_hit(found: tuple[float, Hit]) -> tuple[float, str, int, int]:
+    raw_score, hit = found
+    return -raw_score, hit.path, hit.start_line, hit.end_line
+
+
+def count_terms(reader: Reader, query: Query, workspace: Workspace) -> TermCounts:
+    """Count the chunks of a workspace, and those that each term of the query matches."""
+    n_chunks = workspace.condition.counts.chunks
+    matches = [compile_term(term) for term in query.positive]
+    return TermCounts(n_chunks, tuple(count_matching(reader, matches, most=n_chunks)))
 
 
 def rank(

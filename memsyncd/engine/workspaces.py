@@ -210,7 +210,7 @@ class Workspaces:
 
     def find(self, text: str | None) -> Workspace:
         """As `Registry.find`; may block, as a path that is no root is resolved on disk."""
-        return self.by_id[self._registry.find(text).id]
+        return self.by_id[self._registry.find(text, self.config.sync.worktrees).id]
 
     def is_root(self, text: str) -> bool:
         """True if this is exactly the root of a workspace. Does not access the disk."""
@@ -226,13 +226,13 @@ class Workspaces:
 
         Raises WorkspaceNotFound.
         """
-        return self._registry.find(path).id
+        return self._registry.find(path, self.config.sync.worktrees).id
 
     # --- adding and removing ---
 
     def check_folder(self, path: str, silent: Collection[str]) -> FolderCheck:
         """As `Registry.check_folder`."""
-        return self._registry.check_folder(path, silent)
+        return self._registry.check_folder(path, silent, self.config.sync.worktrees)
 
     def make_entry(self, path: str, seen: FolderCheck, settings: Settings) -> Entry:
         """As `Registry.make_entry`, for a folder that was checked."""
@@ -255,7 +255,7 @@ class Workspaces:
 
         Touches no disk but the registry's own if `seen` is the folder's check.
         """
-        seen = seen or self._registry.check_folder(path)
+        seen = seen or self.check_folder(path, ())
         entry = self._registry.add(self.make_entry(path, seen, settings), seen)
         known = self.by_id.get(entry.id)
         if known is not None and known.entry == entry:

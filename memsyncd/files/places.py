@@ -12,10 +12,11 @@ from typing import Literal
 
 import msgspec
 
-from memsyncd.core.notepath import MEMORY_FOLDER
+from memsyncd.core.notepath import MEMORY_FOLDER, RULE_GLOBS
 
 Preset = Literal["memory", "vault"]
-AGENT_FILES = ("AGENTS.md", "CLAUDE.md")
+# The instructions and rules of a repository for agents.
+AGENT_GLOBS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", *RULE_GLOBS)
 # Each tool with an entry that it makes in its vaults, and the folders of its own backups there.
 VAULT_TOOLS = (
     ("Obsidian", ".obsidian", ()),
@@ -39,17 +40,27 @@ class FolderKind(msgspec.Struct, frozen=True, kw_only=True):
 def recognise_place(root: str) -> FolderKind:
     """Recognise the folder at a real path by the entries of tools in it; may block."""
     own = MEMORY_FOLDER if os.path.isdir(f"{root}/{MEMORY_FOLDER}") else ""
-    if is_claude_memory(root):
-        return FolderKind(what="memory folder of Claude Code", preset="vault", memory_dir=own)
+    if agent := find_memory_owner(root):
+        return FolderKind(what=f"memory folder of {agent}", preset="vault", memory_dir=own)
     for tool, mark, backups in VAULT_TOOLS:
         if os.path.lexists(f"{root}/{mark}"):
             what = f"{tool} vault"
             return FolderKind(what=what, preset="vault", exclude=backups, memory_dir=own)
-    read_only = tuple(name for name in AGENT_FILES if os.path.isfile(f"{root}/{name}"))
-    return FolderKind(what="MEMORY.md and .memories/", read_only=read_only)
+    is_gemini = os.path.basename(root) == ".gemini"
+    what = "memory of Gemini CLI" if is_gemini else "MEMORY.md and .memories/"
+    return FolderKind(what=what, read_only=find_agent_globs(root))
 
 
-def is_claude_memory(root: str) -> bool:
-    """True for `.claude/projects/*/memory`."""
+def find_memory_owner(root: str) -> str:
+    """Return the agent that keeps its memory at this path, or an empty string."""
     parts = root.split("/")
-    return parts[-1] == "memory" and parts[-4:-2] == [".claude", "projects"]
+    if parts[-1] == "memory" and parts[-4:-2] == [".claude", "projects"]:
+        return "Claude Code"
+    return "Codex" if parts[-2:] == [".codex", "memories"] else ""
+
+
+def find_agent_globs(root: str) -> tuple[str, ...]:
+    """Return those of AGENT_GLOBS of which the file, or the folder, is there; may block."""
+    return tuple(
+        glob for glob in AGENT_GLOBS if os.path.exists(f"{root}/{glob.partition('/**')[0]}")
+    )

@@ -208,6 +208,67 @@ class Captured(Written, frozen=True, kw_only=True):
     """False if the configuration does not let hooks write this."""
 
 
+# --- summaries of a project's files -------------------------------------------------------------
+
+
+class ProjectSource(Params, frozen=True, kw_only=True):
+    """Files of a project, and the tags of their summaries."""
+
+    path: Place
+    """From the project's folder; wildcards may stand in the last part alone."""
+    tags: Tags = msgspec.field(default_factory=list)
+
+
+class IndexProjectParams(Params, frozen=True, kw_only=True):
+    """Bring the summaries of a project's files up to date: `project.md` in the memory folder has a
+    section for each, with `source_path`, `source_hash` and `indexed_at`.
+    """
+
+    sources: Annotated[list[ProjectSource], msgspec.Meta(max_length=100)] = msgspec.field(
+        default_factory=list
+    )
+    """More files, besides those that `sources` lists; they replace a source of the same path."""
+    dry_run: bool = False
+    """Change nothing; answer what would be done."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class SourceChange(Result, frozen=True, kw_only=True):
+    path: str
+    action: Literal["created", "updated", "unchanged", "removed"]
+    """What is done with the section of this file; it is removed with the file."""
+
+
+class SkippedSource(Result, frozen=True, kw_only=True):
+    """A file that cannot be read; its section stays as it is."""
+
+    path: str
+    reason: str
+
+
+class ProjectIndexed(Written, frozen=True, kw_only=True):
+    note: str
+    sources: list[SourceChange]
+    skipped: list[SkippedSource]
+    change_set: int | None
+    """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
+
+
+class SourceInfo(Result, frozen=True, kw_only=True):
+    path: str
+    tags: list[str]
+    files: list[str]
+    """Those that exist now."""
+
+
+class Sources(Result, frozen=True, kw_only=True):
+    workspace: str
+    sources: list[SourceInfo]
+    """The predefined ones, and those of `[[source]]` in the configuration."""
+
+
 # --- history ----------------------------------------------------------------------------------
 
 

@@ -147,6 +147,7 @@ METHODS: dict[str, Method] = {
         search.MemoryStats,
         "Count sections and notes by kind, tag, task, month, size and other metadata.",
         _READS,
+        route="GET /v1/stats",
     ),
     "links": Method(
         search.LinksParams,
@@ -183,6 +184,18 @@ METHODS: dict[str, Method] = {
         "Append what a step of a run produced: artifacts, its failure, answers.",
         _WRITES,
         route="POST /v1/capture",
+    ),
+    "index_project": Method(
+        memory.IndexProjectParams,
+        memory.ProjectIndexed,
+        "Summarise the README, manifests and other files of a project in one note.",
+        _WRITES,
+    ),
+    "sources": Method(
+        WorkspaceParams,
+        memory.Sources,
+        "List the files that `index_project` summarises.",
+        _OPENS,
     ),
     "history": Method(
         memory.HistoryParams,

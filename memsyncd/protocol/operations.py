@@ -124,6 +124,9 @@ class Found(Result, frozen=True, kw_only=True):
     """False if there are more, of these or the others, than could be counted within seconds."""
     others: int
     """Notes beneath the folder that the workspace does not have, if it has none at all."""
+    worktree: str | None = None
+    """The folder that was named, in a linked git worktree: it shares the memory of the
+    workspace."""
 
 
 class AddedWorkspaces(Result, frozen=True, kw_only=True):

@@ -182,6 +182,7 @@ class Operations:
             notes=count.n_notes,
             is_complete=is_complete,
             others=n_others,
+            worktree=seen.worktree or None,
         )
 
     def _remove(self, _session: Session, params: RemoveParams) -> WorkspaceList:

@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd.config import CaptureConfig
-from memsyncd.engine import backup, history, memory_tool
+from memsyncd.engine import backup, history, memory_tool, project_index
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
@@ -28,6 +28,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, Busy, NotFresh
 from memsyncd.protocol import memory as protocol
+from memsyncd.protocol.fields import WorkspaceParams
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import (
     forget,
@@ -56,6 +57,8 @@ class Writes:
             "note.add": self._add,
             "note.add_many": self._add_many,
             "capture": self._capture,
+            "index_project": self._index_project,
+            "sources": self._list_sources,
             "history": self._history,
             "diff": self._diff,
             "undo": self._undo,
@@ -141,6 +144,32 @@ class Writes:
         return protocol.Captured(
             added=outcome.answer, is_allowed=True, **_describe_write(workspace, outcome)
         )
+
+    async def _index_project(
+        self, session: Session, params: protocol.IndexProjectParams
+    ) -> protocol.ProjectIndexed:
+        workspace = self._workspaces.find(params.workspace)
+        decide = project_index.make_index_decision(
+            workspace,
+            self._workspaces.config,
+            params,
+            client=params.client or session.name,
+            at=_render_time(self._clock.wall_s()),
+        )
+        outcome = await self._edit(workspace, decide, params.timeout_ms)
+        return protocol.ProjectIndexed(
+            note=outcome.answer.note,
+            sources=outcome.answer.sources,
+            skipped=outcome.answer.skipped,
+            change_set=outcome.change_set,
+            **_describe_write(workspace, outcome),
+        )
+
+    async def _list_sources(self, _session: Session, params: WorkspaceParams) -> protocol.Sources:
+        workspace = self._workspaces.find(params.workspace)
+        read = partial(project_index.list_sources, workspace, self._workspaces.config)
+        sources = await self._in_thread(read, disk_of=workspace)
+        return protocol.Sources(workspace=workspace.id, sources=sources)
 
     async def _clear(self, session: Session, params: protocol.ClearParams) -> protocol.Cleared:
         workspace = self._workspaces.find(params.workspace)

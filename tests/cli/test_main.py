@@ -37,7 +37,7 @@ def call(env: dict[str, str], *words: str, **more: object) -> subprocess.Complet
 def test_without_arguments_the_overview_is_printed(env: dict[str, str]) -> None:
     found = call(env)
     assert (found.returncode, found.stderr) == (0, "")
-    assert "search      find passages" in found.stdout
+    assert "find passages by words" in found.stdout
     assert call(env, "--help").stdout == call(env, "help").stdout == found.stdout
 
 

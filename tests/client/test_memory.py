@@ -194,6 +194,27 @@ def test_sections_are_counted(memory: Memsyncd) -> None:
     assert memory.count() == n_before + 2
 
 
+def test_sections_are_counted_by_their_metadata(memory: Memsyncd) -> None:
+    memory.add("one", kind="decision", tags=["x", "y"])
+    memory.add("two", kind="decision", tags=["x"])
+    stats = memory.stats("kind", "tag", kind="decision")
+    assert list(stats["counts"]) == ["kind", "tag"]
+    assert stats["counts"]["tag"] == [
+        {"value": "x", "sections": 2, "notes": 1},
+        {"value": "y", "sections": 1, "notes": 1},
+    ]
+    assert list(memory.stats()["counts"]) == ["kind", "tag", "task", "month", "size"]
+    assert len(memory.stats("tag", limit=1)["counts"]["tag"]) == 1
+
+
+def test_hits_can_be_sorted(memory: Memsyncd) -> None:
+    memory.add("The maple is red.", summary="First", note="a", importance=0.2)
+    memory.add("The maple is yellow.", summary="Second", note="b", importance=0.7)
+    found = memory.search("maple", sort="importance")
+    assert [hit["importance"] for hit in found] == [0.7, 0.2]
+    assert [hit["importance"] for hit in memory.search("maple", sort="file")] == [0.2, 0.7]
+
+
 def test_a_context_is_text_with_its_included_sections(memory: Memsyncd) -> None:
     memory.add("Postgres, because of its row locks.", summary="Database", kind="decision")
     block = memory.context("row locks", max_tokens=300, kind="decision")

@@ -28,6 +28,7 @@ SAMPLES = {
         "importance": DEFAULT_KINDS["decision"].importance,
     },
     "step": {"name": "review", "kind": "insight"},
+    "source": {"path": "docs/rules.md", "tags": ["index:invariants"]},
     "workspace": {"path": "~/projects/shop"},
 }
 HEAD = """\

@@ -18,6 +18,7 @@ from memsyncd.config import (
     Loaded,
     SearchConfig,
     SocketConfig,
+    SourceConfig,
     StepConfig,
     SyncConfig,
     WorkspaceConfig,
@@ -75,6 +76,28 @@ def test_a_step_replaces_the_predefined_one_and_is_read_in_lower_case(config_pat
     ],
 )
 def test_an_invalid_step_is_refused(config_path: Path, text: str, message: str) -> None:
+    config_path.write_text(text)
+    with pytest.raises(BadConfig, match=re.escape(message)):
+        load_config(str(config_path), {})
+
+
+def test_sources_of_a_project_are_configured(config_path: Path) -> None:
+    config_path.write_text('[[source]]\npath = "docs/*.md"\ntags = ["index:invariants"]\n')
+    config = load_config(str(config_path), {}).config
+    assert config.source == (SourceConfig(path="docs/*.md", tags=("index:invariants",)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[source]]\ntags = ["a"]\n', "a source needs `path"),
+        ('[[source]]\npath = "/etc/hosts"\n', "not from / or ~"),
+        ('[[source]]\npath = "../a.md"\n', "it holds an empty part, `.` or `..`"),
+        ('[[source]]\npath = "*/a.md"\n', "in its last part alone"),
+        (2 * '[[source]]\npath = "a.md"\n', "'a.md' is the path of another source above"),
+    ],
+)
+def test_an_invalid_source_is_refused(config_path: Path, text: str, message: str) -> None:
     config_path.write_text(text)
     with pytest.raises(BadConfig, match=re.escape(message)):
         load_config(str(config_path), {})
@@ -450,7 +473,10 @@ def test_each_line_has_the_origin_of_its_value(tmp_path: Path) -> None:
 def test_every_key_is_shown() -> None:
     kind = KindConfig(name="decision", note="a.md", importance=0.5)
     step = StepConfig(name="review", kind="insight")
-    config = Config(kind=(kind,), step=(step,), workspace=(WorkspaceConfig(path="/a"),))
+    source = SourceConfig(path="docs/*.md")
+    config = Config(
+        kind=(kind,), step=(step,), source=(source,), workspace=(WorkspaceConfig(path="/a"),)
+    )
     shown = render_config(wrap(config))
     for section in msgspec.structs.fields(Config):
         assert f"[{section.name}]" in shown

@@ -151,6 +151,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "hook": [["instructions"], ["session-start", "-v"], [NAME]],
     "capture": [[NAME, "MEMORY.md", "--run-id", NAME], ["a", "--error", NAME], ["a", NAME], ["a"]],
+    "index-project": [["--dry-run"], ["--source", NAME, "--json"], ["--source", f"/{NAME}"]],
+    "sources": [[], ["--json"], ["-w", NAME]],
     "integrate": [["cursor", "--print"], ["claude-code", "--check"], [NAME]],
     "completion": [["bash"], [NAME]],
     "start": [[], [NAME]],

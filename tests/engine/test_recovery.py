@@ -254,7 +254,7 @@ def kill_recoveries(benches: Benches, killed: list[Any], stride: int) -> None:
             benches.check(again, f"recovery {at}")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_that_is_killed_has_happened_whole_or_not_at_all(
     make_bench: Any, command: str
@@ -271,7 +271,7 @@ def test_a_command_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(
     kill_commands(Benches(make_bench, command), 1)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_killed_recovery_continues_at_the_next_start(make_bench: Any) -> None:
     benches = Benches(make_bench, "add_many")
     kill_recoveries(benches, benches.kill_at_steps(15)[1:2], STRIDE)

@@ -22,7 +22,7 @@ from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace, read_freshness
 from memsyncd.engine.workspaces import Workspaces
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 CONFIG = Config(sync=SyncConfig(delete_grace_ms=100))
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
 # A guard: ten seconds until a disk counts as stalled, and more for a busy machine.
-LIMIT_S = 40.0
-STOP_S = 5.0
+LIMIT_S = 60.0
+STOP_S = 15.0
 # A guard for another workspace while a disk hangs: two seconds until a thread is detached, and as
 # above.
-OTHER_S = 8.0
+OTHER_S = 20.0
 
 
 class Namespace:

@@ -16,7 +16,7 @@ from memsyncd.protocol.search import SearchAnswer, Subscribed
 from memsyncd.server import mcp as server_mcp
 
 SERVE = Callable[..., contextlib.AbstractAsyncContextManager[Any]]
-LIMIT_S = 20
+LIMIT_S = 60
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},

@@ -89,6 +89,8 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     created: str | None = None
     tags: tuple[str, ...] = ()
     run_id: str | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+    """Metadata under keys that memsyncd does not know, each a plain word."""
 
 
 def check_addition(addition: Addition) -> None:
@@ -322,6 +324,7 @@ def render_comment(addition: Addition, at: str) -> str:
         "source": _quote(addition.source or ""),
         "run_id": _quote(addition.run_id or ""),
         "created": _quote(addition.created or at),
+        **{key: _quote(value) for key, value in addition.extra},
     }
     stated = ", ".join(f"{key}: {value}" for key, value in pairs.items() if value)
     return f"<!-- memory: {{{stated}}} -->"

@@ -10,7 +10,7 @@ This module decides which lines are front matter; `sections` decides where secti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -38,9 +38,22 @@ _LIKE_PRIORITY = re.compile(r"[Pp] ?\d")
 _TEMPLATE = re.compile(r"\{\{|<%|\{%")
 _COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
 _COMMENT_START = re.compile(r"[ \t]*<!--\s*memory:")
+# Cursor writes globs unquoted, as in `globs: **/*.ts`. YAML takes a leading `*` for an alias, but
+# only a word can be the name of one.
+_UNQUOTED_GLOB = re.compile(
+    r"^( *(?:[A-Za-z_][\w.-]*:|-) +)(\*(?![\w-]+ *$).*?)( *)$", re.MULTILINE
+)
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _KNOWN: Final = frozenset(Meta.__struct_fields__) - {"extra"}
 _SINGLE_FIELDS = tuple(name for name in Meta.__struct_fields__ if name not in ("tags", "extra"))
+# The types of Claude Code's own memories, which all have a name and a description.
+_CLAUDE_KINDS: Final = {
+    "user": "preference",
+    "feedback": "preference",
+    "project": "insight",
+    "reference": "research",
+}
+_NESTED: Final = "metadata"
 
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +166,7 @@ def _read_yaml(path: str, text: str, line: int, *, is_foreign: bool) -> tuple[_M
     problems: list[Problem] = []
     pairs: list[tuple[str, yaml.Node | str, int]]
     try:
-        pairs = list(_read_pairs(text))
+        pairs = _flatten(list(_read_pairs(text)))
     except _Refused as refusal:
         problems.append(
             make_problem(
@@ -173,6 +186,27 @@ def _read_yaml(path: str, text: str, line: int, *, is_foreign: bool) -> tuple[_M
         pairs = list(_read_plain_pairs(text))
     reader = _MetaReader(path, line, problems, is_foreign=is_foreign)
     return reader, reader.read(pairs)
+
+
+def load_yaml(text: str) -> object:
+    """Return YAML as texts, lists, and dictionaries with texts as keys; every value as written.
+
+    Raises ValueError if it cannot be parsed, or could grow.
+    """
+    try:
+        _refuse_growth(text)
+        root = yaml.compose(text, Loader=_LOADER)
+    except (_Refused, yaml.YAMLError, RecursionError) as error:
+        raise ValueError("not readable YAML") from error
+    return _make_plain(root) if root is not None else None
+
+
+def _make_plain(node: yaml.Node) -> object:
+    if isinstance(node, yaml.MappingNode):
+        return {_render(key): _make_plain(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_make_plain(item) for item in node.value]
+    return node.value
 
 
 class _NoMapping(Exception):
@@ -199,6 +233,7 @@ def _read_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
     if flat is not None:
         yield from flat
         return
+    text = _UNQUOTED_GLOB.sub(_quote_glob, text)
     _refuse_growth(text)
     root = yaml.compose(text, Loader=_LOADER)
     if root is None:
@@ -207,6 +242,31 @@ def _read_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
         raise _NoMapping
     for key, value in root.value:
         yield _render(key), value, key.start_mark.line
+
+
+def _quote_glob(found: re.Match[str]) -> str:
+    escaped = found[2].replace("'", "''")
+    return f"{found[1]}'{escaped}'{found[3]}"
+
+
+def _flatten(
+    pairs: list[tuple[str, yaml.Node | str, int]],
+) -> list[tuple[str, yaml.Node | str, int]]:
+    """The pairs with those of a nested `metadata:`, which agents write, in its place.
+
+    A key beside it counts over one in it.
+    """
+    if not any(key == _NESTED for key, _, _ in pairs):
+        return pairs
+    beside = {key.strip().lower() for key, _, _ in pairs}
+    flat: list[tuple[str, yaml.Node | str, int]] = []
+    for key, value, at in pairs:
+        if key != _NESTED or not isinstance(value, yaml.MappingNode):
+            flat.append((key, value, at))
+            continue
+        nested = ((_render(inner), node, inner.start_mark.line) for inner, node in value.value)
+        flat += [one for one in nested if one[0].strip().lower() not in beside]
+    return flat
 
 
 # Front matter as nearly all of it is written: each line a key and a value that YAML reads as
@@ -296,6 +356,8 @@ class _MetaReader:
                 extra[key.strip()] = _render(value)
                 self._read_shared(name, value, known)
             seen.add(name)
+        if "kind" not in known and (kind := _find_claude_kind(extra)):
+            known["kind"] = kind
         if not known and not extra:
             return EMPTY_META
         return Meta(**known, extra=tuple(extra.items()))
@@ -372,6 +434,12 @@ class _MetaReader:
     def _report(self, at: int, code: str, problem: str, hint: str) -> None:
         if len(self.problems) < PROBLEMS_LIMIT:
             self.problems.append(make_problem(self._path, self._line + at, code, problem, hint))
+
+
+def _find_claude_kind(extra: Mapping[str, str]) -> str | None:
+    """The kind of one of Claude Code's memories; None for any other note."""
+    is_memory = "name" in extra and "description" in extra
+    return _CLAUDE_KINDS.get(extra.get("type", "").strip().lower()) if is_memory else None
 
 
 _CHOICES: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES}
