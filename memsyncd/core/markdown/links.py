@@ -51,6 +51,7 @@ _TEMPLATE = re.compile(r"\{\{|<%|://")
 _EMBEDDING = re.compile(r"(?:!|\{\{embed[ \t]+)\Z", re.IGNORECASE)
 # `note^block`; `note#^block` has its mark behind a `#`.
 _BLOCK_PART = re.compile(r"(.*)\^([A-Za-z0-9-]+)\Z")
+_OUTLINE = re.compile(r"\t+[-*] ")
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _BLOCK_REFERENCE = re.compile(rf"\(\(({_UUID})\)\)")
 # The name of a block at its end, and Logseq's property that names one.
@@ -199,9 +200,16 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
     mentions: list[Mention] = []
     for block in blocks if places else ():
         first = bisect_left(places, block.start)
-        if first < len(places) and places[first] < block.end and block.kind not in (FENCE, CODE):
+        if first < len(places) and places[first] < block.end and _is_prose(lines, block):
             mentions.extend(_find_in_block(lines, block, may_mention, definitions))
     return mentions
+
+
+def _is_prose(lines: Sequence[str], block: Block) -> bool:
+    """False for code. Logseq's outlines, indented by tabs, are none even where no list precedes."""
+    if block.kind == CODE:
+        return bool(_OUTLINE.match(lines[block.start]))
+    return block.kind != FENCE
 
 
 def _may_mention_or_refer(definitions: Definitions, line: str) -> bool:
@@ -240,7 +248,7 @@ def _find_in_block(
     may_mention: Callable[[str], bool],
     definitions: Definitions,
 ) -> Iterator[Mention]:
-    fence, may_nest = "", block.kind in (ITEM, QUOTE)
+    fence, may_nest = "", block.kind in (ITEM, QUOTE, CODE)
     for at in range(block.start, block.end):
         line = lines[at]
         if may_nest and (fence or "```" in line or "~~~" in line):

@@ -123,6 +123,9 @@ UUID = "0b0c7a3e-1111-2222-3333-444455556666"
         ("see [[n]], [t][n]\n\n[n]: x/n", [("x/n", "", "path")] * 2),
         ("see [n], [^1]\n\n[n]: https://a.b\n[^1]: x.md", []),
         ("`[[a]]` `((x))` ```", []),
+        ("text\n\n\t- [[a]]\n\t  ```\n\t  [[b]]\n\t  ```\n\t\t- [[c]]", [
+            ("a", "", "link"), ("c", "", "link")]),
+        ("text\n\n    - [[a]]\n\n\tx [[b]]", []),
     ],
 )  # fmt: skip
 def test_links_are_found_in_the_syntax_of_each_tool(
