@@ -49,7 +49,7 @@ from memsyncd.store.lookup import (
     read_sections_of,
 )
 from memsyncd.store.metadata import StoredMeta, count_sections
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import MEMO_LIMIT, Reader
 from memsyncd.store.search import has_secrets
 
 if TYPE_CHECKING:
@@ -297,10 +297,16 @@ def _count_links(reader: Reader, path: str, anchor: str | None) -> tuple[int, in
     """Count the links from and to a note, or a section of it and those beneath."""
     from memsyncd.store.links import StoredLinks
 
-    links = StoredLinks(reader)
     start = path if anchor is None else anchor
-    n_out, n_in = (len(links.walk(start, direction=each)) for each in ("out", "in"))
-    return n_out, n_in
+    # Ten thousand links to one note take 0.1 s.
+    known: dict[str, tuple[int, int]] = reader.memo.setdefault("links", {})
+    if start not in known:
+        if len(known) >= MEMO_LIMIT:
+            known.clear()
+        links = StoredLinks(reader)
+        n_out, n_in = (len(links.walk(start, direction=each)) for each in ("out", "in"))
+        known[start] = n_out, n_in
+    return known[start]
 
 
 def _find_start(reader: Reader, params: LinksParams) -> str | None:

@@ -18,7 +18,7 @@ from memsyncd.core.markdown.linkgraph import (
     note_of,
     walk_links,
 )
-from memsyncd.core.markdown.notenames import NamedNote, NoteNames
+from memsyncd.core.markdown.notenames import NamedNote, NameTable, NoteNames
 from memsyncd.core.model import WrittenLink
 from memsyncd.store.lookup import read_anchors
 from memsyncd.store.pool import Reader
@@ -39,12 +39,16 @@ _OUTGOING = (
     " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
     " ORDER BY l.line"
 )
-_INCOMING = _LINKS.format(source="json_each(?) k JOIN links l ON l.key = k.value")
+# The index has no empty keys.
+_INCOMING = _LINKS.format(
+    source="json_each(?) k CROSS JOIN links l ON l.key = k.value AND l.key <> ''"
+)
 _KEYS = (
     "SELECT n.key FROM files f JOIN names n ON n.file = f.id WHERE f.path = ?1"
     " UNION SELECT b.name FROM files f JOIN sections s ON s.file = f.id"
     " JOIN blocks b ON b.section = s.id WHERE f.path = ?1 AND b.name LIKE '((%'"
 )
+_NAMES = "SELECT f.path, n.name FROM names n JOIN files f ON f.id = n.file"
 _NAMED = "SELECT f.path, n.name FROM names n JOIN files f ON f.id = n.file WHERE n.key = ?"
 _NEAR = (
     "SELECT DISTINCT key FROM names WHERE key >= ? AND key < ? AND name LIKE '/%' ORDER BY key"
@@ -69,6 +73,7 @@ class StoredLinks:
 
     def list_all(self) -> list[Edge]:
         """All links of the workspace, by path and line."""
+        self.names = NoteNames(NameTable(self._reader.rows(_NAMES)))
         return self._resolve(read_links(self._reader))
 
     def walk(
