@@ -25,6 +25,9 @@ SHOWN_CHARS = 40
 PROBLEMS_LIMIT = 20
 PRIORITIES = ("P0", "P1", "P2", "P3")
 LIFECYCLES = ("ephemeral", "session", "task", "project")
+# Words of other programs for a key and for a lifecycle.
+OTHER_KEYS: Final = {"wu_id": "task"}
+OTHER_LIFECYCLES: Final = {"wu": "task"}
 
 _DEPTH_LIMIT = 16
 _COMMENT_LIMIT_LINES = 50
@@ -346,6 +349,7 @@ class _MetaReader:
         seen: set[str] = set()
         for key, value, at in pairs:
             name = key.strip().lower()
+            name = OTHER_KEYS.get(name, name)
             if name in seen:
                 hint = "the first one counts"
                 self._report(at, "duplicate_key", f"`{_shorten(key)}` occurs twice", hint)
@@ -378,6 +382,9 @@ class _MetaReader:
             return True
         text = _render(value).strip()
         if not text or text in ("null", "~"):
+            return True
+        if name == "source" and isinstance(value, yaml.MappingNode):
+            known[name] = text
             return True
         is_many = isinstance(value, yaml.CollectionNode)
         is_many = is_many or (isinstance(value, str) and value[0] in "[{")
@@ -420,6 +427,8 @@ class _MetaReader:
 
     def _read_choice(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
         choices = _CHOICES[name]
+        if name == "lifecycle":
+            text = OTHER_LIFECYCLES.get(text.lower(), text)
         for choice in choices:
             if choice.lower() == text.lower():
                 known[name] = choice
