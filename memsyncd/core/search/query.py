@@ -46,6 +46,7 @@ _FIELDS: Final = {
     "lifecycle": "lifecycles",
     "status": "statuses",
     "meta": "metas",
+    "related_to": "related_to",
     "tier": "tiers",
 }
 _NAMES = "|".join((*_FIELDS, "is", "importance", "after", "before"))
@@ -94,6 +95,8 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     before: str | None = None
     # `key=value`, for keys of metadata that have no filter of their own.
     metas: tuple[str, ...] = ()
+    # Notes that link to or from this note, `note` or `relation=note`.
+    related_to: tuple[str, ...] = ()
     min_importance: float | None = None
     is_archived: bool = False
     is_expired: bool = False
