@@ -40,6 +40,7 @@ from memsyncd.core.search.query import (
 )
 from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate
 from memsyncd.core.search.words import find_subwords
+from memsyncd.engine.candidates import find_families, make_patterns, rank
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.metadata import describe_meta
@@ -48,7 +49,7 @@ from memsyncd.engine.redaction import (
     read_redacted_texts,
     read_redacted_titles,
 )
-from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, make_question, rank
+from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_question
 from memsyncd.engine.workspace import Workspace
 from memsyncd.first_notes import is_first_text
 from memsyncd.protocol.search import (
@@ -199,7 +200,7 @@ def _find_matching(
     ranking = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
     ranked = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
     n_chunks = workspace.condition.counts.chunks
-    match = compile_query(question.query)
+    match = compile_query(question.query.relaxed or question.query)
     n_matching = count_matches(reader, match, question.filters, most=n_chunks) if match else 0
     chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], config)
     passages = [
@@ -216,7 +217,7 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
     """Make the function that scores lines by the query's words in them."""
     matches = [compile_term(term) for term in query.positive]
     counts = count_matching(reader, matches, most=n_chunks)
-    matcher = Matcher([make_pattern(reader, term) for term in query.positive])
+    matcher = Matcher(make_patterns(reader, query, find_families(reader, query, n_chunks)))
     rarities = [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
 
     def score(text: str) -> float:

@@ -26,7 +26,7 @@ from memsyncd.store.blobs import Blobs
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it when the same bytes and policy give other sections, chunks or problems than before.
-READING_VERSION = 6
+READING_VERSION = 7
 
 SCHEMA = f"""
 CREATE TABLE meta(

@@ -130,15 +130,15 @@ def test_notes_without_secrets_are_unchanged_by_redaction(bench: Any) -> None:
 def test_similar_words_never_reveal_a_secret(bench: Any) -> None:
     bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe sunflowar grows.\n")
     bench.sync()
-    assert "similar words in notes: sunflowar;" in explain_empty(bench, "sunflower")
+    assert "similar words in notes: sunflowar;" in explain_empty(bench, "snuflower")
     bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n")
     bench.sync()
-    assert "similar words" not in explain_empty(bench, "sunflower")
+    assert "similar words" not in explain_empty(bench, "snuflower")
     bench.write(
         "MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe word sunflowre is a slip.\n"
     )
     bench.sync()
-    assert "sunflowre" in explain_empty(bench, "sunflower")
+    assert "sunflowre" in explain_empty(bench, "snuflower")
 
 
 def test_reads_for_editing_are_not_redacted(filled: Any) -> None:
