@@ -58,9 +58,11 @@ COMMON_SHARE = 10
 SELECTING_MATCHES = 5_000
 SELECTING_SHARE = 20
 MAX_PAIRED = 6
-# The families of words in more chunks, and with more, are not looked for.
-FAMILY_CHUNKS = 500
-FAMILY_SHARE = 20
+# Related words in more chunks, or in a larger share, say little and take long; so do those of a
+# frequent word. The families of the rarest words are looked up.
+FAMILY_CHUNKS, FAMILY_SHARE = 150, 100
+FAMILY_OWN_CHUNKS, FAMILY_OWN_SHARE = 500, 20
+MAX_FAMILIES = 8
 # If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
@@ -120,7 +122,7 @@ def find_visible(
     n_chunks = workspace.condition.counts.chunks
     counts = _count_terms(reader, question.query, n_chunks, is_hurried=is_hurried)
     families = find_families(reader, question.query, n_chunks)
-    if is_hurried and sum(family.n_matching for family in families.values()) > MAX_HURRIED_MATCHES:
+    if is_hurried and sum(family.n_related for family in families.values()) > MAX_HURRIED_MATCHES:
         raise NotFresh(HURRIED)
     if counts and not families and not any(counts.values()):
         return MatchedChunks(NO_CHUNKS, counts, families)
@@ -219,14 +221,17 @@ def find_families(reader: Reader, query: Query, n_chunks: int) -> dict[int, Foun
         if term.form is Form.WORD and len(term.words) == 1 and not is_unspaced(term.text)
     }
     most = max(FAMILY_CHUNKS, n_chunks // FAMILY_SHARE)
-    found = {}
+    found: dict[int, FoundFamily] = {}
     for index, term in words.items():
         family = read_family(reader, term.words[0], compile_spellings(term)[0])
-        if family and family.n_matching <= most:
+        if family and family.n_related <= most:
             found[index] = family
-    counts = count_matching(reader, [one.match for one in found.values()], most=most + 1)
+    counts = count_matching(reader, [one.match for one in found.values()], most=n_chunks)
+    rarest = sorted(zip(counts, found, strict=True))[:MAX_FAMILIES]
     return {
-        index: family for (index, family), n in zip(found.items(), counts, strict=True) if n <= most
+        index: found[index]._replace(n_own=n)
+        for n, index in sorted(rarest, key=lambda one: one[1])
+        if n <= max(FAMILY_OWN_CHUNKS, n_chunks // FAMILY_OWN_SHARE)
     }
 
 

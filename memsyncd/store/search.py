@@ -150,10 +150,19 @@ def _read_related(
 
 # A beginning that more words share says nothing.
 MAX_FAMILY_WORDS = 400
+# So many related words are looked up each, which leaves out the word's own forms.
+MAX_SINGLE_WORDS = 8
 
 _LONGER_WORDS = "SELECT term, doc FROM words_exact WHERE term >= ? AND term < ? LIMIT ?"
 _WORDS = "SELECT term, doc FROM words_exact WHERE term IN (SELECT value FROM json_each(?))"
 _SCORES_OF = "SELECT {number}, rowid, -bm25({table}, {weights}) FROM {table} WHERE {table} MATCH ?"
+_GAINS = (
+    "WITH related(number, id, score) AS MATERIALIZED ({related})"
+    " SELECT * FROM related UNION ALL {own}"
+)
+_AMONG_RELATED = (
+    " AND +rowid IN (SELECT id FROM related WHERE number >= {first} AND number < {end})"
+)
 # The filters know the rows that they limit as those of `chunks_fts`.
 _RELATED = (
     "SELECT id, file, section, start_line, end_line, tokens FROM chunks AS chunks_fts"
@@ -164,16 +173,17 @@ _RELATED = (
 class FoundFamily(NamedTuple):
     """The words of an index that are related to a word of a query.
 
-    `match` finds the word itself by its stem; `beginning` and `shorter` find related words as
-    written, `beginning` the word's own forms, too. `stems` are those of the related words, and
-    `n_matching` is about how many chunks have one.
+    `match` finds the word itself, which `n_own` chunks have, and each of `related` one word as
+    written; the first of them all words with a beginning, the word's own forms, too, if `has_own`.
+    `stems` are those of the related words, and `n_related` is about how many chunks have one.
     """
 
     match: str
-    beginning: str
-    shorter: tuple[str, ...]
+    n_own: int
+    related: tuple[str, ...]
+    has_own: bool
     stems: frozenset[str]
-    n_matching: int
+    n_related: int
 
 
 def read_family(reader: Reader, word: str, match: str) -> FoundFamily | None:
@@ -210,40 +220,49 @@ def _read_family(reader: Reader, family: WordFamily, match: str) -> FoundFamily 
     }
     if not related:
         return None
+    has_own = len(related) > MAX_SINGLE_WORDS
+    single = [word for word, _ in shorter if word in related] if has_own else related
     return FoundFamily(
         match=match,
-        beginning=f'"{first}" *' if any(word in related for word, _ in longer) else "",
-        shorter=tuple(f'"{word}"' for word, _ in shorter if word in related),
+        n_own=0,
+        related=(*([f'"{first}" *'] if has_own else []), *(f'"{word}"' for word in single)),
+        has_own=has_own,
         stems=frozenset(token for token, _ in related.values()),
-        n_matching=sum(n for _, n in related.values()),
+        n_related=sum(n for _, n in related.values()),
     )
 
 
 def _read_gains(reader: Reader, families: Mapping[int, FoundFamily]) -> dict[int, dict[int, float]]:
     """Return what the families add to the scores of chunks, by the families' numbers and chunk."""
-    lookups = [
-        (number, table, match)
-        for number, family in families.items()
-        for table, match in (
-            ("chunks_fts", family.match),
-            *(("chunks_exact", one) for one in (family.beginning, *family.shorter) if one),
+    related: list[str] = []
+    own: list[str] = []
+    for family in families.values():
+        first = len(related)
+        related += [
+            _SCORES_OF.format(number=first + n, table="chunks_exact", weights=_WEIGHTS)
+            for n in range(len(family.related))
+        ]
+        own.append(
+            _SCORES_OF.format(number=-len(own) - 1, table="chunks_fts", weights=_WEIGHTS)
+            + _AMONG_RELATED.format(first=first, end=len(related))
         )
-    ]
-    statements = [
-        _SCORES_OF.format(number=at, table=table, weights=_WEIGHTS)
-        for at, (_, table, _) in enumerate(lookups)
-    ]
-    scores: list[dict[int, float]] = [{} for _ in lookups]
-    bindings = tuple(match for _, _, match in lookups)
-    for at, chunk, score in reader.rows(" UNION ALL ".join(statements), bindings):
-        scores[at][chunk] = score
-    of_family: dict[int, list[dict[int, float]]] = {number: [] for number in families}
-    for (number, _, _), some in zip(lookups, scores, strict=True):
-        of_family[number].append(some)
-    n_chunks = count_chunks(reader)
+    matches = [one for family in families.values() for one in family.related]
+    matches += [family.match for family in families.values()]
+    statement = _GAINS.format(related=" UNION ALL ".join(related), own=" UNION ALL ".join(own))
+    # Those of related words by number, and from the end those of the words themselves.
+    scores: list[dict[int, float]] = [{} for _ in matches]
+    for number, chunk, score in reader.rows(statement, tuple(matches)):
+        scores[number][chunk] = score
+    n_chunks, lists = count_chunks(reader), iter(scores)
     return {
-        number: compute_gains(n_chunks, some[0], some[1:], has_own=bool(families[number].beginning))
-        for number, some in of_family.items()
+        number: compute_gains(
+            n_chunks,
+            family.n_own,
+            scores[-at],
+            [next(lists) for _ in family.related],
+            has_own=family.has_own,
+        )
+        for at, (number, family) in enumerate(families.items(), 1)
     }
 
 

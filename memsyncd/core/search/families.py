@@ -58,6 +58,7 @@ def is_related(family: WordFamily, stem: str) -> bool:
 
 def compute_gains(
     n_chunks: int,
+    n_own: int,
     own: Mapping[int, float],
     related: Sequence[Mapping[int, float]],
     *,
@@ -65,31 +66,31 @@ def compute_gains(
 ) -> dict[int, float]:
     """Return what chunks gain in bm25 from the family of a word.
 
-    `own` are the scores of the word itself by chunk, `related` those of related words; with
-    `has_own` the first of them counts the word's own occurrences, too. They hold all chunks that
-    match, of `n_chunks`. A word that no chunk has is as rare as the first of its relatives.
+    `n_own` of `n_chunks` have the word itself; `own` are their scores by chunk, at least those of
+    chunks that have related words, too. `related` are the scores of related words; with `has_own`
+    the first counts the word's own occurrences, too. A word that no chunk has is as rare as its
+    family.
     """
-    idf = compute_idf(n_chunks, len(own) or len(related[0]))
-    by_word = [_count_all(n_chunks, scores) for scores in related]
-    mine = _count_all(n_chunks, own)
+    if not FAMILY_WEIGHT:
+        return {}
+    occurrences: dict[int, float] = {}
+    for scores in related:
+        most = (K1 + 1) * compute_idf(n_chunks, len(scores))
+        for chunk, score in scores.items():
+            occurrences[chunk] = occurrences.get(chunk, 0.0) + score / (most - score)
+    most_own = (K1 + 1) * compute_idf(n_chunks, n_own)
+    most = (K1 + 1) * compute_idf(n_chunks, n_own or len(occurrences))
     gains: dict[int, float] = {}
-    for chunk in dict.fromkeys(chunk for counts in by_word for chunk in counts):
-        of_word = mine.get(chunk, 0.0)
-        n_related = sum([counts.get(chunk, 0.0) for counts in by_word]) - has_own * of_word
-        whole = of_word + FAMILY_WEIGHT * n_related
-        if whole > of_word + _LEAST:
-            gains[chunk] = idf * (K1 + 1) * (whole / (1 + whole) - of_word / (1 + of_word))
+    for chunk, n_found in occurrences.items():
+        score = own.get(chunk, 0.0)
+        of_word = score / (most_own - score)
+        n_related = n_found - of_word if has_own else n_found
+        if n_related > _LEAST:
+            whole = of_word + FAMILY_WEIGHT * n_related
+            gains[chunk] = most * (whole / (1 + whole) - of_word / (1 + of_word))
     return gains
 
 
 def compute_idf(n_chunks: int, n_matching: int) -> float:
     """Return the rarity of a word as FTS5's bm25 computes it."""
     return max(MIN_IDF, math.log((n_chunks - n_matching + 0.5) / (n_matching + 0.5)))
-
-
-def _count_all(n_chunks: int, scores: Mapping[int, float]) -> dict[int, float]:
-    """Return by chunk the occurrences, relative to the length of the text, of which bm25 made the
-    scores of one word.
-    """
-    most = compute_idf(n_chunks, len(scores)) * (K1 + 1)
-    return {chunk: score / (most - score) for chunk, score in scores.items()}

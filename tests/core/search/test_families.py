@@ -67,8 +67,8 @@ def test_a_chunk_scores_as_if_related_words_were_a_share_of_the_word(
 
     mine = score_all(own)
     related = [score_all(every), score_all(shorter)]
-    gains = compute_gains(n_chunks, mine, related, has_own=True)
-    idf = compute_idf(n_chunks, len(own) or len(every))
+    gains = compute_gains(n_chunks, len(own), mine, related, has_own=True)
+    idf = compute_idf(n_chunks, len(own) or len({*every, *shorter}))
     for chunk in {*every, *shorter}:
         n_related = longer.get(chunk, 0) + shorter.get(chunk, 0)
         wanted = score(idf, own.get(chunk, 0) + FAMILY_WEIGHT * n_related)
