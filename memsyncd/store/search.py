@@ -119,7 +119,7 @@ def find_candidates(
     for of_word in related.values():
         for chunk, gain in of_word.items():
             gains[chunk] = gains.get(chunk, 0.0) + gain
-    rows = [(*row[:6], row[6] + gains.get(row[0], 0.0)) for row in rows]
+    rows = [(*row[:6], row[6] + gains[row[0]]) if row[0] in gains else row for row in rows]
     if is_filling:
         rows += _read_related(reader, match, gains, rows, allowed, bound, limit)
     return found._replace(rows=rows, gains=gains, related=related)
@@ -492,10 +492,12 @@ def has_secrets(reader: Reader) -> bool:
     return bool(reader.rows(_HAS_SECRETS)[0][0])
 
 
-def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets]:
-    """Return the secrets of each of `chunks` that shares lines with one."""
+def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets] | None:
+    """Return the secrets of each of `chunks` that shares lines with one; None if the index is too
+    old to know.
+    """
     if not reader.connection.table_exists(None, "secrets"):
-        return {}
+        return None
     found: dict[int, ChunkSecrets] = {}
     rows = reader.rows(_SECRETS_OF_CHUNKS, (json.dumps(list(chunks)),))
     for chunk, start, end, first, last, what, is_partial in rows:
