@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.commands import GROUPS
+from memsyncd.cli.commands import ENTRIES, GROUPS
 from memsyncd.cli.format import wrap_words
 
 TYPE_CHECKING = False
@@ -19,11 +19,12 @@ COLUMN = 26
 
 def render_overview(paint: Paint) -> str:
     """Render the list of all commands, in groups."""
+    width = max(map(len, ENTRIES)) + 2
     lines = [INTRO, "", f"{paint('bold', 'Usage')}  memsyncd COMMAND …"]
     for group, entries in GROUPS.items():
         lines += ["", paint("bold", group)]
         lines += [
-            f"  {paint('cyan', name)}{' ' * (12 - len(name))}{entry.summary}"
+            f"  {paint('cyan', name)}{' ' * (width - len(name))}{entry.summary}"
             for name, entry in entries.items()
         ]
     return "\n".join([*lines, "", "`memsyncd COMMAND --help` describes one command."])

@@ -36,6 +36,12 @@ def _links(args: Args, console: Console) -> int:
     )
     if args.json:
         console.terminal.print_json(answer)
+    elif args.format:
+        from memsyncd.cli.links_graph import render_dot, render_svg
+
+        start = place.get("path") or place.get("anchor", "").partition("#")[0] or None
+        render = render_dot if args.format == "dot" else render_svg
+        console.terminal.print(render(clean_values(answer["links"]), start).rstrip("\n"))
     else:
         _print_links(clean_values(answer), roots.get(answer["workspace"], ""), console)
     return 0 if answer["links"] else NOTHING_FOUND
@@ -89,6 +95,12 @@ def _render_link(link: dict[str, Any], root: str, console: Console) -> str:
     return f"{place}{more}  {relation}→ [[{link['target']}{heading}]]  {missing}"
 
 
+def _parse_format(text: str) -> str:
+    if text not in ("dot", "svg"):
+        raise ValueError("expected dot or svg")
+    return text
+
+
 COMMANDS = {
     "links": Command(
         _links,
@@ -117,6 +129,12 @@ COMMANDS = {
                 metavar="N",
                 parse=parse_count,
             ),
+            Option(
+                "--format",
+                "draw the links: dot, for Graphviz, or svg",
+                metavar="F",
+                parse=_parse_format,
+            ),
             make_workspace_option("the links of this workspace"),
             JSON,
         ),
@@ -124,6 +142,7 @@ COMMANDS = {
             "memsyncd links .memories/redis.md",
             "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3",
             "memsyncd links --dangling",
+            "memsyncd links .memories/redis.md --depth 2 --format svg > redis.svg",
         ),
     ),
 }

@@ -87,6 +87,18 @@ def find_glob_refusal(pattern: str) -> str:
     return ""
 
 
+def find_file_glob_refusal(pattern: str) -> str:
+    """The reason why this text is not the path of files in one folder below a root, with wildcards
+    in its last part alone; or an empty string.
+    """
+    folder, _, name = pattern.rpartition("/")
+    if not name:
+        return "it names no file"
+    if has_wildcard(folder):
+        return "wildcards may stand in its last part alone"
+    return find_glob_refusal(pattern)
+
+
 def has_wildcard(text: str) -> bool:
     """True if the text contains `*`, `?` or `[`."""
     return WILDCARDS.search(text) is not None

@@ -20,12 +20,27 @@ NOTE_SUFFIXES = (*MARKDOWN_SUFFIXES, PLAIN_SUFFIX)
 NAME_LIMIT_BYTES = 255
 PATH_LIMIT_BYTES = 4096
 
+# The rules for coding agents that have hidden names in a repository. They are notes if an include
+# glob names them, and read-only whatever names them.
+RULE_GLOBS = (
+    ".cursorrules",
+    ".cursor/rules/**/*.mdc",
+    ".github/copilot-instructions.md",
+    ".github/instructions/**/*.instructions.md",
+)
+_RULE_FOLDER = r"\.(?:cursor/rules|github/instructions)(?:/[^/.][^/]*)*"
+_RULE_FOLDERS = re.compile(rf"\.cursor|\.github|{_RULE_FOLDER}")
+_RULES = re.compile(
+    r"\.cursorrules|\.github/copilot-instructions\.md"
+    r"|\.cursor/rules(?:/[^/.][^/]*)*/[^/.][^/]*\.mdc"
+    r"|\.github/instructions(?:/[^/.][^/]*)*/[^/.][^/]*\.instructions\.md"
+)
 _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class NotePath(msgspec.Struct, frozen=True, order=True):
     """A path beneath a workspace's root: `/` between parts, no `.` or `..`, nothing hidden but
-    `.memories` itself.
+    `.memories` itself and the rules of agents.
 
     Only `parse_note_path` makes one, so a NotePath names something inside the workspace as far as
     its text can tell.
@@ -83,21 +98,32 @@ def find_refusal(text: str) -> str:
         return "it is not valid UTF-8"
     if size > PATH_LIMIT_BYTES:
         return f"it is over {PATH_LIMIT_BYTES} bytes"
+    may_be_hidden = is_rule_path(text)
     for depth, part in enumerate(text.split("/")):
-        reason = _find_part_refusal(part, depth)
+        reason = _find_part_refusal(part, depth, may_be_hidden=may_be_hidden)
         if reason:
             return reason
     return ""
 
 
-def _find_part_refusal(part: str, depth: int) -> str:
+def _find_part_refusal(part: str, depth: int, *, may_be_hidden: bool) -> str:
     if part in ("", ".", ".."):
         return "it holds an empty part, `.` or `..`"
-    if part.startswith(".") and not (depth == 0 and part == MEMORY_FOLDER):
+    if part.startswith(".") and not (depth == 0 and (may_be_hidden or part == MEMORY_FOLDER)):
         return "it holds a hidden name"
     if len(part.encode("utf-8")) > NAME_LIMIT_BYTES:
         return f"it holds a name over {NAME_LIMIT_BYTES} bytes"
     return ""
+
+
+def is_rule_path(path: str) -> bool:
+    """True if a file at this path, or each that a glob matches, holds rules for an agent."""
+    return path.startswith((".cursor", ".github/")) and _RULES.fullmatch(path) is not None
+
+
+def is_rule_folder(path: str) -> bool:
+    """True for the folders that may hold such files, and for those on the way to them."""
+    return path.startswith((".cursor", ".github")) and _RULE_FOLDERS.fullmatch(path) is not None
 
 
 def is_note_name(name: str) -> bool:

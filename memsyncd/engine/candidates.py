@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from memsyncd.config import Config
 from memsyncd.core.search.highlight import NO_STEMS, TermPattern
+from memsyncd.core.search.merging import TermCounts
 from memsyncd.core.search.query import (
     Form,
     Query,
@@ -159,6 +160,13 @@ def find_exact_ratio(
         count_matching(reader, matches, most=most),
         count_matching(reader, matches, most=most, is_exact=True),
     )
+
+
+def count_terms(reader: Reader, query: Query, workspace: Workspace) -> TermCounts:
+    """Count the chunks of a workspace, and those that each term of the query matches."""
+    n_chunks = workspace.condition.counts.chunks
+    matches = [compile_term(term) for term in query.positive]
+    return TermCounts(n_chunks, tuple(count_matching(reader, matches, most=n_chunks)))
 
 
 def _count_terms(

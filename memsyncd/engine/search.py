@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date
 from itertools import accumulate, chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -34,11 +34,11 @@ from memsyncd.core.search.ranking import (
     N_CANDIDATES,
     Passage,
     fill_passages,
-    normalize_scores,
     rank_passages,
 )
 from memsyncd.engine.candidates import (
     MatchedChunks,
+    count_terms,
     find_exact_ratio,
     find_visible,
     make_boost,
@@ -46,7 +46,14 @@ from memsyncd.engine.candidates import (
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_nothing
-from memsyncd.engine.metadata import describe_meta, find_order
+from memsyncd.engine.merging import SearchPart, merge_search_parts
+from memsyncd.engine.metadata import (
+    NO_ACCESSES,
+    Valuation,
+    complete_tiers,
+    describe_meta,
+    make_valuation,
+)
 from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
@@ -57,6 +64,8 @@ from memsyncd.store.search import HitSection, find_holding
 
 # Neighbours join into passages, so many hits need many more chunks.
 CANDIDATES_PER_HIT = 10
+# Orders that the hits are in anyway.
+UNORDERED: Final = ("relevance", "file")
 # Limit for reading the hits of a hurried search. Milliseconds are enough; it guards against a disk
 # that hangs.
 READ_S = 1.0
@@ -77,6 +86,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
     absent: frozenset[tuple[str, str]] = msgspec.field(default_factory=frozenset)
     is_hurried: bool = False
+    # The accesses of sections, by anchor, on which their decay depends.
+    accesses: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def limit_s(self, params: SearchParams | ContextParams, config: Config) -> float:
         """The time that the request may take."""
@@ -88,38 +99,36 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_OPTIONS = RunOptions()
 
 
-class _FoundHit(NamedTuple):
-    """A hit with what orders hits of several workspaces.
-
-    `is_filling`: it lacks a phrase, and follows all that hold it.
-    """
-
-    is_filling: bool
-    raw_score: float
-    workspace_name: str
-    hit: Hit
-
-
 def search(
     workspaces: Sequence[Workspace],
     params: SearchParams,
     config: Config,
     options: RunOptions = DEFAULT_OPTIONS,
 ) -> SearchAnswer:
-    """Search one workspace, or several as one.
+    """Search one workspace after the other; the answer has the hits of all.
 
     Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.acquire` raises.
     """
     question = make_question(params, config, options)
-    query = question.query
-    found = [
-        one
-        for workspace in workspaces
-        if not question.is_empty
-        for one in _search_one(workspace, question, params, config, options)
+    searched = () if question.is_empty else workspaces
+    is_merged = len(searched) > 1
+    parts = [
+        search_part(workspace, question, params, config, options, is_merged=is_merged)
+        for workspace in searched
     ]
-    if found:
-        return _answer(found, query, params, config)
+    valuation = make_valuation(config, options.now_s, options.accesses)
+    answer = merge_search_parts(parts, question.query, params, config, valuation)
+    return answer or explain_search(workspaces, question, params, config, options)
+
+
+def explain_search(
+    workspaces: Sequence[Workspace],
+    question: Question,
+    params: SearchParams,
+    config: Config,
+    options: RunOptions,
+) -> SearchAnswer:
+    """Make the answer of a search that finds nothing in these workspaces."""
     reason = explain_nothing(workspaces, question, options.limit_s(params, config))
     return SearchAnswer(
         hits=[], relaxed=False, why_empty=reason.why, did_you_mean=reason.did_you_mean
@@ -137,25 +146,40 @@ def make_question(
         query=query,
         match=compile_positive(query),
         must_not=compile_must_not(query),
-        filters=_complete(filters.join(query.filters), config, options.now_s),
+        filters=_complete(filters.join(query.filters), config, options.now_s, options.accesses),
         absent=options.absent,
         is_hurried=options.is_hurried,
     )
 
 
-def _complete(filters: Filters, config: Config, now_s: float) -> Filters:
-    """Add what decides which sections have expired, and the importance of those that state none."""
-    if all(one.min_importance is None for one in filters.chain()):
+def _complete(
+    filters: Filters, config: Config, now_s: float, accesses: Mapping[str, int] = NO_ACCESSES
+) -> Filters:
+    """Add what decides which sections have expired, the importance of those that state none, and
+    their tiers.
+    """
+    valuation = make_valuation(config, now_s, accesses)
+    return _complete_one(filters, config, valuation)
+
+
+def _complete_one(filters: Filters, config: Config, valuation: Valuation) -> Filters:
+    filters, now_s = complete_tiers(filters, valuation), valuation.now_s
+    if filters.min_importance is None and filters.and_ is None:
         return replace(filters, now_s=now_s)
     kinds = [(name, kind.importance) for name, kind in config.kinds.items()]
     rest = ("", find_kind({}, None).importance)
-    and_ = filters.and_ and _complete(filters.and_, config, now_s)
+    and_ = filters.and_ and _complete_one(filters.and_, config, valuation)
     return replace(filters, now_s=now_s, kind_importance=(*kinds, rest), and_=and_)
 
 
-def complete_filters(filters: protocol.Filters, config: Config, now_s: float) -> Filters:
+def complete_filters(
+    filters: protocol.Filters,
+    config: Config,
+    now_s: float,
+    accesses: Mapping[str, int] = NO_ACCESSES,
+) -> Filters:
     """Parse the filters of a request at this time. Raises what `read_filters` raises."""
-    return _complete(read_filters(filters, find_local_day(now_s)), config, now_s)
+    return _complete(read_filters(filters, find_local_day(now_s)), config, now_s, accesses)
 
 
 def read_filters(filters: protocol.Filters, today: date) -> Filters:
@@ -177,6 +201,7 @@ def read_filters(filters: protocol.Filters, today: date) -> Filters:
         lifecycles=tuple(filters.lifecycle),
         statuses=tuple(filters.status),
         metas=tuple(map(_read_pair, filters.meta)),
+        tiers=tuple(filters.tier),
         min_importance=filters.min_importance,
         is_archived=filters.archived,
         is_expired=filters.expired,
@@ -206,71 +231,35 @@ def _read_day(name: str, text: str | None, today: date) -> str | None:
     return day
 
 
-def _answer(
-    found: list[_FoundHit], query: Query, params: SearchParams, config: Config
-) -> SearchAnswer:
-    """Order the hits of all workspaces, scale their scores and drop those below the minimum."""
-    n_terms = len(query.positive) + query.n_dropped
-    found.sort(
-        key=lambda one: (
-            one.is_filling,
-            -one.raw_score,
-            one.workspace_name,
-            one.hit.path,
-            one.hit.start_line,
-            one.hit.end_line,
-        )
-    )
-    order = find_order(params.sort)
-    if order and not n_terms:
-        found.sort(key=lambda one: order(one.hit))
-    scored = _scale(found[: params.limit or config.search.max_results], n_terms)
-    min_score = config.search.min_score if params.min_score is None else params.min_score
-    hits = [hit for hit in scored if hit.score >= min_score]
-    best = scored[0].score
-    if order:
-        hits.sort(key=order)
-    return SearchAnswer(
-        hits=hits,
-        relaxed=bool(hits) and all(len(hit.matched) < n_terms for hit in hits),
-        why_empty=None
-        if hits
-        else f"every match scores below min_score {min_score}; the best scores {best}",
-        did_you_mean=None,
-    )
-
-
-def _scale(found: Sequence[_FoundHit], n_terms: int) -> list[Hit]:
-    if not n_terms:  # a query of filters alone ranks nothing
-        return [one.hit for one in found]
-    coverage = max(len(one.hit.matched) for one in found) / n_terms
-    raw_scores = [*accumulate((one.raw_score for one in found), min)]
-    scores = normalize_scores(raw_scores, coverage=coverage)
-    return [replace(one.hit, score=score) for one, score in zip(found, scores, strict=True)]
-
-
 # --- one workspace ------------------------------------------------------------------------------
 
 
-def _search_one(
+def search_part(
     workspace: Workspace,
     question: Question,
     params: SearchParams,
     config: Config,
     options: RunOptions,
-) -> list[_FoundHit]:
+    *,
+    is_merged: bool,
+) -> SearchPart:
+    """Search one workspace. `is_merged`: also count what it takes to merge its hits with others.
+
+    Raises as `search`.
+    """
     n_hits = params.limit or config.search.max_results
+    n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
     # Filters alone rank nothing: the order decides among all that were found.
-    n_passages = n_hits if question.match or not find_order(params.sort) else N_CANDIDATES
-    n_passages = max(n_passages, n_hits)
+    n_passages = n_hits if question.match or params.sort in UNORDERED else n_candidates
     with workspace.acquire(options.limit_s(params, config)) as reader:
+        merged_counts = count_terms(reader, question.query, workspace) if is_merged else None
         found, passages = _find_passages(
-            reader, workspace, question, config, options, limit=n_passages
+            reader, workspace, question, config, options, n_candidates, limit=n_passages
         )
         n_strict = len(passages)
         if question.relaxed and n_strict < n_hits:
             found, more = _find_passages(
-                reader, workspace, question.relaxed, config, options, limit=n_hits
+                reader, workspace, question.relaxed, config, options, n_candidates, limit=n_hits
             )
             passages = fill_passages(passages, more, limit=n_hits)
         if options.is_hurried:
@@ -279,10 +268,29 @@ def _search_one(
             _make_hit(workspace, one, config.kinds, options.now_s, is_explained=params.explain)
             for one in _read_hits(reader, question.query, found, passages, config)
         ]
-    return [
-        _FoundHit(number >= n_strict, passage.best.raw_score, workspace.entry.name, hit)
-        for number, (passage, hit) in enumerate(zip(passages, hits, strict=True))
+    if params.explain:
+        valuation = make_valuation(config, options.now_s, options.accesses)
+        hits = [
+            replace(hit, explain={**(hit.explain or {}), **valuation.explain(hit)}) for hit in hits
+        ]
+    raw_scores = [one.best.raw_score for one in passages]
+    found_hits = list(zip(raw_scores, hits, strict=True))
+    ordered = [
+        *sorted(found_hits[:n_strict], key=_order_hit),
+        *sorted(found_hits[n_strict:], key=_order_hit),
     ]
+    return SearchPart(
+        workspace_name=workspace.entry.name,
+        hits=[hit for _, hit in ordered],
+        # What lacks a phrase has no higher score than what holds it.
+        raw_scores=[*accumulate((raw_score for raw_score, _ in ordered), min)],
+        counts=merged_counts,
+    )
+
+
+def _order_hit(found: tuple[float, Hit]) -> tuple[float, str, int, int]:
+    raw_score, hit = found
+    return -raw_score, hit.path, hit.start_line, hit.end_line
 
 
 def _find_passages(
@@ -291,11 +299,11 @@ def _find_passages(
     question: Question,
     config: Config,
     options: RunOptions,
+    n_candidates: int,
     *,
     limit: int,
 ) -> tuple[MatchedChunks, Sequence[Passage]]:
     """Find the best passages of one workspace."""
-    n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * limit)
     found = find_visible(reader, workspace, question, n_candidates, is_hurried=options.is_hurried)
     passages = rank_passages(
         found.chunks,

@@ -101,6 +101,8 @@ class WorkerPool:
         """Keys whose last step took so long that the next one is detached from the beginning."""
         self._changed = threading.Condition()
         self._threads: set[threading.Thread] = set()
+        self._n_jobs = 0
+        """Jobs that wait or run; unlike the queues, right at every moment without the lock."""
         self._n_attached = self._n_idle = 0
         """Threads that have a place in the pool, and those of them that sleep."""
         self._numbers = itertools.count(1)
@@ -125,6 +127,7 @@ class WorkerPool:
                 job.done.set_exception(_make_shutting_down())
                 return job.done
             self._queues.setdefault(key, deque()).append(job)
+            self._n_jobs += 1
             self._wake()
         return job.done
 
@@ -153,7 +156,7 @@ class WorkerPool:
     @property
     def is_busy(self) -> bool:
         """True while jobs wait or run. Takes no lock."""
-        return bool(self._queues)
+        return self._n_jobs > 0
 
     def running_steps(self) -> dict[str, Step]:
         """The steps that run now and may stall, by key; a paused job counts as one."""
@@ -183,8 +186,7 @@ class WorkerPool:
 
     def count_jobs(self) -> int:
         """The number of jobs that wait or run."""
-        with self._changed:
-            return sum(map(len, self._queues.values()))
+        return self._n_jobs
 
     # --- with the lock ---
 
@@ -238,6 +240,7 @@ class WorkerPool:
         step, jobs = self._running.pop(key), self._queues.pop(key)
         if isinstance(result, _Outcome):
             jobs.popleft()
+            self._n_jobs -= 1
         elif isinstance(result, Pause):
             self._paused[key] = result
         if jobs:
@@ -313,6 +316,7 @@ class WorkerPool:
             jobs.extend(kept)
         self._paused.clear()
         self._queues = {key: jobs for key, jobs in self._queues.items() if jobs}
+        self._n_jobs -= len(left)
         return left
 
 

@@ -22,7 +22,7 @@ import msgspec
 from memsyncd.core.changes.diff import FileStat, Recorded
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.model import Problem
-from memsyncd.core.notepath import NotePath, find_refusal, is_note_name
+from memsyncd.core.notepath import NotePath, find_refusal
 from memsyncd.errors import PathRefused, TooLarge, Unwritable
 from memsyncd.files.confined import ConfinedPath, NotRegularError, find_target, locate, open_beneath
 from memsyncd.files.problems import make_conflict, make_refusal, problem, translating_errors
@@ -132,7 +132,7 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_note_file(scope: Scope, path: NotePath, *, now_ns: int) -> ReadFile | Unread:
     """Read one note; its record gets `now_ns`, the wall clock before the call, as read time."""
-    if not (is_note_name(path.name) and scope.is_selected(path.text)):
+    if not scope.is_note(path.text):
         return Unread(path=path, reason="not_a_note", problem=None)
     try:
         fd = _open_note(scope, path)

@@ -27,7 +27,14 @@ from msgspec.structs import replace
 from memsyncd.core.changes.diff import FileStat, RootState, Snapshot
 from memsyncd.core.changes.known import SHADOWED, KnownStats, has_ordinary_name, pack_stat
 from memsyncd.core.model import Problem
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
+from memsyncd.core.notepath import (
+    MEMORY_FILE,
+    MEMORY_FOLDER,
+    find_refusal,
+    is_note_name,
+    is_rule_folder,
+    is_rule_path,
+)
 from memsyncd.files.confined import (
     LIST_FLAGS,
     ConfinedPath,
@@ -73,7 +80,7 @@ def scan(
     pruning = pruning or Pruning()
     requested = None
     if only is not None:
-        requested = frozenset(path for path in only if not path or not find_refusal(path))
+        requested = frozenset(path for path in only if not path or not _is_refused(path))
     before = stat_root(scope.root)
     for _ in range(N_ATTEMPTS):
         if before[0] != "present":
@@ -220,7 +227,7 @@ class Walk(msgspec.Struct):
         if path == "":
             self._enter(MEMORY_FILE, depth=0)
             self._enter(MEMORY_FOLDER, depth=ANY_DEPTH)
-        elif find_refusal(path):
+        elif _is_refused(path):
             return
         elif is_memory(path):
             self._enter(path, depth=ANY_DEPTH)
@@ -408,8 +415,11 @@ class Walk(msgspec.Struct):
     def _add_other(
         self, folder: _Folder, path: str, entry: os.DirEntry[str], stack: list[_Folder]
     ) -> None:
-        """Handle an entry with a name that no note has: a folder, a link to one, another file."""
-        if entry.name[0] == ".":
+        """Handle an entry whose name makes it no note: a folder, a link to one, another file."""
+        if is_rule_path(path) and entry.is_file(follow_symlinks=False):
+            if self.scope.is_selected(path):
+                self._add(path, entry.stat(follow_symlinks=False))
+        elif entry.name[0] == ".":
             self._check_hidden(folder, entry.name)
         elif entry.is_file(follow_symlinks=False):
             is_skipped = folder.is_linked or is_leftover(entry.name)
@@ -540,6 +550,10 @@ class Walk(msgspec.Struct):
     def _mark_unreadable(self, path: str, code: str, error: OSError | None = None) -> None:
         self.unreadable.add(path)
         self.report(path, code, why=(error and error.strerror) or "")
+
+
+def _is_refused(path: str) -> bool:
+    return bool(find_refusal(path)) and not is_rule_folder(path)
 
 
 def _pack(stat: os.stat_result) -> bytes | None:

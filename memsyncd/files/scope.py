@@ -6,29 +6,40 @@
 - File names: UTF-8, control characters, conflict copies, temporary files of other tools.
 - `Root`: the folder of a workspace, as a real path. It is refused where notes cannot sensibly lie:
   `/`, the home folder or a folder above it, another user's folder.
-- A path belongs to the nearest root above it; in a linked git worktree without notes of its own,
+- A path belongs to the nearest root above it; in a linked git worktree without a root of its own,
   to the root of the same path in the main worktree.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat as modes
 import unicodedata
 from collections.abc import Collection, Iterable
+from typing import Literal
 
 import msgspec
 
 from memsyncd.core.digest import digest_text
 from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
+from memsyncd.core.notepath import (
+    MEMORY_FILE,
+    MEMORY_FOLDER,
+    find_refusal,
+    is_note_name,
+    is_rule_folder,
+    is_rule_path,
+)
 from memsyncd.core.pruning import is_pruned_path
+from memsyncd.core.worktrees import Worktree, identify_worktree, read_pointer
 from memsyncd.errors import BadRequest, MemsyncdError, Unsafe
 
 ANY_DEPTH = 1_000_000
 SLUG_LIMIT_CHARACTERS = 40
 POINTER_LIMIT_BYTES = 4096
+WORKTREE_LIMIT = 1000
 
 
 class IncludePlace(msgspec.Struct, frozen=True):
@@ -69,8 +80,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_note(self, path: str) -> bool:
         """True if a file at this path, relative to the root, is a note of this workspace."""
-        name = path.rpartition("/")[2]
-        return is_note_name(name) and not find_refusal(path) and self.is_selected(path)
+        is_named = is_note_name(path.rpartition("/")[2]) or is_rule_path(path)
+        return is_named and not find_refusal(path) and self.is_selected(path)
+
+    def is_read_only(self, path: str) -> bool:
+        """True if nothing is written to the note at this path."""
+        return self.read_only.matches(path) or is_rule_path(path)
 
     def is_selected(self, path: str) -> bool:
         """True if memory or an include glob holds this path and no exclude glob matches it.
@@ -168,7 +183,7 @@ def _find_include_place(pattern: str) -> IncludePlace:
     n_fixed = next(wildcards, len(parts))
     is_deep = pattern.endswith("/") or "**" in parts
     place = "/".join(parts[:n_fixed])
-    if place and find_refusal(place):
+    if place and find_refusal(place) and not is_rule_folder(place):
         raise ValueError(f"pattern {pattern!r} refused: {find_refusal(place)}")
     return IncludePlace(place, ANY_DEPTH if is_deep else max(0, len(parts) - n_fixed - 1))
 
@@ -305,16 +320,26 @@ def has_memory(root: str) -> bool:
     return os.path.isfile(f"{root}/{MEMORY_FILE}") or os.path.isdir(f"{root}/{MEMORY_FOLDER}")
 
 
-def find_owner(path: str, roots: Collection[str]) -> str | None:
-    """Return the one of `roots` (real paths) that `path` belongs to, or None."""
+def find_owner(
+    path: str, roots: Collection[str], sharing: Literal["shared", "own"] = "shared"
+) -> str | None:
+    """Return the one of `roots` (real paths) that `path` belongs to, or None.
+
+    `sharing` says whether a linked worktree without a root of its own shares the memory of the main
+    one.
+    """
     real = os.path.realpath(path)
     nearest = find_nearest_root(real, roots)
     worktree = find_worktree(real)
     if worktree is None or (nearest and _is_beneath(nearest, worktree.top)):
         return nearest
-    if has_memory(worktree.top):
-        return nearest
-    return find_nearest_root(worktree.in_main(real), roots) or nearest
+    if sharing == "shared":
+        return _find_shared_owner(real, worktree, roots) or nearest
+    # A worktree may lie within the main one.
+    main = worktree.main
+    return find_nearest_root(
+        real, [root for root in roots if main is None or not _is_beneath(root, main)]
+    )
 
 
 def find_nearest_root(real_path: str, roots: Collection[str]) -> str | None:
@@ -341,55 +366,104 @@ def _slug(name: str) -> str:
 
 # --- git worktrees ------------------------------------------------------------------------------
 #
-# Read from git's files as gitrepository-layout describes them; git is not run. `.git` is a file
-# `gitdir: PATH`, `commondir` in that folder leads to the repository, and `gitdir` in it leads back
-# to the worktree. Pointers that the repository does not return are ignored: a folder must not be
-# able to claim the notes of another one.
-
-
-class Worktree(msgspec.Struct, frozen=True):
-    """A linked worktree: its own top folder and that of the main worktree, both real paths."""
-
-    top: str
-    main: str
-
-    def in_main(self, path: str) -> str:
-        """Return the same path in the main worktree, for a real path at or beneath `top`."""
-        return self.main + path[len(self.top) :]
+# Git's files are read; git is not run.
 
 
 def find_worktree(real_path: str) -> Worktree | None:
     """Return the linked worktree of a real path; None in a main worktree, submodule or none."""
+    worktree = _identify(real_path)
+    return None if worktree is None or worktree.trouble else worktree
+
+
+def find_worktree_trouble(real_path: str) -> str:
+    """Return why the linked worktree of a real path cannot be followed to its repository, or ""."""
+    worktree = _identify(real_path)
+    return "" if worktree is None else worktree.trouble
+
+
+def find_shared_folder(real_path: str, roots: Collection[str]) -> str | None:
+    """Return the folder that a folder in a linked worktree shares its memory with, if any.
+
+    It is the same path in the main worktree, if there is such a folder, or in the one worktree of
+    a bare repository that has a root.
+    """
+    worktree = find_worktree(real_path)
+    if worktree is None:
+        return None
+    tops = _list_bare_tops(worktree) if worktree.is_bare else [worktree.main or ""]
+    places = [(top, worktree.in_tree(real_path, top)) for top in tops if top != worktree.top]
+    if worktree.is_bare:
+        places = [one for one in places if _find_root_in(one[1], one[0], roots)]
+    if len(places) != 1:
+        return None
+    place = places[0][1]
+    return place if os.path.isdir(place) else None
+
+
+def find_worktree_root(real_path: str, root: str) -> str:
+    """Return the folder that stands for `root` in the linked worktree of a path which shares its
+    memory; empty if the path lies in none.
+    """
+    worktree = find_worktree(real_path)
+    if worktree is None or _is_beneath(root, worktree.top):
+        return ""
+    tops = [worktree.main] if worktree.main else []
+    tops += _list_bare_tops(worktree) if worktree.is_bare else []
+    return next((worktree.top + root[len(top) :] for top in tops if _is_beneath(root, top)), "")
+
+
+def _find_shared_owner(real_path: str, worktree: Worktree, roots: Collection[str]) -> str | None:
+    """Return the root that a path in a linked worktree shares; None if there are several."""
+    if worktree.main is not None:
+        owner = find_nearest_root(worktree.in_tree(real_path, worktree.main), roots)
+        if owner is not None:
+            return owner
+    if not worktree.is_bare:
+        return None
+    found = (
+        _find_root_in(worktree.in_tree(real_path, top), top, roots)
+        for top in _list_bare_tops(worktree)
+    )
+    owners = {owner for owner in found if owner is not None}
+    return owners.pop() if len(owners) == 1 else None
+
+
+def _find_root_in(real_path: str, top: str, roots: Collection[str]) -> str | None:
+    """Return the nearest root above a path that lies at or beneath `top`."""
+    nearest = find_nearest_root(real_path, roots)
+    return nearest if nearest is not None and _is_beneath(nearest, top) else None
+
+
+def _list_bare_tops(worktree: Worktree) -> list[str]:
+    """Return the top folders of all worktrees that a bare repository lists, in order of name."""
+    try:
+        with os.scandir(f"{worktree.repository}/worktrees") as entries:
+            names = sorted(entry.name for entry in itertools.islice(entries, WORKTREE_LIMIT))
+    except OSError:
+        return []
+    folders = [f"{worktree.repository}/worktrees/{name}" for name in names]
+    pointers = [(one, read_pointer(_read_small(f"{one}/gitdir"))) for one in folders]
+    # A worktree that was moved without git has no such folder.
+    return [
+        os.path.dirname(os.path.realpath(os.path.join(folder, pointer)))
+        for folder, pointer in pointers
+        if pointer is not None
+    ]
+
+
+def _identify(real_path: str) -> Worktree | None:
     for top in _list_upwards(real_path):
         if os.path.lexists(f"{top}/.git"):
-            main = _find_main(top)
-            return Worktree(top, main) if main else None
+            return identify_worktree(top, _read_small, os.path.realpath)
     return None
 
 
-def _find_main(top: str) -> str | None:
-    git_folder = _read_pointer(f"{top}/.git", top, prefix="gitdir:")
-    back = git_folder and _read_pointer(f"{git_folder}/gitdir", git_folder)
-    common = git_folder and _read_pointer(f"{git_folder}/commondir", git_folder)
-    if not common or not git_folder or back != os.path.realpath(f"{top}/.git"):
-        return None
-    if os.path.dirname(git_folder) != f"{common}/worktrees":
-        return None  # the pointers agree with each other, but the repository does not list them
-    # A bare repository beside its worktrees is called `.git` or `.bare`; any other has no folder
-    # that is its main worktree.
-    return os.path.dirname(common) if os.path.basename(common).startswith(".") else None
-
-
-def _read_pointer(path: str, folder: str, *, prefix: str = "") -> str | None:
-    """Return the real path in a one-line file, relative to `folder`; None without such a line."""
+def _read_small(path: str) -> str | None:
+    """Return the first bytes of a regular file; None if there is none."""
     try:
         if not modes.S_ISREG(os.lstat(path).st_mode):
             return None
         with open(path, "rb") as file:
-            text = os.fsdecode(file.read(POINTER_LIMIT_BYTES)).strip()
-    except OSError:
+            return os.fsdecode(file.read(POINTER_LIMIT_BYTES))
+    except (OSError, ValueError):
         return None
-    target = text.removeprefix(prefix).strip()
-    if not target or not text.startswith(prefix) or "\n" in target or "\0" in target:
-        return None
-    return os.path.realpath(os.path.join(folder, target))

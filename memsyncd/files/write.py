@@ -179,7 +179,7 @@ def _find_place_to_change(scope: Scope, path: NotePath, was: TextFile | None) ->
 
 
 def _check_not_read_only(scope: Scope, path: str) -> None:
-    if scope.read_only.matches(path):
+    if scope.is_read_only(path):
         hint = "change it with your editor, or write to another note"
         raise PathRefused(f"{path} is a read-only note of this workspace", hint=hint)
 

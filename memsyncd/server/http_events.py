@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 from msgspec import UnsetType
 
 from memsyncd.errors import NotFound
 from memsyncd.protocol import http
 from memsyncd.protocol.fields import WorkspaceParams
+from memsyncd.protocol.jsonrpc import Call
 from memsyncd.protocol.operations import Status
-from memsyncd.protocol.search import Changed, Subscribed, SubscribeParams, UnsubscribeParams
+from memsyncd.protocol.search import Changed, Subscribed
+from memsyncd.protocol.signals import SignalNotice
 from memsyncd.server.http import HttpConnection, HttpRequest, make_call
 from memsyncd.server.requests import ServerContext
 from memsyncd.server.session import Session
+from memsyncd.server.subscriptions import ResumeParams
 
 
 class EventStream:
@@ -35,15 +36,21 @@ class EventStream:
         self._context = context
         self._session = session
         self._request = request
+        last = request.headers.get(b"last-event-id", b"").decode("latin-1")
+        self._known = http.parse_event_id(last)
         self._generations: dict[str, int] = {}
         self._workspace: str | None = None
         self._is_open = False
-        self._early: list[Changed] = []
+        self._early: list[Changed | SignalNotice] = []
         self._last_status = b""
 
     def begin(self) -> None:
         assert self._request.route is not None
         call = make_call(self._request.route, self._request, self._context)
+        if isinstance(call, Call) and self._known:
+            fields = msgspec.structs.asdict(call.params)
+            params = ResumeParams(**fields, known=self._known)
+            call = msgspec.structs.replace(call, params=params)
         # What has changed since may be told before the answer is.
         self._session.translate = self._on_changed
         self._http.dispatch(call, self._open)
@@ -57,16 +64,15 @@ class EventStream:
         found = msgspec.json.decode(parts.result, type=Subscribed)
         is_one = any(name == "workspace" for name, _ in self._request.target.query)
         self._workspace = next(iter(found.generations)) if is_one else None
-        self._generations = dict(found.generations)
+        known = {name: self._known.get(name, now) for name, now in found.generations.items()}
+        self._generations = known
         self._http.begin_stream()
         if self._http.is_head:
             self._http.end_stream()
             return
         self._is_open = True
         self._http.on_finish = self._http.on_lost = self._close
-        missed = self._find_missed()
         self._send_status()
-        self._resume(missed)
         for changed in self._early:
             self._on_changed("changed", changed)
         self._early.clear()
@@ -75,28 +81,13 @@ class EventStream:
     def _close(self) -> None:
         self._is_open = False
 
-    def _find_missed(self) -> dict[str, int]:
-        """Return the workspaces that have changed since the last event that the client has."""
-        last = self._request.headers.get(b"last-event-id", b"").decode("latin-1")
-        known, now = http.parse_event_id(last), self._generations
-        missed = {name: number for name, number in known.items() if now.get(name) != number}
-        self._generations.update({name: missed[name] for name in missed if name in now})
-        return {name: number for name, number in missed.items() if name in now}
-
-    def _resume(self, missed: Mapping[str, int]) -> None:
-        """Have those changes sent: a subscription that begins in the past, and ends at once."""
-        paths = [value for name, value in self._request.target.query if name == "paths"]
-        for workspace, generation in missed.items():
-            params = SubscribeParams(workspace=workspace, paths=paths, since=generation)
-            found = self._context.dispatch(self._session, "subscribe", params)
-            assert isinstance(found, Subscribed)
-            ended = UnsubscribeParams(subscription=found.subscription)
-            self._context.dispatch(self._session, "unsubscribe", ended)
-
     def _on_changed(self, _method: str, params: msgspec.Struct) -> None:
-        assert isinstance(params, Changed)
+        assert isinstance(params, Changed | SignalNotice)
         if not self._is_open:
             self._early.append(params)
+            return
+        if isinstance(params, SignalNotice):
+            self._send("signal", msgspec.json.encode(params))
             return
         self._generations[params.workspace] = params.generation
         self._send("changed", msgspec.json.encode(params))

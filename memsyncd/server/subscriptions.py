@@ -1,15 +1,17 @@
-"""Send `changed` notifications to subscribed sessions.
+"""Send `changed` and `signal` notifications to subscribed sessions.
 
 After each sync that changed something, every subscription whose workspace and paths match gets one
 notification. A subscription that names an older generation first gets what has changed since, or
-a notice that older changes are no longer known.
+a notice that older changes are no longer known. The end of a sync is notified some time after its
+changes are written, so a subscription notes up to which generation it has caught up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -25,22 +27,44 @@ from memsyncd.protocol.search import (
     Unsubscribed,
     UnsubscribeParams,
 )
+from memsyncd.protocol.signals import Signal, SignalNotice, SignalReader
 from memsyncd.server.session import Session
 
 MAX_PER_SESSION = 64
 
 
+class ResumeParams(SubscribeParams, frozen=True, kw_only=True):
+    """Those of a client that names the generation it knows of each of several workspaces."""
+
+    known: Mapping[str, int]
+
+
 class _Subscription(msgspec.Struct, kw_only=True, eq=False):
-    """`caught_up` is the generation up to which changes were sent when it began."""
+    """`caught_up` has the generations whose changes were sent when it began, or known to the
+    client; None until they are sent. A folder that is added again is another Workspace, whose
+    generations begin again.
+    """
 
     id: str
     session: Session
     workspace: str | None
     globs: Globs | None
-    caught_up: int = 0
+    caught_up: WeakKeyDictionary[Workspace, int | None] = msgspec.field(
+        default_factory=WeakKeyDictionary
+    )
+
+    addresses: frozenset[str] = frozenset()
+    """Those whose signals are sent, instead of changes, if there are any."""
+    signals: set[int] = msgspec.field(default_factory=set)
+    """The signals that were sent."""
+
+    def has_caught_up_with(self, workspace: Workspace, generation: int) -> bool:
+        """True if the changes of this generation were sent, or will be as missed ones."""
+        reached = self.caught_up.get(workspace, 0)
+        return reached is None or generation <= reached
 
     def matching_paths(self, workspace: Workspace, paths: Iterable[str]) -> list[str]:
-        if self.workspace not in (None, workspace.id):
+        if self.addresses or self.workspace not in (None, workspace.id):
             return []
         return [path for path in paths if self.globs is None or self.globs.matches(path)]
 
@@ -53,6 +77,8 @@ class Subscriptions:
         self._ids = itertools.count(1)
         self._subscriptions: dict[str, _Subscription] = {}
         self._changed = asyncio.Event()
+        self.send_backlog: Callable[[Workspace, SignalReader, str], None] = _send_nothing
+        """Sends the unread signals of a reader to a subscription that begins."""
         workspaces.listen(self._notify)
 
     def subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
@@ -75,25 +101,44 @@ class Subscriptions:
         workspace = (
             self._workspaces.find(params.workspace) if params.workspace is not None else None
         )
+        addresses = frozenset(params.signals.addresses)
+        if addresses and workspace is None:
+            workspace = self._workspaces.find(None)
         globs = Globs.parse(params.paths) if params.paths else None
         subscription = _Subscription(
             id=f"s{next(self._ids)}",
             session=session,
             workspace=workspace.id if workspace else None,
             globs=globs,
+            addresses=addresses,
         )
         if not any(other.session is session for other in self._subscriptions.values()):
             session.on_close(lambda: self._drop(session))
         self._subscriptions[subscription.id] = subscription
         session.is_subscribed = True
-        if workspace is not None and params.since is not None:
-            asyncio.get_running_loop().call_soon(
-                self._catch_up, subscription, workspace, params.since
-            )
+        if workspace is not None and addresses:
+            self.send_backlog(workspace, params.signals, subscription.id)
+        for missed, since in () if addresses else self._find_missed(params, workspace):
+            subscription.caught_up[missed] = None
+            # After the answer, which has the subscription's id.
+            asyncio.get_running_loop().call_soon(self._catch_up, subscription, missed, since)
         chosen = [workspace] if workspace else list(self._workspaces.by_id.values())
         return Subscribed(
             subscription=subscription.id, generations={w.id: w.condition.generation for w in chosen}
         )
+
+    def _find_missed(
+        self, params: SubscribeParams, workspace: Workspace | None
+    ) -> list[tuple[Workspace, int]]:
+        """Return the workspaces whose changes the client knows up to a generation."""
+        known: dict[str, int] = {}
+        if isinstance(params, ResumeParams):
+            known |= params.known
+        if workspace is not None:
+            since = known.get(workspace.id, params.since)
+            known = {} if since is None else {workspace.id: since}
+        by_id = self._workspaces.by_id
+        return [(by_id[name], since) for name, since in known.items() if name in by_id]
 
     def unsubscribe(self, session: Session, params: UnsubscribeParams) -> Unsubscribed:
         subscription = self._subscriptions.get(params.subscription)
@@ -127,6 +172,21 @@ class Subscriptions:
                 hint='ask with wait "disk", or a longer timeout_ms',
             ) from None
 
+    def notify_signal(self, workspace: Workspace, signal: Signal, only: str | None = None) -> None:
+        """Send a signal to the subscriptions of its addressees, or to one of them, each once."""
+        for subscription in list(self._subscriptions.values()):
+            is_meant = subscription.workspace == workspace.id and only in (None, subscription.id)
+            if (
+                is_meant
+                and not subscription.addresses.isdisjoint(signal.to)
+                and signal.id not in subscription.signals
+            ):
+                subscription.signals.add(signal.id)
+                notice = SignalNotice(
+                    subscription=subscription.id, workspace=workspace.id, signal=signal
+                )
+                subscription.session.notify("signal", notice)
+
     def _notify(self, workspace: Workspace, done: SyncDone) -> None:
         if not done.paths:
             return
@@ -134,7 +194,7 @@ class Subscriptions:
         self._changed = asyncio.Event()
         for subscription in list(self._subscriptions.values()):
             paths = subscription.matching_paths(workspace, done.paths)
-            if paths and done.generation > subscription.caught_up:
+            if paths and not subscription.has_caught_up_with(workspace, done.generation):
                 self._send(
                     subscription,
                     workspace,
@@ -145,26 +205,26 @@ class Subscriptions:
                 )
 
     def _catch_up(self, subscription: _Subscription, workspace: Workspace, since: int) -> None:
+        if subscription.id not in self._subscriptions:
+            return
+        # Read first: the worker adds changes before it raises the generation.
+        generation = workspace.condition.generation
         written_since = [
             written for written in list(workspace.changes) if written.generation > since
         ]
-        first = written_since[0].generation if written_since else workspace.condition.generation + 1
+        first = written_since[0].generation if written_since else generation + 1
+        if written_since:
+            generation = max(generation, written_since[-1].generation)
         # A generation in the future belongs to an index that has been rebuilt since.
-        is_complete = first <= since + 1 and since <= workspace.condition.generation
-        # The end of a sync whose changes are among these may not have been notified yet.
-        subscription.caught_up = written_since[-1].generation if written_since else 0
+        is_complete = first <= since + 1 and since <= generation
+        subscription.caught_up[workspace] = generation
         paths = subscription.matching_paths(
             workspace, dict.fromkeys(path for written in written_since for path in written.paths)
         )
         if paths or not is_complete:
             n_chunks = sum(written.upserted + written.deleted for written in written_since)
             self._send(
-                subscription,
-                workspace,
-                workspace.condition.generation,
-                paths,
-                n_chunks,
-                is_complete=is_complete,
+                subscription, workspace, generation, paths, n_chunks, is_complete=is_complete
             )
 
     def _send(
@@ -196,3 +256,7 @@ class Subscriptions:
             if subscription.session is session
         ]:
             del self._subscriptions[key]
+
+
+def _send_nothing(_workspace: Workspace, _reader: SignalReader, _subscription: str) -> None:
+    return

@@ -19,6 +19,7 @@ import memsyncd.client
 from memsyncd.protocol import fields, operations
 from memsyncd.protocol import memory as memory_protocol
 from memsyncd.protocol import search as search_protocol
+from memsyncd.protocol import signals as signals_protocol
 from tests.source_comments import read_comments
 
 TARGET = Path(memsyncd.client.__file__).with_name("types.py")
@@ -29,25 +30,38 @@ WIDTH = 100
 PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
     "NewSection": (memory_protocol.NewSection, frozenset()),
     "CapturedText": (memory_protocol.CapturedText, frozenset()),
+    "ProjectSource": (memory_protocol.ProjectSource, frozenset()),
     "Filters": (search_protocol.Filters, frozenset()),
     "MemoryCommand": (
         memory_protocol.MemoryParams,
         frozenset({"command", "client", "workspace", "timeout_ms"}),
     ),
 }
+# Words that parameters accept.
+WORDS: dict[str, Any] = {"Sort": search_protocol.Sort, "Group": search_protocol.Group}
 # Results that methods of Memsyncd return; the structs that they contain follow from their fields.
 RESULTS: tuple[type[msgspec.Struct], ...] = (
     fields.Freshness,
     search_protocol.SectionMeta,
     search_protocol.Hit,
+    search_protocol.AnsweringWorkspace,
     search_protocol.Got,
     search_protocol.ContextPart,
     search_protocol.LeftOutPart,
+    search_protocol.MemoryStats,
+    search_protocol.AccessStats,
+    signals_protocol.Signal,
+    signals_protocol.SignalSent,
+    signals_protocol.SignalsAcked,
     memory_protocol.Written,
     memory_protocol.MemoryResult,
     memory_protocol.AddedSection,
     memory_protocol.Added,
+    memory_protocol.ProjectIndexed,
+    memory_protocol.SourceInfo,
+    search_protocol.SimilarSection,
     memory_protocol.Captured,
+    memory_protocol.Validation,
     memory_protocol.Diff,
     memory_protocol.Undone,
     memory_protocol.Purged,
@@ -77,6 +91,7 @@ def generate_types() -> str:
     """Return the text of the module."""
     parts = [HEAD, "\n# --- parameters ---\n"]
     parts += [_render_parameters(name, *PARAMETERS[name]) for name in PARAMETERS]
+    parts += [_render_words(name, kind) for name, kind in WORDS.items()]
     parts += ["\n# --- results ---\n"]
     parts += [_render_result(struct) for struct in _find_structs(RESULTS)]
     return "\n".join(parts)
@@ -108,6 +123,14 @@ def _render_parameters(name: str, struct: type[msgspec.Struct], filled_in: froze
         lines += _render_comment(comments.get(field.name, ""))
         lines.append(f"    {field.encode_name}: {f'Required[{kind}]' if field.required else kind}")
     return "\n".join(lines) + "\n"
+
+
+def _render_words(name: str, kind: Any) -> str:
+    line = f"\n{name} = {_render_type(kind)}"
+    if len(line) <= WIDTH:
+        return line
+    listed = textwrap.fill(", ".join(f'"{word}"' for word in get_args(kind)), WIDTH - 4)
+    return f"\n{name} = Literal[\n{textwrap.indent(listed, '    ')}\n]"
 
 
 def _render_result(struct: type[msgspec.Struct]) -> str:

@@ -194,6 +194,27 @@ def test_sections_are_counted(memory: Memsyncd) -> None:
     assert memory.count() == n_before + 2
 
 
+def test_sections_are_counted_by_their_metadata(memory: Memsyncd) -> None:
+    memory.add("one", kind="decision", tags=["x", "y"])
+    memory.add("two", kind="decision", tags=["x"])
+    stats = memory.stats("kind", "tag", kind="decision")
+    assert list(stats["counts"]) == ["kind", "tag"]
+    assert stats["counts"]["tag"] == [
+        {"value": "x", "sections": 2, "notes": 1},
+        {"value": "y", "sections": 1, "notes": 1},
+    ]
+    assert list(memory.stats()["counts"]) == ["kind", "tag", "task", "month", "size"]
+    assert len(memory.stats("tag", limit=1)["counts"]["tag"]) == 1
+
+
+def test_hits_can_be_sorted(memory: Memsyncd) -> None:
+    memory.add("The maple is red.", summary="First", note="a", importance=0.2)
+    memory.add("The maple is yellow.", summary="Second", note="b", importance=0.7)
+    found = memory.search("maple", sort="importance")
+    assert [hit["importance"] for hit in found] == [0.7, 0.2]
+    assert [hit["importance"] for hit in memory.search("maple", sort="file")] == [0.2, 0.7]
+
+
 def test_a_context_is_text_with_its_included_sections(memory: Memsyncd) -> None:
     memory.add("Postgres, because of its row locks.", summary="Database", kind="decision")
     block = memory.context("row locks", max_tokens=300, kind="decision")
@@ -505,3 +526,19 @@ def test_the_examples_of_the_documents_work(
     names = {"Memsyncd": Memsyncd, "question": "which database?"}
     exec(re.sub(r'"~/[^"]*"', repr(str(place.root)), code), names)
     assert capsys.readouterr().out.startswith(".memories/decisions.md 3")
+
+
+def test_a_section_is_checked_before_it_is_added_and_notes_by_their_path(memory: Memsyncd) -> None:
+    section = {"content": "x" * 10_001, "topic": "t" * 101, "importance": "much"}
+    checked = memory.validate(section)
+    assert not checked["is_valid"]
+    assert {fault["field"] for fault in checked["faults"]} == {"content", "topic", "importance"}
+    with pytest.raises(BadRequest, match=r"content: .*; topic: "):
+        memory.add(str(section["content"]), topic=str(section["topic"]))
+    source = {"client": "acme"}
+    added = memory.add("Ask twice.", topic="redis", keywords=["cache"], source=source)
+    got = memory.get(added["anchor"])
+    assert got is not None
+    assert got["source"] == "client: acme"
+    assert got["meta"] == {"topic": "redis", "keywords": "cache"}
+    assert memory.validate(path=added["path"])["is_valid"]

@@ -27,7 +27,7 @@ def name_type(kind: Any) -> str:
         return f"{get_origin(kind).__name__}[{', '.join(map(name_type, get_args(kind)))}]"
     if get_args(kind):
         return " | ".join(sorted(map(name_type, get_args(kind))))
-    return str(kind.__name__)
+    return kind if isinstance(kind, str) else str(kind.__name__)
 
 
 def test_the_types_are_those_that_are_generated_from_the_protocol() -> None:

@@ -123,7 +123,7 @@ class KillLoop:
         return len(notes) == N_ADDED and all("added everywhere" in text for text in notes.values())
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("method", KILL_WITHIN_S)
 def test_a_killed_daemon_leaves_no_change_of_many_notes_half_done(
     make_home: Callable[[], Home], method: str

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from tests.daemon.conftest import write_first_notes
+from tests.proc import list_names, read_file
 
 DELAY_US = 400_000
-LIMIT_S = 15.0
+LIMIT_S = 45.0
 
 pytestmark = pytest.mark.skipif(
     shutil.which("strace") is None, reason="only strace can delay one system call"
@@ -56,8 +57,9 @@ def slow_renames(home: Any, daemon: Any) -> Iterator[None]:
 
 def is_traced(pid: int) -> bool:
     """True once every thread of the process has a tracer."""
-    threads = list(Path(f"/proc/{pid}/task").iterdir())
-    return all("TracerPid:\t0\n" not in (thread / "status").read_text() for thread in threads)
+    threads = list_names(pid, "task")
+    texts = [read_file(f"/proc/{pid}/task/{thread}/status") for thread in threads]
+    return all("TracerPid:\t0\n" not in text for text in texts)
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
@@ -73,7 +75,7 @@ def save(note: Path, text: str) -> None:
     fresh.replace(note)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_no_save_is_lost_between_two_editors_and_a_slow_exchange(
     root: Path, make_place: Any, request: pytest.FixtureRequest
 ) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place
 
 NO_DAEMON, NOT_FOUND = 3, 4
-WAIT_S = 20.0
+WAIT_S = 45.0
 HOLDER = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.shared_daemon
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 ALLOWED = "[capture]\nfailures = true\ndecisions = true\nsummaries = true\ninterviews = true\n"
 

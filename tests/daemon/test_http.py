@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shared_daemon
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 MODERN = "2026-07-28"
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,

@@ -20,7 +20,7 @@ from tests.daemon.conftest import wait_until
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 START = """
 import os, sys
 os.dup2(int(sys.argv[1]), 3)

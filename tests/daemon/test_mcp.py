@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.daemon.conftest import wait_until
+from tests.proc import find_children
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place
 
 pytestmark = pytest.mark.shared_daemon
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -384,8 +385,7 @@ def test_sixty_four_agents_share_one_process(own: Home) -> None:
             assert "Redis" in agent.use("memory_search", query="cache")[0]
             agent.ask("resources/list")
         grown = read_rss_bytes(daemon.process.pid) - before
-        children = Path(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children")
-        assert children.read_text() == ""
+        assert find_children(daemon.process.pid) == []
         assert grown / N_CLIENTS < CLIENT_BYTES
         assert count_files(daemon.process.pid) >= n_files + N_CLIENTS
     # Some more than before: readers of the index keep files of their own.

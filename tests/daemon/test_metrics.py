@@ -4,19 +4,18 @@ of its process.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memsyncd.errors import MemsyncdError
+from tests.proc import count_watches, list_names, read_file
 from tests.protocol.test_metrics import check_histograms, read
 
 is_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -150,14 +149,11 @@ def test_requests_are_counted_by_method_code_and_time(
 def test_process_metrics_equal_those_of_the_system(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
-    proc = Path(f"/proc/{place.daemon.process.pid}")
+    pid = place.daemon.process.pid
 
     def check() -> tuple[int, int, int]:
-        watches = 0
-        for fd in os.listdir(proc / "fdinfo"):
-            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-                watches += (proc / "fdinfo" / fd).read_text().count("inotify wd:")
-        return len(os.listdir(proc / "task")), len(os.listdir(proc / "fd")), watches
+        n_threads, n_fds = len(list_names(pid, "task")), len(list_names(pid, "fd"))
+        return n_threads, n_fds, count_watches(pid)
 
     def is_so() -> bool:
         reported = ask()
@@ -169,7 +165,7 @@ def test_process_metrics_equal_those_of_the_system(
 
     place.wait(is_so, "threads, descriptors or watches differ")
     process = ask()["process"]
-    rss_bytes = int((proc / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    rss_bytes = int(read_file(f"/proc/{pid}/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     assert abs(process["rss_bytes"] - rss_bytes) < rss_bytes / 4
     assert process["cpu_s_total"] > 0
     assert process["lost_log_lines_total"] == 0

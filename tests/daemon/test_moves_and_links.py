@@ -4,7 +4,6 @@ follows without a requested scan.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.proc import count_watches, list_names
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place, SearchProbe
@@ -315,14 +316,10 @@ def test_a_workspace_that_is_removed_and_added_at_once_has_one_index_again(place
 def test_removed_workspaces_leave_no_watch_thread_or_file_behind(
     home: Home, daemon: Daemon, make_place: MakePlace
 ) -> None:
-    proc = Path(f"/proc/{daemon.process.pid}")
+    pid = daemon.process.pid
 
     def count() -> tuple[int, int]:
-        n_watches = 0
-        for info in (proc / "fdinfo").iterdir():
-            with contextlib.suppress(OSError):  # closed meanwhile
-                n_watches += info.read_text().count("inotify wd")
-        return len(list((proc / "task").iterdir())), n_watches
+        return len(list_names(pid, "task")), count_watches(pid)
 
     def come_and_go() -> None:
         for _ in range(5):

@@ -20,8 +20,8 @@ from memsyncd.daemon.systemd import find_notify_socket
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
-WAIT_S = 15.0
-STOP_S = 15.0
+WAIT_S = 45.0
+STOP_S = 45.0
 """A guard against hanging: on an idle machine it takes less than five seconds."""
 WATCHDOG_USEC = "800000"
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.notepath import is_note_name
+from memsyncd.core.notepath import RULE_GLOBS, is_note_name
 from memsyncd.core.pruning import is_pruned_path
-from memsyncd.errors import BadRequest, PathRefused
+from memsyncd.errors import BadRequest, MemsyncdError, PathRefused
 from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -117,6 +117,70 @@ def test_a_repository_has_its_memory_and_read_only_instructions_for_agents(
     with pytest.raises(PathRefused, match="read-only"):
         place.client.call("note.add", content="x", note="AGENTS.md", workspace=place.id)
     assert (root / "AGENTS.md").read_text() == "larch\n"
+
+
+RULES = (
+    ".cursor/rules/style.mdc",
+    ".cursorrules",
+    ".github/copilot-instructions.md",
+    ".github/instructions/tests.instructions.md",
+    "CLAUDE.md",
+    "GEMINI.md",
+)
+
+
+def test_rules_of_agents_are_found_as_they_change_and_nothing_is_written_to_them(
+    root: Path, make_place: MakePlace
+) -> None:
+    fill(root, "MEMORY.md", ".cursor/mcp.json", ".github/workflows/ci.md", *RULES)
+    place = make_place(root)
+    assert place.find("larch") == {"MEMORY.md", *RULES}
+    rule = "---\ndescription: Style, of tests\nglobs: **/*.py\nalwaysApply: false\n---\nalder\n"
+    write(root, ".cursor/rules/deep/tests.mdc", rule)
+    place.wait(lambda: place.find("alder") == {".cursor/rules/deep/tests.mdc"}, "no new rule")
+    assert place.client.call("problems", workspace=place.id)["problems"] == []
+    for path in RULES:
+        before = (root / path).read_text()
+        for method, params in (
+            ("note.add", {"content": "x", "note": path}),
+            ("memory", {"command": "delete", "path": f"/memories/{path}"}),
+            ("undo", {"path": path}),
+        ):
+            with pytest.raises(MemsyncdError):
+                place.client.call(method, workspace=place.id, **params)
+        assert (root / path).read_text() == before
+
+
+@pytest.mark.parametrize("path", RULES[:4])
+def test_in_a_vault_too_no_command_writes_rules_of_agents(
+    root: Path, make_place: MakePlace, path: str
+) -> None:
+    fill(root, ".obsidian/app.json", "a.md", path)
+    place = make_place(root, read_only=RULE_GLOBS)
+    old, new = f"/memories/{path}", "/memories/.cursor/rules/new.mdc"
+    for params in (
+        {"command": "create", "path": new, "file_text": "x"},
+        {"command": "str_replace", "path": old, "old_str": "larch", "new_str": "x"},
+        {"command": "insert", "path": old, "insert_line": 0, "insert_text": "x"},
+        {"command": "delete", "path": old},
+        {"command": "rename", "old_path": old, "new_path": "/memories/b.md"},
+        {"command": "rename", "old_path": "/memories/a.md", "new_path": new},
+    ):
+        with pytest.raises(PathRefused, match="read-only") as refused:
+            place.client.call("memory", workspace=place.id, **params)
+        assert "with your editor" in refused.value.hint
+    assert set(place.notes()) == {"a.md", path}
+    assert (root / path).read_text() == "larch\n"
+
+
+def test_the_memory_folder_of_codex_is_recognised(home: Home, make_place: MakePlace) -> None:
+    root = home.make_folder() / ".codex/memories"
+    fill(root, "MEMORY.md", "memory_summary.md", "rollout_summaries/a.md")
+    assert set(make_place(root).notes()) == {
+        "MEMORY.md",
+        "memory_summary.md",
+        "rollout_summaries/a.md",
+    }
 
 
 def test_a_folder_without_memory_has_no_note_and_says_how_many_others_it_holds(

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.shared_daemon
 
-GRACE_S = 1.5
+GRACE_S = 5.0
 # The promise is the debounce and a second; this is for busy machines.
-FOUND_S = 5.0
-SIGHT_S = 15.0
+FOUND_S = 30.0
+SIGHT_S = 45.0
 FIRST, SECOND, THIRD = "amber", "birch", "cedar"
 
 RENAME_EXCHANGE, AT_FDCWD = 2, -100

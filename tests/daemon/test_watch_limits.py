@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LIMIT = "/proc/sys/user/max_inotify_watches"
 OWN_USERS = ["unshare", "--user", "--map-root-user"]
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 def is_limit_ours() -> bool:

@@ -161,26 +161,60 @@ def test_a_root_named_by_a_link_is_the_folder_of_its_target(
     place.wait_found("maple", "MEMORY.md")
 
 
-@pytest.mark.needs("git")
-def test_a_linked_worktree_shares_the_memory_of_the_main_one_until_it_has_its_own(
-    make_place: MakePlace, home: Home
-) -> None:
-    main = home.make_folder()
+def make_worktree(main: Path) -> Path:
+    """Make a repository with a committed README, and a linked worktree beside it."""
     git(main, "init")
     write(main / "README", "x")
     git(main, "add", "README")
     git(main, "commit", "-m", "first")
-    write(main / "MEMORY.md", "larch")
     linked = main.parent / "linked"
     git(main, "worktree", "add", str(linked))
+    return linked
+
+
+def run_in(folder: Path, place: Place, *words: str) -> str:
+    return place.run(sys.executable, "-m", "memsyncd", *words, cwd=folder)
+
+
+@pytest.mark.needs("git")
+def test_a_linked_worktree_shares_the_memory_of_the_main_one_whatever_notes_it_has(
+    make_place: MakePlace, home: Home
+) -> None:
+    main = home.make_folder()
+    linked = make_worktree(main)
+    write(main / "MEMORY.md", "larch")
+    write(linked / "MEMORY.md", "maple")
     place = make_place(main)
     assert find_by(place, linked) == find_by(place, linked / "src") == place.id
-    shown = place.run(sys.executable, "-m", "memsyncd", "search", "larch", cwd=linked)
-    assert "larch" in shown
-    write(linked / "MEMORY.md", "maple")
-    own = make_place(linked)
-    assert find_by(place, linked / "src") == own.id
-    assert find_by(place, main / "src") == place.id
+    assert str(main / "MEMORY.md") in os.path.normpath(
+        linked / run_in(linked, place, "search", "larch").split(":")[0]
+    )
+    run_in(linked, place, "remember", "The birch is white.", "--kind", "decision")
+    assert "birch" in (main / ".memories" / "decisions.md").read_text()
+    assert not (linked / ".memories").exists()
+    memory = {"command": "create", "path": "/memories/oak.md", "file_text": "oak"}
+    place.client.call("memory", workspace=str(linked), **memory)
+    assert (main / ".memories" / "oak.md").read_text() == "oak"
+    captured = {"step": "deploy", "error": "The pine fell."}
+    place.client.call("capture", workspace=str(linked / "src"), **captured)
+    assert place.find("pine")
+    assert not (linked / ".memories").exists()
+
+
+@pytest.mark.needs("git")
+def test_adding_a_linked_worktree_says_that_it_shares_the_memory_of_the_main_one(
+    make_place: MakePlace, home: Home
+) -> None:
+    main = home.make_folder()
+    linked = make_worktree(main)
+    write(main / "MEMORY.md", "larch")
+    place = make_place(main)
+    answer = place.client.call("workspace.add", path=str(linked))
+    assert answer["workspaces"][0]["id"] == place.id
+    assert answer["found"]["worktree"] == str(linked)
+    run_in(linked, place, "init")
+    assert not (linked / ".memories").exists()
+    assert not (linked / "MEMORY.md").exists()
 
 
 @pytest.mark.needs("git")

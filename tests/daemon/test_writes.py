@@ -427,7 +427,7 @@ def kill_and_check(home: Any, seeds: range) -> None:
     last.kill()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_killed_daemon_loses_no_acknowledged_write_and_tears_no_note(make_home: Any) -> None:
     kill_and_check(make_home(), range(N_KILLS))
 

@@ -12,7 +12,7 @@ from memsyncd.client import Client
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class WorkspaceFiles:

@@ -14,7 +14,7 @@ import pytest
 from memsyncd.engine import idle_checks
 from memsyncd.engine.idle_checks import IdleChecks
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class Checked:

@@ -254,12 +254,13 @@ def kill_recoveries(benches: Benches, killed: list[Any], stride: int) -> None:
             benches.check(again, f"recovery {at}")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("stride", [3 * STRIDE, pytest.param(STRIDE, marks=pytest.mark.life)])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_that_is_killed_has_happened_whole_or_not_at_all(
-    make_bench: Any, command: str
+    make_bench: Any, command: str, stride: int
 ) -> None:
-    kill_commands(Benches(make_bench, command), STRIDE)
+    kill_commands(Benches(make_bench, command), stride)
 
 
 @pytest.mark.soak
@@ -271,7 +272,7 @@ def test_a_command_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(
     kill_commands(Benches(make_bench, command), 1)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_killed_recovery_continues_at_the_next_start(make_bench: Any) -> None:
     benches = Benches(make_bench, "add_many")
     kill_recoveries(benches, benches.kill_at_steps(15)[1:2], STRIDE)

@@ -165,6 +165,27 @@ def test_several_workspaces_answer_as_one(filled: Any, make_bench: Callable[...,
     assert ("project-1", "MEMORY.md") not in {(hit.workspace, hit.path) for hit in found.hits}
 
 
+def test_a_word_counts_as_much_as_it_is_rare_in_all_workspaces_together(
+    make_bench: Callable[..., Any],
+) -> None:
+    """Alone, `deploy` counts next to nothing where each note has it."""
+    many, one = make_bench("many"), make_bench("one")
+    for bench, notes in ((many, 12), (one, 1)):
+        bench.open()
+        for number in range(notes):
+            bench.write(f".memories/{number}.md", f"deploy number {number}\n")
+        for number in range(20 - notes):
+            bench.write(f".memories/other-{number}.md", f"nothing {number}\n")
+        bench.sync()
+    many.write(".memories/best.md", "deploy deploy\n")
+    many.sync()
+    workspaces = [one.workspace, many.workspace]
+    raw = {hit.workspace: hit.explain["stems"] for hit in search_in(workspaces, "deploy").hits}
+    assert raw["one-1"] > 10 * raw["many-1"]
+    best = search_in(workspaces, "deploy").hits[0]
+    assert (best.workspace, best.path) == ("many-1", ".memories/best.md")
+
+
 def test_damage_names_its_workspace(filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     filled.workspace.index._writer.execute("DROP TABLE tags")
     with pytest.raises(StoreCorrupt) as caught:

@@ -246,3 +246,21 @@ def test_a_block_repeats_no_line(
     }
     text = ask_context(make(numbered), query, max_tokens).text
     assert all(text.count(f"line {number}.") <= 1 for number in range(next(count)))
+
+
+# --- several workspaces -----------------------------------------------------------------------------------------------
+
+
+@settings(few, max_examples=max(few.max_examples // 4, 5))
+@given(first=NOTES, second=NOTES, query=QUESTIONS)
+def test_a_search_of_several_workspaces_keeps_the_order_of_each(
+    make: MakeBench, first: dict[str, str], second: dict[str, str], query: str
+) -> None:
+    benches = [make(first), make(second)]
+    both = search_in([one.workspace for one in benches], query, limit=200, timeout_s=30).hits
+    for bench in benches:
+        alone = [(hit.anchor, hit.start_line, hit.end_line) for hit in ask(bench, query).hits]
+        of_both = [hit for hit in both if hit.workspace == bench.workspace.id]
+        assert [(hit.anchor, hit.start_line, hit.end_line) for hit in of_both] == alone
+    scores = [hit.score for hit in both]
+    assert scores == sorted(scores, reverse=True)

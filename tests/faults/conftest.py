@@ -47,7 +47,7 @@ __all__ = [
     "root",
 ]
 
-WAIT_S = 15.0
+WAIT_S = 45.0
 Launch = Callable[..., subprocess.Popen[bytes]]
 
 

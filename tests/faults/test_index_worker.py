@@ -9,7 +9,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from memsyncd.errors import NotFresh
 from tests.daemon.conftest import read_notes, wait_until
 from tests.faults.conftest import Launch, connect
 from tests.faults.test_hung_disk import Namespace
+from tests.proc import find_children, read_file
 
 if TYPE_CHECKING:
     from memsyncd.client import Client
@@ -34,7 +35,9 @@ Mount = Callable[[Path, str], None]
 N_NOTES = 300
 # A guard against hanging on a busy machine, for a process with the lowest priority.
 LIMIT_S = 50.0
-STOP_S = 5.0
+STOP_S = 15.0
+TURN_S = 0.05
+WORKER = "memsyncd.engine.index_worker"
 
 
 def write_many(root: Path, n_notes: int = N_NOTES) -> None:
@@ -50,20 +53,10 @@ def write_many(root: Path, n_notes: int = N_NOTES) -> None:
         (folder / f"{number}.md").write_text(f"# Note {number}\n\nlarch\n\n{parts}\n")
 
 
-def children(pid: int) -> list[int]:
-    """The processes that this one has started and not waited for yet."""
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
-    return found
-
-
 def is_alive(pid: int) -> bool:
     """False also for one that has ended and that nobody has waited for yet."""
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
+    stat = read_file(f"/proc/{pid}/stat")
+    return bool(stat) and ") Z " not in stat
 
 
 def are_gone(pids: list[int]) -> bool:
@@ -74,9 +67,24 @@ def status(client: Client) -> dict[str, Any]:
     return dict(client.call("status")["workspaces"][0])
 
 
-def wait_for_worker(pid: int) -> int:
-    wait_until(lambda: children(pid), "no process was started", limit_s=LIMIT_S)
-    return children(pid)[0]
+def stop_worker(pid: int, known: Collection[int] = ()) -> int:
+    """Wait for a process that this one starts, and stop it.
+
+    Not before it has begun its program: until then the one that starts it does not go on.
+    """
+    found: list[int] = []
+
+    def has_begun() -> bool:
+        found[:] = [
+            child
+            for child in find_children(pid)
+            if child not in known and WORKER in read_file(f"/proc/{child}/cmdline")
+        ]
+        return bool(found)
+
+    wait_until(has_begun, "no process was started", limit_s=LIMIT_S)
+    os.kill(found[0], signal.SIGSTOP)
+    return found[0]
 
 
 def wait_ready(client: Client, root: Path) -> None:
@@ -98,8 +106,7 @@ def indexing(home: Home) -> Iterator[tuple[Any, Client, Path, int]]:
     daemon = home.start()
     with daemon.client() as client:
         client.call("workspace.add", path=str(root))
-        worker = wait_for_worker(daemon.process.pid)
-        os.kill(worker, signal.SIGSTOP)
+        worker = stop_worker(daemon.process.pid)
         yield daemon, client, root, worker
 
 
@@ -107,11 +114,9 @@ def begin_rebuild(root: Path, client: Client, pid: int) -> int:
     """Index, and begin to rebuild; the process is stopped."""
     client.call("workspace.add", path=str(root))
     wait_ready(client, root)
-    wait_until(lambda: not children(pid), "a process is left")
+    wait_until(lambda: not find_children(pid), "a process is left")
     ask_for_rebuild(client)
-    worker = wait_for_worker(pid)
-    os.kill(worker, signal.SIGSTOP)
-    return worker
+    return stop_worker(pid)
 
 
 def ask_for_rebuild(client: Client) -> None:
@@ -126,25 +131,29 @@ def test_a_first_index_answers_with_what_it_has_and_leaves_no_process_behind(own
     pid = daemon.process.pid
     with daemon.client() as client:
         client.call("workspace.add", path=str(root))
-        worker = wait_for_worker(pid)
-        wait_until(
-            lambda: not children(pid) or status(client)["files"] > 0,
-            "no note was found before the end",
-        )
-        os.kill(worker, signal.SIGSTOP)
+        worker = stop_worker(pid)
+
+        def has_some() -> bool:
+            # In short turns, so that it is not at its end before that is looked at.
+            os.kill(worker, signal.SIGCONT)
+            time.sleep(TURN_S)
+            os.kill(worker, signal.SIGSTOP)
+            return bool(status(client)["files"] > 0)
+
+        wait_until(has_some, "no note was found before the end", limit_s=LIMIT_S)
         some = status(client)
         assert 0 < some["files"] < N_NOTES
         assert some["state"] == "indexing"
         assert some["pending"] > 0
         assert 0 < len(client.call("list")["notes"]) < N_NOTES
         assert client.call("search", query="larch")["hits"]
-        assert b"memsyncd.engine.index_worker" in Path(f"/proc/{worker}/cmdline").read_bytes()
+        assert WORKER in read_file(f"/proc/{worker}/cmdline")
         process = client.call("metrics")["process"]
         assert process["index_workers"] == 1
         assert process["index_workers_rss_bytes"] > 1_000_000
         os.kill(worker, signal.SIGCONT)
         wait_ready(client, root)
-        wait_until(lambda: not children(pid), "a process is left")
+        wait_until(lambda: not find_children(pid), "a process is left")
         process = client.call("metrics")["process"]
         assert process["index_workers"] == process["index_workers_rss_bytes"] == 0
     assert daemon.stop() == 0
@@ -156,11 +165,10 @@ def test_a_killed_process_is_replaced_and_the_index_is_whole(own: Home, n_deaths
     with indexing(own) as (daemon, client, root, _):
         killed: set[int] = set()
         while len(killed) < n_deaths:
-            wait_until(lambda: set(children(daemon.process.pid)) - killed, "none was started again")
-            killed.add(worker := (set(children(daemon.process.pid)) - killed).pop())
+            killed.add(worker := stop_worker(daemon.process.pid, known=killed))
             os.kill(worker, signal.SIGKILL)
         wait_ready(client, root)
-        assert not children(daemon.process.pid)
+        assert not find_children(daemon.process.pid)
     assert daemon.stop() == 0
     assert own.log.read_text().count("index_worker_failed") == n_deaths
 
@@ -197,7 +205,7 @@ def test_a_signal_to_the_whole_group_stops_the_daemon_cleanly(own: Home) -> None
 def test_removing_a_workspace_ends_its_process(own: Home) -> None:
     with indexing(own) as (daemon, client, _, worker):
         client.call("workspace.remove", workspace=status(client)["id"])
-        wait_until(lambda: not children(daemon.process.pid), "it goes on")
+        wait_until(lambda: not find_children(daemon.process.pid), "it goes on")
         assert not is_alive(worker)
         cache = own.folder / "cache" / "memsyncd"
         wait_until(lambda: not list(cache.glob("*/index.db*")), "its index is left")
@@ -241,7 +249,7 @@ def test_a_rebuild_that_is_asked_for_twice_is_one(own: Home) -> None:
     with daemon.client() as client:
         worker = begin_rebuild(root, client, daemon.process.pid)
         ask_for_rebuild(client)
-        assert children(daemon.process.pid) == [worker]
+        assert find_children(daemon.process.pid) == [worker]
         os.kill(worker, signal.SIGCONT)
         wait_ready(client, root)
     assert daemon.stop() == 0
@@ -261,7 +269,7 @@ def test_a_full_disk_under_the_process_is_reported_and_waited_for(own: Home, mou
             "it was not reported",
             limit_s=LIMIT_S,
         )
-        assert not children(daemon.process.pid)
+        assert not find_children(daemon.process.pid)
         assert client.call("search", query="larch") is not None
         subprocess.run(["mount", "-o", "remount,size=200m", str(disk)], check=True)
         client.call("sync", timeout_ms=round(LIMIT_S * 1000))
@@ -277,8 +285,8 @@ def test_a_process_that_is_stopped_for_long_stalls_its_workspace_and_is_replaced
     own: Home,
 ) -> None:
     with indexing(own) as (daemon, client, root, worker):
-        wait_until(lambda: status(client)["state"] == "stalled", "not reported", limit_s=30)
-        wait_until(lambda: not is_alive(worker), "it was not killed", limit_s=60)
+        wait_until(lambda: status(client)["state"] == "stalled", "not reported", limit_s=LIMIT_S)
+        wait_until(lambda: not is_alive(worker), "it was not killed", limit_s=2 * LIMIT_S)
         wait_ready(client, root)
     assert daemon.stop() == 0
     assert "made no progress" in own.log.read_text()
@@ -297,11 +305,12 @@ def test_a_disk_that_hangs_under_the_process_stalls_its_own_workspace_alone(
         with connect(own) as client:
             pid = client.call("ping")["pid"]
             client.call("workspace.add", path=str(root))
-            worker = wait_for_worker(pid)
-            os.kill(worker, signal.SIGSTOP)
+            worker = stop_worker(pid)
             namespace.hang(root)
             os.kill(worker, signal.SIGCONT)
-            wait_until(lambda: status(client)["state"] == "stalled", "not reported", limit_s=40)
+            wait_until(
+                lambda: status(client)["state"] == "stalled", "not reported", limit_s=LIMIT_S
+            )
             write_many(other)
             added = client.call("workspace.add", path=str(other))["workspaces"][0]["id"]
             wait_until(
@@ -334,7 +343,7 @@ def test_kills_of_process_and_daemon_at_any_moment_lose_nothing(own: Home, seed:
         client.call("workspace.add", path=str(root))
     for _ in range(4):
         time.sleep(chance.uniform(0, 1.5))
-        found = children(daemon.process.pid)
+        found = find_children(daemon.process.pid)
         if found and chance.random() < 0.5:
             os.kill(found[0], signal.SIGKILL)
         elif chance.random() < 0.5:

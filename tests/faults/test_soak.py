@@ -24,6 +24,7 @@ import pytest
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError
 from tests.daemon.conftest import read_notes, wait_until
+from tests.proc import count_watches, list_names, read_file
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
@@ -57,17 +58,13 @@ class ResourceUsage:
 
 
 def read_taken(daemon: Daemon) -> ResourceUsage:
-    process = Path(f"/proc/{daemon.process.pid}")
-    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-    watches = 0
-    for name in os.listdir(process / "fdinfo"):
-        with contextlib.suppress(FileNotFoundError):
-            watches += (process / "fdinfo" / name).read_text().count("inotify wd:")
+    pid = daemon.process.pid
+    status = dict(line.split(":", 1) for line in read_file(f"/proc/{pid}/status").splitlines())
     return ResourceUsage(
         rss_bytes=int(status["VmRSS"].split()[0]) * 1024,
-        files=len(os.listdir(process / "fd")),
+        files=len(list_names(pid, "fd")),
         threads=int(status["Threads"]),
-        watches=watches,
+        watches=count_watches(pid),
     )
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import Snapshot
 from memsyncd.core.changes.known import NEVER_SAME, has_ordinary_name, pack_stat
+from memsyncd.core.notepath import RULE_GLOBS
 from memsyncd.files.scan import Walk, scan, stat_root
 from tests.files.conftest import parse_scope
 
@@ -122,6 +123,31 @@ def test_excluded_files_are_omitted_and_an_excluded_folder_is_not_entered(root: 
 def test_an_include_that_begins_with_a_hidden_folder_is_refused() -> None:
     with pytest.raises(ValueError, match="hidden"):
         parse_scope("/w", include=[".git/*.md"])
+
+
+RULES = (
+    ".cursorrules",
+    ".cursor/rules/a.mdc",
+    ".cursor/rules/b/c.mdc",
+    ".github/copilot-instructions.md",
+    ".github/instructions/d.instructions.md",
+)
+
+
+@pytest.mark.parametrize("include", [(), ("**",)])
+def test_the_rules_of_agents_are_notes_if_they_are_included(
+    root: Path, include: tuple[str, ...]
+) -> None:
+    others = (".cursor/mcp.json", ".cursor/x.mdc", ".cursor/rules/x.md", ".github/x.md", "x.mdc")
+    for path in (*RULES, *others, ".cursor/rules/.y/z.mdc", ".memories/.cursorrules"):
+        write(root, path)
+    assert not run_scan(root, include=include).files
+    scope = parse_scope(str(root), include=include, read_only=RULE_GLOBS, max_file_bytes=1000)
+    assert set(scan(scope).files) == set(RULES)
+    assert set(scan(scope, only=[".cursor"]).files) == set(RULES[1:3])
+    assert set(scan(scope, only=[".cursor/rules/b"]).files) == {RULES[2]}
+    assert set(scan(scope, only=[RULES[0], RULES[3]]).files) == {RULES[0], RULES[3]}
+    assert all(scope.is_read_only(path) and has_ordinary_name(path) for path in RULES)
 
 
 def test_names_with_any_character_of_any_script_are_found_unchanged(root: Path) -> None:

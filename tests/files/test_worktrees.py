@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.files.scope import Worktree, find_owner, find_worktree
+from memsyncd.core.worktrees import Worktree
+from memsyncd.files.scope import (
+    find_owner,
+    find_shared_folder,
+    find_worktree,
+    find_worktree_trouble,
+)
 
 pytestmark = pytest.mark.needs("git")
 
@@ -43,8 +49,8 @@ def linked(main: Path) -> Path:
 def test_a_linked_worktree_leads_to_the_main_one_from_any_depth(main: Path, linked: Path) -> None:
     (linked / "a/b").mkdir(parents=True)
     found = find_worktree(str(linked / "a/b"))
-    assert found == Worktree(str(linked), str(main))
-    assert found.in_main(str(linked / "a/b")) == str(main / "a/b")
+    assert found == Worktree(top=str(linked), main=str(main), repository=f"{main}/.git")
+    assert found.in_tree(str(linked / "a/b"), str(main)) == str(main / "a/b")
 
 
 def test_a_main_worktree_and_a_folder_without_git_are_no_linked_worktrees(
@@ -68,7 +74,7 @@ def test_a_worktree_of_a_bare_repository_leads_to_the_folder_of_both(main: Path)
     git(main, "clone", "-q", "--bare", ".", str(project / ".bare"))
     git(project / ".bare", "worktree", "add", "-q", "../feature")
     assert find_worktree(str(project / "feature")) == Worktree(
-        str(project / "feature"), str(project)
+        top=str(project / "feature"), main=str(project), repository=str(project / ".bare")
     )
 
 
@@ -106,13 +112,25 @@ def test_a_worktree_without_memory_belongs_to_the_main_ones_workspace(
     assert find_owner(str(linked / "src"), [str(main)]) == str(main)
 
 
-def test_a_worktree_with_its_own_memory_does_not_belong_to_the_main_ones_workspace(
+def test_a_worktree_with_notes_of_its_own_shares_the_memory_unless_it_has_a_root(
     main: Path, linked: Path
 ) -> None:
     (main / "MEMORY.md").write_text("")
     (linked / "MEMORY.md").write_text("")
-    assert find_owner(str(linked), [str(main)]) is None
+    assert find_owner(str(linked), [str(main)]) == str(main)
     assert find_owner(str(linked), [str(main), str(linked)]) == str(linked)
+
+
+def test_a_worktree_that_shares_nothing_belongs_to_the_roots_around_it_alone(
+    main: Path, linked: Path
+) -> None:
+    git(main, "worktree", "add", "-q", "-b", "inner", ".worktrees/inner")
+    inner = main / ".worktrees/inner"
+    for path in (linked, inner):
+        assert find_owner(str(path), [str(main)], "own") is None
+        assert find_owner(str(path), [str(main), str(path)], "own") == str(path)
+        assert find_owner(str(path), [str(main.parent), str(main)], "own") == str(main.parent)
+    assert find_owner(str(inner / "src"), [str(main)]) == str(main)
 
 
 def test_a_worktree_within_another_workspace_belongs_to_the_main_ones_workspace(
@@ -128,3 +146,65 @@ def test_a_folder_of_a_worktree_belongs_to_the_same_folder_of_the_main_one(
     assert find_owner(str(linked / "packages/a/src"), [str(main), str(main / "packages/a")]) == str(
         main / "packages/a"
     )
+
+
+def test_the_worktrees_of_a_bare_repository_share_the_memory_of_the_one_with_a_root(
+    main: Path,
+) -> None:
+    bare = main.parent / "project.git"
+    git(main, "clone", "-q", "--bare", ".", str(bare))
+    for name in ("one", "two", "three"):
+        git(bare, "worktree", "add", "-q", "-b", name, f"../{name}")
+    one, two, three = (str(main.parent / name) for name in ("one", "two", "three"))
+    assert find_owner(f"{two}/src", []) is None
+    assert find_owner(f"{two}/src", [one]) == one
+    assert find_owner(f"{two}/src", [one, three]) is None
+    assert find_owner(f"{two}/src", [one, two]) == two
+    (main.parent / "one" / "src").mkdir()
+    assert find_shared_folder(f"{two}/src", [one]) == f"{one}/src"
+    assert find_shared_folder(f"{two}/src", [one, three]) is None
+
+
+def test_a_moved_worktree_is_followed_once_git_knows_it_and_says_so_before(
+    main: Path, linked: Path
+) -> None:
+    moved = main.parent / "moved"
+    git(main, "worktree", "move", str(linked), str(moved))
+    assert find_owner(str(moved), [str(main)]) == str(main)
+    again = main.parent / "again"
+    moved.rename(again)
+    assert find_owner(str(again), [str(main)]) is None
+    assert "git worktree repair" in find_worktree_trouble(str(again))
+    git(again, "worktree", "repair")
+    assert find_owner(str(again), [str(main)]) == str(main)
+    assert find_worktree_trouble(str(again)) == ""
+
+
+def test_a_worktree_whose_main_one_is_gone_or_was_pruned_says_so(main: Path, linked: Path) -> None:
+    shutil.move(main, main.parent / "elsewhere")
+    assert find_owner(str(linked), [str(main)]) is None
+    assert "is gone" in find_worktree_trouble(str(linked))
+
+
+def test_a_submodule_of_a_worktree_is_a_folder_of_its_own(main: Path, linked: Path) -> None:
+    other = main.parent / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(other, "commit", "-q", "--allow-empty", "-m", "first")
+    add = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../other", "sub")
+    git(linked, *add)
+    assert find_worktree(str(linked / "sub")) is None
+    assert find_worktree_trouble(str(linked / "sub")) == ""
+    # Nearest above it are the notes of no one: the worktree around it is not its own.
+    assert find_owner(str(linked / "sub"), [str(main), str(linked)]) == str(linked)
+    assert find_owner(str(linked / "sub"), [str(linked / "sub")]) == str(linked / "sub")
+
+
+def test_a_folder_shares_its_memory_with_the_same_folder_of_the_main_one(
+    main: Path, linked: Path
+) -> None:
+    (main / "docs").mkdir()
+    assert find_shared_folder(str(linked), []) == str(main)
+    assert find_shared_folder(str(linked / "docs"), []) == str(main / "docs")
+    assert find_shared_folder(str(linked / "new"), []) is None
+    assert find_shared_folder(str(main), []) is None

@@ -22,7 +22,7 @@ from memsyncd.server.requests import CompletedRequest
 from memsyncd.server.server import Server
 from memsyncd.server.session import Session
 
-WAIT_LIMIT_S = 20
+WAIT_LIMIT_S = 60
 
 
 class ScriptedHandlers:
@@ -90,7 +90,7 @@ def make_changed(n_chars: int = 0) -> Changed:
 class Serving:
     """A running server, its reports, and ways to connect to it."""
 
-    def __init__(self, path: Path, handlers: ScriptedHandlers, limits: Limits) -> None:
+    def __init__(self, path: Path, handlers: Any, limits: Limits) -> None:
         self.path = path
         self.handlers = handlers
         self.errors: list[tuple[str, str]] = []
@@ -164,11 +164,13 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def serve(tmp_path: Path, limits: Limits | None = None) -> AsyncIterator[Serving]:
+async def serve(
+    tmp_path: Path, limits: Limits | None = None, handlers: Any = None
+) -> AsyncIterator[Serving]:
     path = tmp_path / "s"
     sock = socket.socket(socket.AF_UNIX)
     sock.bind(os.fspath(path))
-    serving = Serving(path, ScriptedHandlers(), limits or Limits())
+    serving = Serving(path, handlers or ScriptedHandlers(), limits or Limits())
     loop_errors: list[str] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: loop_errors.append(str(context))

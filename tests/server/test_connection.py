@@ -302,8 +302,9 @@ def test_five_hundred_silent_connections_keep_no_client_out(serve, wait_until) -
                     serving.connect_plainly()
                 await asyncio.sleep(0)
                 assert "result" in await worker.ask("ping")
-            await wait_until(lambda: serving.refused)
-            assert serving.server.n_clients == 256
+            # On a slow machine the first are silent for so long that the last replace them.
+            await wait_until(lambda: serving.refused or serving.dropped)
+            await wait_until(lambda: serving.server.n_clients == 256)
             await asyncio.sleep(0.6)
             newcomer = await serving.connect()
             assert "result" in await newcomer.ask("ping")

@@ -22,7 +22,7 @@ from memsyncd.protocol.operations import DoctorParams, FindingInfo
 from memsyncd.server.doctor import Doctor
 from memsyncd.server.session import Session
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 class DoctorBench:

@@ -21,7 +21,7 @@ from memsyncd.server import http_events
 from memsyncd.server.limits import Limits
 
 SERVE = Callable[..., contextlib.AbstractAsyncContextManager[Any]]
-LIMIT_S = 20
+LIMIT_S = 60
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 JSON = [("Content-Type", "application/json")]
 
@@ -342,7 +342,7 @@ def test_a_client_that_leaves_cancels_its_request_and_leaves_nothing_behind(
         await wait_until(lambda: serving.server.n_clients == 1)
         await wait_until(lambda: serving.handlers.cancelled == 1)
         await wait_until(lambda: serving.server.n_running == 0)
-        await wait_until(lambda: len(os.listdir("/proc/self/fd")) == fds)
+        await wait_until(lambda: len(os.listdir("/proc/self/fd")) <= fds)
         assert len(asyncio.all_tasks()) <= tasks
         assert (await browser.ask("POST", "/rpc", JSON, PING))[0] == 200
         assert serving.errors == [("ValueError", "events")]

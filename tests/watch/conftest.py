@@ -16,7 +16,7 @@ from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.watcher import Plan, Watcher
 
 Event = tuple[str, str, bool, bool]
-WAIT_S = 10.0
+WAIT_S = 45.0
 
 
 class Recorder:

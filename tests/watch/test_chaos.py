@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.watch.conftest import Event
 
 N_STEPS = 120
-SETTLE_LIMIT_S = 10.0
+SETTLE_LIMIT_S = 45.0
 STOP = "stop"
 
 

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable, Mapping
 
 from memsyncd.core.changes.diff import FileStat, is_racy_stat
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, is_note_name
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, is_note_name, is_rule_path
 
 NEVER_SAME = b""
 # The memory tool cannot reach this note, and every scan reports it.
@@ -41,7 +41,7 @@ def has_ordinary_name(path: str) -> bool:
         path.isascii()
         and path.isprintable()
         and "conflict" not in path
-        and is_note_name(path.rpartition("/")[2])
+        and (is_note_name(path.rpartition("/")[2]) or is_rule_path(path))
         and path != SHADOWED
     )
 

@@ -15,7 +15,13 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from memsyncd.core.globs import NO_GLOBS, WILDCARDS, Globs, find_glob_refusal, has_wildcard
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NOTE_SUFFIXES, is_note_name
+from memsyncd.core.notepath import (
+    MEMORY_FILE,
+    MEMORY_FOLDER,
+    NOTE_SUFFIXES,
+    is_note_name,
+    is_rule_path,
+)
 from memsyncd.core.pruning import IGNORE_FILE, is_pruned_path
 from memsyncd.errors import BadRequest
 
@@ -96,6 +102,8 @@ def find_include_refusal(pattern: str) -> str:
     reason = find_glob_refusal(pattern)
     if reason:
         return reason
+    if is_rule_path(_tidy(pattern)):
+        return ""
     parts = _tidy(pattern).split("/")
     if any(part.startswith(".") for part in parts):
         return "it holds a hidden name"
@@ -176,12 +184,8 @@ def is_relevant(
         return _is_plain(path[len(MEMORY_FOLDER) + 1 :]) and (
             is_folder or is_note_name(_name(path))
         )
-    if (
-        not is_folder
-        and _is_plain(path)
-        and is_note_name(_name(path))
-        and includes.named_globs.matches(path)
-    ):
+    is_file = (_is_plain(path) and is_note_name(_name(path))) or is_rule_path(path)
+    if not is_folder and is_file and includes.named_globs.matches(path):
         return True
     return any(_is_on_the_way(path, include, is_folder=is_folder) for include in includes.named)
 
@@ -241,7 +245,8 @@ def _is_on_the_way(path: str, include: Include, *, is_folder: bool) -> bool:
     if include.folder == path or include.folder.startswith(f"{path}/"):
         return True
     is_beneath = not include.folder or path.startswith(f"{include.folder}/")
-    return is_folder and include.is_deep and is_beneath and _is_plain(path)
+    inside = path[len(include.folder) :].lstrip("/")
+    return is_folder and include.is_deep and is_beneath and _is_plain(inside)
 
 
 def _is_plain(path: str) -> bool:

@@ -10,7 +10,7 @@ This module decides which lines are front matter; `sections` decides where secti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +24,9 @@ SHOWN_CHARS = 40
 PROBLEMS_LIMIT = 20
 PRIORITIES = ("P0", "P1", "P2", "P3")
 LIFECYCLES = ("ephemeral", "session", "task", "project")
+# Words of other programs for a key and for a lifecycle.
+OTHER_KEYS: Final = {"wu_id": "task"}
+OTHER_LIFECYCLES: Final = {"wu": "task"}
 
 _DEPTH_LIMIT = 16
 _COMMENT_LIMIT_LINES = 50
@@ -32,8 +35,21 @@ _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _KEY_VALUE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?$")
 _COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
 _COMMENT_START = re.compile(r"[ \t]*<!--\s*memory:")
+# Cursor writes globs unquoted, as in `globs: **/*.ts`. YAML takes a leading `*` for an alias, but
+# only a word can be the name of one.
+_UNQUOTED_GLOB = re.compile(
+    r"^( *(?:[A-Za-z_][\w.-]*:|-) +)(\*(?![\w-]+ *$).*?)( *)$", re.MULTILINE
+)
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _KNOWN: Final = frozenset(Meta.__struct_fields__) - {"extra"}
+# The types of Claude Code's own memories, which all have a name and a description.
+_CLAUDE_KINDS: Final = {
+    "user": "preference",
+    "feedback": "preference",
+    "project": "insight",
+    "reference": "research",
+}
+_NESTED: Final = "metadata"
 
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +116,7 @@ def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ..
     problems: list[Problem] = []
     pairs: list[tuple[str, yaml.Node | str, int]]
     try:
-        pairs = list(_read_pairs(text))
+        pairs = _flatten(list(_read_pairs(text)))
     except _Refused as refusal:
         problems.append(
             make_problem(
@@ -127,6 +143,27 @@ def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ..
     return _MetaReader(path, line, problems).read(pairs), tuple(problems)
 
 
+def load_yaml(text: str) -> object:
+    """Return YAML as texts, lists, and dictionaries with texts as keys; every value as written.
+
+    Raises ValueError if it cannot be parsed, or could grow.
+    """
+    try:
+        _refuse_growth(text)
+        root = yaml.compose(text, Loader=_LOADER)
+    except (_Refused, yaml.YAMLError, RecursionError) as error:
+        raise ValueError("not readable YAML") from error
+    return _make_plain(root) if root is not None else None
+
+
+def _make_plain(node: yaml.Node) -> object:
+    if isinstance(node, yaml.MappingNode):
+        return {_render(key): _make_plain(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_make_plain(item) for item in node.value]
+    return node.value
+
+
 class _NoMapping(Exception):
     """YAML without keys."""
 
@@ -151,6 +188,7 @@ def _read_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
     if flat is not None:
         yield from flat
         return
+    text = _UNQUOTED_GLOB.sub(_quote_glob, text)
     _refuse_growth(text)
     root = yaml.compose(text, Loader=_LOADER)
     if root is None:
@@ -159,6 +197,31 @@ def _read_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
         raise _NoMapping
     for key, value in root.value:
         yield _render(key), value, key.start_mark.line
+
+
+def _quote_glob(found: re.Match[str]) -> str:
+    escaped = found[2].replace("'", "''")
+    return f"{found[1]}'{escaped}'{found[3]}"
+
+
+def _flatten(
+    pairs: list[tuple[str, yaml.Node | str, int]],
+) -> list[tuple[str, yaml.Node | str, int]]:
+    """The pairs with those of a nested `metadata:`, which agents write, in its place.
+
+    A key beside it counts over one in it.
+    """
+    if not any(key == _NESTED for key, _, _ in pairs):
+        return pairs
+    beside = {key.strip().lower() for key, _, _ in pairs}
+    flat: list[tuple[str, yaml.Node | str, int]] = []
+    for key, value, at in pairs:
+        if key != _NESTED or not isinstance(value, yaml.MappingNode):
+            flat.append((key, value, at))
+            continue
+        nested = ((_render(inner), node, inner.start_mark.line) for inner, node in value.value)
+        flat += [one for one in nested if one[0].strip().lower() not in beside]
+    return flat
 
 
 # Front matter as nearly all of it is written: each line a key and a value that YAML reads as
@@ -230,6 +293,7 @@ class _MetaReader:
         seen: set[str] = set()
         for key, value, at in pairs:
             name = key.strip().lower()
+            name = OTHER_KEYS.get(name, name)
             if name in seen:
                 self._report(
                     at, "duplicate_key", f"`{_shorten(key)}` occurs twice", "the first one counts"
@@ -239,6 +303,8 @@ class _MetaReader:
             elif name:
                 extra[key.strip()] = _render(value)
             seen.add(name)
+        if "kind" not in known and (kind := _find_claude_kind(extra)):
+            known["kind"] = kind
         if not known and not extra:
             return EMPTY_META
         return Meta(**known, extra=tuple(extra.items()))
@@ -252,7 +318,11 @@ class _MetaReader:
         text = _render(value).strip()
         if not text or text in ("null", "~"):
             return
-        if isinstance(value, yaml.CollectionNode) or (isinstance(value, str) and value[0] in "[{"):
+        if name == "source" and isinstance(value, yaml.MappingNode):
+            known[name] = text
+        elif isinstance(value, yaml.CollectionNode) or (
+            isinstance(value, str) and value[0] in "[{"
+        ):
             self._report(at, "bad_value", f"`{name}` takes one value", "the value is ignored")
         elif name == "importance":
             self._read_importance(text, at, known)
@@ -288,6 +358,8 @@ class _MetaReader:
 
     def _read_choice(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
         choices = _CHOICES[name]
+        if name == "lifecycle":
+            text = OTHER_LIFECYCLES.get(text.lower(), text)
         for choice in choices:
             if choice.lower() == text.lower():
                 known[name] = choice
@@ -302,6 +374,12 @@ class _MetaReader:
     def _report(self, at: int, code: str, problem: str, hint: str) -> None:
         if len(self._problems) < PROBLEMS_LIMIT:
             self._problems.append(make_problem(self._path, self._line + at, code, problem, hint))
+
+
+def _find_claude_kind(extra: Mapping[str, str]) -> str | None:
+    """The kind of one of Claude Code's memories; None for any other note."""
+    is_memory = "name" in extra and "description" in extra
+    return _CLAUDE_KINDS.get(extra.get("type", "").strip().lower()) if is_memory else None
 
 
 _CHOICES: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES}

@@ -167,12 +167,16 @@ def make_chunks(
 
 
 def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
-    """The front matter's title, else the first heading, else the file's name without its suffix."""
-    stated = dict(meta.extra).get("title", "").strip()
-    title = stated or next(
+    """The front matter's title, else the first heading, else the name of an agent's memory, else
+    the file's name without its suffix.
+    """
+    stated = dict(meta.extra)
+    title = stated.get("title", "").strip() or next(
         (raw.heading[-1] for raw in raw_sections if raw.heading and raw.heading[-1]), ""
     )
-    return title[:TITLE_LIMIT_CHARS] or path.name.rpartition(".")[0]
+    if not title and "description" in stated:
+        title = stated.get("name", "").strip()
+    return title[:TITLE_LIMIT_CHARS] or path.name.rpartition(".")[0] or path.name
 
 
 def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Problem]:

@@ -19,6 +19,7 @@ from memsyncd.core.changes.watchplan import (
     plan_watches,
 )
 from memsyncd.core.globs import Globs
+from memsyncd.core.notepath import RULE_GLOBS, find_refusal, is_rule_path
 from memsyncd.errors import BadRequest
 
 ROOT = "/home/ada/proj"
@@ -275,3 +276,49 @@ def test_every_path_that_an_include_matches_is_in_a_watched_folder(
         )
         for depth in range(1, len(parts)):
             assert is_relevant("/".join(parts[:depth]), is_folder=True, includes=includes)
+
+
+# --- rules of agents ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", RULE_GLOBS)
+def test_the_hidden_rules_of_agents_may_be_included(pattern: str) -> None:
+    assert not find_include_refusal(pattern)
+    assert is_rule_path(pattern.replace("**/*", "a/b"))
+    assert not find_refusal(pattern.replace("**/*", "a"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".cursor/mcp.json",
+        ".cursor/rules/a.md",
+        ".cursor/rules/.x/a.mdc",
+        ".cursor/rules/../a.mdc",
+        ".cursor/rules/.mdc",
+        ".cursor/a.mdc",
+        ".cursorrules/a.md",
+        ".cursorrules2",
+        ".github/workflows/ci.md",
+        ".github/instructions/a.md",
+        "docs/.cursorrules",
+        ".git/config",
+    ],
+)
+def test_nothing_else_that_is_hidden_is_a_path(path: str) -> None:
+    assert find_refusal(path)
+    assert find_include_refusal(path)
+
+
+def test_rules_are_watched_and_their_events_relevant() -> None:
+    includes = Includes.parse(RULE_GLOBS)
+    seen = plan_watches("/w", includes, is_folder=lambda path: ".github" not in path)
+    folders = {(watch.folder, watch.is_recursive) for watch in seen}
+    assert {("/w", False), ("/w/.cursor", False), ("/w/.cursor/rules", True)} <= folders
+    for path in (".cursorrules", ".cursor/rules/a/b.mdc", ".github/copilot-instructions.md"):
+        assert is_relevant(path, is_folder=False, includes=includes)
+        assert not is_relevant(path, is_folder=False, includes=INCLUDES)
+    for path in (".cursor", ".cursor/rules", ".cursor/rules/a", ".github"):
+        assert is_relevant(path, is_folder=True, includes=includes)
+    assert not is_relevant(".cursor/rules/.x", is_folder=True, includes=includes)
+    assert not is_relevant(".github/workflows", is_folder=True, includes=includes)

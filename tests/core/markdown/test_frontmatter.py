@@ -176,3 +176,72 @@ def test_an_end_that_is_no_time_is_a_problem_and_never_is_none() -> None:
 def test_a_status_is_any_word() -> None:
     assert read("status: in-progress") == (Meta(status="in-progress"), [])
     assert read("status: ARCHIVED") == (Meta(status="archived"), [])
+
+
+# --- what agents write ----------------------------------------------------------------------------
+
+CLAUDES = """name: Testing preferences
+description: "Real disks: no mocks"
+metadata:
+  node_type: memory
+  type: {type}
+  originSessionId: 6a1f"""
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("user", "preference"),
+        ("feedback", "preference"),
+        ("project", "insight"),
+        ("Reference", "research"),
+        ("memo", None),
+    ],
+)
+def test_the_type_of_a_memory_of_claude_code_is_its_kind(written: str, kind: str | None) -> None:
+    flat = f"name: a\ndescription: b\ntype: {written}"
+    assert read(flat)[0].kind == kind
+    meta, problems = read(CLAUDES.format(type=written))
+    assert (meta.kind, problems) == (kind, [])
+    assert dict(meta.extra) == {
+        "name": "Testing preferences",
+        "description": "Real disks: no mocks",
+        "node_type": "memory",
+        "type": written,
+        "originSessionId": "6a1f",
+    }
+
+
+def test_a_type_is_no_kind_in_any_other_note_and_a_stated_kind_wins() -> None:
+    assert read("type: project")[0].kind is None
+    assert read("name: a\ntype: user")[0].kind is None
+    assert read("name: a\ndescription: b\ntype: user\nkind: error")[0].kind == "error"
+
+
+def test_a_key_beside_nested_metadata_wins_and_is_no_duplicate() -> None:
+    meta, problems = read("kind: error\nmetadata:\n  kind: decision\n  tags: [a]")
+    assert (meta.kind, meta.tags, problems) == ("error", ("a",), [])
+    assert read("metadata: plain")[0].extra == (("metadata", "plain"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "globs"),
+    [
+        ("globs: **/*.ts", "**/*.ts"),
+        ("description: Rules, for TS\nglobs: *.ts,*.tsx \nalwaysApply: false", "*.ts,*.tsx"),
+        ("globs: *", "*"),
+        ("globs: *it's*.py", "*it's*.py"),
+        ("globs:\n  - *.ts\n  - src/**", "*.ts, src/**"),
+        ("globs:\nalwaysApply: true", ""),
+    ],
+)
+def test_unquoted_globs_of_cursor_are_read_as_they_are(text: str, globs: str) -> None:
+    meta, problems = read(text)
+    assert (dict(meta.extra)["globs"], problems) == (globs, [])
+
+
+@given(st.sampled_from("*/."), st.text("*/.ab'-,# ", max_size=12))
+def test_a_value_that_begins_as_a_glob_is_read_as_it_is(second: str, rest: str) -> None:
+    meta, problems = read(f"globs: *{second}{rest}\nkind: error")
+    assert (meta.kind, problems) == ("error", [])
+    assert dict(meta.extra)["globs"] == f"*{second}{rest}".rstrip(" ")

@@ -1,0 +1,101 @@
+"""Keep summaries of a project's files in memory: `memsyncd index-project`, `memsyncd sources`."""
+
+from __future__ import annotations
+
+from memsyncd.cli.format import render_count, render_table
+from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, report_unless_indexed
+from memsyncd.cli.parser import JSON, TIMEOUT, Command, Option, make_workspace_option
+from memsyncd.cli.terminal import clean_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any
+
+    from memsyncd.cli.console import Console
+
+
+def _index_project(args: Args, console: Console) -> int:
+    console.set_timeout_ms(args.timeout_ms or WRITE_MS)
+    answer = console.call_on(
+        args.workspace,
+        "index_project",
+        sources=args.source,
+        dry_run=args.dry_run,
+        client=args.client or CLIENT,
+        timeout_ms=args.timeout_ms,
+    )
+    if args.json:
+        console.terminal.print_json(answer)
+        return 0
+    _print_changes(clean_values(answer), console, is_dry_run=args.dry_run)
+    report_unless_indexed(answer, console)
+    return 0
+
+
+def _print_changes(answer: dict[str, Any], console: Console, *, is_dry_run: bool) -> None:
+    terminal = console.terminal
+    for one in answer["sources"]:
+        terminal.print(f"{one['action']:<9}  {one['path']}")
+    for one in answer["skipped"]:
+        terminal.report(f"not read: {one['reason']}")
+    changed = [one for one in answer["sources"] if one["action"] != "unchanged"]
+    if not answer["sources"]:
+        terminal.report("no source is here; memsyncd sources lists those that are looked for")
+    elif not changed:
+        terminal.report(f"nothing new: {answer['note']} is up to date")
+    elif is_dry_run:
+        terminal.report(f"{render_count(len(changed), 'section')} of {answer['note']} would change")
+    else:
+        terminal.report(f"written to {answer['note']}")
+
+
+def _sources(args: Args, console: Console) -> int:
+    answer = console.call_on(args.workspace, "sources")
+    if args.json:
+        console.terminal.print_json(answer)
+        return 0
+    rows = [
+        [one["path"], ", ".join(one["tags"]), " ".join(one["files"]) or "-"]
+        for one in clean_values(answer["sources"])
+    ]
+    for row in render_table([["source", "tags", "files here"], *rows]):
+        console.terminal.print("".join(row))
+    return 0
+
+
+def _parse_source(text: str) -> dict[str, Any]:
+    path, *tags = (part.strip() for part in text.split("="))
+    if not path or len(tags) > 1:
+        raise ValueError("expected PATH or PATH=TAG,TAG")
+    return {"path": path, "tags": [tag for tag in "".join(tags).split(",") if tag]}
+
+
+COMMANDS = {
+    "index-project": Command(
+        _index_project,
+        options=(
+            Option("--dry-run", "change nothing; print what would be done"),
+            Option(
+                "--source",
+                "summarise this file as well; wildcards may stand in its last part",
+                metavar="PATH[=TAG,TAG]",
+                is_repeated=True,
+                parse=_parse_source,
+            ),
+            make_workspace_option("summarise the files of this workspace"),
+            CLIENT_OPTION,
+            TIMEOUT,
+            JSON,
+        ),
+        examples=(
+            "memsyncd index-project --dry-run",
+            "memsyncd index-project --source docs/rules.md=index:invariants",
+        ),
+    ),
+    "sources": Command(
+        _sources,
+        options=(make_workspace_option("list those of this workspace"), JSON),
+        examples=("memsyncd sources",),
+    ),
+}

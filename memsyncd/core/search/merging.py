@@ -1,0 +1,79 @@
+"""Merge the ranked hits of several indexes into one order that keeps the order of each.
+
+bm25 weighs a word by its rarity in one index, so raw scores of several are not comparable: a word
+that fills one workspace counts nothing there and much elsewhere. Each raw score is multiplied by
+how rare the words of its hit are in all indexes together, relative to their own index. That is
+exact for one word, but for lengths, and a mean for more. A hit never gets more than the one before
+it, so the order of each index is kept; one index alone keeps its scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from memsyncd.core.search.passages import compute_rarity
+
+
+class TermCounts(msgspec.Struct, frozen=True):
+    """The chunks of an index, and how many of them each term of the query matches."""
+
+    n_chunks: int
+    n_matching: tuple[int, ...] = ()
+
+    @property
+    def rarities(self) -> list[float]:
+        return [compute_rarity(self.n_chunks, min(n, self.n_chunks)) for n in self.n_matching]
+
+
+class RawHit(msgspec.Struct, frozen=True):
+    """A hit's raw score in its own index, and the indices of the terms that it holds."""
+
+    raw_score: float
+    terms: frozenset[int] = frozenset()
+
+
+def compare_raw_scores(
+    parts: Sequence[tuple[TermCounts, Sequence[RawHit]]],
+) -> list[list[float]]:
+    """Return for the hits of each index, best first, raw scores that compare with the others'."""
+    total = _add_counts([counts for counts, _ in parts]).rarities
+    compared: list[list[float]] = []
+    for counts, hits in parts:
+        own, least, scores = counts.rarities, float("inf"), list[float]()
+        for hit in hits:
+            least = min(least, hit.raw_score * _compute_factor(hit.terms, own, total))
+            scores.append(least)
+        compared.append(scores)
+    return compared
+
+
+def _add_counts(counts: Sequence[TermCounts]) -> TermCounts:
+    columns = zip(*(one.n_matching for one in counts), strict=True)
+    return TermCounts(sum(one.n_chunks for one in counts), tuple(map(sum, columns)))
+
+
+def _compute_factor(terms: Collection[int], own: Sequence[float], total: Sequence[float]) -> float:
+    if not terms:
+        return 1.0
+    return sum(total[index] for index in terms) / sum(own[index] for index in terms)
+
+
+def interleave_by_size(parts: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Return part and position of all items, so that each part gets as much room as the others.
+
+    `parts` are the sizes of items, the most important first; that order is kept. The next item is
+    one of the part that has had the least.
+    """
+    used, at = [0] * len(parts), [0] * len(parts)
+    merged: list[tuple[int, int]] = []
+    for _ in range(sum(map(len, parts))):
+        part = min(
+            (index for index, sizes in enumerate(parts) if at[index] < len(sizes)),
+            key=lambda index: (used[index], index),
+        )
+        merged.append((part, at[part]))
+        used[part] += parts[part][at[part]]
+        at[part] += 1
+    return merged

@@ -1,0 +1,107 @@
+"""Make one answer of the hits that each of one or several workspaces has.
+
+Searches of workspaces are independent, so that one that fails or is slow does not affect the
+others; see `core.search.merging` for their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.search.merging import RawHit, TermCounts, compare_raw_scores
+from memsyncd.core.search.query import Query
+from memsyncd.core.search.ranking import normalize_scores
+from memsyncd.engine.metadata import Valuation, find_order
+from memsyncd.protocol.search import Hit, SearchAnswer, SearchParams
+
+
+class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The hits of one workspace, best first, with their raw scores.
+
+    `counts` is None in a search of one workspace, which needs none.
+    """
+
+    workspace_name: str
+    hits: Sequence[Hit]
+    raw_scores: Sequence[float]
+    counts: TermCounts | None = None
+
+
+def merge_search_parts(
+    parts: Sequence[SearchPart],
+    query: Query,
+    params: SearchParams,
+    config: Config,
+    valuation: Valuation,
+) -> SearchAnswer | None:
+    """Order the hits of all workspaces, scale their scores and drop those below the minimum.
+
+    None if there is no hit.
+    """
+    n_terms = len(query.positive) + query.n_dropped
+    found = _merge(parts, query)
+    if not found:
+        return None
+    order = find_order(params.sort, valuation)
+    if order and not n_terms:
+        found.sort(key=lambda one: order(one[1]))
+    scored = _scale(found[: params.limit or config.search.max_results], n_terms)
+    min_score = config.search.min_score if params.min_score is None else params.min_score
+    hits = [hit for hit in scored if hit.score >= min_score]
+    best = scored[0].score
+    if order:
+        hits.sort(key=order)
+    return SearchAnswer(
+        hits=hits,
+        relaxed=bool(hits) and all(len(hit.matched) < n_terms for hit in hits),
+        why_empty=None
+        if hits
+        else f"every match scores below min_score {min_score}; the best scores {best}",
+        did_you_mean=None,
+    )
+
+
+def _merge(parts: Sequence[SearchPart], query: Query) -> list[tuple[float, Hit]]:
+    """Return all hits with raw scores that compare, best first."""
+    scores: Sequence[Sequence[float]] = [part.raw_scores for part in parts]
+    terms = _index_terms(query)
+    if all(part.counts is not None for part in parts) and len(parts) > 1:
+        scores = compare_raw_scores(
+            [
+                (
+                    part.counts or TermCounts(0),
+                    [
+                        RawHit(raw, frozenset(i for word in hit.matched for i in terms[word]))
+                        for raw, hit in zip(part.raw_scores, part.hits, strict=True)
+                    ],
+                )
+                for part in parts
+            ]
+        )
+    found = [
+        (raw, part.workspace_name, number, hit)
+        for part, raws in zip(parts, scores, strict=True)
+        for number, (raw, hit) in enumerate(zip(raws, part.hits, strict=True))
+    ]
+    found.sort(key=lambda one: (-one[0], one[1], one[3].workspace, one[2]))
+    return [(raw, hit) for raw, _, _, hit in found]
+
+
+def _index_terms(query: Query) -> dict[str, list[int]]:
+    """Map the text of a term, as hits name it, to its indices: a query may hold it twice."""
+    indices: dict[str, list[int]] = {}
+    for index, term in enumerate(query.positive):
+        indices.setdefault(term.text, []).append(index)
+    return indices
+
+
+def _scale(found: Sequence[tuple[float, Hit]], n_terms: int) -> list[Hit]:
+    if not n_terms:  # a query of filters alone ranks nothing
+        return [hit for _, hit in found]
+    coverage = max(len(hit.matched) for _, hit in found) / n_terms
+    scores = normalize_scores([raw for raw, _ in found], coverage=coverage)
+    return [replace(hit, score=score) for (_, hit), score in zip(found, scores, strict=True)]

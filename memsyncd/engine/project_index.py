@@ -1,0 +1,154 @@
+"""Finds a project's source files and decides what their summaries in the project's note become.
+
+Sources are read beneath the workspace's root and never through a link. One that cannot be read
+keeps its section, and the answer says why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.editing.project_index import (
+    DEFAULT_SOURCES,
+    Source,
+    SourceFile,
+    merge_sources,
+    plan_index,
+)
+from memsyncd.core.globs import Globs, find_file_glob_refusal, has_wildcard
+from memsyncd.core.notepath import NotePath
+from memsyncd.engine.edit import Decide, Edit, Put
+from memsyncd.engine.memory_tool import choose_note
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
+from memsyncd.files.confined import open_beneath, open_folder_beneath
+from memsyncd.files.problems import translating_errors
+from memsyncd.files.read import check_size, read_content, read_text_file
+from memsyncd.protocol.memory import (
+    IndexProjectParams,
+    NewSection,
+    ProjectSource,
+    SkippedSource,
+    SourceChange,
+    SourceInfo,
+)
+
+
+class IndexAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The note of the summaries, and what is done with each source."""
+
+    note: str
+    sources: list[SourceChange]
+    skipped: list[SkippedSource]
+
+
+PROJECT_NOTE = "project.md"
+"""The note of the summaries, in the memory folder."""
+SOURCE_LIMIT_BYTES = 1024 * 1024
+FILES_LIMIT = 200
+
+
+def list_sources(workspace: Workspace, config: Config) -> list[SourceInfo]:
+    """List the sources that `index_project` reads, with the files that there are now."""
+    return [
+        SourceInfo(path=one.path, tags=list(one.tags), files=_find_files(workspace, one))
+        for one in _merge(config, ())
+    ]
+
+
+def make_index_decision(
+    workspace: Workspace, config: Config, params: IndexProjectParams, *, client: str, at: str
+) -> Decide[IndexAnswer]:
+    """Make the decision to bring the summaries of all sources up to date. `at` is the time, in
+    ISO 8601. A dry run changes nothing and answers what would be done.
+
+    Raises BadRequest and PathRefused at once.
+    """
+    sources = _merge(config, params.sources)
+    path = choose_note(workspace.scope, config, NewSection(content="", note=PROJECT_NOTE))
+
+    def decide() -> tuple[Edit, IndexAnswer]:
+        files, skipped = _read_sources(workspace, sources)
+        was = read_text_file(workspace.scope, path)
+        old = was.data if was else None
+        data, changes = plan_index(path.text, old, files, at=at)
+        answer = IndexAnswer(
+            note=path.text,
+            sources=[SourceChange(path=one.path, action=one.action) for one in changes],
+            skipped=skipped,
+        )
+        edit = Edit(command="index_project", client=client, path=path.text)
+        if data is None or data == old or params.dry_run:
+            return edit, answer
+        check_size(workspace.scope, path.text, data, way_out="name fewer sources")
+        put = Put(path=was.path if was else path, data=data, was=was)
+        return replace(edit, operations=(put,)), answer
+
+    return decide
+
+
+def _merge(config: Config, more: Iterable[ProjectSource]) -> list[Source]:
+    configured = [Source(one.path, tuple(one.tags)) for one in config.source]
+    added = [Source(one.path, tuple(one.tags)) for one in more]
+    for source in added:
+        if refusal := find_file_glob_refusal(source.path):
+            raise BadRequest(
+                f"source {source.path!r} refused: {refusal}",
+                hint="write it from the project's folder, such as docs/rules.md or docs/*.md",
+            )
+    return merge_sources(DEFAULT_SOURCES, configured, added)
+
+
+def _find_files(workspace: Workspace, source: Source) -> list[str]:
+    """The existing files of a source, links included, sorted."""
+    root, (folder, _, name) = workspace.scope.root, source.path.rpartition("/")
+    if not has_wildcard(name):
+        return [source.path] if os.path.lexists(os.path.join(root, source.path)) else []
+    try:
+        fd = open_folder_beneath(root, folder)
+    except OSError:
+        return []
+    try:
+        paths = (f"{folder}/{entry}" if folder else entry for entry in os.listdir(fd))
+        matches = Globs.parse([source.path]).matches
+        return sorted(path for path in paths if matches(path))[:FILES_LIMIT]
+    finally:
+        os.close(fd)
+
+
+def _read_sources(
+    workspace: Workspace, sources: Iterable[Source]
+) -> tuple[list[SourceFile], list[SkippedSource]]:
+    files: list[SourceFile] = []
+    skipped: list[SkippedSource] = []
+    for path, tags in _list_files(workspace, sources).items():
+        data: bytes | None = None
+        try:
+            data = _read(workspace, path)
+        except MemsyncdError as error:
+            skipped.append(SkippedSource(path=path, reason=error.message))
+        files.append(SourceFile(path, tags, data))
+    return files, skipped
+
+
+def _list_files(workspace: Workspace, sources: Iterable[Source]) -> dict[str, tuple[str, ...]]:
+    """The tags of each existing file; those of the last source that has it."""
+    found = ((path, one.tags) for one in sources for path in _find_files(workspace, one))
+    return dict(found)
+
+
+def _read(workspace: Workspace, path: str) -> bytes:
+    with translating_errors(NotePath(path)):
+        fd = open_beneath(workspace.scope.root, path)
+        try:
+            content = read_content(fd, max_bytes=SOURCE_LIMIT_BYTES)
+        finally:
+            os.close(fd)
+    if len(content.data) > SOURCE_LIMIT_BYTES:
+        raise TooLarge(f"{path} is over {SOURCE_LIMIT_BYTES} bytes", hint="name a smaller file")
+    return content.data

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.search.merging import (
+    RawHit,
+    TermCounts,
+    compare_raw_scores,
+    interleave_by_size,
+)
+from memsyncd.core.search.passages import compute_rarity
+
+N_TERMS = 3
+COUNTS = st.integers(0, 50).flatmap(
+    lambda n_chunks: st.builds(
+        TermCounts,
+        st.just(n_chunks),
+        st.tuples(*[st.integers(0, n_chunks)] * N_TERMS),
+    )
+)
+HITS = st.lists(
+    st.builds(
+        RawHit,
+        st.floats(0, 40),
+        st.frozensets(st.integers(0, N_TERMS - 1)),
+    ),
+    max_size=6,
+).map(lambda hits: sorted(hits, key=lambda hit: -hit.raw_score))
+PARTS = st.lists(st.tuples(COUNTS, HITS), max_size=4)
+
+
+@given(parts=PARTS)
+def test_the_order_of_each_index_is_kept(parts: list[tuple[TermCounts, list[RawHit]]]) -> None:
+    for (_, hits), scores in zip(parts, compare_raw_scores(parts), strict=True):
+        assert len(scores) == len(hits)
+        assert scores == sorted(scores, reverse=True)
+        assert all(map(math.isfinite, scores))
+
+
+@given(part=st.tuples(COUNTS, HITS))
+def test_one_index_alone_keeps_its_scores(part: tuple[TermCounts, list[RawHit]]) -> None:
+    assert compare_raw_scores([part]) == [[hit.raw_score for hit in part[1]]]
+
+
+@given(n_terms=st.integers(1, 20), n_chunks=st.integers(1, 50), tf=st.floats(0.1, 2.0))
+def test_a_hit_of_one_word_scores_as_in_one_index_of_all_chunks(
+    n_terms: int, n_chunks: int, tf: float
+) -> None:
+    common = TermCounts(n_chunks, (min(n_terms, n_chunks),))
+    rare = TermCounts(100, (1,))
+    hit = RawHit(tf * common.rarities[0], frozenset({0}))
+    [[score], _] = compare_raw_scores([(common, [hit]), (rare, [])])
+    total = compute_rarity(n_chunks + 100, min(n_terms, n_chunks) + 1)
+    assert math.isclose(score, tf * total, rel_tol=1e-6)
+
+
+@given(parts=st.lists(st.lists(st.integers(0, 100), max_size=6), max_size=4))
+def test_items_of_several_parts_are_interleaved_in_their_own_order(parts: list[list[int]]) -> None:
+    merged = interleave_by_size(parts)
+    assert sorted(merged) == [(i, j) for i, part in enumerate(parts) for j in range(len(part))]
+    for index in range(len(parts)):
+        own = [at for part, at in merged if part == index]
+        assert own == sorted(own)
+
+
+def test_each_part_gets_as_much_room_as_the_others() -> None:
+    assert interleave_by_size([[10, 10], [4, 4, 4]]) == [(0, 0), (1, 0), (1, 1), (1, 2), (0, 1)]
