@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.core.agents import slug_project
-from memsyncd.errors import WorkspaceNotFound
+from memsyncd.errors import Busy, WorkspaceNotFound
 from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Claude:
             place = str(self.home.folder / project)
             try:
                 return bool(self.client.call("search", query=word, workspace=place)["hits"])
-            except WorkspaceNotFound:
+            except (WorkspaceNotFound, Busy):  # it is not listed yet, or being opened
                 return False
 
         wait_until(is_found, f"{word!r} was not found in {project}")
