@@ -55,6 +55,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Set up": {
         "init": Entry("workspaces", "create a first MEMORY.md and .memories/"),
         "add": Entry("workspaces", "watch and index a folder"),
+        "discover": Entry("discover", "list memories of agents, vaults and rules here; add them"),
         "remove": Entry("workspaces", "stop watching a folder and delete its index; notes stay"),
         "config": Entry("config", "show or check the configuration, or print its path"),
         "integrate": Entry(

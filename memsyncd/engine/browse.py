@@ -392,6 +392,6 @@ def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> It
                 path,
                 0,
                 "unknown_kind",
-                f"kind `{kind}` is not configured; sections with it: {n_sections}",
+                f"kind `{redact(kind)}` is not configured; sections with it: {n_sections}",
                 "correct the word, or add [kinds.NAME] to the configuration",
             )

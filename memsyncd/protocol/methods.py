@@ -111,6 +111,12 @@ METHODS: dict[str, Method] = {
         "Stop watching a folder and drop its index; its notes stay.",
         _READS,
     ),
+    "workspace.discover": Method(
+        operations.DiscoverParams,
+        operations.Discovered,
+        "Find memories of agents, vaults and rules for agents on this machine.",
+        (Busy,),
+    ),
     "workspace.list": Method(NoParams, operations.WorkspaceList, "List the workspaces."),
     "sync": Method(
         operations.SyncParams,

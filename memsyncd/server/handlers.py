@@ -167,6 +167,7 @@ class Handlers:
 
     def _add_late_methods(self) -> None:
         # To import these, with the editing of notes, takes longer than the first answer may.
+        from memsyncd.server.discovery import PlaceFinder
         from memsyncd.server.doctor import Doctor
         from memsyncd.server.signals import SignalMethods
         from memsyncd.server.tasks import TaskMethods
@@ -180,6 +181,8 @@ class Handlers:
             lambda: (facts.socket, facts.find_socket_problem()),
         )
         self._table["doctor"] = doctor.examine
+        finder = PlaceFinder(self._workspaces, self._clock, self._places)
+        self._table["workspace.discover"] = finder.discover
         self._table |= Writes(self._workspaces, self._clock, self._in_thread).methods
         signals = SignalMethods(self._workspaces, self._subscriptions)
         self._subscriptions.send_backlog = signals.send_backlog
@@ -383,7 +386,7 @@ class Handlers:
         user_wide = self._workspaces.find_user_wide() if params.user else None
         if user_wide in chosen:
             user_wide = None
-        if user_wide is not None or len(chosen) != 1:
+        if user_wide is not None or len(chosen) != 1 or worktrees:
             return await self._join_contexts(chosen, params, user_wide, worktrees, arrived_s)
         [workspace], config = chosen, self._workspaces.config
         was_open = workspace.readers is not None
@@ -426,6 +429,7 @@ class Handlers:
                 options,
                 is_merged=len(chosen) > 1,
                 is_user_wide=workspace is user_wide,
+                worktree=worktrees.get(workspace.id, ""),
             )
 
         if not chosen:

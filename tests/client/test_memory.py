@@ -138,7 +138,8 @@ def test_a_search_without_hits_has_a_reason(memory: Memsyncd) -> None:
     assert "keepsaek" in str(found.why_empty)
     assert not found
     assert (
-        memory.search("keepsake", limit=1, min_score=0.1, timeout_s=5).freshness["state"] == "ready"
+        memory.search("keepsake", limit=1, min_score=0.1, timeout_s=45).freshness["state"]
+        == "ready"
     )
 
 
