@@ -191,8 +191,9 @@ class LoopAdmission:
         self._clock = clock
         self._rest_until_s = -math.inf
 
-    def may_try(self, session: Session) -> bool:
-        if session.n_pending or session.reads.is_slow:
+    def may_try(self, session: Session, n_own: int = 0) -> bool:
+        """`n_own` of the session's pending requests are the one that asks."""
+        if session.n_pending > n_own or session.reads.is_slow:
             return False
         return session.reads.expected_s is not None or self._clock.now_s() >= self._rest_until_s
 
