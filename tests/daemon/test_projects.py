@@ -146,6 +146,12 @@ def test_a_configured_collection_is_listed_and_a_workspace_of_the_project_comes_
         of_agent = [one for one in client.call("workspace.list")["workspaces"] if one["project"]]
         assert [one["name"] for one in of_agent] == ["claude-api"]
         assert client.call("search", query="larch", workspace="claude-api")["hits"]
+        shutil.move(claude.folder, own.folder / "aside")
+        wait_until(
+            lambda: bool(client.call("status")["collections"][0]["is_missing"]), "not missing"
+        )
+        assert "cannot be listed" in run(own, "doctor")[1]
+        assert claude.names() == {"api", "claude-api"}
 
 
 # --- discover -------------------------------------------------------------------------------------

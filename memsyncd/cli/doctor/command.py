@@ -262,7 +262,18 @@ def _find_workspaces(
             chosen[info["id"]] = RegisteredWorkspace(
                 id=info["id"], name=info["name"], root=info["root"]
             )
-    return chosen, check_config_path(str(console.call("status")["config"]), dirs.config_file)
+    status = console.call("status")
+    # A daemon of an older version has none.
+    collections = () if args.workspaces else status.get("collections", ())
+    findings = [*map(_describe_missing, (one for one in collections if one["is_missing"]))]
+    return chosen, [*findings, *check_config_path(str(status["config"]), dirs.config_file)]
+
+
+def _describe_missing(collection: dict[str, object]) -> Finding:
+    name = str(collection["name"])
+    what = f"the projects of {name} cannot be listed: new ones are not found"
+    remedy = f"restore the folder, or: memsyncd remove {name}"
+    return Finding("warning", "folder", what, remedy, where=str(collection["root"]))
 
 
 def _examine_without_daemon(
