@@ -20,10 +20,15 @@ SOCKET_NAME = "memsyncd.sock"
 SOCKET_VARIABLES = ("MEMSYNCD_SOCKET", "MEMSYNCD_SOCKET_PATH")
 CONFIG_VARIABLE = "MEMSYNCD_CONFIG"
 
-_MAC_FOLDERS = {"XDG_STATE_HOME": "Library/Application Support", "XDG_CACHE_HOME": "Library/Caches"}
+_MAC_FOLDERS = {
+    "XDG_STATE_HOME": "Library/Application Support",
+    "XDG_DATA_HOME": "Library/Application Support",
+    "XDG_CACHE_HOME": "Library/Caches",
+}
 _XDG_FOLDERS = {
     "XDG_CONFIG_HOME": ".config",
     "XDG_STATE_HOME": ".local/state",
+    "XDG_DATA_HOME": ".local/share",
     "XDG_CACHE_HOME": ".cache",
 }
 
@@ -33,7 +38,7 @@ class Dirs:
     """Absolute paths, which need not exist.
 
     `state_dir` and `cache_dir` hold a folder for each workspace id. The lock lies beside the
-    socket, in `run_dir`.
+    socket, in `run_dir`. `user_memory` is the default root of the user-wide workspace.
     """
 
     __slots__ = (
@@ -45,15 +50,23 @@ class Dirs:
         "run_dir",
         "socket_path",
         "state_dir",
+        "user_memory",
     )
 
     def __init__(
-        self, *, config_file: str, state_dir: str, cache_dir: str, socket_path: str
+        self,
+        *,
+        config_file: str,
+        state_dir: str,
+        cache_dir: str,
+        user_memory: str,
+        socket_path: str,
     ) -> None:
         folder, _, name = socket_path.rpartition("/")
         self.config_file: Final = config_file
         self.state_dir: Final = state_dir
         self.cache_dir: Final = cache_dir
+        self.user_memory: Final = user_memory
         self.run_dir: Final = folder or "/"
         self.socket_path: Final = socket_path
         self.lock_path: Final = f"{folder}/{name.removesuffix('.sock')}.lock"
@@ -66,6 +79,7 @@ class Dirs:
             config_file=self.config_file,
             state_dir=self.state_dir,
             cache_dir=self.cache_dir,
+            user_memory=self.user_memory,
             socket_path=path,
         )
 
@@ -85,6 +99,7 @@ def find_dirs(env: Mapping[str, str], home: str, platform: str) -> Dirs:
         config_file=_find_config_file(env, home, platform),
         state_dir=state_dir,
         cache_dir=f"{_find_folder('XDG_CACHE_HOME', env, home, platform)}/{APP}",
+        user_memory=f"{_find_folder('XDG_DATA_HOME', env, home, platform)}/{APP}/user",
         socket_path=_find_named_socket(env, home) or _find_default_socket(env, state_dir),
     )
 

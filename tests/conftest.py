@@ -4,8 +4,10 @@ interrupts.
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
+import re
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +21,14 @@ from tests.programs import find_missing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-END_TO_END = tuple(Path(__file__).parent / name for name in ("daemon", "faults", "service"))
+TESTS = Path(__file__).parent
+END_TO_END = tuple(TESTS / name for name in ("daemon", "faults", "service"))
 """The folders whose tests run the real process end to end: all of them bear the mark `life`, or
-`soak`."""
+`soak`. Tests elsewhere that start processes or take long bear it by themselves."""
+
+# tests/test_layers.py checks that no other room of the package starts programs but Python.
+ROOMS_WITH_PROGRAMS = frozenset({"cli", "integrations"})
+STARTS_PROGRAMS = re.compile(r"\b(subprocess|pty|needs\(|tests\.programs|which\(|spawn|os\.exec)")
 
 # No deadline: a busy machine is not a failing one, and pytest-timeout guards against what hangs.
 settings.register_profile(
@@ -63,12 +70,31 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--may-run-programs",
+        action="store_true",
+        help="run only tests that may run programs, of this machine or of memsyncd",
+    )
+
+
 # First, for pytest itself chooses by marks (-m) in this hook.
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         mark_end_to_end(item)
         skip_without_programs(item)
+    if config.getoption("--may-run-programs"):
+        others = [item for item in items if not may_run_programs(item.path)]
+        items[:] = [item for item in items if may_run_programs(item.path)]
+        config.hook.pytest_deselected(items=others)
+
+
+@functools.cache
+def may_run_programs(module: Path) -> bool:
+    """True if this module of tests names a way to start programs, or tests a room that has one."""
+    room = module.relative_to(TESTS).parts[0]
+    return room in ROOMS_WITH_PROGRAMS or STARTS_PROGRAMS.search(module.read_text()) is not None
 
 
 def mark_end_to_end(item: pytest.Item) -> None:

@@ -21,6 +21,7 @@ def test_without_any_variable_everything_lies_in_the_xdg_defaults() -> None:
         "config_file": "/home/ada/.config/memsyncd/config.toml",
         "state_dir": "/home/ada/.local/state/memsyncd",
         "cache_dir": "/home/ada/.cache/memsyncd",
+        "user_memory": "/home/ada/.local/share/memsyncd/user",
         "run_dir": "/home/ada/.local/state/memsyncd/run",
         "socket_path": "/home/ada/.local/state/memsyncd/run/memsyncd.sock",
         "lock_path": "/home/ada/.local/state/memsyncd/run/memsyncd.lock",

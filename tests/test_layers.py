@@ -14,6 +14,7 @@ import pytest
 
 from memsyncd.config.schema import ARRAYS, find_keys
 from memsyncd.logs import Event, Key
+from tests.conftest import ROOMS_WITH_PROGRAMS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "memsyncd"
@@ -58,10 +59,17 @@ SHORT_FOR_A_REASON = {
     "memsyncd/__main__.py": "what `python -m memsyncd` runs",
     "memsyncd/integrations/example.py": "a program to read and copy",
     "memsyncd/core/changes/freshness.py": "a policy, pure and tested as such",
+    "memsyncd/core/upkeep/decay.py": "a policy, pure and tested as such",
+    "memsyncd/cli/upkeep.py": "commands, which all modules of cli define",
     "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
 }
-# The oracle of the fast scanner, which tests compare it with.
-UNREAD_FOR_A_REASON = frozenset({"memsyncd/core/markdown/scanner.py: split_blocks_slowly"})
+# The oracle of the fast scanner, which tests compare it with; the counts by which memories decay.
+UNREAD_FOR_A_REASON = frozenset(
+    {
+        "memsyncd/core/markdown/scanner.py: split_blocks_slowly",
+        "memsyncd/engine/accesses.py: find_accesses",
+    }
+)
 GENERATED = "memsyncd/client/types.py"
 # One act or thing seen from two layers, such as what crosses the socket and what is stored.
 SHARED_NAMES = frozenset(
@@ -142,6 +150,21 @@ def test_a_library_has_one_door() -> None:
         if (library := module.partition(".")[0]) in DOORS and not name.startswith(DOORS[library])
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_rooms_that_may_start_programs_do() -> None:
+    """`pytest --may-run-programs` relies on it (tests/conftest.py)."""
+    starting = {
+        name
+        for name, tree in parse_all().items()
+        for module, _ in find_imports(tree)
+        if module in ("subprocess", "pty", "multiprocessing")
+    }
+    rooms = tuple(f"memsyncd/{room}/" for room in ROOMS_WITH_PROGRAMS)
+    # This one starts Python.
+    assert {name for name in starting if not name.startswith(rooms)} == {
+        "memsyncd/engine/index_process.py"
+    }
 
 
 def test_core_and_protocol_see_no_clock_disk_socket_database_log_or_chance() -> None:

@@ -14,18 +14,26 @@ from typing import Literal, TextIO
 import pytest
 import structlog
 
-from memsyncd.logs import Event, LineHandler, count_lost_lines, get_log, is_debugging, set_up_logs
+from memsyncd.logs import (
+    ROOT,
+    Event,
+    LineHandler,
+    count_lost_lines,
+    get_log,
+    is_debugging,
+    set_up_logs,
+)
 
 
 @pytest.fixture(autouse=True)
 def restored_logging() -> Iterator[None]:
     root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    handlers, level, own_level = list(root.handlers), root.level, logging.getLogger(ROOT).level
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    logging.getLogger(ROOT).setLevel(own_level)
     logging.captureWarnings(capture=False)
-    structlog.reset_defaults()
 
 
 def set_up(

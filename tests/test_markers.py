@@ -45,7 +45,7 @@ def run_pytest(*words: str) -> str:
         *words,
     ]
     done = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=150, check=False
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), (
         done.stdout + done.stderr
@@ -62,6 +62,7 @@ def test_a_test_whose_program_is_missing_is_skipped_with_its_name(tmp_path: Path
     assert "1 passed, 1 skipped" in printed
 
 
+@pytest.mark.life
 @pytest.mark.parametrize(
     ("words", "chosen"),
     [
@@ -89,6 +90,14 @@ def test_end_to_end_tests_and_soaks_run_only_on_request(
         line for line in run_pytest("--collect-only", *words, *files).splitlines() if "::" in line
     ]
     assert {LONG if test.startswith(LONG) else test.partition("::")[0] for test in tests} == chosen
+
+
+@pytest.mark.life
+def test_tests_that_may_run_programs_are_chosen_by_their_modules() -> None:
+    modules = ("tests/cli/test_targets.py", "tests/core/test_model.py", "tests/core/test_globs.py")
+    printed = run_pytest("--collect-only", "--may-run-programs", *modules)
+    chosen = {line.partition("::")[0] for line in printed.splitlines() if "::" in line}
+    assert chosen == {"tests/cli/test_targets.py"}
 
 
 def test_a_command_succeeds_only_if_it_is_there_and_ends_with_0() -> None:

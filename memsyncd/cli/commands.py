@@ -28,11 +28,14 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "get": Entry("notes", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
         "stats": Entry("stats", "count sections by kind, tag, task, month and size"),
+        "similar": Entry("similar", "find sections that say nearly what a section or text says"),
+        "accesses": Entry("accesses", "count how often sections were recalled, and when last"),
         "links": Entry("links", "list links between notes, backlinks and dangling links"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },
     "Write": {
         "remember": Entry("notes", "append a section to the note of its kind, or to a named note"),
+        "check": Entry("upkeep", "check notes: metadata, and what is odd about their text"),
         "capture": Entry("capture", "append what a step produced: artifacts, failure, answers"),
         "index-project": Entry(
             "project", "summarise README, manifests and CI of a project in one note"
@@ -40,6 +43,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "sources": Entry("project", "list the files that index-project summarises"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
+        "signal": Entry("signals", "send and read signals between agents"),
         "history": Entry("history", "list the changes of notes, with time and writer"),
         "diff": Entry("history", "show the change of a revision"),
         "undo": Entry("history", "restore the text from before a revision"),

@@ -65,6 +65,15 @@ class Console:
         """Call a method that is not about one workspace."""
         return self.client.call(method, **params)
 
+    def call_on_several(
+        self, workspaces: list[str], method: str, **params: object
+    ) -> dict[str, Any]:
+        """As `call_on`, on all the named workspaces; `*` names all there are."""
+        if len(workspaces) < 2:
+            return self.call_on(workspaces[0] if workspaces else None, method, **params)
+        names = [self.name_workspace(name) for name in workspaces]
+        return self.client.call(method, workspace=names, **params)
+
     def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
         """Call a method on the named workspace, else on that of the current folder, else on the
         only one.

@@ -367,6 +367,8 @@ def _remember(args: Args, console: Console) -> int:
         "note.add",
         content=content,
         tags=args.tag,
+        keywords=args.keyword,
+        metadata=dict(args.meta),
         note=note,
         client=args.client or CLIENT,
         timeout_ms=args.timeout_ms,
@@ -401,8 +403,19 @@ _SECTION_FIELDS = (
     "source",
     "task",
     "session",
+    "topic",
+    "scope",
     "created",
+    "updated",
+    "expires",
 )
+
+
+def _read_pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip() or not value.strip():
+        raise ValueError("expected a key and a value, such as owner=infra")
+    return key.strip(), value.strip()
 
 
 # --- clear --------------------------------------------------------------------------------------
@@ -491,7 +504,19 @@ COMMANDS = {
             Option("--source", "the source", metavar="TEXT"),
             Option("--task", "the task", metavar="ID"),
             Option("--session", "the session", metavar="ID"),
+            Option("--topic", "the topic, of at most 100 characters", metavar="TEXT"),
+            Option("--keyword", "add this keyword; at most 20", metavar="K", is_repeated=True),
+            Option("--scope", "the scope", metavar="TEXT"),
             Option("--created", "the day or time, if not now", metavar="DAY"),
+            Option("--updated", "the day or time of the last change", metavar="DAY"),
+            Option("--expires", "the day or time from which searches leave it out", metavar="DAY"),
+            Option(
+                "--meta",
+                "add metadata of your own",
+                metavar="KEY=VALUE",
+                parse=_read_pair,
+                is_repeated=True,
+            ),
             STDIN,
             make_workspace_option("remember it in this workspace"),
             CLIENT_OPTION,

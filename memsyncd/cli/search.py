@@ -45,6 +45,7 @@ FILTERS: Final = (
     ),
     Option("--status", "only of this status", metavar="S", is_repeated=True),
     Option("--meta", "only with this other metadata", metavar="KEY=VALUE", is_repeated=True),
+    Option("--tier", "only hot, warm or cold by age and importance", metavar="T", is_repeated=True),
     Option(
         "--min-importance",
         "only of this importance or more, from 0 to 1",
@@ -72,9 +73,9 @@ def _read_sort(text: str) -> str:
     return text
 
 
-SORTS: Final = ("relevance", "importance", "priority", "recency", "file")
+SORTS: Final = ("relevance", "decay", "importance", "priority", "recency", "file")
 SORT: Final = Option(
-    "--sort", "by importance, priority, recency or file", metavar="S", parse=_read_sort
+    "--sort", "by decay, importance, priority, recency or file", metavar="S", parse=_read_sort
 )
 
 
@@ -88,9 +89,7 @@ DEFAULT_LIMIT = 10
 def _search(args: Args, console: Console) -> int:
     _check_search(args)
     console.set_timeout_ms(args.timeout_ms)
-    answer = console.call_on(
-        ALL_WORKSPACES if args.all else args.workspace, "search", **_search_params(args)
-    )
+    answer = console.call_on_several(_list_workspaces(args), "search", **_search_params(args))
     if args.json:
         console.terminal.print_json(answer)
     elif answer["hits"]:
@@ -98,15 +97,28 @@ def _search(args: Args, console: Console) -> int:
     else:
         _report_no_hits(clean_values(answer), console)
     if not args.json:
+        report_left_out(answer, console)
         _report_freshness(answer, console)
     return 0 if answer["hits"] else NOTHING_FOUND
 
 
 def _check_search(args: Args) -> None:
-    if args.all and args.workspace is not None:
-        raise BadRequest("--all and --workspace do not go together", hint="use only one of them")
     if args.open and args.json:
         raise BadRequest("--open and --json do not go together", hint="use only one of them")
+
+
+def _list_workspaces(args: Args) -> list[str]:
+    if args.all and args.workspace:
+        raise BadRequest("--all and --workspace do not go together", hint="use only one of them")
+    return [ALL_WORKSPACES] if args.all else list(args.workspace)
+
+
+def report_left_out(answer: dict[str, Any], console: Console) -> None:
+    """Name the workspaces that the answer lacks."""
+    for one in clean_values(answer["workspaces"]):
+        if one["failure"]:
+            text = f"without {one['name']}: {one['failure']}"
+            console.terminal.report(console.terminal.err_paint("yellow", text))
 
 
 def _search_params(args: Args) -> dict[str, object]:
@@ -123,7 +135,7 @@ def _search_params(args: Args) -> dict[str, object]:
 
 
 def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
-    workspaces = console.call("workspace.list")["workspaces"]
+    workspaces = answer["workspaces"]
     if args.open:
         _open_hit(answer["hits"], args.open, roots_by_id(workspaces), console)
     terminal, hits = console.terminal, clean_values(answer["hits"])
@@ -224,7 +236,7 @@ def exec_editor(words: list[str]) -> NoReturn:
 
 def _context(args: Args, console: Console) -> int:
     console.set_timeout_ms(args.timeout_ms)
-    answer = console.call_on(args.workspace, "context", **_context_params(args))
+    answer = console.call_on_several(_list_workspaces(args), "context", **_context_params(args))
     if args.json:
         console.terminal.print_json(answer)
     else:
@@ -239,6 +251,7 @@ def _context_params(args: Args) -> dict[str, object]:
         "max_bytes": args.max_bytes,
         "filters": filters_from(args),
         "heading": args.heading,
+        "user": False if args.no_user else None,
         "wait": "disk" if args.wait else None,
         "timeout_ms": args.timeout_ms,
     }
@@ -260,6 +273,7 @@ def _print_block(answer: dict[str, Any], console: Console) -> None:
         summary = f"{answer['tokens']:,} tokens; no room for {n_sections} more{weaker},"
         summary += " see --json and --max-tokens"
         terminal.report(terminal.err_paint("dim", summary))
+    report_left_out(answer, console)
     if stale := render_freshness(answer["freshness"]):
         terminal.report(terminal.err_paint("yellow", stale))
 
@@ -274,8 +288,8 @@ COMMANDS = {
             ),
         ),
         options=(
-            make_workspace_option("search this workspace"),
-            Option("--all", "search all workspaces as one"),
+            make_workspace_option("search this workspace, or several", is_repeated=True),
+            Option("--all", "search all workspaces"),
             Option("-n --limit", "at most N hits (default 10)", metavar="N", parse=parse_count),
             *FILTERS,
             Option(
@@ -302,6 +316,7 @@ COMMANDS = {
             "memsyncd search 'why did we choose \"connection pool\"' -draft",
             "memsyncd search token --kind decision --wait --json",
             "memsyncd search token --all --open",
+            "memsyncd search token -w api -w web",
         ),
     ),
     "context": Command(
@@ -316,7 +331,9 @@ COMMANDS = {
             ),
         ),
         options=(
-            make_workspace_option("use this workspace"),
+            make_workspace_option("use this workspace, or several", is_repeated=True),
+            Option("--all", "use all workspaces"),
+            Option("--no-user", "without the user-wide workspace"),
             Option(
                 "-n --max-tokens",
                 "at most N tokens, from 100 to 50,000 (default 2000)",

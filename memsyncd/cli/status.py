@@ -76,7 +76,19 @@ def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:
     ]
     for workspace in status["workspaces"]:
         lines += ["", *_render_workspace(workspace, paint, now_s)]
+    for collection in status.get("collections", ()):
+        lines += ["", *_render_collection(collection, paint)]
     return "\n".join(lines)
+
+
+def _render_collection(collection: dict[str, Any], paint: Paint) -> list[str]:
+    is_missing = collection["is_missing"]
+    style = "red" if is_missing else "green"
+    count = render_count(len(collection["workspaces"]), "workspace")
+    state = "cannot be listed: its workspaces stay as they were" if is_missing else count
+    name = paint("bold", collection["name"])
+    title = f"{paint(style, '●')} {name}  each project's memory: {state}"
+    return [title, f"  {collection['root']}  {paint('dim', collection['id'])}"]
 
 
 def _render_port(status: dict[str, Any]) -> list[str]:

@@ -21,6 +21,7 @@ from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_
 from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_line, clean_values
+from memsyncd.dirs import find_dirs
 from memsyncd.errors import BadRequest, NoDaemon, PathRefused, WorkspaceNotFound
 from memsyncd.first_notes import FIRST_NOTES
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 
 def _init(args: Args, console: Console) -> int:
+    if args.user:
+        return _init_user_wide(args, console)
     root = find_memory_root(create_folder(args.path or "."), console)
     terminal = console.terminal
     created = create_first_notes(root)
@@ -54,6 +57,26 @@ def _init(args: Args, console: Console) -> int:
         return 0
     show_until_indexed(console)
     terminal.report("the daemon watches and indexes it")
+    return 0
+
+
+def _init_user_wide(args: Args, console: Console) -> int:
+    home = console.env.get("HOME") or os.path.expanduser("~")
+    root = create_folder(args.path or find_dirs(console.env, home, sys.platform).user_memory)
+    terminal = console.terminal
+    for path in create_first_notes(root):
+        terminal.print(f"created {clean_line(os.path.join(root, path))}")
+    try:
+        answer = console.call("workspace.add", path=root, user=True)
+    except NoDaemon:
+        terminal.report("no daemon runs; start one and repeat this: memsyncd start")
+        return NoDaemon.exit_status
+    show_until_indexed(console)
+    name = clean_line(answer["workspaces"][0]["name"])
+    terminal.report(
+        "its MEMORY.md, pinned notes and preferences join the context of each workspace"
+    )
+    terminal.report(f"add to it: memsyncd remember TEXT --kind preference -w {name}")
     return 0
 
 
@@ -173,10 +196,26 @@ def _add(args: Args, console: Console) -> int:
         return 0
     show_until_indexed(console)
     _print_workspaces(answer, console)
+    if answer.get("collections"):
+        for line in describe_added_projects(clean_values(answer)):
+            console.terminal.report(line)
+        return 0
     info, found = answer["workspaces"][0], answer["found"]
     for line in describe_found(clean_values(found), clean_values(info), clean_line(args.path)):
         console.terminal.report(line)
     return 0
+
+
+def describe_added_projects(answer: dict[str, Any]) -> list[str]:
+    """Describe a collection that was added: its workspaces, its notes, and how to leave one out."""
+    found, name = answer["found"], answer["collections"][0]["name"]
+    counted = "" if found["is_complete"] else "more than "
+    notes = counted + render_count(found["notes"], "note")
+    folders = render_count(len(answer["workspaces"]), "memory folder")
+    return [
+        f"{found['what']}: {folders}, {notes}; a project's is added with its first note",
+        f"to leave one out: memsyncd remove NAME; all of them: memsyncd remove {name}",
+    ]
 
 
 def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> list[str]:
@@ -209,8 +248,8 @@ def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> li
 
 
 def _parse_preset(text: str) -> str:
-    if text not in ("memory", "vault"):
-        raise ValueError("expected memory or vault")
+    if text not in ("memory", "vault", "claude-code"):
+        raise ValueError("expected memory, vault or claude-code")
     return text
 
 
@@ -227,7 +266,7 @@ def _remove(args: Args, console: Console) -> int:
 
 def _list(args: Args, console: Console) -> int:
     # A filter or a workspace applies to notes only, so it implies --notes.
-    is_filtered = filters_from(args) or args.sort
+    is_filtered = filters_from(args) or args.sort or args.explain
     if args.notes or args.sections or is_filtered or args.workspace:
         return _list_notes(args, console)
     answer = console.call("workspace.list")
@@ -236,7 +275,7 @@ def _list(args: Args, console: Console) -> int:
     elif args.names:
         for info in clean_values(answer)["workspaces"]:
             console.terminal.print(info["name"])
-    elif answer["workspaces"]:
+    elif answer["workspaces"] or answer["collections"]:
         _print_workspaces(answer, console)
     else:
         console.terminal.report("no workspace yet; add this folder with `memsyncd add .`")
@@ -249,9 +288,14 @@ def _list_notes(args: Args, console: Console) -> int:
     path = args.path[0] if len(args.path) == 1 else None
     if path:
         del filters["path"]
-    is_filtered = bool(filters or args.sort)
+    is_filtered = bool(filters or args.sort or args.explain)
     answer = console.call_on(
-        args.workspace, "list", path=path, filters=filters or None, sort=args.sort
+        args.workspace,
+        "list",
+        path=path,
+        filters=filters or None,
+        sort=args.sort,
+        explain=args.explain or None,
     )
     terminal = console.terminal
     if args.json:
@@ -279,7 +323,9 @@ def _report_rest(answer: dict[str, Any], console: Console) -> None:
 
 def _print_workspaces(answer: dict[str, Any], console: Console) -> None:
     paint = console.terminal.paint
-    rows = [_render_workspace(info) for info in clean_values(answer)["workspaces"]]
+    answer = clean_values(answer)
+    rows = [_render_workspace(info) for info in answer["workspaces"]]
+    rows += [_render_collection(info) for info in answer.get("collections", ())]
     for name, *rest in render_table(rows):
         console.terminal.print(paint("bold", name) + "".join(rest))
 
@@ -288,7 +334,16 @@ def _render_workspace(info: dict[str, Any]) -> list[str]:
     every = ["**"] if info["preset"] == "vault" else []
     globs = [*every, *info["include"], *info["read_only"]]
     globs += ["!" + glob for glob in info["exclude"]]
-    return [info["name"], info["root"], info["id"] + "".join("  " + glob for glob in globs)]
+    of_project = f"  memory of {info['project']}" if info.get("project") else ""
+    marks = "".join("  " + glob for glob in globs) + of_project
+    return [info["name"], info["root"], info["id"] + marks]
+
+
+def _render_collection(info: dict[str, Any]) -> list[str]:
+    count = render_count(len(info["workspaces"]), "workspace")
+    state = "missing" if info["is_missing"] else count
+    excluded = "".join(f"  !{glob}" for glob in info["exclude"])
+    return [info["name"], info["root"], f"{info['id']}  each project's memory: {state}{excluded}"]
 
 
 def _render_notes(
@@ -322,7 +377,11 @@ def _render_section(section: dict[str, Any], paint: Paint) -> str:
     title = section["heading"][-1] if section["heading"] else "(before the first heading)"
     marks = render_meta(section)
     indent = "  " * max(section["level"] - 1, 0)
-    return f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
+    shown = f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
+    if not section["explain"]:
+        return shown
+    parts = "  ".join(f"{name} {part:g}" for name, part in section["explain"].items())
+    return f"{shown}  {section['tier']}  {paint('dim', parts)}"
 
 
 # --- sync and reindex ---------------------------------------------------------------------------
@@ -458,8 +517,11 @@ COMMANDS = {
         arguments=(
             Argument("path", "PATH", "the folder; by default the current one", many="optional"),
         ),
-        options=(Option("--union", "have git merge memories of two branches, by .gitattributes"),),
-        examples=("memsyncd init", "memsyncd init ~/notes", "memsyncd init --union"),
+        options=(
+            Option("--union", "have git merge memories of two branches, by .gitattributes"),
+            Option("--user", "the user-wide memory, which joins the context of every workspace"),
+        ),
+        examples=("memsyncd init", "memsyncd init ~/notes", "memsyncd init --user"),
     ),
     "add": Command(
         _add,
@@ -468,7 +530,8 @@ COMMANDS = {
             Option("--name", "the workspace's name; by default the folder's", metavar="N"),
             Option(
                 "--preset",
-                "memory: MEMORY.md and .memories/; vault: every note; else the folder decides",
+                "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of "
+                "each project; else the folder decides",
                 metavar="P",
                 parse=_parse_preset,
             ),
@@ -491,6 +554,7 @@ COMMANDS = {
             "memsyncd add .",
             "memsyncd add ~/code/api --include 'docs/**/*.md' --read-only CLAUDE.md",
             "memsyncd add ~/notes --preset vault --exclude drafts",
+            "memsyncd add ~/.claude --preset claude-code",
         ),
     ),
     "remove": Command(
@@ -507,6 +571,7 @@ COMMANDS = {
             Option("--sections", "list notes with their sections"),
             *FILTERS,
             SORT,
+            Option("--explain", "show what each section is worth at its age, and its tier"),
             make_workspace_option(),
             JSON,
         ),

@@ -1,4 +1,6 @@
-"""Split an anchor, `path#heading`, into the path of a note and the heading of a section."""
+"""Split an anchor, `path#heading`, into the path of a note and the heading of a section; name a
+target in a request.
+"""
 
 from __future__ import annotations
 
@@ -16,3 +18,10 @@ def split_anchor(target: str) -> tuple[str, str | None]:
         mark and not target.endswith(NOTE_SUFFIXES) and (heading or path.endswith(NOTE_SUFFIXES))
     )
     return (path, heading) if is_section else (target, None)
+
+
+def read_target(target: str | None) -> dict[str, object]:
+    """Return the parameter that names a section, a note or a folder."""
+    return (
+        {} if target is None else {"path" if split_anchor(target)[1] is None else "anchor": target}
+    )

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.client.anchors import split_anchor
-from memsyncd.client.connection import TIMEOUT_S, Client, Closing, connect
+from memsyncd.client.agents import AgentMethods
+from memsyncd.client.anchors import read_target
+from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
@@ -43,23 +44,28 @@ if TYPE_CHECKING:
         ProjectSource,
         Purged,
         RevisionInfo,
+        SimilarSection,
         Sort,
         SourceInfo,
         SyncReport,
         Undone,
+        Validation,
     )
+
+    WorkspaceNames = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
 
 SYNC_S = 600.0
 ARCHIVED = "archived"
 
 
-class Memsyncd(Closing):
+class Memsyncd(AgentMethods):
     """The memory of one workspace. An instance belongs to one thread.
 
     `workspace` is a name, an id or any path inside it; by default the workspace of the current
     folder, else the only one. `client` is the writer's name in `history`. `timeout_s` limits the
     wait for each answer; a write that cannot be done in that time is not done at all. `env` is the
-    environment that locates the daemon's socket.
+    environment that locates the daemon's socket. `session` names the caller's session, which counts
+    once for each section that `context` and `get` return.
 
     Raises NoDaemon if none answers, WorkspaceNotFound if there is no such workspace. If the daemon
     goes away later, the next call raises NoDaemon, and the call after that connects again.
@@ -72,8 +78,9 @@ class Memsyncd(Closing):
         client: str = "python",
         timeout_s: float = TIMEOUT_S,
         env: Mapping[str, str] | None = None,
+        session: str | None = None,
     ) -> None:
-        self._connection = _Connection(workspace, client, timeout_s, env)
+        super().__init__(WorkspaceConnection(workspace, client, timeout_s, env), session)
 
     @property
     def workspace(self) -> str:
@@ -106,18 +113,25 @@ class Memsyncd(Closing):
         importance: float | None = None,
         priority: str | None = None,
         lifecycle: str | None = None,
-        source: str | None = None,
+        source: str | dict[str, str] | None = None,
         task: str | None = None,
         session: str | None = None,
+        topic: str | None = None,
+        keywords: Sequence[str] = (),
+        scope: str | None = None,
         created: str | None = None,
+        updated: str | None = None,
+        expires: str | None = None,
+        metadata: dict[str, str] | None = None,
         note: str | None = None,
     ) -> Added:
         """Append a section with the heading `summary` to `note`, by default to the note of its
         kind.
 
         `importance` is from 0 to 1, by default that of the kind; `priority` is P0 to P3;
-        `lifecycle` is ephemeral, session, task or project. Returns the section's place. Raises
-        BadRequest for invalid values, PathRefused for a note that cannot be written.
+        `lifecycle` is ephemeral, session, task or project; `source` may be a mapping, and
+        `metadata` has keys of your own. Returns the section's place. Raises BadRequest for invalid
+        values, all of them named, and PathRefused for a note that cannot be written.
         """
         section: NewSection = {
             "content": content,
@@ -130,11 +144,26 @@ class Memsyncd(Closing):
             "source": source,
             "task": task,
             "session": session,
+            "topic": topic,
+            "keywords": keywords,
+            "scope": scope,
             "created": created,
+            "updated": updated,
+            "expires": expires,
+            "metadata": metadata or {},
             "note": note,
         }
         added: Added = self._connection.write("note.add", _read_section(section))
         return added
+
+    def validate(
+        self, section: Mapping[str, object] | None = None, *, path: str | None = None
+    ) -> Validation:
+        """Check a section with the parameters of `add` without writing it; without one, the notes
+        at `path`, a note, folder or glob, by default all. Names everything that is wrong.
+        """
+        checked: Validation = self._connection.ask("validate", {"section": section, "path": path})
+        return checked
 
     def add_many(self, items: Iterable[NewSection | str]) -> list[AddedSection]:
         """Append several sections, all or none: each a dictionary with the parameters of `add`, or
@@ -238,6 +267,7 @@ class Memsyncd(Closing):
         limit: int | None = None,
         min_score: float | None = None,
         sort: Sort | None = None,
+        workspaces: WorkspaceNames = None,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
@@ -245,7 +275,8 @@ class Memsyncd(Closing):
         """Find passages by words, `"phrases"`, `-not`, `prefix*` and filters, best first, or the
         best ones in the order of `sort`.
 
-        With `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
+        `workspaces` searches others instead of this one: names, ids or paths, or `*` for all. With
+        `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
         longer than `timeout_s`.
         """
         params = {
@@ -254,6 +285,7 @@ class Memsyncd(Closing):
             "min_score": min_score,
             "sort": sort,
             "filters": _read_filters(filters),
+            **_read_workspaces(workspaces),
         }
         return Hits(
             self._connection.ask("search", params | _read_wait(is_wanted=wait), time_s=timeout_s)
@@ -267,7 +299,10 @@ class Memsyncd(Closing):
         """
         try:
             got: Got = self._connection.ask(
-                "get", _read_target(target) | {"start_line": start_line, "end_line": end_line}
+                "get",
+                read_target(target)
+                | {"start_line": start_line, "end_line": end_line}
+                | {"caller_session": self._session},
             )
         except NoteNotFound:
             return None
@@ -290,7 +325,7 @@ class Memsyncd(Closing):
         found = [self.get(section["anchor"]) for section in sections[:limit]]
         return [each for each in found if each is not None]
 
-    def context(
+    def context(  # noqa: PLR0913  one parameter for each of the method
         self,
         query: str = "",
         *,
@@ -298,6 +333,9 @@ class Memsyncd(Closing):
         max_bytes: int | None = None,
         heading: str | None = None,
         mark: bool = False,
+        user: bool = True,
+        workspaces: WorkspaceNames = None,
+        track_access: bool = True,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
@@ -306,7 +344,9 @@ class Memsyncd(Closing):
         line (`## Prior Knowledge`).
 
         Without a query, the context with which a session starts. Empty if nothing is relevant. With
-        `mark`, a line below the heading says if the text tries to instruct its reader.
+        `mark`, a line below the heading says if the text tries to instruct its reader. Each section
+        of the block counts as recalled, unless `track_access` is False. `user` is false to leave
+        out the user-wide workspace; `workspaces` as in `search`.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
         params = {
@@ -314,6 +354,10 @@ class Memsyncd(Closing):
             **size,
             "heading": heading,
             "mark": mark or None,
+            "user": None if user else False,
+            **_read_workspaces(workspaces),
+            "track_access": track_access,
+            "caller_session": self._session,
             "filters": _read_filters(filters),
             **_read_wait(is_wanted=wait),
         }
@@ -339,6 +383,26 @@ class Memsyncd(Closing):
         stats: MemoryStats = self._connection.ask("stats", params)
         return stats
 
+    def similar(
+        self,
+        text: str | None = None,
+        *,
+        anchor: str | None = None,
+        min_similarity: float | None = None,
+        limit: int | None = None,
+        include_archived: bool = False,
+    ) -> list[SimilarSection]:
+        """Find the sections that say nearly what a text, or a section, says; most similar first."""
+        params = {
+            "text": text,
+            "anchor": anchor,
+            "min_similarity": min_similarity,
+            "limit": limit,
+            "include_archived": include_archived,
+        }
+        found: list[SimilarSection] = self._connection.ask("similar", params)["sections"]
+        return found
+
     # --- history ---
 
     def history(
@@ -348,7 +412,7 @@ class Memsyncd(Closing):
         only those older than the revision `before`.
         """
         answer = self._connection.ask(
-            "history", _read_target(target) | {"limit": limit, "before": before}
+            "history", read_target(target) | {"limit": limit, "before": before}
         )
         revisions: list[RevisionInfo] = answer["revisions"]
         return revisions
@@ -362,7 +426,7 @@ class Memsyncd(Closing):
         With `to_now`, the diff from before the revision to the present text.
         """
         diff: Diff = self._connection.ask(
-            "diff", _read_target(target) | {"revision": revision, "to_now": to_now}
+            "diff", read_target(target) | {"revision": revision, "to_now": to_now}
         )
         return diff
 
@@ -380,7 +444,7 @@ class Memsyncd(Closing):
         changed since.
         """
         undone: Undone = self._connection.write(
-            "undo", _read_target(target) | {"revision": revision, "change_set": change_set}
+            "undo", read_target(target) | {"revision": revision, "change_set": change_set}
         )
         return undone
 
@@ -395,7 +459,7 @@ class Memsyncd(Closing):
         """Delete revisions for good, for example those `containing` a secret. Notes stay;
         `still_in` names the notes that contain it.
         """
-        params = _read_target(target) | {
+        params = read_target(target) | {
             "revision": revision,
             "containing": containing,
             "all": everything,
@@ -430,22 +494,25 @@ class Memsyncd(Closing):
         return Changes(connection, timeout_s)
 
 
-def _read_target(target: str | None) -> dict[str, object]:
-    """Return the parameter that names a section, a note or a folder."""
-    return (
-        {} if target is None else {"path" if split_anchor(target)[1] is None else "anchor": target}
-    )
-
-
 def _read_wait(*, is_wanted: bool) -> dict[str, object]:
     return {"wait": "disk"} if is_wanted else {}
+
+
+def _read_workspaces(names: WorkspaceNames) -> dict[str, object]:
+    """Return the parameter that replaces the workspace of a connection, if any is named."""
+    if names is None:
+        return {}
+    listed = [names] if isinstance(names, str | os.PathLike) else names
+    return {"workspace": [name_workspace(name) for name in listed]}
 
 
 def _read_section(section: NewSection) -> dict[str, object]:
     """Convert a section to the parameters of the daemon, without the fields that are not given."""
     given: dict[str, object] = {name: value for name, value in section.items() if value is not None}
-    tags = section.get("tags", ())
-    return given | {"tags": [tags] if isinstance(tags, str) else list(tags)}
+    for name in ("tags", "keywords"):
+        words: Any = given.get(name, ())
+        given[name] = [words] if isinstance(words, str) else list(words)
+    return {name: value for name, value in given.items() if value not in ([], {})}
 
 
 def _read_filters(filters: Mapping[str, object]) -> dict[str, object] | None:
@@ -474,7 +541,7 @@ GRACE_S = 2.0
 LONGEST_MS = 600_000
 
 
-class _Connection:
+class WorkspaceConnection:
     """A connection for requests about one workspace: `workspace` is its id, `name` and `root` are
     as in `status`.
 
@@ -514,12 +581,11 @@ class _Connection:
         """Call a method about the workspace. Parameters that are None are left out; `time_s` is the
         daemon's time limit.
         """
+        params = {"workspace": self.workspace, **params}
         if time_s is None:
-            return self._call(method, self.timeout_s, workspace=self.workspace, **params)
+            return self._call(method, self.timeout_s, **params)
         timeout_ms = min(max(1, round(time_s * 1000)), LONGEST_MS)
-        return self._call(
-            method, time_s + GRACE_S, workspace=self.workspace, timeout_ms=timeout_ms, **params
-        )
+        return self._call(method, time_s + GRACE_S, timeout_ms=timeout_ms, **params)
 
     def write(self, method: str, params: Mapping[str, object]) -> Any:
         """Call a method that writes, with the writer's name; after the timeout the daemon gives up

@@ -8,20 +8,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
-    from memsyncd.client.types import Changed, ContextPart, Freshness, Hit, LeftOutPart
+    from memsyncd.client.types import (
+        AnsweringWorkspace,
+        Changed,
+        ContextPart,
+        Freshness,
+        Hit,
+        LeftOutPart,
+    )
 
 
 class Hits(list["Hit"]):
     """The hits of a search, best first.
 
-    `relaxed` is true if no hit contains every word. Without hits, `why_empty` gives the reason and
-    `did_you_mean` a corrected query.
+    `relaxed` is true if no hit contains every word. `workspaces` are those that were searched, with
+    their roots, and the failures of those that are left out. Without hits, `why_empty` gives the
+    reason and `did_you_mean` a corrected query.
     """
 
-    __slots__ = ("did_you_mean", "freshness", "relaxed", "why_empty")
+    __slots__ = ("did_you_mean", "freshness", "relaxed", "why_empty", "workspaces")
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(answer["hits"])
+        self.workspaces: list[AnsweringWorkspace] = answer["workspaces"]
         self.relaxed: bool = answer["relaxed"]
         self.why_empty: str | None = answer["why_empty"]
         self.did_you_mean: str | None = answer["did_you_mean"]
@@ -35,9 +44,10 @@ class ContextBlock(str):
     characters a token.
     """
 
-    __slots__ = ("freshness", "included", "left_out", "tokens", "why_empty")
+    __slots__ = ("freshness", "included", "left_out", "tokens", "why_empty", "workspaces")
 
     tokens: int
+    workspaces: list[AnsweringWorkspace]
     included: list[ContextPart]
     left_out: list[LeftOutPart]
     why_empty: str | None

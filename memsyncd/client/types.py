@@ -18,22 +18,45 @@ Words = str | Sequence[str]
 
 
 class NewSection(TypedDict, total=False):
-    """A section to append: its text and its metadata."""
+    """A section to append: its text and its metadata. An error names every field that is wrong;
+    `validate` checks a section without writing it.
+    """
 
-    # Markdown; its headings are kept beneath the section's own.
+    # Markdown; its headings are kept beneath the section's own. At most `max_content_chars` of the
+    # configuration, 10,000 by default.
     content: Required[str]
-    # The heading; if empty, it is made from the beginning of the content.
+    # The heading, of at most 200 characters; if empty, it is made from the beginning of the
+    # content.
     summary: str
+    # One word, such as `decision`; `session`, `discovery`, `checkpoint`, `note` and `summary` are
+    # kinds, too.
     kind: str | None
+    # At most 32.
     tags: Words
+    # From 0 to 1; by default that of the kind.
     importance: float | None
+    # `P0` to `P3`.
     priority: str | None
+    # `ephemeral`, `session`, `task` or `project`.
     lifecycle: str | None
-    source: str | None
+    # Where it comes from: a text, or names with values.
+    source: str | dict[str, str] | None
     task: str | None
+    # Another name for `task`.
+    wu_id: str | None
     session: str | None
+    # At most 100 characters.
+    topic: str | None
+    # At most 20, of 100 characters each.
+    keywords: Words
+    scope: str | None
     # A day or a time; now by default.
     created: str | None
+    updated: str | None
+    # A day or a time, from which on searches leave it out.
+    expires: str | None
+    # Keys of one's own.
+    metadata: dict[str, str]
     # The note to append it to, from the workspace's root or beneath `.memories/`; by default the
     # note of its kind.
     note: str | None
@@ -76,6 +99,8 @@ class Filters(TypedDict, total=False):
     status: Words
     # `key=value` for other keys of metadata; of a list, any of its values.
     meta: Words
+    # `hot`, `warm` or `cold`: by what a section is worth at its age, as `sort: decay` orders.
+    tier: Words
     # Stated, or by its kind.
     min_importance: float | None
     # A day, month or year (`2026-03-01`, `2026-03`, `2026`), or relative to today: `yesterday`,
@@ -121,7 +146,7 @@ class MemoryCommand(TypedDict, total=False):
     dialect: Literal["docs", "sdk"]
 
 
-Sort = Literal["relevance", "importance", "priority", "recency", "file"]
+Sort = Literal["relevance", "decay", "importance", "priority", "recency", "file"]
 
 Group = Literal[
     "kind", "tag", "task", "month", "size", "session", "source", "priority", "lifecycle", "status"
@@ -189,6 +214,21 @@ class Hit(SectionMeta):
     explain: dict[str, float] | None
 
 
+class AnsweringWorkspace(TypedDict):
+    """A workspace that was asked, and why it is left out of the answer if it is."""
+
+    id: str
+    name: str
+    # The folder that paths are relative to.
+    root: str
+    # The folder in a linked git worktree that stands for `root`, if one was named.
+    worktree: str | None
+    # Why the workspace is left out; null if it is not.
+    failure: str | None
+    # The code of that error.
+    code: str | None
+
+
 class Got(SectionMeta):
     """Lines of a note, and the metadata of the section in which they begin."""
 
@@ -207,6 +247,7 @@ class Got(SectionMeta):
 class ContextPart(SectionMeta):
     """Lines of a section that the text includes, and the section's metadata."""
 
+    workspace: str
     anchor: str
     path: str
     start_line: int
@@ -219,6 +260,7 @@ class ContextPart(SectionMeta):
 class LeftOutPart(TypedDict):
     """Lines of a section that the text leaves out."""
 
+    workspace: str
     anchor: str
     path: str
     start_line: int
@@ -247,6 +289,66 @@ class MemoryStats(TypedDict):
     # By group; a section counts once for each of its tags.
     counts: dict[str, list[ValueCount]]
     freshness: Freshness
+
+
+class SectionAccesses(TypedDict):
+    anchor: str
+    # Each session counts once.
+    count: int
+    # Sessions among them that are remembered.
+    sessions: int
+    last_at: float
+    # False while no note has such a section: it was deleted, or rewritten with its heading.
+    is_indexed: bool
+
+
+class AccessStats(TypedDict):
+    """How often sections were recalled, with accesses that were noted just now."""
+
+    workspace: str
+    # With a count, before `limit`.
+    sections: int
+    accesses: int
+    counts: list[SectionAccesses]
+
+
+class SignalReceipt(TypedDict):
+    # `agent:NAME`, `session:ID` or `task:ID`.
+    reader: str
+    at: float
+
+
+class Signal(TypedDict):
+    """One signal. Its ids grow in the order of sending."""
+
+    id: int
+    at: float
+    sender: str
+    type: str
+    content: str
+    # `agent:NAME`, `session:ID` and `task:ID`.
+    to: list[str]
+    expires_at: float
+    # When the reader acknowledged it; null if it is unread, and in an outbox.
+    acked_at: float | None
+    # In an outbox: who has acknowledged it.
+    receipts: list[SignalReceipt]
+
+
+class SignalSent(TypedDict):
+    workspace: str
+    signal: Signal
+    # False if the sender has sent a signal with this `key` before, which is the one returned.
+    is_new: bool
+
+
+class SignalsAcked(TypedDict):
+    workspace: str
+    # Acknowledged now for the first time.
+    acked: list[int]
+    already: list[int]
+    # Expired, erased, or addressed to others.
+    unknown: list[int]
 
 
 class Written(TypedDict):
@@ -316,11 +418,43 @@ class SourceInfo(TypedDict):
     files: list[str]
 
 
+class SimilarSection(SectionMeta):
+    workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # Digest of the file as indexed.
+    digest: str
+    similarity: float
+
+
 class Captured(Written):
     # The sections that are new.
     added: list[AddedSection]
     # False if the configuration does not let hooks write this.
     is_allowed: bool
+
+
+class FieldFault(TypedDict):
+    """One thing that is wrong; `field` is empty for a problem of a note's text."""
+
+    field: str
+    problem: str
+    hint: str
+    path: str
+    line: int
+
+
+class Validation(TypedDict):
+    # Empty for a section that is not written.
+    workspace: str
+    is_valid: bool
+    # All of them, by path and line.
+    faults: list[FieldFault]
+    # Sections that were checked.
+    checked: int
 
 
 class Diff(TypedDict):
@@ -373,6 +507,10 @@ class Purged(TypedDict):
     workspace: str
     revisions: int
     texts: int
+    # Sections whose count of accesses was erased.
+    access_counts: int
+    # Erased signals between agents: all, or those with the text `containing`.
+    signals: int
     # False while another program that reads records.db keeps traces in the file; they go when it
     # ends.
     is_clean: bool

@@ -24,8 +24,8 @@ from memsyncd.config.schema import (
     ARRAYS,
     ENV_PREFIX,
     SECTIONS,
+    TABLES,
     Config,
-    KindConfig,
     SourceConfig,
     StepConfig,
     WorkspaceConfig,
@@ -34,7 +34,7 @@ from memsyncd.config.schema import (
     parse_listen,
 )
 from memsyncd.core.changes.watchplan import find_include_refusal
-from memsyncd.core.editing.kinds import is_kind
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults, is_kind
 from memsyncd.core.globs import find_file_glob_refusal, find_glob_refusal
 from memsyncd.core.notepath import find_refusal as find_path_refusal
 from memsyncd.core.notepath import is_markdown
@@ -103,17 +103,15 @@ class _Loader:
 
     def read(self) -> Config:
         for name in self._text.tables:
-            if name not in SECTIONS and name not in ARRAYS:
-                self._refuse(name, f"no such section{_nearest(name, (*SECTIONS, *ARRAYS))}")
+            known = (*SECTIONS, *TABLES, *ARRAYS)
+            if name not in known:
+                self._refuse(name, f"no such section{_nearest(name, known)}")
         sections = {name: self._read_section(name, kind) for name, kind in SECTIONS.items()}
         if isinstance(path := sections["socket"].get("path"), str) and path:
             sections["socket"]["path"] = self._read_absolute("socket.path", path)
         if isinstance(listen := sections["http"].get("listen"), str) and listen:
             self._check_listen(listen)
-        kinds = [
-            self._read_kind(prefix, table)
-            for prefix, table in self._find_tables("kind", "kind of memory")
-        ]
+        kinds = self._read_kinds()
         steps = [
             self._read_step(prefix, table)
             for prefix, table in self._find_tables("step", "step of a run")
@@ -128,7 +126,7 @@ class _Loader:
         ]
         if self.errors:
             return Config()
-        tables = {"kind": kinds, "step": steps, "source": sources, "workspace": workspaces}
+        tables = {"kinds": kinds, "step": steps, "source": sources, "workspace": workspaces}
         config = msgspec.convert({**sections, **tables}, Config)
         self._check_together(config)
         return config
@@ -179,17 +177,38 @@ class _Loader:
             return []
         return [(f"{name}.{index}", table) for index, table in enumerate(tables)]
 
-    def _read_kind(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
-        values = self._read_table(prefix, table, KindConfig)
-        if missing := [field for field in KindConfig.__struct_fields__ if field not in table]:
-            self._refuse(
-                prefix, f"a kind needs `name`, `note` and `importance`; there is no `{missing[0]}`"
-            )
-        if isinstance(note := values.get("note"), str) and (refusal := _find_note_refusal(note)):
-            self._refuse(f"{prefix}.note", f"{note!r}: {refusal}")
-        if isinstance(name := values.get("name"), str):
-            values["name"] = name.lower()
-        return values
+    def _read_kinds(self) -> dict[str, KindDefaults]:
+        """Return the predefined kinds with the given keys, and the other given kinds."""
+        tables = self._text.tables.get("kinds", {})
+        if not isinstance(tables, dict):
+            self._refuse("kinds", "write `[kinds.NAME]` once for each kind of memory")
+            return {}
+        kinds = {**DEFAULT_KINDS}
+        given: set[str] = set()
+        for written, table in tables.items():
+            prefix, name = f"kinds.{written}", written.lower()
+            if not isinstance(table, dict):
+                self._refuse(prefix, f"this is a table: write `[{prefix}]` with its keys below")
+            elif not is_kind(written):
+                self._refuse(prefix, "not one word of letters, digits, `_` and `-`")
+            elif name in given:
+                self._refuse(prefix, f"{name!r} is the name of another kind above")
+            else:
+                kinds[name] = self._read_kind(prefix, table, kinds.get(name, OTHER_KINDS))
+                for key in table:
+                    origin = self.origins.get(f"{prefix}.{key}", "default")
+                    self.origins[f"kinds.{name}.{key}"] = origin
+            given.add(name)
+        return kinds
+
+    def _read_kind(
+        self, prefix: str, table: dict[str, object], before: KindDefaults
+    ) -> KindDefaults:
+        values: dict[str, Any] = self._read_table(prefix, table, KindDefaults)
+        note = values.get("append_to")
+        if isinstance(note, str) and (refusal := _find_note_refusal(note)):
+            self._refuse(f"{prefix}.append_to", f"{note!r}: {refusal}")
+        return msgspec.structs.replace(before, **values)
 
     def _read_step(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
         values = self._read_table(prefix, table, StepConfig)
@@ -260,7 +279,10 @@ class _Loader:
                 f"overlap ({chunking.overlap}) is not less than max_tokens ({chunking.max_tokens})"
             )
             self._refuse(self._find_given("chunking.overlap", "chunking.max_tokens"), message)
-        self._check_unique("kind", "name", [kind.name for kind in config.kind])
+        memory = config.memory
+        if memory.warm_from > memory.hot_from:
+            message = f"warm_from ({memory.warm_from}) is more than hot_from ({memory.hot_from})"
+            self._refuse(self._find_given("memory.warm_from", "memory.hot_from"), message)
         self._check_unique("step", "name", [step.name for step in config.step])
         self._check_unique("source", "path", [source.path for source in config.source])
         self._check_unique("workspace", "path", [workspace.path for workspace in config.workspace])
@@ -338,6 +360,11 @@ def render_config(loaded: Loaded) -> str:
             f"[{section}]",
             *_render_keys(getattr(loaded.config, section), section, loaded.origins),
         ]
+    for name, kind in loaded.config.kinds.items():
+        if kind != DEFAULT_KINDS.get(name):
+            written = name if name.isascii() else _render_value(name)
+            keys = _render_keys(kind, f"kinds.{name}", loaded.origins)
+            lines += ["", f"[kinds.{written}]", *keys]
     for name in ARRAYS:
         for index, table in enumerate(getattr(loaded.config, name)):
             lines += ["", f"[[{name}]]", *_render_keys(table, f"{name}.{index}", loaded.origins)]

@@ -144,6 +144,44 @@ class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.max_age_days * DAY_S
 
 
+class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How often sections are recalled: counted for each section that `context` and `get` return."""
+
+    # Off: nothing is counted.
+    enabled: bool = True
+    # The number of sections whose count is kept; those that were not recalled for longest go first.
+    max_sections: Annotated[int, Meta(ge=1, le=1_000_000)] = 100_000
+
+
+class SignalConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Signals between agents, which `memsyncd signal` sends and reads."""
+
+    # The number of signals that are kept in a workspace. Those that all addressees have read go
+    # first; if there are none, sending is refused.
+    max_signals: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    # Nobody receives older signals, unless their sender has given another time.
+    max_age_days: Annotated[float, Meta(ge=0.0001, le=366)] = 30.0
+
+    @property
+    def max_age_s(self) -> float:
+        return self.max_age_days * DAY_S
+
+
+class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How memories are valued by their kind, importance and age."""
+
+    # The context of a session start shows first what is at least so important, by its own
+    # importance or by that of its kind.
+    pin_at: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.9
+    # The longest text that `memsyncd remember` appends as one section.
+    max_content_chars: Annotated[int, Meta(ge=100, le=100_000)] = 10_000
+    # What a memory is worth falls with its age, by the half-life of its kind, and rises with its
+    # importance and its accesses. From this value on its tier is hot …
+    hot_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.5
+    # … from this one on warm, and below it cold. Not more than hot_from.
+    warm_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.2
+
+
 class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the hooks of agents write as notes by themselves, each with its run_id and without
     secrets; `memsyncd integrate CLIENT --capture` installs those hooks. `memsyncd capture` always
@@ -214,16 +252,6 @@ class LogConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     format: Literal["auto", "json", "console"] = "auto"
 
 
-class KindConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A kind of memory, one table for each; it replaces a predefined kind of the same name."""
-
-    name: Annotated[str, Meta(min_length=1, max_length=100)]
-    # The note to which memories of this kind are appended, relative to a workspace's root.
-    note: Annotated[str, Meta(min_length=1)]
-    # From 0 to 1, unless the writer gives one.
-    importance: Annotated[float, Meta(ge=0.0, le=1.0)]
-
-
 class StepConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The kind of what a step of a run produces, one table for each; it replaces a predefined step
     of the same name.
@@ -257,8 +285,9 @@ class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     # Empty: the folder's name.
     name: str = ""
     # memory, or vault: every note beneath path, without hidden folders, packages, build output and
-    # what .gitignore files ignore.
-    preset: Literal["memory", "vault"] = "memory"
+    # what .gitignore files ignore; or claude-code: path is ~/.claude, and the memory folder of each
+    # project in it is a workspace, but for those whose folder's name `exclude` matches.
+    preset: Literal["memory", "vault", "claude-code"] = "memory"
     # More notes, by globs relative to path, such as ["docs/**/*.md"].
     include: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # Notes that are not indexed, such as [".memories/private/**"].
@@ -280,20 +309,17 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     search: SearchConfig = SearchConfig()
     guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
+    access: AccessConfig = AccessConfig()
+    signal: SignalConfig = SignalConfig()
+    memory: MemoryConfig = MemoryConfig()
     capture: CaptureConfig = CaptureConfig()
     socket: SocketConfig = SocketConfig()
     http: HttpConfig = HttpConfig()
     log: LogConfig = LogConfig()
-    kind: tuple[KindConfig, ...] = ()
+    kinds: dict[str, KindDefaults] = msgspec.field(default_factory=lambda: {**DEFAULT_KINDS})
     step: tuple[StepConfig, ...] = ()
     source: tuple[SourceConfig, ...] = ()
     workspace: tuple[WorkspaceConfig, ...] = ()
-
-    @property
-    def kinds(self) -> Mapping[str, KindDefaults]:
-        """The predefined kinds and the configured ones, which replace those of the same name."""
-        configured = {kind.name: KindDefaults(kind.note, kind.importance) for kind in self.kind}
-        return {**DEFAULT_KINDS, **configured}
 
     @property
     def steps(self) -> Mapping[str, str]:
@@ -307,6 +333,9 @@ SECTIONS: dict[str, type[Struct]] = {
     "search": SearchConfig,
     "guard": GuardConfig,
     "history": HistoryConfig,
+    "access": AccessConfig,
+    "signal": SignalConfig,
+    "memory": MemoryConfig,
     "capture": CaptureConfig,
     "socket": SocketConfig,
     "http": HttpConfig,
@@ -314,11 +343,12 @@ SECTIONS: dict[str, type[Struct]] = {
 }
 # Tables that may occur more than once, in double brackets; no environment variable overrides them.
 ARRAYS: dict[str, type[Struct]] = {
-    "kind": KindConfig,
     "step": StepConfig,
     "source": SourceConfig,
     "workspace": WorkspaceConfig,
 }
+# Tables with names, `[kinds.NAME]`; the values of those that are not given are predefined.
+TABLES: dict[str, type[Struct]] = {"kinds": KindDefaults}
 # The keys that a running daemon cannot change by reloading.
 RESTART_KEYS = frozenset(
     f"{section}.{field.name}"
@@ -328,7 +358,7 @@ RESTART_KEYS = frozenset(
 
 
 def find_changed_keys(old: Config, new: Config) -> tuple[str, ...]:
-    """Return the keys whose values differ; `kind`, `step`, `source` or `workspace` for any
+    """Return the keys whose values differ; `kinds`, `step`, `source` or `workspace` for any
     difference in those.
     """
     changed = [
@@ -337,7 +367,8 @@ def find_changed_keys(old: Config, new: Config) -> tuple[str, ...]:
         for field in msgspec.structs.fields(kind)
         if getattr(getattr(old, section), field.name) != getattr(getattr(new, section), field.name)
     ]
-    return (*changed, *(name for name in ARRAYS if getattr(old, name) != getattr(new, name)))
+    tables = (*TABLES, *ARRAYS)
+    return (*changed, *(name for name in tables if getattr(old, name) != getattr(new, name)))
 
 
 def find_keys() -> Iterator[tuple[str, object]]:

@@ -7,7 +7,7 @@ still agree, so that the caller can sync the note and read again. Nothing here w
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,18 @@ from memsyncd.config import Config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.model import Span
+from memsyncd.core.model import Problem, Span, make_problem
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.core.search.query import Filters
 from memsyncd.engine.checks import NOTICE_REMEDIES
-from memsyncd.engine.metadata import NO_META, describe_meta, find_order
+from memsyncd.engine.metadata import (
+    NO_ACCESSES,
+    NO_META,
+    Valuation,
+    describe_meta,
+    find_order,
+    make_valuation,
+)
 from memsyncd.engine.redaction import redact_notes
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
@@ -42,6 +49,7 @@ from memsyncd.protocol.search import (
 from memsyncd.store.lookup import (
     StoredNote,
     StoredSection,
+    find_places_of_kinds,
     read_anchors,
     read_digest,
     read_links,
@@ -125,7 +133,7 @@ def _find_place(
     with workspace.acquire(READ_LIMIT_S) as reader:
         section = None
         if params.anchor is not None:
-            text, section = _find_stored_section(reader, params.anchor)
+            text, section = find_stored_section(reader, params.anchor)
             path = parse_note_path(text)
         else:
             path = parse_note_path(params.path or "")
@@ -136,7 +144,8 @@ def _find_place(
     return path, section, digest
 
 
-def _find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection]:
+def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection]:
+    """Return a note's path and its section. Raises NoteNotFound with the nearest anchor."""
     """Look up a section and the path of its note. Raises NoteNotFound with a similar anchor."""
     found = read_section(reader, anchor)
     if found is None:
@@ -181,15 +190,25 @@ def _suggest_anchor(anchor: str, anchors: list[str]) -> str:
 
 
 def list_notes(
-    workspace: Workspace, config: Config, params: ListParams, *, now_s: float = 0.0
+    workspace: Workspace,
+    config: Config,
+    params: ListParams,
+    *,
+    now_s: float = 0.0,
+    accesses: Mapping[str, int] = NO_ACCESSES,
 ) -> list[NoteInfo]:
     """List notes with their sections, archived and expired ones too."""
+    valuation = make_valuation(config, now_s, accesses)
+    filters = _list_filters(params, config, now_s, accesses)
     with workspace.acquire(READ_LIMIT_S) as reader:
-        found = read_notes(reader, path=params.path, filters=_list_filters(params, config, now_s))
+        found = read_notes(reader, path=params.path, filters=filters)
         shown = redact_notes(reader, found, config)
     kinds = config.kinds
     notes = [_make_note_info(note, kinds, now_s) for note in shown]
-    order = find_order(params.sort)
+    if params.explain:
+        for note in notes:
+            note.sections[:] = [_explain_section(one, valuation) for one in note.sections]
+    order = find_order(params.sort, valuation)
     if order is None:
         return notes
     for note in notes:
@@ -197,9 +216,16 @@ def list_notes(
     return sorted(notes, key=lambda note: [*map(order, note.sections[:1])])
 
 
-def _list_filters(params: ListParams, config: Config, now_s: float) -> Filters:
+def _explain_section(one: SectionInfo, valuation: Valuation) -> SectionInfo:
+    score = valuation.compute(one).score
+    return replace(one, explain=valuation.explain(one), tier=valuation.find_tier(score))
+
+
+def _list_filters(
+    params: ListParams, config: Config, now_s: float, accesses: Mapping[str, int]
+) -> Filters:
     """Return the filters of a list, which leave out neither archived nor expired sections."""
-    given = complete_filters(params.filters, config, now_s)
+    given = complete_filters(params.filters, config, now_s, accesses)
     kinds = (params.kind,) if params.kind is not None else ()
     tags = (params.tag,) if params.tag is not None else ()
     own = Filters(kinds=kinds, tags=tags)
@@ -291,7 +317,7 @@ def find_links(
 
 def _find_start(reader: Reader, params: LinksParams) -> str | None:
     if params.anchor is not None:
-        _find_stored_section(reader, params.anchor)
+        find_stored_section(reader, params.anchor)
         return params.anchor
     if params.path is None:
         return None
@@ -323,9 +349,11 @@ def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkIn
 # --- problems -----------------------------------------------------------------------------------
 
 
-def find_problems(workspace: Workspace) -> list[ProblemInfo]:
+def find_problems(
+    workspace: Workspace, kinds: Mapping[str, KindDefaults] = DEFAULT_KINDS
+) -> list[ProblemInfo]:
     """List the faults of the workspace (with an empty path), then the problems of folders and
-    notes.
+    notes. A kind that is not in `kinds` is one problem, however many sections have it.
     """
     condition = workspace.condition
     faults = [
@@ -342,7 +370,7 @@ def find_problems(workspace: Workspace) -> list[ProblemInfo]:
     problems = [*condition.scan_problems]
     if workspace.readers is not None:
         with workspace.acquire(READ_LIMIT_S) as reader:
-            problems += read_problems(reader)
+            problems += [*read_problems(reader), *_find_unknown_kinds(reader, kinds)]
     problems.sort(key=lambda one: (one.path, one.line, one.code))
     return faults + [
         ProblemInfo(
@@ -355,3 +383,15 @@ def find_problems(workspace: Workspace) -> list[ProblemInfo]:
         )
         for problem in problems
     ]
+
+
+def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> Iterator[Problem]:
+    for kind, n_sections, path in find_places_of_kinds(reader):
+        if kind not in kinds:
+            yield make_problem(
+                path,
+                0,
+                "unknown_kind",
+                f"kind `{kind}` is not configured; sections with it: {n_sections}",
+                "correct the word, or add [kinds.NAME] to the configuration",
+            )

@@ -8,11 +8,14 @@ the budget. Everything is read from one committed generation of the index.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.editing.kinds import OTHER_KINDS
+from memsyncd.core.model import count_tokens
 from memsyncd.core.search.context import (
     Budget,
     ContextBlock,
@@ -22,7 +25,14 @@ from memsyncd.core.search.context import (
     count_title_lines,
 )
 from memsyncd.core.search.highlight import Matcher
+from memsyncd.core.search.merging import (
+    RawHit,
+    TermCounts,
+    compare_raw_scores,
+    interleave_by_size,
+)
 from memsyncd.core.search.passages import (
+    LABEL_TOKENS,
     ScoredPassage,
     StartChunk,
     compute_rarity,
@@ -48,7 +58,14 @@ from memsyncd.engine.redaction import (
     read_redacted_texts,
     read_redacted_titles,
 )
-from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, make_question, rank
+from memsyncd.engine.search import (
+    DEFAULT_OPTIONS,
+    RunOptions,
+    count_terms,
+    make_pattern,
+    make_question,
+    rank,
+)
 from memsyncd.engine.workspace import Workspace
 from memsyncd.first_notes import is_first_text
 from memsyncd.protocol.search import (
@@ -61,7 +78,6 @@ from memsyncd.protocol.search import (
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
-    PINNED_IMPORTANCE,
     count_blank_lines_before,
     count_matching,
     find_start_chunks,
@@ -78,7 +94,27 @@ NOTE_FACTOR = 2.0
 MIN_CHUNK_TOKENS = 50
 FoundChunk = tuple[int, ContextChunk]
 """A chunk with the number of its section in the index."""
+# The user-wide workspace gets one part of so many of the budget, and this label.
+USER_SHARE = 4
+USER_LABEL = "user-wide"
 NO_ROOM = "the budget has no room for a single line: ask with a larger one"
+
+
+class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one workspace offers to a block, within the whole budget, best first.
+
+    `parts` describe what the block includes, in its order. `raw_hits` and `counts` are those of a
+    query whose block is merged with others.
+    """
+
+    workspace_id: str
+    workspace_name: str
+    block: ContextBlock
+    parts: Sequence[ContextPart]
+    raw_hits: Sequence[RawHit] = ()
+    counts: TermCounts | None = None
+    n_unranked: int = 0
+    why_empty: str | None = None
 
 
 def build_context(
@@ -88,35 +124,182 @@ def build_context(
     options: RunOptions = DEFAULT_OPTIONS,
 ) -> ContextAnswer:
     """Build a block from a workspace's notes. Raises what `search` raises."""
+    return merge_offers([offer_context(workspace, params, config, options)], params, config)
+
+
+def offer_context(
+    workspace: Workspace,
+    params: ContextParams,
+    config: Config,
+    options: RunOptions = DEFAULT_OPTIONS,
+    *,
+    is_merged: bool = False,
+    is_user_wide: bool = False,
+) -> ContextOffer:
+    """Find what a workspace offers to a block. Raises what `search` raises.
+
+    `is_merged`: also compute what it takes to merge the offer with others. With `is_user_wide`,
+    pinned notes and preferences for a part of the budget, whatever the query.
+    """
     question = make_question(params, config, options)
     today = find_local_day(options.now_s)
-    has_words = bool(extract_filters(params.query, today)[1].strip())
+    has_words = bool(extract_filters(params.query, today)[1].strip()) and not is_user_wide
     timeout_s = options.limit_s(params, config)
-    budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
-    n_unranked = n_empty = 0
+    share = USER_SHARE if is_user_wide else 1
+    budget = Budget(
+        max_tokens=params.max_tokens // share,
+        max_bytes=params.max_bytes and params.max_bytes // share,
+    )
+    n_empty = 0
+    matching = NOTHING_MATCHES
+    counts, raw_hits = None, list[RawHit]()
     with workspace.acquire(timeout_s) as reader:
         if has_words:
-            found = _find_matching(reader, workspace, question, budget, config, options.now_s)
-            chunks, n_unranked = found
+            matching = _find_matching(reader, workspace, question, budget, config, options.now_s)
+            chunks = matching.chunks
         else:
             chunks, n_empty = _find_start_chunks(reader, workspace, question, budget, config)
+        if is_user_wide:
+            chunks = [one for one in chunks if _is_for_all(one[1])]
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
-        included = _read_included(reader, chunks, block, config, options.now_s)
-    if block.text or chunks:
-        why_empty = None if block.text else NO_ROOM
-        return _make_answer(workspace, block, included, n_unranked, why_empty=why_empty)
-    why_empty = (
-        explain_nothing([workspace], question, timeout_s).why
-        if has_words
-        else _explain_empty_start(workspace, question.filters, n_empty)
+        if has_words and is_merged:
+            counts = count_terms(reader, question.query, workspace)
+            known = _find_raw_hits(reader, question.query, matching.passages)
+            raw_hits = [known[part.chunk.anchor] for part in block.included]
+        included = _read_included(reader, workspace, chunks, block, config, options.now_s)
+    why_empty = None
+    if not block.text and chunks:
+        why_empty = NO_ROOM
+    elif not block.text and not is_user_wide:
+        why_empty = (
+            explain_nothing([workspace], question, timeout_s).why
+            if has_words
+            else _explain_empty_start(workspace, question.filters, n_empty)
+        )
+    return ContextOffer(
+        workspace_id=workspace.id,
+        workspace_name=workspace.entry.name,
+        block=block,
+        parts=included,
+        raw_hits=raw_hits,
+        counts=counts,
+        n_unranked=matching.n_unranked,
+        why_empty=why_empty,
     )
-    return _make_answer(workspace, block, [], 0, why_empty=why_empty)
+
+
+def _is_for_all(chunk: ContextChunk) -> bool:
+    return chunk.reason in ("MEMORY.md", "pinned") or chunk.kind == "preference"
+
+
+def _read_heading(params: ContextParams) -> str:
+    return " ".join(params.heading.split())
+
+
+# --- one block of all that is offered -----------------------------------------------------------
+
+
+def merge_offers(
+    offers: Sequence[ContextOffer],
+    params: ContextParams,
+    config: Config,
+    user_wide: ContextOffer | None = None,
+) -> ContextAnswer:
+    """Build one block of what workspaces offer. `user_wide` is shown last, and has its room first.
+
+    Each workspace's own order is kept. Labels name the workspaces unless there is one alone.
+    """
+    if len(offers) == 1 and (user_wide is None or not user_wide.parts):
+        return _answer_alone(offers[0])
+    placed = [
+        _place(offers[at], number, at, offers[at].workspace_name if len(offers) > 1 else "")
+        for at, number in _order_lines(offers)
+    ]
+    if user_wide is not None:
+        numbers = range(len(user_wide.parts))
+        added = [_place(user_wide, number, len(offers), USER_LABEL) for number in numbers]
+        placed = [*added, *placed]
+    budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
+    block = _build_block([one.chunk for one in placed], budget, params, config)
+    places = {one.chunk.anchor: one for one in placed}
+    omitted = [places[one.chunk.anchor].describe_left_out(one) for one in block.omitted]
+    first = offers[0] if offers else user_wide
+    reasons = dict.fromkeys(offer.why_empty for offer in offers if offer.why_empty)
+    return ContextAnswer(
+        workspace=first.workspace_id if first else "",
+        text=block.text,
+        tokens=block.n_tokens,
+        included=[places[one.chunk.anchor].describe(one) for one in block.included],
+        left_out=[*omitted, *(part for offer in offers for part in _list_left_out(offer))],
+        unranked=sum(offer.n_unranked for offer in offers),
+        why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
+    )
+
+
+def _answer_alone(offer: ContextOffer) -> ContextAnswer:
+    return ContextAnswer(
+        workspace=offer.workspace_id,
+        text=offer.block.text,
+        tokens=offer.block.n_tokens,
+        included=list(offer.parts),
+        left_out=_list_left_out(offer),
+        unranked=offer.n_unranked,
+        why_empty=offer.why_empty,
+    )
+
+
+def _list_left_out(offer: ContextOffer) -> list[LeftOutPart]:
+    return [
+        LeftOutPart(workspace=offer.workspace_id, **_describe_place(part), kind=part.chunk.kind)
+        for part in offer.block.omitted
+    ]
+
+
+def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
+    """Return offer and position of all that is offered, in the order of filling."""
+    if all(offer.counts is None for offer in offers):
+        sizes = [
+            [count_tokens(part.chunk.text) + LABEL_TOKENS for part in offer.block.included]
+            for offer in offers
+        ]
+        return interleave_by_size(sizes)
+    scores = compare_raw_scores(
+        [(offer.counts or TermCounts(0), offer.raw_hits) for offer in offers]
+    )
+    found = [(-score, at, i) for at, part in enumerate(scores) for i, score in enumerate(part)]
+    return [(at, number) for _, at, number in sorted(found)]
+
+
+class _Placed(NamedTuple):
+    """A chunk as a block of several workspaces shows it, and its part of the workspace's own."""
+
+    chunk: ContextChunk
+    part: ContextPart
+
+    def describe(self, shown: ContextLines) -> ContextPart:
+        return replace(self.part, start_line=shown.span.start, end_line=shown.span.end)
+
+    def describe_left_out(self, omitted: ContextLines) -> LeftOutPart:
+        place = {**_describe_place(omitted), "anchor": self.part.anchor}
+        return LeftOutPart(workspace=self.part.workspace, **place, kind=self.part.kind)
+
+
+def _place(offer: ContextOffer, number: int, group: int, label: str) -> _Placed:
+    """Return a chunk of an offer with the lines that its own block includes, and its workspace."""
+    lines = offer.block.included[number]
+    chunk, texts = lines.chunk, lines.chunk.text.split("\n")
+    if len(texts) == chunk.span.n_lines:  # the lines of a giant line are unknown
+        text = "\n".join(texts[: lines.span.n_lines])
+        chunk = replace(chunk, span=lines.span, text=text)
+    # Two workspaces may have the same anchors.
+    anchor = f"{offer.workspace_id}\n{chunk.anchor}"
+    return _Placed(replace(chunk, anchor=anchor, group=group, workspace=label), offer.parts[number])
 
 
 def _build_block(
     chunks: Sequence[ContextChunk], budget: Budget, params: ContextParams, config: Config
 ) -> ContextBlock:
-    heading = " ".join(params.heading.split())
+    heading = _read_heading(params)
     block = build_context_block(chunks, budget, heading=heading)
     # At the start of a session nobody has asked for what is quoted.
     is_marked = params.mark or not params.query.strip()
@@ -133,36 +316,21 @@ def _build_block(
     return build_context_block(chunks, budget, heading=f"{heading}\n\n{mark}".lstrip())
 
 
-def _make_answer(
-    workspace: Workspace,
-    block: ContextBlock,
-    included: list[ContextPart],
-    n_unranked: int,
-    *,
-    why_empty: str | None,
-) -> ContextAnswer:
-    return ContextAnswer(
-        workspace=workspace.id,
-        text=block.text,
-        tokens=block.n_tokens,
-        included=included,
-        left_out=[
-            LeftOutPart(**_describe_place(part), kind=part.chunk.kind) for part in block.omitted
-        ],
-        unranked=n_unranked,
-        why_empty=why_empty,
-    )
-
-
 def _read_included(
-    reader: Reader, chunks: Sequence[FoundChunk], block: ContextBlock, config: Config, now_s: float
+    reader: Reader,
+    workspace: Workspace,
+    chunks: Sequence[FoundChunk],
+    block: ContextBlock,
+    config: Config,
+    now_s: float,
 ) -> list[ContextPart]:
-    """Describe what the block includes, with metadata, which is read of these sections alone."""
+    """Describe what the block includes, in its order; metadata is read of these sections alone."""
     ids = {chunk.anchor: section for section, chunk in chunks}
     shown = {ids[part.chunk.anchor] for part in block.included}
     sections, kinds = read_redacted_sections(reader, shown, config), config.kinds
     return [
         ContextPart(
+            workspace=workspace.id,
             **_describe_place(part),
             **describe_meta(sections[ids[part.chunk.anchor]], kinds, now_s),
         )
@@ -184,6 +352,19 @@ def _describe_place(part: ContextLines) -> dict[str, Any]:
 # --- for a query --------------------------------------------------------------------------------
 
 
+class _Matching(NamedTuple):
+    """The best of the matching lines, how many chunks match beyond those ranked, and the ranked
+    chunks as they were found.
+    """
+
+    chunks: list[FoundChunk]
+    n_unranked: int
+    passages: Sequence[ScoredPassage]
+
+
+NOTHING_MATCHES = _Matching([], 0, ())
+
+
 def _find_matching(
     reader: Reader,
     workspace: Workspace,
@@ -191,10 +372,9 @@ def _find_matching(
     budget: Budget,
     config: Config,
     now_s: float,
-) -> tuple[list[FoundChunk], int]:
-    """Return the best of the matching lines, and how many chunks match beyond those ranked."""
+) -> _Matching:
     if question.is_empty:
-        return [], 0
+        return NOTHING_MATCHES
     limit = max(N_CONTEXT_CANDIDATES, budget.max_tokens // MIN_CHUNK_TOKENS)
     ranking = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
     ranked = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
@@ -208,8 +388,25 @@ def _find_matching(
     ]
     score = _make_line_scorer(reader, question.query, n_chunks)
     ids = {chunk.anchor: section for section, chunk in chunks}
-    selected = [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, score)]
-    return selected, max(0, n_matching - len(ranked))
+    return _Matching(
+        [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, score)],
+        max(0, n_matching - len(ranked)),
+        passages,
+    )
+
+
+def _find_raw_hits(
+    reader: Reader, query: Query, passages: Sequence[ScoredPassage]
+) -> dict[str, RawHit]:
+    """Return the best raw score of each section, and the terms of the query in its chunks."""
+    matcher = Matcher([make_pattern(reader, term) for term in query.positive])
+    found: dict[str, RawHit] = {}
+    for passage in passages:
+        anchor, text = passage.chunk.anchor, passage.chunk.text
+        known = found.get(anchor, RawHit(0.0))
+        terms = known.terms.union(matcher.find(reader.tokenize(text)))
+        found[anchor] = RawHit(max(known.raw_score, passage.raw_score), terms)
+    return found
 
 
 def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
@@ -236,8 +433,9 @@ def _find_start_chunks(
 ) -> tuple[list[FoundChunk], int]:
     """Return the chunks of a session start, and how many say nothing and are left out."""
     kinds = {name: kind.importance for name, kind in config.kinds.items()}
-    important = {name: one for name, one in kinds.items() if one >= PINNED_IMPORTANCE}
-    found = find_start_chunks(reader, question.filters, important)
+    found = find_start_chunks(
+        reader, question.filters, kinds, other=OTHER_KINDS.importance, pin_at=config.memory.pin_at
+    )
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.absent]
     read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], config)
     chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}

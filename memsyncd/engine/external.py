@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
+from memsyncd.engine.accesses import follow_notes, store_noted
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import record_external
 from memsyncd.engine.opening import open_records, report_wal_sizes
@@ -130,6 +131,9 @@ def prune_slice(workspace: Workspace, config: Config, clock: Clock) -> Job[bool]
     """Delete surplus and old revisions for SLICE_S. Returns True if more may have to go."""
     kept, end_s = config.history, clock.now_s() + SLICE_S
     try:
+        # The counts follow the revisions, so these must be there until then.
+        store_noted(workspace, config)
+        yield from follow_notes(workspace)
         while workspace.records is not None and workspace.records.history.prune(
             max_revisions=kept.max_revisions, max_age_s=kept.max_age_s, now_s=clock.wall_s()
         ):

@@ -15,6 +15,7 @@ from memsyncd.core.editing.diff import render_diff
 from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
 from memsyncd.core.editing.sections import find_section_bytes
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, parse_note_path
+from memsyncd.engine.accesses import purge_accesses
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import (
     find_history,
@@ -36,6 +37,7 @@ from memsyncd.protocol.memory import (
     RevisionInfo,
     UndoParams,
 )
+from memsyncd.protocol.search import AccessStatsParams
 from memsyncd.store.backup import remove_leftovers
 from memsyncd.store.history import History, Revision
 
@@ -61,7 +63,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_target(
-    params: HistoryParams | DiffParams | UndoParams | PurgeParams, folder: str = MEMORY_FOLDER
+    params: HistoryParams | DiffParams | UndoParams | PurgeParams | AccessStatsParams,
+    folder: str = MEMORY_FOLDER,
 ) -> Target:
     """Parse the anchor or path of a request, as a path of the workspace or of the memory tool.
 
@@ -282,6 +285,10 @@ def purge(
     contains `params.containing`.
     """
     history = open_history(workspace, config, clock)
+    n_counts = yield from purge_accesses(
+        workspace, config, path=target.path, slugs=target.heading, params=params
+    )
+    n_signals = _purge_signals(workspace, target, params)
     # A copy that a client has not fetched would keep the purged texts.
     remove_leftovers(workspace.records_path)
     searched = params.containing.encode() if params.containing is not None else None
@@ -300,10 +307,20 @@ def purge(
         workspace=workspace.id,
         revisions=done.n_revisions,
         texts=done.n_texts,
+        access_counts=n_counts,
+        signals=n_signals,
         is_clean=done.is_clean,
         still_in=still_in,
         set_aside=list(records.find_set_aside()) if records is not None else [],
     )
+
+
+def _purge_signals(workspace: Workspace, target: Target, params: PurgeParams) -> int:
+    """Erase the signals with the text, or all if the whole history is erased."""
+    is_whole = target.path is None and params.revision is None
+    if workspace.records is None or not is_whole:
+        return 0
+    return workspace.records.signals.purge(params.containing)
 
 
 def _find_texts(history: History, revision: Revision, searched: bytes | None) -> set[str]:

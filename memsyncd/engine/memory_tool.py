@@ -407,9 +407,9 @@ def make_addition_decision(
 
     Raises BadRequest and PathRefused at once.
     """
-    additions = [_make_addition(section) for section in sections]
+    additions = [make_addition(section) for section in sections]
     for addition in additions:
-        check_addition(addition)
+        check_addition(addition, most_chars=config.memory.max_content_chars)
     paths = [choose_note(workspace.scope, config, section) for section in sections]
 
     def decide() -> tuple[Edit, list[AddedSection]]:
@@ -456,7 +456,10 @@ def _make_step_result(params: CaptureParams) -> StepResult:
     )
 
 
-def _make_addition(section: NewSection) -> Addition:
+def make_addition(section: NewSection) -> Addition:
+    """Make the addition of a section, unchecked. Raises BadRequest if two fields contradict."""
+    if section.task and section.wu_id and section.task != section.wu_id:
+        raise BadRequest("wu_id: is not the task", hint="give one of the two")
     return Addition(
         content=section.content,
         summary=section.summary,
@@ -466,9 +469,15 @@ def _make_addition(section: NewSection) -> Addition:
         priority=section.priority,
         lifecycle=section.lifecycle,
         source=section.source,
-        task=section.task,
+        task=section.wu_id if section.task is None else section.task,
         session=section.session,
+        topic=section.topic,
+        keywords=tuple(section.keywords),
+        scope=section.scope,
         created=section.created,
+        updated=section.updated,
+        expires=section.expires,
+        metadata=section.metadata,
     )
 
 
@@ -478,7 +487,7 @@ def choose_note(scope: Scope, config: Config, section: NewSection) -> NotePath:
     A name alone is a note in the memory folder; without a suffix it is markdown. The notes of
     kinds are in the memory folder, too.
     """
-    named = section.note or _place_kind(scope, find_kind(config.kinds, section.kind).note)
+    named = section.note or _place_kind(scope, find_kind(config.kinds, section.kind).append_to)
     if named.startswith(MEMORIES):
         path = parse_memory_path(named, scope.memory_dir).note
         if path is None:

@@ -15,7 +15,7 @@ from memsyncd.config import Config
 from memsyncd.core.search.merging import RawHit, TermCounts, compare_raw_scores
 from memsyncd.core.search.query import Query
 from memsyncd.core.search.ranking import normalize_scores
-from memsyncd.engine.metadata import find_order
+from memsyncd.engine.metadata import Valuation, find_order
 from memsyncd.protocol.search import Hit, SearchAnswer, SearchParams
 
 
@@ -32,7 +32,11 @@ class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def merge_search_parts(
-    parts: Sequence[SearchPart], query: Query, params: SearchParams, config: Config
+    parts: Sequence[SearchPart],
+    query: Query,
+    params: SearchParams,
+    config: Config,
+    valuation: Valuation,
 ) -> SearchAnswer | None:
     """Order the hits of all workspaces, scale their scores and drop those below the minimum.
 
@@ -42,7 +46,7 @@ def merge_search_parts(
     found = _merge(parts, query)
     if not found:
         return None
-    order = find_order(params.sort)
+    order = find_order(params.sort, valuation)
     if order and not n_terms:
         found.sort(key=lambda one: order(one[1]))
     scored = _scale(found[: params.limit or config.search.max_results], n_terms)

@@ -1,14 +1,24 @@
-"""Describes the metadata of a section for an answer: with the defaults of its kind, and its day."""
+"""Describes the metadata of a section for an answer, with the defaults of its kind and its day, and
+values memories: their decay and their tier.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
+from memsyncd.core.search.query import Filters, TierFinder
+from memsyncd.core.upkeep.decay import Decay, Tier, compute_decay, find_tier
 from memsyncd.engine.clock import find_local_day
-from memsyncd.protocol.search import SectionMeta, Sort
+from memsyncd.protocol.search import Hit, SectionInfo, Sort
 from memsyncd.store.metadata import StoredMeta
 
 NO_META = StoredMeta(
@@ -54,9 +64,138 @@ def is_expired(expires: str | None, now_s: float) -> bool:
     return expires <= datetime.fromtimestamp(now_s, zone).isoformat()
 
 
+# --- decay --------------------------------------------------------------------------------------
+
+NO_ACCESSES: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+class Valued(Protocol):
+    """What the decay of a section depends on: the fields of a hit or a listed section."""
+
+    @property
+    def anchor(self) -> str: ...
+    @property
+    def kind(self) -> str | None: ...
+    @property
+    def priority(self) -> str | None: ...
+    @property
+    def importance(self) -> float: ...
+    @property
+    def updated(self) -> str | None: ...
+    @property
+    def created(self) -> str | None: ...
+    @property
+    def day(self) -> str: ...
+
+
+class Valuation(msgspec.Struct, frozen=True, kw_only=True):
+    """Computes what memories are worth at one time. `accesses` has the counts of sections by their
+    anchors.
+    """
+
+    kinds: Mapping[str, KindDefaults]
+    now_s: float
+    hot_from: float
+    warm_from: float
+    accesses: Mapping[str, int]
+
+    def compute(self, one: Valued) -> Decay:
+        """Compute the decay of a section. Its age is that of its last update, else of its creation,
+        else of its day.
+        """
+        return compute_decay(
+            age_s=self.now_s - find_moment_s(one.updated, one.created, one.day),
+            half_life=find_kind(self.kinds, one.kind).half_life,
+            n_accesses=self.accesses.get(one.anchor, 0),
+            priority=one.priority,
+            importance=one.importance,
+        )
+
+    def find_tier(self, score: float) -> Tier:
+        return find_tier(score, hot_from=self.hot_from, warm_from=self.warm_from)
+
+    def explain(self, one: Valued) -> dict[str, float]:
+        """Return the decay and its factors for an answer."""
+        decay = self.compute(one)
+        parts = {
+            "decay_score": decay.score,
+            "decay_recency": decay.recency,
+            "decay_accesses": decay.accesses,
+            "decay_importance": decay.importance,
+        }
+        return {name: round(part, 4) for name, part in parts.items()}
+
+    def add_to(self, hit: Hit) -> Hit:
+        return replace(hit, explain={**(hit.explain or {}), **self.explain(hit)})
+
+
+class _StoredValue(msgspec.Struct, frozen=True):
+    """The fields that `Valuation.compute` needs, of a section as indexed."""
+
+    anchor: str
+    kind: str | None
+    priority: str | None
+    importance: float
+    updated: str | None
+    created: str | None
+    day: str
+
+
+def make_valuation(
+    config: Config, now_s: float, accesses: Mapping[str, int] = NO_ACCESSES
+) -> Valuation:
+    memory = config.memory
+    return Valuation(
+        kinds=config.kinds,
+        now_s=now_s,
+        hot_from=memory.hot_from,
+        warm_from=memory.warm_from,
+        accesses=accesses,
+    )
+
+
+def complete_tiers(filters: Filters, valuation: Valuation) -> Filters:
+    """Add to filters of tiers what tells the tier of a section."""
+    exclude = filters.exclude
+    if not filters.tiers and not (exclude and exclude.tiers):
+        return filters
+    find = _make_tier_finder(valuation)
+    return replace(
+        filters, find_tier=find, exclude=replace(exclude, find_tier=find) if exclude else None
+    )
+
+
+def _make_tier_finder(valuation: Valuation) -> TierFinder:
+
+    def find(
+        anchor: str,
+        kind: str | None,
+        priority: str | None,
+        importance: float | None,
+        updated: str | None,
+        created: str | None,
+        day: str,
+    ) -> str:
+        if importance is None:
+            importance = find_kind(valuation.kinds, kind).importance
+        one = _StoredValue(anchor, kind, priority, importance, updated, created, day)
+        return valuation.find_tier(valuation.compute(one).score)
+
+    return find
+
+
+def find_moment_s(updated: str | None, created: str | None, day: str) -> float:
+    """Return the time since 1970 that the first of these texts names that can be read."""
+    for text in (updated, created, day):
+        if text:
+            with contextlib.suppress(ValueError, OverflowError, OSError):
+                return datetime.fromisoformat(text.strip()).timestamp()
+    return 0.0
+
+
 # --- order --------------------------------------------------------------------------------------
 
-Order = Callable[[SectionMeta], tuple[object, ...]]
+Order = Callable[[Hit | SectionInfo], tuple[object, ...]]
 
 _ORDERS: dict[Sort, Order] = {
     "importance": lambda one: (-one.importance,),
@@ -65,6 +204,8 @@ _ORDERS: dict[Sort, Order] = {
 }
 
 
-def find_order(sort: Sort) -> Order | None:
+def find_order(sort: Sort, valuation: Valuation) -> Order | None:
     """Return the key that sorts sections; None for an order that they are in anyway."""
+    if sort == "decay":
+        return lambda one: (-valuation.compute(one).score,)
     return _ORDERS.get(sort)

@@ -18,10 +18,21 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.agents import list_project_folders, name_project_memory, slug_project
 from memsyncd.core.changes.watchplan import Includes
+from memsyncd.engine.collections import is_left_out
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
-from memsyncd.files.places import FolderKind, Preset, recognise_place
+from memsyncd.files.places import (
+    CLAUDE_CODE,
+    PROJECT_MEMORY,
+    PROJECTS,
+    AgentProject,
+    FolderKind,
+    Preset,
+    find_memory_owner,
+    recognise_place,
+)
 from memsyncd.files.scope import (
     Root,
     find_identity,
@@ -29,14 +40,18 @@ from memsyncd.files.scope import (
     find_owner,
     find_root_refusal,
     find_shared_folder,
+    find_worktree,
     find_worktree_trouble,
     make_root,
 )
 
 VERSION = 1
-SAVED_FIELDS = "id name root include exclude read_only preset memory_dir".split()
+SAVED_FIELDS = (
+    "id name root include exclude read_only preset memory_dir is_user_wide collection project"
+).split()
 NAME_LIMIT_CHARACTERS = 80
 Sharing = Literal["shared", "own"]
+COLLECTION_NAME = "claude-code"
 
 
 class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,13 +69,14 @@ class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registry:
-    """The registered workspaces, by id. Not thread-safe."""
+    """The registered workspaces, by id, and the collections. Not thread-safe."""
 
     def __init__(self, file: Path, *, home: str, uid: int) -> None:
         self._file = file
         self._home = home
         self._uid = uid
         self.entries: dict[str, Entry] = {}
+        self.collections: dict[str, Entry] = {}
 
     def read(self, configured: Iterable[Entry]) -> str:
         """Load the configured workspaces and those added before.
@@ -69,13 +85,28 @@ class Registry:
         file cannot be read, as the next addition would replace it.
         """
         added, trouble = self._read_file()
-        self.entries = {entry.id: entry for entry in (*added, *configured)}
+        self._set(added, configured)
         return trouble
 
     def configure(self, configured: Iterable[Entry]) -> None:
         """Replace the configured workspaces; those that were added stay."""
-        added = [entry for entry in self.entries.values() if entry.source == "added"]
-        self.entries = {entry.id: entry for entry in (*added, *configured)}
+        every = (*self.collections.values(), *self.entries.values())
+        self._set([entry for entry in every if _is_saved(entry)], configured)
+
+    def _set(self, saved: Iterable[Entry], configured: Iterable[Entry]) -> None:
+        """Replace all entries. A member stays while its collection is there and does not exclude
+        it.
+        """
+        every = {entry.id: entry for entry in (*saved, *configured)}
+        self.collections = {key: entry for key, entry in every.items() if entry.is_collection}
+        self.entries = {}
+        for key, entry in every.items():
+            collection = self.collections.get(entry.collection)
+            if entry.collection and collection is not None:
+                if not is_left_out(collection, find_slug(entry)):
+                    self.entries[key] = replace(entry, source=collection.source)
+            elif not (entry.collection or entry.is_collection):
+                self.entries[key] = entry
 
     def check_folder(
         self, path: str, silent: Collection[str] = (), sharing: Sharing = "shared"
@@ -114,6 +145,7 @@ class Registry:
         read_only: Iterable[str] = (),
         preset: Preset | Literal[""] = "",
         memory_dir: str = "",
+        is_user_wide: bool = False,
         links: Iterable[str] = (),
         seen: Root | None = None,
         place: FolderKind | None = None,
@@ -137,6 +169,7 @@ class Registry:
             read_only=tuple(read_only),
             preset=preset,
             memory_dir=memory_dir,
+            is_user_wide=is_user_wide,
             allow_links_to=tuple(links),
         )
         if place is not None and not entry.include and preset in ("", place.preset):
@@ -147,6 +180,8 @@ class Registry:
                 read_only=entry.read_only or place.read_only,
                 memory_dir=memory_dir or place.memory_dir,
             )
+        if entry.is_collection:
+            return _make_collection(entry, name)
         try:
             _check_globs(entry)
         except ValueError as error:
@@ -165,37 +200,126 @@ class Registry:
         seen = seen or self.check_folder(entry.root)
         if seen.refusal is not None:
             raise seen.refusal
+        if entry.is_collection:
+            return self._add_collection(entry)
         known = self.entries.get(seen.known or "")
         if known is not None:
             entry = self._merge(known, entry)
         elif entry.name == os.path.basename(entry.root):
             # A default name gets a number if another folder has it, such as a second `notes`.
             entry = replace(entry, name=self._free_name(entry.name))
+        self._check_free(entry)
+        self._check_user_wide(entry)
+        self._save({**self.entries, entry.id: entry})
+        return entry
+
+    def _check_user_wide(self, entry: Entry) -> None:
+        others = [one for one in self.entries.values() if one.is_user_wide and one.id != entry.id]
+        if entry.is_user_wide and others:
+            hint = f"remove it first: memsyncd remove {others[0].name}"
+            raise Conflict(f"{others[0].name} is the user-wide workspace already", hint=hint)
+
+    def _check_free(self, entry: Entry) -> None:
+        """Raise Conflict if another workspace or collection has this name."""
         if any(
             entry.name in (other.name, other.id) and other.id != entry.id
-            for other in self.entries.values()
+            for other in (*self.entries.values(), *self.collections.values())
         ):
             raise Conflict(
                 f"another workspace is called {entry.name}", hint="give another name with --name"
             )
-        self._save({**self.entries, entry.id: entry})
+
+    # --- collections ---
+
+    def _add_collection(self, entry: Entry) -> Entry:
+        known = self.collections.get(entry.id)
+        if known is not None:
+            entry = replace(
+                entry,
+                exclude=entry.exclude or known.exclude,
+                name=entry.name if entry.name != COLLECTION_NAME else known.name,
+                source=known.source,
+            )
+            if entry != known and known.source == "config":
+                hint = "change it there: memsyncd config path"
+                raise Conflict(f"{known.name} is in the configuration", hint=hint)
+        elif entry.name == COLLECTION_NAME:
+            entry = replace(entry, name=self._free_name(COLLECTION_NAME))
+        self._check_free(entry)
+        self._save(self.entries, {**self.collections, entry.id: entry})
         return entry
+
+    def note_projects(self, collection: Entry, projects: Iterable[AgentProject]) -> list[Entry]:
+        """Register the memory folders of these projects; return the workspaces that are new.
+
+        Notes the paths of projects that were unknown. Raises StoreFailed.
+        """
+        entries, fresh = dict(self.entries), []
+        for project in projects:
+            root = f"{collection.root}/{project.slug}/{PROJECT_MEMORY}"
+            entry = make_root(root, is_real=True)
+            known = entries.get(entry.id)
+            if known is None and not is_left_out(collection, project.slug):
+                name = name_project_memory(project.path, project.slug, self._home)
+                entries[entry.id] = Entry(
+                    id=entry.id,
+                    name=_free_name(name, [*entries.values(), *self.collections.values()]),
+                    root=entry.path,
+                    preset="vault",
+                    source=collection.source,
+                    collection=collection.id,
+                    project=project.path,
+                )
+                fresh.append(entries[entry.id])
+            elif known is not None and project.path not in ("", known.project):
+                entries[entry.id] = replace(known, project=project.path)
+        if entries != self.entries:
+            self._save(entries)
+        return fresh
+
+    def find_collection(self, text: str) -> Entry | None:
+        """The collection with this name, id or path, also that of the agent's folder above."""
+        path = os.path.normpath(os.path.expanduser(text))
+        places = (path, f"{path}/{PROJECTS}")
+        each = self.collections.values()
+        return next((one for one in each if text in (one.name, one.id) or one.root in places), None)
+
+    def _find_project_memory(self, path: str) -> Entry | None:
+        """The memory folder of the agent's project that a path belongs to; may block."""
+        slugs = {slug: entry for entry in self.entries.values() if (slug := find_slug(entry))}
+        if not slugs:
+            return None
+        real, home = os.path.realpath(path), os.path.realpath(self._home)
+        worktree = find_worktree(real)
+        main = worktree.main if worktree else None
+        homes = [real, *([worktree.in_tree(real, main)] if worktree and main else [])]
+        folders = (one for start in homes for one in list_project_folders(start, home))
+        return next((slugs[slug] for one in folders if (slug := slug_project(one)) in slugs), None)
 
     def find_refusal(self, entry: Entry) -> MemsyncdError | None:
         """As `find_root_refusal`."""
         return find_root_refusal(entry.root, home=self._home, uid=self._uid)
 
     def remove(self, entry: Entry) -> None:
-        """Forget a workspace.
+        """Forget a workspace, or a collection with its workspaces.
 
-        Raises Conflict if the configuration registers it, StoreFailed if the file is not writable.
+        A collection leaves out the workspace from now on. Raises Conflict if the configuration
+        registers it, StoreFailed if the file is not writable.
         """
         if entry.source == "config":
-            raise Conflict(
-                f"{entry.name} is in the configuration",
-                hint="remove it there: memsyncd config path",
-            )
-        self._save({key: other for key, other in self.entries.items() if key != entry.id})
+            hint = "remove it there: memsyncd config path"
+            if entry.collection:
+                hint = f'exclude it there, exclude = ["{find_slug(entry)}"]: memsyncd config path'
+            raise Conflict(f"{entry.name} is in the configuration", hint=hint)
+        left = {key: other for key, other in self.entries.items() if key != entry.id}
+        if entry.is_collection:
+            left = {key: other for key, other in left.items() if other.collection != entry.id}
+        collections = {key: one for key, one in self.collections.items() if key != entry.id}
+        collection = collections.get(entry.collection)
+        if collection is not None:  # or the next listing would add it again
+            exclude = (*collection.exclude, find_slug(entry))
+            collections[collection.id] = replace(collection, exclude=exclude)
+        self._save(left, collections)
 
     def find(self, text: str | None, sharing: Sharing = "shared") -> Entry:
         """The workspace with this name or id, or the one that contains this path.
@@ -223,6 +347,9 @@ class Registry:
             owner = find_owner(path, roots, sharing)
             if owner is not None:
                 return roots[owner]
+            memory = self._find_project_memory(os.path.expanduser(text))
+            if memory is not None:
+                return memory
             raise WorkspaceNotFound(
                 "this path lies in no workspace",
                 hint=find_worktree_trouble(os.path.realpath(path))
@@ -235,8 +362,13 @@ class Registry:
         raise WorkspaceNotFound(f"no workspace is called {text[:80]}", hint=f"known: {names}")
 
     def _find_only(self) -> Entry:
-        if len(self.entries) == 1:
-            return next(iter(self.entries.values()))
+        # Memory of an agent's projects, and user-wide memory, are meant where they are named, or
+        # where there is no other.
+        every = list(self.entries.values())
+        own = [one for one in every if not (one.collection or one.is_user_wide)]
+        chosen = own or every
+        if len(chosen) == 1:
+            return chosen[0]
         if not self.entries:
             raise WorkspaceNotFound(
                 "there is no workspace yet", hint="add a folder with: memsyncd add PATH"
@@ -269,6 +401,7 @@ class Registry:
             read_only=new.read_only or known.read_only,
             preset=new.preset or known.preset,
             memory_dir=new.memory_dir or known.memory_dir,
+            is_user_wide=new.is_user_wide or known.is_user_wide,
         )
         if merged != known and known.source == "config":
             raise Conflict(
@@ -278,9 +411,7 @@ class Registry:
         return merged
 
     def _free_name(self, name: str) -> str:
-        taken = {entry.name for entry in self.entries.values()}
-        names = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
-        return next(free for free in names if free not in taken)
+        return _free_name(name, [*self.entries.values(), *self.collections.values()])
 
     def _read_file(self) -> tuple[list[Entry], str]:
         try:
@@ -305,21 +436,22 @@ class Registry:
                 ),
             )
 
-    def _save(self, entries: dict[str, Entry]) -> None:
+    def _save(self, entries: dict[str, Entry], collections: dict[str, Entry] | None = None) -> None:
+        collections = self.collections if collections is None else collections
         try:
-            self._write_file(entries.values())
+            self._write_file((*collections.values(), *entries.values()))
         except OSError as error:
             hint = "check the space left and the rights of the state folder"
             raise StoreFailed(
                 f"{self._file.name} cannot be written: {error.strerror}", hint=hint
             ) from error
-        self.entries = entries
+        self.entries, self.collections = entries, collections
 
     def _write_file(self, entries: Iterable[Entry]) -> None:
         rows = [
             {name: getattr(entry, name) for name in SAVED_FIELDS}
             for entry in entries
-            if entry.source == "added"
+            if _is_saved(entry)
         ]
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self._file.with_suffix(".new")
@@ -342,12 +474,47 @@ def _read_row(row: dict[str, Any]) -> Entry:
         exclude=tuple(map(str, row["exclude"])),
         # Files of older versions lack these.
         read_only=tuple(map(str, row.get("read_only", ()))),
-        preset=msgspec.convert(row.get("preset", ""), Literal["", "memory", "vault"]),
+        preset=msgspec.convert(row.get("preset", ""), Literal[Preset, ""]),
         memory_dir=str(row.get("memory_dir", "")),
+        is_user_wide=row.get("is_user_wide", False) is True,
         source="added",
+        collection=str(row.get("collection", "")),
+        project=str(row.get("project", "")),
     )
+    if entry.is_collection:
+        return entry
     _check_globs(entry)
     return entry
+
+
+def _is_saved(entry: Entry) -> bool:
+    """True if the file keeps the entry: also the members of a collection of the configuration."""
+    return entry.source == "added" or bool(entry.collection)
+
+
+def _make_collection(entry: Entry, name: str) -> Entry:
+    """Make the entry of a collection from one for the agent's folder, or for its projects."""
+    if entry.include or entry.read_only or entry.memory_dir or entry.allow_links_to:
+        hint = "leave these out, or add one folder with --preset vault"
+        message = "the preset claude-code takes exclude alone: it is for folders of projects"
+        raise BadRequest(message, hint=hint)
+    path = entry.root
+    if os.path.basename(path) != PROJECTS:
+        path = f"{path}/{PROJECTS}"
+    root = make_root(path, is_real=True)
+    return replace(entry, id=root.id, root=root.path, name=name or COLLECTION_NAME)
+
+
+def find_slug(entry: Entry) -> str:
+    """The name of the project's folder in which a memory folder of Claude Code lies, or empty."""
+    is_memory = bool(entry.collection) or find_memory_owner(entry.root) == CLAUDE_CODE
+    return os.path.basename(os.path.dirname(entry.root)) if is_memory else ""
+
+
+def _free_name(name: str, others: Collection[Entry]) -> str:
+    taken = {entry.name for entry in others}
+    names = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
+    return next(free for free in names if free not in taken)
 
 
 def _check_globs(entry: Entry) -> None:

@@ -522,7 +522,7 @@ class Scheduler:
     def _edited(self, workspace: Workspace, edited: EditOutcome[Any]) -> None:
         self._stalls.disarm_if_idle()
         if workspace.n_unpruned >= PRUNE_AFTER:
-            self._run_slices(workspace, prune_slice)
+            self.run_slices(workspace, prune_slice)
         outcome = edited.synced or edited.failure
         if outcome is not None:
             self._on_written(workspace)
@@ -542,13 +542,13 @@ class Scheduler:
         is_possible = self.config.history.enabled and workspace.records is not None
         if is_possible and not workspace.is_recorded and workspace.id not in self._recording:
             self._recording.add(workspace.id)
-            self._run_slices(workspace, record_slice, then=partial(self._recorded, workspace))
+            self.run_slices(workspace, record_slice, then=partial(self._recorded, workspace))
 
     def _recorded(self, workspace: Workspace) -> None:
         self._recording.discard(workspace.id)
         self.tidy_later(workspace)
 
-    def _run_slices(
+    def run_slices(
         self,
         workspace: Workspace,
         factory: JobFactory[bool],
@@ -572,7 +572,7 @@ class Scheduler:
     ) -> None:
         """On the worker's thread."""
         if not future.cancelled() and future.exception() is None and future.result():
-            self._run_slices(workspace, factory, then=then)
+            self.run_slices(workspace, factory, then=then)
         elif then is not None:
             call_soon(self._loop, then)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -56,7 +56,13 @@ from memsyncd.core.search.ranking import (
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_nothing
 from memsyncd.engine.merging import SearchPart, merge_search_parts
-from memsyncd.engine.metadata import describe_meta, find_order
+from memsyncd.engine.metadata import (
+    NO_ACCESSES,
+    Valuation,
+    complete_tiers,
+    describe_meta,
+    make_valuation,
+)
 from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NotFresh
@@ -92,6 +98,8 @@ MAX_HURRIED_TERMS = 8
 HURRIED = "there is more to look up than a hurried search may"
 # Neighbours join into passages, so many hits need many more chunks.
 CANDIDATES_PER_HIT = 10
+# Orders that the hits are in anyway.
+UNORDERED: Final = ("relevance", "file")
 # Limit for reading the hits of a hurried search. Milliseconds are enough; it guards against a disk
 # that hangs.
 READ_S = 1.0
@@ -112,6 +120,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
     absent: frozenset[tuple[str, str]] = msgspec.field(default_factory=frozenset)
     is_hurried: bool = False
+    # The accesses of sections, by anchor, on which their decay depends.
+    accesses: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def limit_s(self, params: SearchParams | ContextParams, config: Config) -> float:
         """The time that the request may take."""
@@ -140,7 +150,8 @@ def search(
         search_part(workspace, question, params, config, options, is_merged=is_merged)
         for workspace in searched
     ]
-    answer = merge_search_parts(parts, question.query, params, config)
+    valuation = make_valuation(config, options.now_s, options.accesses)
+    answer = merge_search_parts(parts, question.query, params, config, valuation)
     return answer or explain_search(workspaces, question, params, config, options)
 
 
@@ -169,25 +180,40 @@ def make_question(
         query=query,
         match=compile_positive(query),
         must_not=compile_must_not(query),
-        filters=_complete(filters.join(query.filters), config, options.now_s),
+        filters=_complete(filters.join(query.filters), config, options.now_s, options.accesses),
         absent=options.absent,
         is_hurried=options.is_hurried,
     )
 
 
-def _complete(filters: Filters, config: Config, now_s: float) -> Filters:
-    """Add what decides which sections have expired, and the importance of those that state none."""
-    if all(one.min_importance is None for one in filters.chain()):
+def _complete(
+    filters: Filters, config: Config, now_s: float, accesses: Mapping[str, int] = NO_ACCESSES
+) -> Filters:
+    """Add what decides which sections have expired, the importance of those that state none, and
+    their tiers.
+    """
+    valuation = make_valuation(config, now_s, accesses)
+    return _complete_one(filters, config, valuation)
+
+
+def _complete_one(filters: Filters, config: Config, valuation: Valuation) -> Filters:
+    filters, now_s = complete_tiers(filters, valuation), valuation.now_s
+    if filters.min_importance is None and filters.and_ is None:
         return replace(filters, now_s=now_s)
     kinds = [(name, kind.importance) for name, kind in config.kinds.items()]
     rest = ("", find_kind({}, None).importance)
-    and_ = filters.and_ and _complete(filters.and_, config, now_s)
+    and_ = filters.and_ and _complete_one(filters.and_, config, valuation)
     return replace(filters, now_s=now_s, kind_importance=(*kinds, rest), and_=and_)
 
 
-def complete_filters(filters: protocol.Filters, config: Config, now_s: float) -> Filters:
+def complete_filters(
+    filters: protocol.Filters,
+    config: Config,
+    now_s: float,
+    accesses: Mapping[str, int] = NO_ACCESSES,
+) -> Filters:
     """Parse the filters of a request at this time. Raises what `read_filters` raises."""
-    return _complete(read_filters(filters, find_local_day(now_s)), config, now_s)
+    return _complete(read_filters(filters, find_local_day(now_s)), config, now_s, accesses)
 
 
 def read_filters(filters: protocol.Filters, today: date) -> Filters:
@@ -209,6 +235,7 @@ def read_filters(filters: protocol.Filters, today: date) -> Filters:
         lifecycles=tuple(filters.lifecycle),
         statuses=tuple(filters.status),
         metas=tuple(map(_read_pair, filters.meta)),
+        tiers=tuple(filters.tier),
         min_importance=filters.min_importance,
         is_archived=filters.archived,
         is_expired=filters.expired,
@@ -271,7 +298,7 @@ def search_part(
             question.query.days,
             DEFAULT_RANKING,
             # Filters alone rank nothing: the order decides among all that were found.
-            limit=n_hits if question.match or not find_order(params.sort) else n_candidates,
+            limit=n_hits if question.match or params.sort in UNORDERED else n_candidates,
             passage_tokens=config.search.passage_tokens,
             find_exact_ratio=_find_exact_ratio(reader, question.query, workspace),
             boost=_make_boost(reader, found, config, options.now_s),
@@ -281,6 +308,11 @@ def search_part(
         hits = [
             _make_hit(workspace, one, config.kinds, options.now_s, is_explained=params.explain)
             for one in _read_hits(reader, question.query, counts, passages, config)
+        ]
+    if params.explain:
+        valuation = make_valuation(config, options.now_s, options.accesses)
+        hits = [
+            replace(hit, explain={**(hit.explain or {}), **valuation.explain(hit)}) for hit in hits
         ]
     found_hits = list(zip([one.best.raw_score for one in passages], hits, strict=True))
     found_hits.sort(key=_order_hit)

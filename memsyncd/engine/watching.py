@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from memsyncd.core.changes.watchplan import plan_watches
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.collections import ProjectCollection, is_project_event
 from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
@@ -62,6 +62,9 @@ class CheckResult(NamedTuple):
     newly_watched: frozenset[str]
 
 
+Watched = Workspace | ProjectCollection
+
+
 class WatchTask(msgspec.Struct, eq=False):
     """One call of the watcher on its thread: plan and watch folders, check or rebuild the watcher.
 
@@ -93,7 +96,7 @@ class WatchTask(msgspec.Struct, eq=False):
         self.pruned.pop(workspace_id, None)
         self.watcher.drop(workspace_id)
 
-    def replan(self, workspaces: Iterable[Workspace]) -> frozenset[str]:
+    def replan(self, workspaces: Iterable[Watched]) -> frozenset[str]:
         """Plan and watch the folders of these workspaces.
 
         Returns the ids of workspaces, these or others, with folders that are or may be newly
@@ -116,7 +119,7 @@ class WatchTask(msgspec.Struct, eq=False):
                 break
         return changed | self._follow_pruned(planned)
 
-    def _follow_pruned(self, planned: dict[str, Workspace]) -> frozenset[str]:
+    def _follow_pruned(self, planned: dict[str, Watched]) -> frozenset[str]:
         """Walk the folders of workspaces that leave out others than when they were planned last."""
         now = {one: workspace.pruned or frozenset() for one, workspace in planned.items()}
         changed = {one for one in now if now[one] != self.pruned.get(one, frozenset())}
@@ -128,7 +131,7 @@ class WatchTask(msgspec.Struct, eq=False):
         self.is_watching = False
         return newly_watched
 
-    def check(self, workspaces: Iterable[Workspace], now_s: float) -> CheckResult:
+    def check(self, workspaces: Iterable[Watched], now_s: float) -> CheckResult:
         newly_watched = self.replan(workspaces)
         if self.is_abandoned:
             return CheckResult((), newly_watched)
@@ -140,17 +143,10 @@ class WatchTask(msgspec.Struct, eq=False):
         self.is_watching = True
         return self.watcher.rebuild(now_s)
 
-    def _plan(self, workspace: Workspace) -> Plan:
+    def _plan(self, workspace: Watched) -> Plan:
         self.workspace_id = workspace.id
-        root = workspace.entry.root
-        watches = plan_watches(
-            root,
-            workspace.includes,
-            is_folder=_is_folder,
-            link_folders=workspace.link_folders,
-            is_scanned=workspace.pruned is not None,
-        )
-        return Plan(root, watches, workspace.is_pruned)
+        watches = workspace.plan_watches(_is_folder)
+        return Plan(workspace.entry.root, watches, workspace.is_pruned)
 
     def _set_plans(self, plans: dict[str, Plan]) -> frozenset[str]:
         # All at once costs less. A new watcher takes them one by one: if a disk blocks it, the
@@ -190,6 +186,7 @@ class Watching:
         )
         stalls.add_pool(self._event_pool)
         self._workspaces: dict[str, Workspace] = {}
+        self._collections: dict[str, ProjectCollection] = {}
         # For the watcher's thread: where the links of each workspace led when it was planned last.
         self._links: dict[str, frozenset[str]] = {}
         self._pruned: dict[str, frozenset[str]] = {}
@@ -208,7 +205,7 @@ class Watching:
         self._key = f"watcher {next(self._numbers)}"
         self._is_first = True
         self.watcher = Watcher(
-            self._scheduler.on_event,
+            self._on_event,
             self._report_from_thread,
             self._run_later,
             find_max_folders=lambda: self._scheduler.config.sync.max_watched_folders,
@@ -218,18 +215,22 @@ class Watching:
     def is_on(self) -> bool:
         return self._scheduler.config.sync.enabled and self._scheduler.config.sync.sync_on_change
 
-    def add(self, workspace: Workspace) -> None:
-        self._workspaces[workspace.id] = workspace
+    def add(self, workspace: Watched) -> None:
+        if isinstance(workspace, ProjectCollection):
+            self._collections[workspace.id] = workspace
+        else:
+            self._workspaces[workspace.id] = workspace
         self.replan(workspace)
 
-    def forget(self, workspace: Workspace) -> None:
+    def forget(self, workspace: Watched) -> None:
         self._workspaces.pop(workspace.id, None)
+        self._collections.pop(workspace.id, None)
         self._blocked.pop(workspace.id, None)
         self._run(lambda task: task.drop(workspace.id), _ignore)
 
-    def replan(self, workspace: Workspace) -> None:
+    def replan(self, workspace: Watched) -> None:
         """Plan the watches of this workspace again; scan it if a folder is newly watched."""
-        is_known = self._workspaces.get(workspace.id) is workspace
+        is_known = self._find(workspace.id) is workspace
         if is_known and self.is_on and not self._is_blocked(workspace):
             self._run(lambda task: task.replan((workspace,)), self._scan_newly_watched)
 
@@ -268,8 +269,8 @@ class Watching:
         for workspace_id, key in list(self._blocked.items()):
             if key not in running:
                 del self._blocked[workspace_id]
-                if workspace_id in self._workspaces:
-                    self.replan(self._workspaces[workspace_id])
+                if (workspace := self._find(workspace_id)) is not None:
+                    self.replan(workspace)
         if self._key in running and running[self._key].is_detached:
             self._note_slow_task()
         else:
@@ -307,9 +308,23 @@ class Watching:
         has_ended = self._event_pool.stop(max(0.0, end_s - time.monotonic()))
         return self._pool.stop(max(0.0, end_s - time.monotonic())) and has_ended
 
+    def _find(self, workspace_id: str) -> Watched | None:
+        return self._workspaces.get(workspace_id) or self._collections.get(workspace_id)
+
+    def _list(self) -> list[Watched]:
+        return [*self._workspaces.values(), *self._collections.values()]
+
+    def _on_event(self, workspace_id: str, path: str, is_finished: bool, is_folder: bool) -> None:
+        """Handle a file event; from any thread."""
+        collection = self._collections.get(workspace_id)
+        if collection is None:
+            self._scheduler.on_event(workspace_id, path, is_finished, is_folder)
+        elif is_project_event(path):
+            call_soon(self._loop, collection.on_changed)
+
     # --- blocked disks ---
 
-    def _is_blocked(self, workspace: Workspace) -> bool:
+    def _is_blocked(self, workspace: Watched) -> bool:
         return workspace.id in self._blocked
 
     def _note_slow_task(self) -> None:
@@ -351,7 +366,7 @@ class Watching:
     def _check(self, task: WatchTask) -> CheckResult:
         # Before the work: a loss that is reported meanwhile may concern folders already checked.
         self._is_check_queued = False
-        answering = [one for one in list(self._workspaces.values()) if not self._is_blocked(one)]
+        answering = [one for one in self._list() if not self._is_blocked(one)]
         return task.check(answering, self._clock.now_s())
 
     def _rebuild(self, task: WatchTask) -> float | None:
@@ -387,7 +402,7 @@ class Watching:
             return
         log.info(Event.WATCH_REBUILT, watcher=self.watcher.observer_name)
         self.n_rebuilds += 1
-        for workspace in list(self._workspaces.values()):
+        for workspace in self._list():
             self.replan(workspace)
         self._scheduler.scan_all()
         self._report_health()
@@ -400,6 +415,8 @@ class Watching:
     def _scan_newly_watched(self, newly_watched: frozenset[str]) -> None:
         for workspace_id in newly_watched & self._workspaces.keys():
             self._scheduler.scan(self._workspaces[workspace_id])
+        for collection_id in newly_watched & self._collections.keys():
+            self._collections[collection_id].on_changed()
         self._report_health()
 
     def _report_health(self) -> None:

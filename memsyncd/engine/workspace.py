@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
 from memsyncd.core.changes.freshness import UnscannedPaths, describe_overdue
-from memsyncd.core.changes.watchplan import Includes
+from memsyncd.core.changes.watchplan import Includes, Watch, plan_watches
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.core.pruning import is_pruned_path
@@ -29,6 +29,7 @@ from memsyncd.errors import Busy, StoreFailed
 from memsyncd.files.places import Preset
 from memsyncd.files.pruning import Pruning
 from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
+from memsyncd.store.accesses import AccessCount, Recalls
 from memsyncd.store.index import Counts, Index, Written
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.records import Records
@@ -48,7 +49,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A registered workspace. `root` is a real path.
 
     `preset` is empty if none was given, which means `memory`; `vault` includes every note beneath
-    the root. An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
+    the root; `claude-code` makes it a collection, of which each memory folder is a workspace. Those
+    have its id as `collection`, and `project` is the path of an agent's project, empty if unknown.
+    An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
+    The pinned notes and preferences of the user-wide workspace join the contexts of all others.
     `source` says whether the configuration or `workspace.add` registered it.
     """
 
@@ -61,7 +65,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset | Literal[""] = ""
     memory_dir: str = ""
     allow_links_to: tuple[str, ...] = ()
+    is_user_wide: bool = False
     source: Literal["config", "added"] = "added"
+    collection: str = ""
+    project: str = ""
+
+    @property
+    def is_collection(self) -> bool:
+        return self.preset == "claude-code"
+
+    @property
+    def folder_preset(self) -> Literal["memory", "vault"]:
+        """Which notes a workspace has."""
+        return "vault" if self.is_vault else "memory"
 
     @property
     def is_vault(self) -> bool:
@@ -167,6 +183,28 @@ def _with_text(texts: Mapping[str, str], code: str, text: str) -> dict[str, str]
     return {**rest, code: text} if text else rest
 
 
+class AccessBuffer:
+    """Accesses that are not stored yet, and the counts that were read, both by anchor.
+
+    `as_of` is the last revision when the first access was noted. `counts` is None until somebody
+    reads the stored counts, with `version`, which grows with each change of them. `lock` guards
+    all.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.noted: dict[str, Recalls] = {}
+        self.as_of = 0
+        self.counts: Mapping[str, AccessCount] | None = None
+        self.version = 0
+
+    def forget_counts(self) -> None:
+        """Have the stored counts read again, as they have changed; from any thread."""
+        with self.lock:
+            self.version += 1
+            self.counts = None
+
+
 class Workspace:
     """One workspace while the daemon runs.
 
@@ -217,10 +255,21 @@ class Workspace:
         """Revisions recorded since the history was last pruned."""
         self.n_revisions = 0
         """Revisions recorded since the workspace was opened."""
+        self.accesses = AccessBuffer()
 
     @property
     def id(self) -> str:
         return self.entry.id
+
+    def plan_watches(self, is_folder: Callable[[str], bool]) -> frozenset[Watch]:
+        """The folders to watch now, as `watchplan.plan_watches`."""
+        return plan_watches(
+            self.entry.root,
+            self.includes,
+            is_folder=is_folder,
+            link_folders=self.link_folders,
+            is_scanned=self.pruned is not None,
+        )
 
     def is_pruned(self, path: str) -> bool:
         """True if the folder at this path from the root is not watched; from any thread."""
@@ -382,6 +431,7 @@ class Workspace:
         if self.records is not None:
             self.records.close()
         self.records, self.is_recorded = None, False
+        self.accesses.forget_counts()
         self.set_unrecorded(None)
 
 

@@ -7,9 +7,11 @@ event loop; the server calls it for workspaces, scans and edits.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -20,11 +22,14 @@ import msgspec
 from memsyncd.config import Config
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.accesses import FLUSH_S, note_accesses, store_accesses, store_noted
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.collections import ProjectCollection
 from memsyncd.engine.event_buffer import ROOT
+from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.opening import release_records
 from memsyncd.engine.rebuild import close_workspace
-from memsyncd.engine.registry import FolderCheck, Registry
+from memsyncd.engine.registry import FolderCheck, Registry, find_slug
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
@@ -32,8 +37,8 @@ from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
 from memsyncd.errors import MemsyncdError
-from memsyncd.files.places import Preset
-from memsyncd.files.scope import find_identity
+from memsyncd.files.places import Preset, ProjectListing, list_projects
+from memsyncd.files.scope import find_identity, find_worktree_root
 from memsyncd.logs import Event, get_log
 
 # No workspace's id, so that the worker runs it between two steps of any other job.
@@ -88,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     read_only: Collection[str] = ()
     preset: Preset | Literal[""] = ""
     memory_dir: str = ""
+    is_user_wide: bool = False
 
 
 DEFAULT_SETTINGS = Settings()
@@ -114,6 +120,7 @@ class Workspaces:
         self._cache_dir = cache_dir
         self._clock = clock
         self.by_id: dict[str, Workspace] = {}
+        self.collections: dict[str, ProjectCollection] = {}
         self.stalls = StallMonitor(
             self.by_id,
             stall_policy,
@@ -140,6 +147,8 @@ class Workspaces:
         self.watching = Watching(self.scheduler, clock, self.stalls, stall_policy)
         self._counters: dict[str, Counters] = {}
         self._recovered_s: dict[str, float] = {}
+        self._with_accesses: set[str] = set()
+        """Workspaces with noted accesses that a timer will store."""
         self._timer: asyncio.TimerHandle | None = None
         self._asleep_s = clock.asleep_s()
 
@@ -154,6 +163,8 @@ class Workspaces:
             log.warning(Event.CONFIG_WARNING, reason=trouble)
         for entry in self._registry.entries.values():
             self._open(entry)
+        for entry in self._registry.collections.values():
+            self._open_collection(entry)
         self._arm()
 
     def stop(self) -> bool:
@@ -173,6 +184,8 @@ class Workspaces:
         blocked = self._worker.running_steps()
         for workspace in self.by_id.values():
             if workspace.id not in blocked:
+                with contextlib.suppress(MemsyncdError):
+                    store_noted(workspace, self.config)
                 workspace.close()
         return is_unwatched and is_idle and is_unchecked
 
@@ -202,6 +215,21 @@ class Workspaces:
         """The number of jobs of all workspaces that wait for the worker or run."""
         return self._worker.count_jobs()
 
+    def note_accesses(
+        self, workspace: Workspace, anchors: Sequence[str], *, session: str | None
+    ) -> None:
+        """Count accesses of sections, and store them some seconds after the first; on the loop."""
+        note_accesses(workspace, anchors, session=session, at_s=self._clock.wall_s())
+        if workspace.id not in self._with_accesses:
+            self._with_accesses.add(workspace.id)
+            self._loop.call_later(FLUSH_S, self._store_accesses, workspace)
+
+    def _store_accesses(self, workspace: Workspace) -> None:
+        self._with_accesses.discard(workspace.id)
+        if self.by_id.get(workspace.id) is workspace:
+            then = self.stalls.disarm_if_idle
+            self.scheduler.run_slices(workspace, store_accesses, then=then)
+
     # --- finding a workspace ---
 
     def sorted(self) -> list[Workspace]:
@@ -213,20 +241,147 @@ class Workspaces:
         return self.by_id[self._registry.find(text, self.config.sync.worktrees).id]
 
     def is_root(self, text: str) -> bool:
-        """True if this is exactly the root of a workspace. Does not access the disk."""
-        return any(workspace.entry.root == text for workspace in self.by_id.values())
+        """True if this is exactly the root of a workspace, or names a collection. Does not access
+        the disk.
+        """
+        is_known = any(workspace.entry.root == text for workspace in self.by_id.values())
+        return is_known or self.find_collection(text) is not None
 
     def find_near(self, path: str) -> Workspace | None:
         """As `Registry.find_near`."""
         entry = self._registry.find_near(path)
         return None if entry is None else self.by_id.get(entry.id)
 
-    def find_id(self, path: str) -> str:
-        """The id of the workspace that a path belongs to; from any thread, as it may block.
+    def find_place(self, path: str) -> tuple[str, str]:
+        """The id of the workspace that a path belongs to, and the folder that stands for its root
+        if the path lies in a linked worktree, else ""; from any thread, as it may block.
 
         Raises WorkspaceNotFound.
         """
-        return self._registry.find(path, self.config.sync.worktrees).id
+        entry = self._registry.find(path, self.config.sync.worktrees)
+        real = os.path.realpath(os.path.expanduser(path))
+        return entry.id, find_worktree_root(real, entry.root)
+
+    def find_user_wide(self) -> Workspace | None:
+        """The user-wide workspace, if there is one."""
+        return next((one for one in self.by_id.values() if one.entry.is_user_wide), None)
+
+    def find_collection(self, text: str) -> ProjectCollection | None:
+        """As `Registry.find_collection`."""
+        entry = self._registry.find_collection(text)
+        return None if entry is None else self.collections.get(entry.id)
+
+    # --- collections ---
+
+    def add_collection(self, entry: Entry, seen: FolderCheck) -> asyncio.Future[None]:
+        """Register a collection and list its projects; done once they are workspaces.
+
+        Raises as `Registry.add`.
+        """
+        entry = self._registry.add(entry, seen)
+        known = self.collections.get(entry.id)
+        if known is not None and known.entry == entry:
+            return self.list_projects(known)
+        if known is not None:
+            self._close_collection(known)
+        log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
+        return self._open_collection(entry)
+
+    def remove_collection(self, collection: ProjectCollection) -> list[Workspace]:
+        """Forget a collection and its workspaces, and return these. Raises as `Registry.remove`."""
+        self._registry.remove(collection.entry)
+        self._close_collection(collection)
+        gone = [one for one in self.sorted() if one.entry.collection == collection.id]
+        for workspace in gone:
+            self._forget(workspace)
+        return gone
+
+    def list_projects(self, collection: ProjectCollection) -> asyncio.Future[None]:
+        """List a collection's projects on the worker and open the memory folders that are new.
+
+        One listing runs at a time; a request meanwhile has another one follow.
+        """
+        listed = self._loop.create_future()
+        collection.waiters.append(listed)
+        if len(collection.waiters) == 1:
+            self._start_listing(collection)
+        return listed
+
+    def _start_listing(self, collection: ProjectCollection) -> None:
+        root, waiters = collection.entry.root, tuple(collection.waiters)
+        entries = [one.entry for one in self.by_id.values()]
+        members = [entry for entry in entries if entry.collection == collection.id]
+        known = {find_slug(entry): entry.project for entry in members}
+        self.stalls.arm()
+        future = self._worker.call(partial(list_projects, root, known), collection.id)
+        future.add_done_callback(
+            lambda done: call_soon(self._loop, lambda: self._listed(collection, done, waiters))
+        )
+
+    def _listed(
+        self,
+        collection: ProjectCollection,
+        done: Future[ProjectListing | None],
+        waiters: Collection[asyncio.Future[None]],
+    ) -> None:
+        self.stalls.disarm_if_idle()
+        if self.collections.get(collection.id) is collection and done.exception() is None:
+            self._note_listing(collection, done.result())
+        for waiter in waiters:
+            collection.waiters.remove(waiter)
+            if not waiter.done():
+                waiter.set_result(None)
+        if collection.waiters:
+            self._start_listing(collection)
+
+    def _note_listing(self, collection: ProjectCollection, listing: ProjectListing | None) -> None:
+        collection.is_missing = listing is None
+        if listing is None:
+            return
+        try:
+            fresh = self._registry.note_projects(collection.entry, listing.projects)
+        except MemsyncdError as failure:  # the next listing tries again
+            log.error(Event.SYNC_FAILED, workspace=collection.id, reason=failure.message)
+            return
+        for workspace in self.by_id.values():
+            workspace.entry = self._registry.entries.get(workspace.id, workspace.entry)
+        for entry in fresh:
+            log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
+            self._open(entry)
+        self._scan_moved(collection, {project.slug for project in listing.projects})
+        if collection.awaited != listing.awaited:
+            collection.awaited = listing.awaited
+            self.watching.replan(collection)
+
+    def _scan_moved(self, collection: ProjectCollection, present: Collection[str]) -> None:
+        """Scan the workspaces whose folder is gone or back: its own watch has no event of that."""
+        for workspace in list(self.by_id.values()):
+            is_missing = workspace.condition.root_state == "missing"
+            is_member = workspace.entry.collection == collection.id
+            if is_member and (find_slug(workspace.entry) in present) == is_missing:
+                self.scheduler.scan(workspace)
+
+    def _open_collection(self, entry: Entry) -> asyncio.Future[None]:
+        collection = ProjectCollection(entry, lambda: self._list_soon(collection))
+        self.collections[entry.id] = collection
+        self.watching.add(collection)
+        return self.list_projects(collection)
+
+    def _list_soon(self, collection: ProjectCollection) -> None:
+        """List the projects once the events are over that came at the same time."""
+        if collection.timer is None and self.collections.get(collection.id) is collection:
+            delay_s = self.config.sync.debounce_ms / 1000
+            collection.timer = self._loop.call_later(delay_s, self._list_now, collection)
+
+    def _list_now(self, collection: ProjectCollection) -> None:
+        collection.timer = None
+        self.list_projects(collection)
+
+    def _close_collection(self, collection: ProjectCollection) -> None:
+        self.collections.pop(collection.id, None)
+        self.watching.forget(collection)
+        if collection.timer is not None:
+            collection.timer.cancel()
 
     # --- adding and removing ---
 
@@ -244,6 +399,7 @@ class Workspaces:
             read_only=settings.read_only,
             preset=settings.preset,
             memory_dir=settings.memory_dir,
+            is_user_wide=settings.is_user_wide,
             seen=seen.root,
             place=seen.place,
         )
@@ -284,6 +440,12 @@ class Workspaces:
         Raises as `Registry.remove`.
         """
         self._registry.remove(workspace.entry)
+        collection = self.collections.get(workspace.entry.collection)
+        if collection is not None:
+            collection.entry = self._registry.collections[collection.id]
+        self._forget(workspace)
+
+    def _forget(self, workspace: Workspace) -> None:
         self._counters.pop(workspace.id, None)
         self._recovered_s.pop(workspace.id, None)
         folder = workspace.index_path.parent
@@ -307,6 +469,12 @@ class Workspaces:
         for entry in self._registry.entries.values():
             if entry.id not in self.by_id:
                 self._open(entry, before.get(entry.id))
+        for collection in list(self.collections.values()):
+            if self._registry.collections.get(collection.id) != collection.entry:
+                self._close_collection(collection)
+        for entry in self._registry.collections.values():
+            if entry.id not in self.collections:
+                self._open_collection(entry)
         self._arm()
 
     def _open(self, entry: Entry, before: Workspace | None = None) -> Workspace:
@@ -329,7 +497,7 @@ class Workspaces:
         self.watching.forget(workspace)
         self.stalls.arm()
         workspace.cancel()
-        closed = self._worker.submit(workspace.id, partial(close_workspace, workspace))
+        closed = self._worker.submit(workspace.id, partial(_close_job, workspace, self.config))
         if then is not None:
             closed.add_done_callback(lambda _: then())
 
@@ -381,6 +549,9 @@ class Workspaces:
         self._arm()
         self._on_reconcile()
         asleep_s = self._clock.asleep_s()
+        for collection in list(self.collections.values()):
+            if self.config.sync.enabled:
+                self.list_projects(collection)
         if asleep_s - self._asleep_s > SLEPT_S:
             self.watching.report_events_lost("the machine has slept")
         self._asleep_s = asleep_s
@@ -389,6 +560,12 @@ class Workspaces:
             self.scheduler.reconcile(then=self.watching.supervise)
         except MemsyncdError as failure:
             log.error(Event.SYNC_FAILED, reason=failure.message)
+
+
+def _close_job(workspace: Workspace, config: Config) -> Job[None]:
+    with contextlib.suppress(MemsyncdError):
+        store_noted(workspace, config)
+    yield from close_workspace(workspace)
 
 
 def _describe_reading(config: Config) -> tuple[object, ...]:

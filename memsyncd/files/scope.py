@@ -400,6 +400,18 @@ def find_shared_folder(real_path: str, roots: Collection[str]) -> str | None:
     return place if os.path.isdir(place) else None
 
 
+def find_worktree_root(real_path: str, root: str) -> str:
+    """Return the folder that stands for `root` in the linked worktree of a path which shares its
+    memory; empty if the path lies in none.
+    """
+    worktree = find_worktree(real_path)
+    if worktree is None or _is_beneath(root, worktree.top):
+        return ""
+    tops = [worktree.main] if worktree.main else []
+    tops += _list_bare_tops(worktree) if worktree.is_bare else []
+    return next((worktree.top + root[len(top) :] for top in tops if _is_beneath(root, top)), "")
+
+
 def _find_shared_owner(real_path: str, worktree: Worktree, roots: Collection[str]) -> str | None:
     """Return the root that a path in a linked worktree shares; None if there are several."""
     if worktree.main is not None:

@@ -15,6 +15,8 @@ Line = Annotated[int, msgspec.Meta(ge=1)]
 TimeoutMs = Annotated[int, msgspec.Meta(ge=1, le=600_000)]
 Name = Annotated[str, msgspec.Meta(max_length=8192)]
 """A note, section, folder, workspace, kind or tag: the longest anchor is shorter."""
+WorkspaceNames = Name | Annotated[list[Name], msgspec.Meta(min_length=1, max_length=200)] | None
+"""One workspace, several, or `*` for all; null for the only one."""
 Value = Annotated[str, msgspec.Meta(max_length=512)]
 Values = Annotated[list[Value], msgspec.Meta(max_length=32)]
 State = Literal["indexing", "ready", "degraded", "missing", "stalled"]

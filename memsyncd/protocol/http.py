@@ -12,7 +12,8 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -203,6 +204,8 @@ class QueryField(msgspec.Struct, frozen=True):
     outer: str
     is_list: bool
     is_text: bool
+    may_repeat: bool = False
+    """True for one value or a list of them."""
 
 
 # The names of parameters that a query string has under another one, too.
@@ -234,7 +237,16 @@ def _make_query_field(field: msgspec.structs.FieldInfo, outer: str) -> QueryFiel
     name, kind = field.encode_name, field.type
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
-    return QueryField(name, name, outer, get_origin(kind) is list, _has_text(kind))
+    has_lists = any(get_origin(part) is list for part in _list_kinds(kind))
+    is_list = get_origin(kind) is list
+    return QueryField(name, name, outer, is_list, _has_text(kind), may_repeat=has_lists)
+
+
+def _list_kinds(kind: Any) -> list[Any]:
+    """Return the kinds of which a parameter takes one, without their bounds."""
+    if get_origin(kind) in (Annotated, UnionType, Union):
+        return [found for part in get_args(kind) for found in _list_kinds(part)]
+    return [kind]
 
 
 def _has_text(kind: Any) -> bool:
@@ -256,6 +268,9 @@ def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
         place = given.setdefault(field.outer, {}) if field.outer else given
         if field.is_list:
             place.setdefault(field.parameter, []).append(value)
+        elif field.parameter in place and field.may_repeat:
+            before = place[field.parameter]
+            place[field.parameter] = [*(before if isinstance(before, list) else [before]), value]
         elif field.parameter in place:
             raise BadRequest(f"parameter `{name}` is given twice", hint="give it once")
         else:

@@ -57,6 +57,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 _WORKSPACE = ToolArgument(
     "workspace", "Name of another workspace, or a path in it; by default the one of this folder."
 )
+_WORKSPACES = ToolArgument(
+    "workspace", "Other workspaces by name or path; `*` for all. By default this folder's."
+)
 _KIND = ToolArgument("kind", "Only of these kinds, such as decision, error.", "filters.kind")
 _TAG = ToolArgument("tag", "Only with one of these tags.", "filters.tag")
 _PATH = ToolArgument("path", "Only in these notes or folders; globs are allowed.", "filters.path")
@@ -89,9 +92,7 @@ TOOLS: dict[str, Tool] = {
                     "filters.after",
                 ),
                 ToolArgument("before", "Only before such a day.", "filters.before"),
-                ToolArgument(
-                    "workspace", "Another workspace by name; `*` for all. By default this folder's."
-                ),
+                _WORKSPACES,
             ),
             is_read_only=True,
             is_idempotent=True,
@@ -127,7 +128,7 @@ TOOLS: dict[str, Tool] = {
                 ToolArgument("max_tokens", "Budget of the block; 2000 by default."),
                 _KIND,
                 _TAG,
-                _WORKSPACE,
+                _WORKSPACES,
             ),
             is_read_only=True,
             is_idempotent=True,
@@ -260,6 +261,8 @@ def _find_schema(schemas: dict[str, Any], struct: str, place: str) -> dict[str, 
         reference = schema.get("$ref") or schema["allOf"][0]["$ref"]
         return _find_schema(schemas, reference, inner)
     choices = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    # One value is accepted where a list of them is described.
+    choices.sort(key=lambda one: one.get("type") != "array")
     schema = choices[0] if choices else schema
     # `prefixItems` is not known to every provider of models.
     if "prefixItems" in schema:
@@ -389,7 +392,7 @@ def render_hook_answer(event: str, text: str) -> str:
 
 def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
     """Return the text of a search: a citation, a heading and a snippet for each hit."""
-    lines = [*_describe_state(found.freshness)]
+    lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
     if not found.hits:
         lines.append("Nothing found" + (f": {found.why_empty}" if found.why_empty else "."))
         if found.did_you_mean:
@@ -397,9 +400,9 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
         return "\n".join(lines)
     if found.relaxed:
         lines.append("No passage holds every word; these hold some:")
-    has_many = len({hit.workspace for hit in found.hits}) > 1
+    names = {one.id: one.name for one in found.workspaces}
     for hit in found.hits:
-        where = f"[{hit.workspace}] " if has_many else ""
+        where = f"[{names.get(hit.workspace, hit.workspace)}] " if len(names) > 1 else ""
         heading = " > ".join(hit.heading)
         kind = _describe_meta(hit)
         lines.append(f"{where}{hit.path}:{hit.start_line}-{hit.end_line}  {heading}{kind}")
@@ -448,7 +451,7 @@ def _cut_text(got: search.Got) -> tuple[str, int]:
 
 def render_context(found: search.ContextResult) -> str:
     """Return a block of memory, which is marked already, with the citations of its parts."""
-    lines = [*_describe_state(found.freshness)]
+    lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
     if not found.text:
         why = f": {found.why_empty}" if found.why_empty else "."
         return "\n".join([*lines, f"Memory holds nothing on this{why}"])
@@ -509,6 +512,16 @@ _AGENT_HINTS = {
     "shutting_down": "call again in a few seconds: memsyncd restarts",
     "conflict": "read the note again, and make the change anew",
 }
+
+
+def _describe_workspaces(workspaces: Sequence[search.AnsweringWorkspace]) -> list[str]:
+    """Say which workspaces are left out and why, and where the paths of a linked worktree lead."""
+    lines = [f"(Without {one.name}: {one.failure})" for one in workspaces if one.failure]
+    return lines + [
+        f"(This is a linked git worktree: paths are relative to {one.root})"
+        for one in workspaces
+        if one.worktree
+    ]
 
 
 def _describe_state(freshness: Freshness) -> Sequence[str]:

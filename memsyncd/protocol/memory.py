@@ -7,7 +7,7 @@ shows it.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -17,7 +17,6 @@ ClientName = Annotated[str, msgspec.Meta(max_length=64)]
 Heading = Annotated[str, msgspec.Meta(max_length=200)]
 Word = Annotated[str, msgspec.Meta(max_length=200)]
 Tags = Annotated[list[Word], msgspec.Meta(max_length=32)]
-Importance = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 RevisionId = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Place = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 """The name of a note, folder or section. An empty name is refused: it is a program's mistake and
@@ -101,22 +100,45 @@ class Cleared(Written, frozen=True, kw_only=True):
 
 
 class NewSection(Params, frozen=True, kw_only=True):
-    """A section to append: its text and its metadata."""
+    """A section to append: its text and its metadata. An error names every field that is wrong;
+    `validate` checks a section without writing it.
+    """
 
     content: str
-    """Markdown; its headings are kept beneath the section's own."""
-    summary: Heading = ""
-    """The heading; if empty, it is made from the beginning of the content."""
-    kind: Word | None = None
-    tags: Tags = msgspec.field(default_factory=list)
-    importance: Importance | None = None
-    priority: Word | None = None
-    lifecycle: Word | None = None
-    source: Word | None = None
-    task: Word | None = None
-    session: Word | None = None
-    created: Word | None = None
+    """Markdown; its headings are kept beneath the section's own. At most `max_content_chars` of
+    the configuration, 10,000 by default."""
+    summary: str = ""
+    """The heading, of at most 200 characters; if empty, it is made from the beginning of the
+    content."""
+    kind: str | None = None
+    """One word, such as `decision`; `session`, `discovery`, `checkpoint`, `note` and `summary` are
+    kinds, too."""
+    tags: list[str] = msgspec.field(default_factory=list)
+    """At most 32."""
+    importance: float | None = None
+    """From 0 to 1; by default that of the kind."""
+    priority: str | None = None
+    """`P0` to `P3`."""
+    lifecycle: str | None = None
+    """`ephemeral`, `session`, `task` or `project`."""
+    source: str | dict[str, str] | None = None
+    """Where it comes from: a text, or names with values."""
+    task: str | None = None
+    wu_id: str | None = None
+    """Another name for `task`."""
+    session: str | None = None
+    topic: str | None = None
+    """At most 100 characters."""
+    keywords: list[str] = msgspec.field(default_factory=list)
+    """At most 20, of 100 characters each."""
+    scope: str | None = None
+    created: str | None = None
     """A day or a time; now by default."""
+    updated: str | None = None
+    expires: str | None = None
+    """A day or a time, from which on searches leave it out."""
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    """Keys of one's own."""
     note: Name | None = None
     """The note to append it to, from the workspace's root or beneath `.memories/`; by default the
     note of its kind."""
@@ -134,6 +156,36 @@ class NoteAddManyParams(Params, frozen=True, kw_only=True):
     client: ClientName | None = None
     workspace: Name | None = None
     timeout_ms: TimeoutMs | None = None
+
+
+class ValidateParams(Params, frozen=True, kw_only=True):
+    """A section to check before it is written, or notes that are there."""
+
+    section: dict[str, Any] | None = None
+    """The fields of `note.add`."""
+    path: Place | None = None
+    """A note, folder or glob; without `section` and `path`, every note."""
+    workspace: Name | None = None
+
+
+class FieldFault(Result, frozen=True, kw_only=True):
+    """One thing that is wrong; `field` is empty for a problem of a note's text."""
+
+    field: str
+    problem: str
+    hint: str
+    path: str = ""
+    line: int = 0
+
+
+class Validation(Result, frozen=True, kw_only=True):
+    workspace: str
+    """Empty for a section that is not written."""
+    is_valid: bool
+    faults: list[FieldFault]
+    """All of them, by path and line."""
+    checked: int
+    """Sections that were checked."""
 
 
 class AddedSection(Result, frozen=True, kw_only=True):
@@ -380,6 +432,10 @@ class Purged(Result, frozen=True, kw_only=True):
     workspace: str
     revisions: int
     texts: int
+    access_counts: int
+    """Sections whose count of accesses was erased."""
+    signals: int
+    """Erased signals between agents: all, or those with the text `containing`."""
     is_clean: bool
     """False while another program that reads records.db keeps traces in the file; they go when it
     ends."""

@@ -33,7 +33,7 @@ from memsyncd.errors import (
     Unwritable,
     WorkspaceNotFound,
 )
-from memsyncd.protocol import memory, metrics, operations, search
+from memsyncd.protocol import memory, metrics, operations, search, signals
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 
 OPENRPC_VERSION = "1.3.2"
@@ -149,12 +149,32 @@ METHODS: dict[str, Method] = {
         _READS,
         route="GET /v1/stats",
     ),
+    "similar": Method(
+        search.SimilarParams,
+        search.SimilarSections,
+        "Find the sections that say nearly what a section or a text says.",
+        _READS,
+        route="GET /v1/similar",
+    ),
     "links": Method(
         search.LinksParams,
         search.Links,
         "List the links of a note or section, to it and from it, or those that lead to no note.",
         _OPENS,
         route="GET /v1/links",
+    ),
+    "access.stats": Method(
+        search.AccessStatsParams,
+        search.AccessStats,
+        "Count how often sections were recalled, and when last.",
+        _OPENS,
+        route="GET /v1/accesses",
+    ),
+    "access.record": Method(
+        search.AccessParams,
+        search.RecordedAccesses,
+        "Count accesses that the caller has noticed itself.",
+        _READS,
     ),
     "memory": Method(
         memory.MemoryParams,
@@ -177,6 +197,12 @@ METHODS: dict[str, Method] = {
     ),
     "note.add_many": Method(
         memory.NoteAddManyParams, memory.AddedMany, "Append several sections, all or none.", _WRITES
+    ),
+    "validate": Method(
+        memory.ValidateParams,
+        memory.Validation,
+        "Check a section before it is written, or notes; name everything that is wrong.",
+        _READS,
     ),
     "capture": Method(
         memory.CaptureParams,
@@ -216,6 +242,34 @@ METHODS: dict[str, Method] = {
         "Restore the text before a revision, unless it has changed since.",
         _WRITES,
     ),
+    "signal.send": Method(
+        signals.SignalSendParams,
+        signals.SignalSent,
+        "Send a signal to agents, sessions or tasks.",
+        _READS,
+        route="POST /v1/signals",
+    ),
+    "signal.inbox": Method(
+        signals.SignalInboxParams,
+        signals.SignalBox,
+        "List the signals to an agent, a session or a task, unread first.",
+        _READS,
+        route="GET /v1/signals",
+    ),
+    "signal.outbox": Method(
+        signals.SignalOutboxParams,
+        signals.SignalBox,
+        "List the signals that were sent, and who has acknowledged them.",
+        _READS,
+        route="GET /v1/signals/sent",
+    ),
+    "signal.ack": Method(
+        signals.SignalAckParams,
+        signals.SignalsAcked,
+        "Acknowledge signals, so that this reader receives them no more.",
+        _READS,
+        route="POST /v1/signals/ack",
+    ),
     "records.backup": Method(
         memory.BackupParams,
         memory.Backup,
@@ -240,7 +294,7 @@ METHODS: dict[str, Method] = {
     "subscribe": Method(
         search.SubscribeParams,
         search.Subscribed,
-        "Receive `changed` notifications.",
+        "Receive `changed` notifications, or `signal` notifications.",
         _FINDS,
         route="GET /v1/events",
     ),
@@ -251,6 +305,9 @@ METHODS: dict[str, Method] = {
 
 NOTIFICATIONS: dict[str, Notification] = {
     "changed": Notification(search.Changed, "An index has changed; sent to subscribers."),
+    "signal": Notification(
+        signals.SignalNotice, "A signal was sent; sent to subscribers that are its addressees."
+    ),
 }
 
 _REFERENCE = "#/components/schemas/{name}"

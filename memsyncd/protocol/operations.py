@@ -55,6 +55,22 @@ class WorkspaceStatus(Result, frozen=True, kw_only=True):
     failed_syncs: int
 
 
+class CollectionInfo(Result, frozen=True, kw_only=True):
+    """A folder of an agent, in which the memory folder of each project is a workspace."""
+
+    id: str
+    name: str
+    root: str
+    preset: Literal["claude-code"]
+    exclude: list[str]
+    """Names of projects' folders, as globs, that are left out."""
+    source: Literal["config", "added"]
+    is_missing: bool
+    """True if the folder cannot be listed."""
+    workspaces: list[str]
+    """The ids of its workspaces."""
+
+
 class Status(Result, frozen=True, kw_only=True):
     version: str
     protocol: int
@@ -74,6 +90,7 @@ class Status(Result, frozen=True, kw_only=True):
     config: str
     sqlite: str
     workspaces: list[WorkspaceStatus]
+    collections: list[CollectionInfo]
 
 
 # --- workspaces -------------------------------------------------------------------------------
@@ -82,15 +99,18 @@ class Status(Result, frozen=True, kw_only=True):
 class AddParams(Params, frozen=True, kw_only=True):
     path: Name
     name: Name | None = None
-    preset: Literal["memory", "vault"] | None = None
-    """`memory`: MEMORY.md and .memories/; `vault`: every note beneath the folder. Without one and
-    without `include`, the folder's content decides."""
+    preset: Literal["memory", "vault", "claude-code"] | None = None
+    """`memory`: MEMORY.md and .memories/; `vault`: every note beneath the folder; `claude-code`:
+    the path is Claude Code's folder, and the memory folder of each project in it is a workspace.
+    Without one and without `include`, the folder's content decides."""
     include: Globs = msgspec.field(default_factory=list)
     exclude: Globs = msgspec.field(default_factory=list)
     read_only: Globs = msgspec.field(default_factory=list)
     """More notes, to which memsyncd never writes."""
     memory_dir: Value | None = None
     """The folder to which memories are written, relative to the path; `.` for the path itself."""
+    user: bool = False
+    """Make it the user-wide workspace, whose pinned notes and preferences join every context."""
 
 
 class RemoveParams(Params, frozen=True, kw_only=True):
@@ -107,12 +127,20 @@ class WorkspaceInfo(Result, frozen=True, kw_only=True):
     preset: Literal["memory", "vault"]
     memory_dir: str
     """The folder of the memory tool and of new notes, relative to `root`; `.` for `root` itself."""
+    user: bool
+    """True for the user-wide workspace."""
     source: Literal["config", "added"]
     has_memory: bool
+    collection: str | None
+    """The id of the collection that it belongs to."""
+    project: str | None
+    """The path of the project whose agent keeps its memory here, if that is known. The path leads
+    to this workspace unless it lies in one of its own."""
 
 
 class WorkspaceList(Result, frozen=True, kw_only=True):
     workspaces: list[WorkspaceInfo]
+    collections: list[CollectionInfo]
 
 
 class Found(Result, frozen=True, kw_only=True):
@@ -132,6 +160,8 @@ class Found(Result, frozen=True, kw_only=True):
 class AddedWorkspaces(Result, frozen=True, kw_only=True):
     workspaces: list[WorkspaceInfo]
     found: Found
+    collections: list[CollectionInfo]
+    """The collection that was added; `workspaces` are its own."""
 
 
 # --- sync -------------------------------------------------------------------------------------

@@ -17,7 +17,9 @@ from memsyncd.protocol.fields import (
     Result,
     TimeoutMs,
     Values,
+    WorkspaceNames,
 )
+from memsyncd.protocol.signals import SignalReader
 
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=100, le=50_000)]
@@ -47,6 +49,8 @@ class Filters(Params, frozen=True, kw_only=True):
     status: Values = msgspec.field(default_factory=list)
     meta: Values = msgspec.field(default_factory=list)
     """`key=value` for other keys of metadata; of a list, any of its values."""
+    tier: Values = msgspec.field(default_factory=list)
+    """`hot`, `warm` or `cold`: by what a section is worth at its age, as `sort: decay` orders."""
     min_importance: Score | None = None
     """Stated, or by its kind."""
     after: Name | None = None
@@ -63,8 +67,9 @@ class Filters(Params, frozen=True, kw_only=True):
     include_expired: bool = False
 
 
-Sort = Literal["relevance", "importance", "priority", "recency", "file"]
-"""The most important, the highest priority or the latest day first, or by path and line."""
+Sort = Literal["relevance", "decay", "importance", "priority", "recency", "file"]
+"""What is worth most at its age, the most important, the highest priority or the latest day first,
+or by path and line."""
 
 
 class SectionMeta(Result, frozen=True, kw_only=True):
@@ -101,7 +106,7 @@ class SectionMeta(Result, frozen=True, kw_only=True):
 
 class SearchParams(Params, frozen=True, kw_only=True):
     query: str
-    workspace: Name | None = None
+    workspace: WorkspaceNames = None
     limit: Limit | None = None
     filters: Filters = Filters()
     min_score: Score | None = None
@@ -111,6 +116,11 @@ class SearchParams(Params, frozen=True, kw_only=True):
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
     explain: bool = False
+    track_access: bool = False
+    """Count an access for each section that is returned; `access.stats` has the counts."""
+    caller_session: Name | None = None
+    """The session of the caller, which counts once for each section; without one every access
+    counts."""
 
 
 class Hit(SectionMeta, frozen=True, kw_only=True):
@@ -141,7 +151,24 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
     hits."""
 
 
+class AnsweringWorkspace(Result, frozen=True, kw_only=True):
+    """A workspace that was asked, and why it is left out of the answer if it is."""
+
+    id: str
+    name: str
+    root: str
+    """The folder that paths are relative to."""
+    worktree: str | None
+    """The folder in a linked git worktree that stands for `root`, if one was named."""
+    failure: str | None
+    """Why the workspace is left out; null if it is not."""
+    code: str | None
+    """The code of that error."""
+
+
 class SearchResult(SearchAnswer, frozen=True, kw_only=True):
+    workspaces: list[AnsweringWorkspace]
+    """Those that were asked, in order of the request."""
     freshness: Freshness
     took_ms: float
 
@@ -153,7 +180,7 @@ class ContextParams(Params, frozen=True, kw_only=True):
     query: str = ""
     """Empty for the session-start context: MEMORY.md, pinned notes, preferences and errors, the
     project's profile, recent notes."""
-    workspace: Name | None = None
+    workspace: WorkspaceNames = None
     max_tokens: MaxTokens = 2000
     """Limit of the whole text, at 4 characters a token and one for each character of a script
     without spaces."""
@@ -164,9 +191,17 @@ class ContextParams(Params, frozen=True, kw_only=True):
     """First line of the text; empty for none."""
     mark: bool = False
     """Add a line below the heading if the text tries to instruct its reader."""
+    user: bool = True
+    """Add pinned notes and preferences of the user-wide workspace, if there is one; they get a
+    quarter of the room at most."""
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
+    track_access: bool = True
+    """Count an access for each section that is returned; `access.stats` has the counts."""
+    caller_session: Name | None = None
+    """The session of the caller, which counts once for each section; without one every access
+    counts."""
 
 
 def mark_warning(warning: str, what: str) -> str:
@@ -177,6 +212,7 @@ def mark_warning(warning: str, what: str) -> str:
 class ContextPart(SectionMeta, frozen=True, kw_only=True):
     """Lines of a section that the text includes, and the section's metadata."""
 
+    workspace: str
     anchor: str
     path: str
     start_line: int
@@ -190,6 +226,7 @@ class ContextPart(SectionMeta, frozen=True, kw_only=True):
 class LeftOutPart(Result, frozen=True, kw_only=True):
     """Lines of a section that the text leaves out."""
 
+    workspace: str
     anchor: str
     path: str
     start_line: int
@@ -204,6 +241,7 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
     """The part of a context's result that the index gives."""
 
     workspace: str
+    """The first that was asked."""
     text: str
     """A block of markdown for a prompt, empty if nothing is relevant."""
     tokens: int
@@ -217,6 +255,8 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
 
 
 class ContextResult(ContextAnswer, frozen=True, kw_only=True):
+    workspaces: list[AnsweringWorkspace]
+    """Those that were asked, in order of the request, and the user-wide one."""
     freshness: Freshness
     took_ms: float
 
@@ -230,6 +270,11 @@ class GetParams(Params, frozen=True, kw_only=True):
     start_line: Line | None = None
     end_line: Line | None = None
     workspace: Name | None = None
+    track_access: bool = True
+    """Count an access for each section that is returned; `access.stats` has the counts."""
+    caller_session: Name | None = None
+    """The session of the caller, which counts once for each section; without one every access
+    counts."""
 
 
 class Got(SectionMeta, frozen=True, kw_only=True):
@@ -256,6 +301,8 @@ class ListParams(Params, frozen=True, kw_only=True):
     """Archived and expired sections are listed too."""
     sort: Sort = "file"
     """Sections within their notes, and notes by their first section."""
+    explain: bool = False
+    """Give the decay of each section, its factors and its tier."""
 
 
 class SectionInfo(SectionMeta, frozen=True, kw_only=True):
@@ -264,6 +311,11 @@ class SectionInfo(SectionMeta, frozen=True, kw_only=True):
     level: int
     start_line: int
     end_line: int
+    explain: dict[str, float] | None = None
+    """On request: `decay_score`, and the factors `decay_recency`, `decay_accesses`,
+    `decay_importance`."""
+    tier: Literal["hot", "warm", "cold"] | None = None
+    """On request."""
 
 
 class NoteInfo(Result, frozen=True, kw_only=True):
@@ -316,6 +368,36 @@ class MemoryStats(Result, frozen=True, kw_only=True):
     """Of these notes as a whole."""
     counts: dict[str, list[ValueCount]]
     """By group; a section counts once for each of its tags."""
+    freshness: Freshness
+
+
+class SimilarParams(Params, frozen=True, kw_only=True):
+    anchor: Name | None = None
+    """A section; or `text`."""
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)] | None = None
+    min_similarity: Score = 0.3
+    """From 0 to 1: the share of words, and of pairs of adjacent words, in common. From 0.7 on both
+    say nearly the same."""
+    limit: Limit = 10
+    include_archived: bool = False
+    workspace: Name | None = None
+
+
+class SimilarSection(SectionMeta, frozen=True, kw_only=True):
+    workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    digest: str
+    """Digest of the file as indexed."""
+    similarity: float
+
+
+class SimilarSections(Result, frozen=True, kw_only=True):
+    sections: list[SimilarSection]
+    """The most similar first."""
     freshness: Freshness
 
 
@@ -377,6 +459,54 @@ class Problems(Result, frozen=True, kw_only=True):
     problems: list[ProblemInfo]
 
 
+# --- accesses ----------------------------------------------------------------------------------
+
+
+class AccessParams(Params, frozen=True, kw_only=True):
+    """Accesses that the caller has noticed itself, such as sections that it read from the file."""
+
+    anchors: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=1000)]
+    caller_session: Name | None = None
+    workspace: Name | None = None
+
+
+class RecordedAccesses(Result, frozen=True, kw_only=True):
+    workspace: str
+    sections: int
+
+
+class AccessStatsParams(Params, frozen=True, kw_only=True):
+    anchor: Name | None = None
+    """A section, with those beneath it."""
+    path: Name | None = None
+    """A note or folder; without a note or section the whole workspace is meant."""
+    sort: Literal["count", "last"] = "count"
+    """The most often or the most recently recalled first."""
+    limit: Limit = 20
+    workspace: Name | None = None
+
+
+class SectionAccesses(Result, frozen=True, kw_only=True):
+    anchor: str
+    count: int
+    """Each session counts once."""
+    sessions: int
+    """Sessions among them that are remembered."""
+    last_at: float
+    is_indexed: bool
+    """False while no note has such a section: it was deleted, or rewritten with its heading."""
+
+
+class AccessStats(Result, frozen=True, kw_only=True):
+    """How often sections were recalled, with accesses that were noted just now."""
+
+    workspace: str
+    sections: int
+    """With a count, before `limit`."""
+    accesses: int
+    counts: list[SectionAccesses]
+
+
 # --- subscribe --------------------------------------------------------------------------------
 
 
@@ -386,6 +516,9 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
     """Globs; empty for all notes."""
     since: int | None = None
     """Send the changes after this generation first (needs `workspace`)."""
+    signals: SignalReader = SignalReader()
+    """With an agent, a session or a task: send the signals to these, the unread ones first, and no
+    changes."""
 
 
 class Subscribed(Result, frozen=True, kw_only=True):

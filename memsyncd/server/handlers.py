@@ -7,13 +7,14 @@ more, so that one heavy query does not hold up other clients. Other reads run in
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
@@ -21,8 +22,16 @@ from msgspec.structs import replace as replace_fields
 from memsyncd import __version__
 from memsyncd.engine import browse
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.context import build_context
-from memsyncd.engine.search import RunOptions, search
+from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
+from memsyncd.engine.merging import SearchPart, merge_search_parts
+from memsyncd.engine.metadata import make_valuation
+from memsyncd.engine.search import (
+    RunOptions,
+    explain_search,
+    make_question,
+    search,
+    search_part,
+)
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -30,22 +39,43 @@ from memsyncd.errors import NoteNotFound, NotFresh, StoreFailed
 from memsyncd.protocol.fields import Freshness, Params, WorkspaceParams
 from memsyncd.protocol.methods import describe_methods
 from memsyncd.protocol.search import (
+    AccessParams,
     ContextParams,
+    ContextPart,
     ContextResult,
     GetParams,
     Got,
+    Hit,
     Links,
     LinksParams,
     Listing,
     ListParams,
     MemoryStats,
     Problems,
+    RecordedAccesses,
     SearchAnswer,
     SearchParams,
     SearchResult,
+    SimilarParams,
+    SimilarSections,
     StatsParams,
+    Subscribed,
+    SubscribeParams,
 )
-from memsyncd.server.operations import Facts, Operations, choose_workspaces, describe_freshness
+from memsyncd.server.federated import (
+    WAIT_SHARE,
+    Federation,
+    WorkspaceRead,
+    describe_parts,
+    describe_workspace_part,
+)
+from memsyncd.server.operations import (
+    Facts,
+    Operations,
+    choose_named,
+    choose_workspaces,
+    describe_freshness,
+)
 from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
@@ -66,9 +96,14 @@ LOOP_LIMIT = 20
 # How long a search waits for a save that is being indexed. It would compete with that for the
 # interpreter's lock, and miss it.
 SAVE_WAIT_S = 0.005
-ALL_WORKSPACES = "*"
+# How long a request for several workspaces waits for their disks, unless it names a time.
+FRESH_S = 2.0
+NO_WORKTREES: Mapping[str, str] = {}
 # The last two are those of MCP that call the others.
 WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts/get"})
+
+
+T = TypeVar("T")
 
 
 class Handlers:
@@ -85,6 +120,7 @@ class Handlers:
         self._clock = clock
         self._places = PathLookup(workspaces, reads.threads, facts.socket)
         self._in_thread = reads.run
+        self._federation = Federation(reads.run, clock)
         self._loop_turns = LoopAdmission(clock)
         self._subscriptions = Subscriptions(workspaces)
         self._facts = facts
@@ -96,21 +132,38 @@ class Handlers:
             "get": self._get,
             "list": self._list,
             "stats": self._stats,
+            "similar": self._similar,
             "links": self._links,
+            "access.record": self._record_accesses,
             "problems": self._problems,
-            "subscribe": self._subscriptions.subscribe,
+            "subscribe": self._subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **operations.methods,
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
-        if self._places.needs_disk(getattr(params, "workspace", None)):
-            return self._dispatch_by_path(session, method, params)
+        named = getattr(params, "workspace", None)
+        names = named if isinstance(named, list) else [named]
+        if any(map(self._places.needs_disk, names)):
+            return self._dispatch_by_path(session, method, params, names)
         return self._find(method)(session, params)
 
-    async def _dispatch_by_path(self, session: Session, method: str, params: Any) -> Any:
-        workspace = await self._places.find(params.workspace)
-        outcome = self._find(method)(session, replace_fields(params, workspace=workspace.id))
+    async def _dispatch_by_path(
+        self, session: Session, method: str, params: Any, names: Sequence[str | None]
+    ) -> Any:
+        paths = [name for name in names if name and self._places.needs_disk(name)]
+        found = dict(zip(paths, await asyncio.gather(*map(self._places.find, paths)), strict=True))
+        chosen = [found[name][0].id if name in found else name for name in names]
+        params = replace_fields(
+            params, workspace=chosen if isinstance(params.workspace, list) else chosen[0]
+        )
+        worktrees = {workspace.id: folder for workspace, folder in found.values() if folder}
+        if method == "search":
+            outcome = self._search(session, params, worktrees)
+        elif method == "context":
+            outcome = self._context(session, params, worktrees)
+        else:
+            outcome = self._find(method)(session, params)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     def _find(self, method: str) -> Callable[[Session, Any], Outcome]:
@@ -121,6 +174,7 @@ class Handlers:
     def _add_late_methods(self) -> None:
         # To import these, with the editing of notes, takes longer than the first answer may.
         from memsyncd.server.doctor import Doctor
+        from memsyncd.server.signals import SignalMethods
         from memsyncd.server.writes import Writes
 
         facts = self._facts
@@ -132,53 +186,38 @@ class Handlers:
         )
         self._table["doctor"] = doctor.examine
         self._table |= Writes(self._workspaces, self._clock, self._in_thread).methods
+        signals = SignalMethods(self._workspaces, self._subscriptions)
+        self._subscriptions.send_backlog = signals.send_backlog
+        self._table |= signals.methods
 
     # --- search ---
 
-    def _search(self, session: Session, params: SearchParams) -> Outcome:
-        arrived_s = request_arrival_s(self._clock)
-        chosen = self._choose_for_search(params)
-        options = RunOptions(now_s=self._clock.wall_s())
-        generation = max((workspace.condition.generation for workspace in chosen), default=0)
-        if params.wait == "disk" or (params.min_generation or 0) > generation:
-            return self._search_fresh(chosen, params, options, arrived_s)
-        if any(workspace.readers is None for workspace in chosen):
-            return self._search_once_open(chosen, params, options, arrived_s)
-        if saves := self._find_saves(chosen):
-            return self._search_after(saves, session, chosen, params, arrived_s)
-        return self._search_now(session, chosen, params, options, arrived_s)
-
-    def _find_saves(self, chosen: Sequence[Workspace]) -> list[Future[SyncDone]]:
-        found = map(self._workspaces.scheduler.find_save, chosen)
-        return [save for save in found if save is not None]
-
-    async def _search_after(
-        self,
-        saves: Sequence[Future[SyncDone]],
-        session: Session,
-        chosen: Sequence[Workspace],
-        params: SearchParams,
-        arrived_s: float,
-    ) -> SearchResult:
-        """Search once the saves are indexed, or SAVE_WAIT_S later."""
-        await wait_until_done(saves, SAVE_WAIT_S)
-        options = RunOptions(now_s=self._clock.wall_s())
-        found = self._search_now(session, chosen, params, options, arrived_s, n_own=1)
-        return found if isinstance(found, SearchResult) else await found
-
-    def _search_now(
+    def _search(
         self,
         session: Session,
-        chosen: Sequence[Workspace],
         params: SearchParams,
-        options: RunOptions,
-        arrived_s: float,
+        worktrees: Mapping[str, str] = NO_WORKTREES,
         *,
         n_own: int = 0,
-    ) -> SearchResult | Awaitable[SearchResult]:
-        """Search on the event loop or in a thread. `n_own` of the session's pending requests are
-        this one.
+    ) -> Outcome:
+        """`worktrees` are the folders in linked worktrees that were named, by workspace. `n_own`
+        of the session's pending requests are this one, which has waited for a save then.
         """
+        if params.track_access:
+            return self._search_tracked(session, params, worktrees)
+        arrived_s = request_arrival_s(self._clock)
+        chosen = self._choose(params.workspace)
+        options = RunOptions(now_s=self._clock.wall_s())
+        if len(chosen) > 1:
+            return self._search_several(chosen, params, worktrees, arrived_s)
+        generation = max((workspace.condition.generation for workspace in chosen), default=0)
+        if params.wait == "disk" or (params.min_generation or 0) > generation:
+            return self._search_fresh(chosen, params, worktrees, options, arrived_s)
+        if any(workspace.readers is None for workspace in chosen):
+            return self._search_once_open(chosen, params, worktrees, options, arrived_s)
+        find_save = self._workspaces.scheduler.find_save
+        if chosen and not n_own and (save := find_save(chosen[0])):
+            return self._search_after(save, session, params, worktrees)
         end_s = arrived_s + options.limit_s(params, self._workspaces.config)
         if self._clock.now_s() >= end_s:
             raise overdue_error()
@@ -187,12 +226,33 @@ class Handlers:
         may_try = is_short and self._loop_turns.may_try(session, n_own)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
-            return self._search_in_thread(chosen, params, options, arrived_s, end_s)
-        return self._make_search_result(chosen, answer, arrived_s)
+            return self._search_in_thread(chosen, params, worktrees, options, arrived_s, end_s)
+        return self._make_search_result(chosen, answer, worktrees, arrived_s)
 
-    def _choose_for_search(self, params: SearchParams) -> list[Workspace]:
-        is_all = params.workspace == ALL_WORKSPACES
-        chosen = self._workspaces.sorted() if is_all else [self._workspaces.find(params.workspace)]
+    async def _search_after(
+        self,
+        save: Future[SyncDone],
+        session: Session,
+        params: SearchParams,
+        worktrees: Mapping[str, str],
+    ) -> Any:
+        """Search once the save is indexed, or SAVE_WAIT_S later."""
+        await wait_until_done(save, SAVE_WAIT_S)
+        outcome = self._search(session, params, worktrees, n_own=1)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    async def _search_tracked(
+        self, session: Session, params: SearchParams, worktrees: Mapping[str, str]
+    ) -> SearchResult:
+        """Search, and count an access for each section that is found."""
+        outcome = self._search(session, replace_fields(params, track_access=False), worktrees)
+        result = await outcome if inspect.isawaitable(outcome) else outcome
+        assert isinstance(result, SearchResult)
+        self._note_shown(result.hits, params)
+        return result
+
+    def _choose(self, names: str | list[str] | None) -> list[Workspace]:
+        chosen = choose_named(self._workspaces, names)
         for workspace in chosen:
             self._workspaces.scheduler.quick_check(workspace)
         return chosen
@@ -220,17 +280,19 @@ class Handlers:
         self,
         chosen: Sequence[Workspace],
         params: SearchParams,
+        worktrees: Mapping[str, str],
         options: RunOptions,
         arrived_s: float,
     ) -> SearchResult:
         waited = await self._wait_until_fresh(chosen, params, options, arrived_s)
         end_s = arrived_s + waited.limit_s(params, self._workspaces.config)
-        return await self._search_in_thread(chosen, params, waited, arrived_s, end_s)
+        return await self._search_in_thread(chosen, params, worktrees, waited, arrived_s, end_s)
 
     async def _search_once_open(
         self,
         chosen: Sequence[Workspace],
         params: SearchParams,
+        worktrees: Mapping[str, str],
         options: RunOptions,
         arrived_s: float,
     ) -> SearchResult:
@@ -241,34 +303,109 @@ class Handlers:
         limit_s = timeout_s if is_open else math.inf
         # The time to open an index does not count for the default limit.
         end_s = (arrived_s if params.timeout_ms else self._clock.now_s()) + limit_s
-        return await self._search_in_thread(chosen, params, options, arrived_s, end_s)
+        return await self._search_in_thread(chosen, params, worktrees, options, arrived_s, end_s)
 
     async def _search_in_thread(
         self,
         chosen: Sequence[Workspace],
         params: SearchParams,
+        worktrees: Mapping[str, str],
         options: RunOptions,
         arrived_s: float,
         end_s: float,
     ) -> SearchResult:
         run = partial(search, chosen, params, self._workspaces.config, options)
         answer = await self._in_thread(run, end_s)
-        return self._make_search_result(chosen, answer, arrived_s)
+        return self._make_search_result(chosen, answer, worktrees, arrived_s)
 
     def _make_search_result(
-        self, chosen: Sequence[Workspace], answer: SearchAnswer, arrived_s: float
+        self,
+        chosen: Sequence[Workspace],
+        answer: SearchAnswer,
+        worktrees: Mapping[str, str],
+        arrived_s: float,
     ) -> SearchResult:
         return SearchResult(
             **asdict(answer),
+            workspaces=[describe_workspace_part(one, worktrees) for one in chosen],
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
         )
 
+    async def _search_several(
+        self,
+        chosen: Sequence[Workspace],
+        params: SearchParams,
+        worktrees: Mapping[str, str],
+        arrived_s: float,
+    ) -> SearchResult:
+        config, now_s = self._workspaces.config, self._clock.wall_s()
+        question = make_question(params, config, RunOptions(now_s=now_s))
+
+        def read(workspace: Workspace, options: RunOptions) -> SearchPart:
+            asked = replace_fields(question, absent=options.absent)
+            return search_part(workspace, asked, params, config, options, is_merged=True)
+
+        parts = await self._ask_each(chosen, params, now_s, arrived_s, read)
+        found = [part.value for part in parts if part.value is not None]
+        answer = merge_search_parts(
+            found, question.query, params, config, make_valuation(config, now_s)
+        )
+        if answer is None:
+            answered = [part.workspace for part in parts if part.error is None]
+            options = RunOptions(now_s=now_s)
+            explain = partial(explain_search, answered, question, params, config, options)
+            answer = await self._in_thread(explain)
+        return SearchResult(
+            **asdict(answer),
+            workspaces=describe_parts(parts, worktrees),
+            freshness=self._describe_freshness(chosen),
+            took_ms=self._measure_ms(arrived_s),
+        )
+
+    async def _ask_each(
+        self,
+        chosen: Sequence[Workspace],
+        params: SearchParams | ContextParams,
+        now_s: float,
+        arrived_s: float,
+        read: Callable[[Workspace, RunOptions], T],
+    ) -> list[WorkspaceRead[T]]:
+        """Read all workspaces, each as soon as it is as fresh as the request demands."""
+        options = RunOptions(now_s=now_s)
+        is_fresh = params.wait == "disk"
+        if params.min_generation is not None:
+            timeout_s = params.timeout_ms / 1000 if params.timeout_ms else WAIT_S
+            generation = params.min_generation
+            await self._subscriptions.wait_for_generation(chosen, generation, timeout_s)
+        is_open = all(workspace.readers is not None for workspace in chosen)
+        waited_s = 0.0 if params.timeout_ms else is_fresh * FRESH_S + (not is_open) * OPEN_S
+        limit_s = options.limit_s(params, self._workspaces.config)
+        end_s = max(arrived_s, self._clock.now_s() - limit_s) + waited_s + limit_s
+        wait_s = WAIT_SHARE * (end_s - self._clock.now_s())
+
+        async def prepare(workspace: Workspace) -> RunOptions:
+            await wait_until_open([workspace], wait_s)
+            if not is_fresh:
+                return options
+            absent = await wait_for_disk(self._workspaces, [workspace], wait_s)
+            return replace_fields(options, absent=absent)
+
+        return await self._federation.ask_each(chosen, prepare, read, end_s)
+
     # --- context ---
 
-    async def _context(self, _session: Session, params: ContextParams) -> ContextResult:
+    async def _context(
+        self, _session: Session, params: ContextParams, worktrees: Mapping[str, str] = NO_WORKTREES
+    ) -> ContextResult:
         arrived_s = request_arrival_s(self._clock)
-        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        chosen = self._choose(params.workspace)
+        user_wide = self._workspaces.find_user_wide() if params.user else None
+        if user_wide in chosen:
+            user_wide = None
+        if user_wide is not None or len(chosen) != 1:
+            return await self._join_contexts(chosen, params, user_wide, worktrees, arrived_s)
+        [workspace], config = chosen, self._workspaces.config
         was_open = workspace.readers is not None
         options = RunOptions(now_s=self._clock.wall_s())
         if params.wait == "disk" or params.min_generation is not None:
@@ -283,9 +420,49 @@ class Handlers:
         answer = await self._in_thread(
             partial(build_context, workspace, params, config, options), end_s
         )
+        self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
+            workspaces=[describe_workspace_part(workspace, worktrees)],
             freshness=self._describe_freshness([workspace]),
+            took_ms=self._measure_ms(arrived_s),
+        )
+
+    async def _join_contexts(
+        self,
+        chosen: Sequence[Workspace],
+        params: ContextParams,
+        user_wide: Workspace | None,
+        worktrees: Mapping[str, str],
+        arrived_s: float,
+    ) -> ContextResult:
+        config, now_s = self._workspaces.config, self._clock.wall_s()
+
+        def read(workspace: Workspace, options: RunOptions) -> ContextOffer:
+            return offer_context(
+                workspace,
+                params,
+                config,
+                options,
+                is_merged=len(chosen) > 1,
+                is_user_wide=workspace is user_wide,
+            )
+
+        if not chosen:
+            self._workspaces.find(None)  # raises: there is no workspace yet
+        asked = [*chosen, user_wide] if user_wide else list(chosen)
+        parts = await self._ask_each(asked, params, now_s, arrived_s, read)
+        failed = [one.error for one in parts if one.workspace is not user_wide and one.error]
+        if failed and len(failed) == len(chosen):
+            raise failed[0]
+        added = next((one.value for one in parts if one.workspace is user_wide), None)
+        offers = [one.value for one in parts if one.value and one.workspace is not user_wide]
+        answer = merge_offers(offers, params, config, added)
+        self._note_shown(answer.included, params)
+        return ContextResult(
+            **asdict(answer),
+            workspaces=describe_parts(parts, worktrees),
+            freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
         )
 
@@ -306,6 +483,7 @@ class Handlers:
             # indexed.
             await self._scan(workspace)
             found = await self._in_thread(read, disk_of=workspace)
+        self._note_accesses(workspace, [found[0].anchor or found[0].path], params)
         return found[0]
 
     async def _list(self, _session: Session, params: ListParams) -> Listing:
@@ -327,6 +505,22 @@ class Handlers:
         freshness = self._describe_freshness([workspace])
         return MemoryStats(workspace=workspace.id, freshness=freshness, **counted)
 
+    async def _similar(self, _session: Session, params: SimilarParams) -> SimilarSections:
+        # Needed by few; its import takes a millisecond.
+        from memsyncd.engine.similar import find_similar
+
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        await wait_until_open([workspace], OPEN_S)
+        options = RunOptions(now_s=self._clock.wall_s())
+        read = partial(find_similar, workspace, params, config, options)
+        try:
+            sections = await self._in_thread(read)
+        except NoteNotFound:
+            await self._scan(workspace)
+            sections = await self._in_thread(read)
+        freshness = self._describe_freshness([workspace])
+        return SimilarSections(sections=sections, freshness=freshness)
+
     async def _links(self, _session: Session, params: LinksParams) -> Links:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
@@ -345,10 +539,48 @@ class Handlers:
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
         found = [
-            await self._in_thread(partial(browse.find_problems, workspace))
+            await self._in_thread(
+                partial(browse.find_problems, workspace, self._workspaces.config.kinds)
+            )
             for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])
+
+    # --- subscriptions ---
+
+    def _subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
+        if params.signals.addresses:
+            self._find("signal.send")
+        return self._subscriptions.subscribe(session, params)
+
+    # --- accesses ---
+
+    def _record_accesses(self, _session: Session, params: AccessParams) -> RecordedAccesses:
+        workspace = self._workspaces.find(params.workspace)
+        self._note_accesses(workspace, params.anchors, params)
+        return RecordedAccesses(workspace=workspace.id, sections=len(set(params.anchors)))
+
+    def _note_shown(
+        self, shown: Iterable[Hit | ContextPart], params: SearchParams | ContextParams
+    ) -> None:
+        anchors: dict[str, list[str]] = {}
+        for one in shown:
+            anchors.setdefault(one.workspace, []).append(one.anchor)
+        for workspace_id, found in anchors.items():
+            workspace = self._workspaces.by_id.get(workspace_id)
+            if workspace is not None:  # it may have been removed meanwhile
+                self._note_accesses(workspace, found, params)
+
+    def _note_accesses(
+        self,
+        workspace: Workspace,
+        anchors: Sequence[str],
+        params: SearchParams | ContextParams | GetParams | AccessParams,
+    ) -> None:
+        """Count these sections, after the answer: it waits for no database."""
+        is_tracked = isinstance(params, AccessParams) or params.track_access
+        if anchors and is_tracked and self._workspaces.config.access.enabled:
+            self._workspaces.note_accesses(workspace, anchors, session=params.caller_session)
 
     # --- shared ---
 

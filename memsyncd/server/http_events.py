@@ -11,6 +11,7 @@ from memsyncd.protocol.fields import WorkspaceParams
 from memsyncd.protocol.jsonrpc import Call
 from memsyncd.protocol.operations import Status
 from memsyncd.protocol.search import Changed, Subscribed
+from memsyncd.protocol.signals import SignalNotice
 from memsyncd.server.http import HttpConnection, HttpRequest, make_call
 from memsyncd.server.requests import ServerContext
 from memsyncd.server.session import Session
@@ -40,7 +41,7 @@ class EventStream:
         self._generations: dict[str, int] = {}
         self._workspace: str | None = None
         self._is_open = False
-        self._early: list[Changed] = []
+        self._early: list[Changed | SignalNotice] = []
         self._last_status = b""
 
     def begin(self) -> None:
@@ -81,9 +82,12 @@ class EventStream:
         self._is_open = False
 
     def _on_changed(self, _method: str, params: msgspec.Struct) -> None:
-        assert isinstance(params, Changed)
+        assert isinstance(params, Changed | SignalNotice)
         if not self._is_open:
             self._early.append(params)
+            return
+        if isinstance(params, SignalNotice):
+            self._send("signal", msgspec.json.encode(params))
             return
         self._generations[params.workspace] = params.generation
         self._send("changed", msgspec.json.encode(params))

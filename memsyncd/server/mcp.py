@@ -267,10 +267,12 @@ class McpConnection:
         status = await self._find_workspace(folder)
         params = search.ContextParams(
             query=query,
-            workspace=status.id,
+            workspace=folder,
             max_tokens=arguments.max_tokens,
+            # The session's start has brought them already.
+            user=not is_prompt,
         )
-        found = await self._ask_fresh("context", params, status)
+        found = await self._ask_fresh("context", params, is_ready=status.state == "ready")
         return mcp_tools.render_context(found) if found.text else ""
 
     async def _use_tool(self, tool: mcp_tools.Tool, arguments: dict[str, Any]) -> str:
@@ -280,24 +282,37 @@ class McpConnection:
                 mcp_tools.make_params(tool, {**arguments, "path": folder})
             )
         params = mcp_tools.make_params(tool, arguments)
-        if isinstance(params, search.SearchParams) and params.workspace == ALL_WORKSPACES:
-            return render_result(await self._ask("search", params), self._context)
-        status = await self._find_workspace(params.workspace)
-        params = msgspec.structs.replace(params, workspace=status.id)
         if isinstance(params, search.SearchParams | search.ContextParams):
-            result = await self._ask_fresh(tool.method, params, status)
+            result = await self._recall(tool.method, params)
         else:
+            status = await self._find_workspace(params.workspace)
+            params = msgspec.structs.replace(params, workspace=status.id)
             result = await self._ask(tool.method, params)
         return render_result(result, self._context)
+
+    async def _recall(self, method: str, params: search.SearchParams | search.ContextParams) -> Any:
+        """Search, or make a context, in the named workspaces, else in the bound one."""
+        named = params.workspace
+        if isinstance(named, list) and len(named) == 1:
+            named = named[0]
+        if isinstance(named, list) or named == ALL_WORKSPACES:
+            params = msgspec.structs.replace(params, workspace=named)
+            return await self._ask_fresh(method, params, is_ready=True)
+        status = await self._find_workspace(named)
+        # A path says more than the id: it may lie in a linked worktree.
+        place = named or self._workspace or status.id
+        params = msgspec.structs.replace(params, workspace=place)
+        return await self._ask_fresh(method, params, is_ready=status.state == "ready")
 
     async def _ask_fresh(
         self,
         method: str,
         params: search.SearchParams | search.ContextParams,
-        status: operations.WorkspaceStatus,
+        *,
+        is_ready: bool,
     ) -> Any:
         """Ask for what the disk has now; if that takes long, for what is indexed."""
-        wait_ms = DISK_WAIT_MS if status.state == "ready" else BUSY_WAIT_MS
+        wait_ms = DISK_WAIT_MS if is_ready else BUSY_WAIT_MS
         if isinstance(params, search.ContextParams):
             params = msgspec.structs.replace(params, mark=True)
         fresh = msgspec.structs.replace(params, wait="disk", timeout_ms=wait_ms)
@@ -491,12 +506,11 @@ class McpConnection:
             raise BadRequest(f"Unknown prompt: {request.params.name[:128]}", hint=hint)
         if not given.get("query"):
             raise BadRequest("argument `query` is missing", hint="send the subject, in words")
-        return self._recall(given["query"], given.get("workspace"))
+        return self._make_prompt(given["query"], given.get("workspace"))
 
-    async def _recall(self, query: str, named: str | None) -> mcp.McpResult:
-        status = await self._find_workspace(named)
-        params = search.ContextParams(query=query, workspace=status.id)
-        found = await self._ask_fresh("context", params, status)
+    async def _make_prompt(self, query: str, named: str | None) -> mcp.McpResult:
+        params = search.ContextParams(query=query, workspace=named)
+        found = await self._recall("context", params)
         text = mcp_tools.render_context(found)
         return mcp.PromptText(
             description=f"What memory holds on: {query[:200]}",

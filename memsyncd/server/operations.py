@@ -6,6 +6,8 @@ protocol's structs, each in one function.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,9 +20,10 @@ from memsyncd.config import Config
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_recording
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.collections import ProjectCollection
 from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.workspace import Condition, Workspace, read_freshness
+from memsyncd.engine.workspace import Condition, Entry, Workspace, read_freshness
 from memsyncd.engine.workspaces import Settings, Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.files.scan import NoteCount
@@ -30,6 +33,7 @@ from memsyncd.protocol.operations import (
     AddedWorkspaces,
     AddParams,
     ChunkCounts,
+    CollectionInfo,
     Failed,
     Found,
     Pong,
@@ -50,7 +54,12 @@ from memsyncd.watch.health import WatchHealth
 SYNC_S = 600.0
 # The notes of a folder that is added are counted for so long.
 COUNT_S = 2.0
-PRESET_NAMES = {"memory": "MEMORY.md and .memories/", "vault": "folder of notes"}
+PRESET_NAMES = {
+    "memory": "MEMORY.md and .memories/",
+    "vault": "folder of notes",
+    "claude-code": "projects of Claude Code",
+}
+ALL_WORKSPACES = "*"
 WORST_FIRST = ("stalled", "missing", "degraded", "indexing")
 
 
@@ -130,7 +139,12 @@ class Operations:
             config=facts.config,
             sqlite=facts.sqlite,
             workspaces=[self._describe_status(workspace) for workspace in chosen],
+            collections=self._describe_collections() if params.workspace is None else [],
         )
+
+    def _describe_collections(self) -> list[CollectionInfo]:
+        found = sorted(self._workspaces.collections.values(), key=lambda one: one.entry.name)
+        return [describe_collection(one, self._workspaces) for one in found]
 
     def _describe_status(self, workspace: Workspace) -> WorkspaceStatus:
         health = self._workspaces.watching.health(workspace)
@@ -155,8 +169,11 @@ class Operations:
             read_only=params.read_only,
             preset=params.preset or "",
             memory_dir=params.memory_dir or "",
+            is_user_wide=params.user,
         )
         made = self._workspaces.make_entry(path, seen, settings)
+        if made.is_collection:
+            return await self._add_collection(made, seen)
         is_chosen_here = made.is_vault and params.preset is None
         count = await self._places.count_notes(made, self._workspaces.config, COUNT_S)
         if is_chosen_here and not count.is_complete:
@@ -164,7 +181,36 @@ class Operations:
         added = self._workspaces.add(path, settings=settings, seen=seen)
         await self._places.detect_memory([added])
         found = await self._describe_found(added, seen, count)
-        return AddedWorkspaces(workspaces=[describe_workspace(added)], found=found)
+        infos = [describe_workspace(added)]
+        return AddedWorkspaces(workspaces=infos, collections=[], found=found)
+
+    async def _add_collection(self, made: Entry, seen: FolderCheck) -> AddedWorkspaces:
+        listed = self._workspaces.add_collection(made, seen)
+        # A disk that does not answer: they are added as soon as it does.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(listed, COUNT_S)
+        collection = self._workspaces.collections[made.id]
+        info = describe_collection(collection, self._workspaces)
+        members = [self._workspaces.by_id[key] for key in info.workspaces]
+        await self._places.detect_memory(members)
+        end_s = self._clock.now_s() + COUNT_S
+        n_notes, is_complete = 0, True
+        for member in members:
+            left_s = max(end_s - self._clock.now_s(), 0.0)
+            config = self._workspaces.config
+            count = await self._places.count_notes(member.entry, config, left_s)
+            n_notes += count.n_notes
+            is_complete = is_complete and count.is_complete
+        return AddedWorkspaces(
+            workspaces=[describe_workspace(member) for member in members],
+            collections=[info],
+            found=Found(
+                what=PRESET_NAMES["claude-code"],
+                notes=n_notes,
+                is_complete=is_complete,
+                others=0,
+            ),
+        )
 
     async def _describe_found(self, added: Workspace, seen: FolderCheck, count: NoteCount) -> Found:
         if seen.known is not None:  # it may have more settings than those of this request
@@ -186,15 +232,24 @@ class Operations:
         )
 
     def _remove(self, _session: Session, params: RemoveParams) -> WorkspaceList:
+        collection = self._workspaces.find_collection(params.workspace)
+        if collection is not None:
+            removed = describe_collection(collection, self._workspaces)
+            gone = self._workspaces.remove_collection(collection)
+            infos = [describe_workspace(workspace) for workspace in gone]
+            return WorkspaceList(workspaces=infos, collections=[removed])
         workspace = self._workspaces.find(params.workspace)
         info = describe_workspace(workspace)
         self._workspaces.remove(workspace)
-        return WorkspaceList(workspaces=[info])
+        return WorkspaceList(workspaces=[info], collections=[])
 
     async def _list(self, _session: Session, _params: NoParams) -> WorkspaceList:
         await self._places.detect_memory(self._workspaces.sorted())
         found = self._workspaces.sorted()
-        return WorkspaceList(workspaces=[describe_workspace(workspace) for workspace in found])
+        return WorkspaceList(
+            workspaces=[describe_workspace(workspace) for workspace in found],
+            collections=self._describe_collections(),
+        )
 
     async def _sync(self, _session: Session, params: SyncParams) -> SyncReport:
         workspace = self._workspaces.find(params.workspace)
@@ -301,6 +356,14 @@ def choose_workspaces(workspaces: Workspaces, name: str | None) -> list[Workspac
     return workspaces.sorted() if name is None else [workspaces.find(name)]
 
 
+def choose_named(workspaces: Workspaces, names: str | list[str] | None) -> list[Workspace]:
+    """The workspaces with these names, each once; `*` names all. Raises WorkspaceNotFound."""
+    if not isinstance(names, list):
+        return workspaces.sorted() if names == ALL_WORKSPACES else [workspaces.find(names)]
+    chosen = [one for name in names for one in choose_named(workspaces, name)]
+    return list({one.id: one for one in chosen}.values())
+
+
 def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
     entry = workspace.entry
     return WorkspaceInfo(
@@ -310,10 +373,28 @@ def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
         include=list(entry.include),
         exclude=list(entry.exclude),
         read_only=list(entry.read_only),
-        preset=entry.preset or "memory",
+        preset=entry.folder_preset,
         memory_dir=entry.memory_folder,
+        user=entry.is_user_wide,
         source=entry.source,
         has_memory=bool(workspace.has_memory),
+        collection=entry.collection or None,
+        project=entry.project or None,
+    )
+
+
+def describe_collection(collection: ProjectCollection, workspaces: Workspaces) -> CollectionInfo:
+    entry = collection.entry
+    members = [one for one in workspaces.sorted() if one.entry.collection == entry.id]
+    return CollectionInfo(
+        id=entry.id,
+        name=entry.name,
+        root=entry.root,
+        preset="claude-code",
+        exclude=list(entry.exclude),
+        source=entry.source,
+        is_missing=collection.is_missing,
+        workspaces=[one.id for one in members],
     )
 
 

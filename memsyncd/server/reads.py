@@ -231,21 +231,23 @@ class PathLookup:
             return False
         return not self._workspaces.is_root(text)
 
-    async def find(self, path: str) -> Workspace:
-        """Return the workspace that a path belongs to. Raises WorkspaceNotFound."""
+    async def find(self, path: str) -> tuple[Workspace, str]:
+        """Return the workspace that a path belongs to, and the folder that stands for its root if
+        the path lies in a linked worktree, else "". Raises WorkspaceNotFound.
+        """
         near = self._workspaces.find_near(path)
         if near is not None and self._workspaces.stalls.is_stalled(near):
-            return near
+            return near, ""
         key = path if near is None else near.id
         try:
-            workspace_id = await self._run(
-                key, lambda: self._workspaces.find_id(path), FIND_TIMEOUT_S
+            workspace_id, worktree = await self._run(
+                key, lambda: self._workspaces.find_place(path), FIND_TIMEOUT_S
             )
         except TimeoutError:
             if near is None:
                 raise _unresponsive_error(path) from None
-            return near
-        return self._workspaces.find(workspace_id)
+            return near, ""
+        return self._workspaces.find(workspace_id), worktree
 
     async def check_new(self, path: str) -> FolderCheck:
         """Check a folder that is to be added.

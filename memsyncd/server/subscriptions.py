@@ -1,4 +1,4 @@
-"""Send `changed` notifications to subscribed sessions.
+"""Send `changed` and `signal` notifications to subscribed sessions.
 
 After each sync that changed something, every subscription whose workspace and paths match gets one
 notification. A subscription that names an older generation first gets what has changed since, or
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -27,6 +27,7 @@ from memsyncd.protocol.search import (
     Unsubscribed,
     UnsubscribeParams,
 )
+from memsyncd.protocol.signals import Signal, SignalNotice, SignalReader
 from memsyncd.server.session import Session
 
 MAX_PER_SESSION = 64
@@ -52,13 +53,18 @@ class _Subscription(msgspec.Struct, kw_only=True, eq=False):
         default_factory=WeakKeyDictionary
     )
 
+    addresses: frozenset[str] = frozenset()
+    """Those whose signals are sent, instead of changes, if there are any."""
+    signals: set[int] = msgspec.field(default_factory=set)
+    """The signals that were sent."""
+
     def has_caught_up_with(self, workspace: Workspace, generation: int) -> bool:
         """True if the changes of this generation were sent, or will be as missed ones."""
         reached = self.caught_up.get(workspace, 0)
         return reached is None or generation <= reached
 
     def matching_paths(self, workspace: Workspace, paths: Iterable[str]) -> list[str]:
-        if self.workspace not in (None, workspace.id):
+        if self.addresses or self.workspace not in (None, workspace.id):
             return []
         return [path for path in paths if self.globs is None or self.globs.matches(path)]
 
@@ -71,6 +77,8 @@ class Subscriptions:
         self._ids = itertools.count(1)
         self._subscriptions: dict[str, _Subscription] = {}
         self._changed = asyncio.Event()
+        self.send_backlog: Callable[[Workspace, SignalReader, str], None] = _send_nothing
+        """Sends the unread signals of a reader to a subscription that begins."""
         workspaces.listen(self._notify)
 
     def subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
@@ -93,18 +101,24 @@ class Subscriptions:
         workspace = (
             self._workspaces.find(params.workspace) if params.workspace is not None else None
         )
+        addresses = frozenset(params.signals.addresses)
+        if addresses and workspace is None:
+            workspace = self._workspaces.find(None)
         globs = Globs.parse(params.paths) if params.paths else None
         subscription = _Subscription(
             id=f"s{next(self._ids)}",
             session=session,
             workspace=workspace.id if workspace else None,
             globs=globs,
+            addresses=addresses,
         )
         if not any(other.session is session for other in self._subscriptions.values()):
             session.on_close(lambda: self._drop(session))
         self._subscriptions[subscription.id] = subscription
         session.is_subscribed = True
-        for missed, since in self._find_missed(params, workspace):
+        if workspace is not None and addresses:
+            self.send_backlog(workspace, params.signals, subscription.id)
+        for missed, since in () if addresses else self._find_missed(params, workspace):
             subscription.caught_up[missed] = None
             # After the answer, which has the subscription's id.
             asyncio.get_running_loop().call_soon(self._catch_up, subscription, missed, since)
@@ -157,6 +171,21 @@ class Subscriptions:
                 f"generation {generation} was not reached in {timeout_s:.1f} s",
                 hint='ask with wait "disk", or a longer timeout_ms',
             ) from None
+
+    def notify_signal(self, workspace: Workspace, signal: Signal, only: str | None = None) -> None:
+        """Send a signal to the subscriptions of its addressees, or to one of them, each once."""
+        for subscription in list(self._subscriptions.values()):
+            is_meant = subscription.workspace == workspace.id and only in (None, subscription.id)
+            if (
+                is_meant
+                and not subscription.addresses.isdisjoint(signal.to)
+                and signal.id not in subscription.signals
+            ):
+                subscription.signals.add(signal.id)
+                notice = SignalNotice(
+                    subscription=subscription.id, workspace=workspace.id, signal=signal
+                )
+                subscription.session.notify("signal", notice)
 
     def _notify(self, workspace: Workspace, done: SyncDone) -> None:
         if not done.paths:
@@ -227,3 +256,7 @@ class Subscriptions:
             if subscription.session is session
         ]:
             del self._subscriptions[key]
+
+
+def _send_nothing(_workspace: Workspace, _reader: SignalReader, _subscription: str) -> None:
+    return

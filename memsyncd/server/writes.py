@@ -19,7 +19,8 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd.config import CaptureConfig
-from memsyncd.engine import backup, history, memory_tool, project_index
+from memsyncd.engine import backup, history, memory_tool, project_index, validation
+from memsyncd.engine.accesses import compute_access_stats
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
@@ -29,11 +30,14 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, Busy, NotFresh
 from memsyncd.protocol import memory as protocol
 from memsyncd.protocol.fields import WorkspaceParams
+from memsyncd.protocol.search import AccessStats, AccessStatsParams
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import (
+    OPEN_S,
     forget,
     make_stall_error,
     wait_unless_stalled,
+    wait_until_open,
     wait_until_recovered,
 )
 
@@ -56,6 +60,7 @@ class Writes:
             "memory": self._memory,
             "note.add": self._add,
             "note.add_many": self._add_many,
+            "validate": self._validate,
             "capture": self._capture,
             "index_project": self._index_project,
             "sources": self._list_sources,
@@ -63,6 +68,7 @@ class Writes:
             "diff": self._diff,
             "undo": self._undo,
             "history.purge": self._purge,
+            "access.stats": self._count_accesses,
             "memory.clear": self._clear,
             "records.backup": self._back_up,
             "records.restore": self._restore,
@@ -120,6 +126,20 @@ class Writes:
             at=_render_time(self._clock.wall_s()),
         )
         return await self._edit(workspace, decide, params.timeout_ms)
+
+    async def _validate(
+        self, _session: Session, params: protocol.ValidateParams
+    ) -> protocol.Validation:
+        config = self._workspaces.config
+        if params.section is not None:
+            if params.path is not None:
+                raise BadRequest("name either a section or a path", hint="leave one of the two out")
+            return validation.validate_section(params.section, config)
+        workspace = self._workspaces.find(params.workspace)
+        await wait_until_open([workspace], OPEN_S)
+        check = partial(validation.validate_notes, workspace, config, params.path)
+        checked: protocol.Validation = await self._in_thread(check)
+        return checked
 
     async def _capture(self, session: Session, params: protocol.CaptureParams) -> protocol.Captured:
         workspace = self._workspaces.find(params.workspace)
@@ -238,6 +258,12 @@ class Writes:
             )
         target = history.parse_target(params, workspace.scope.memory_dir)
         return await self._run(workspace, partial(history.purge, target=target, params=params))
+
+    async def _count_accesses(self, _session: Session, params: AccessStatsParams) -> AccessStats:
+        workspace = self._workspaces.find(params.workspace)
+        target = history.parse_target(params, workspace.scope.memory_dir)
+        job = partial(compute_access_stats, path=target.path, slugs=target.heading, params=params)
+        return await self._run(workspace, job)
 
     # --- backup and restore ---
 

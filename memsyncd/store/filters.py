@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
+from typing import Any
 
 from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.model import ARCHIVED
@@ -47,6 +48,7 @@ _NOT_IN = (
 )
 
 _VALUES = "(SELECT value FROM json_each({values}))"
+TIER_FUNCTION = "memory_tier"
 _KIND = f"s.kind IN {_VALUES}"
 _TAG = f"s.id IN (SELECT section FROM tags WHERE tag COLLATE NOCASE IN {_VALUES})"
 _FILE = f"c.file IN {_VALUES}"
@@ -78,6 +80,12 @@ _IMPORTANCE = (
     "coalesce(s.importance,"
     " (SELECT value ->> 1 FROM json_each({kinds}) WHERE value ->> 0 = s.kind),"
     " json_extract({kinds}, '$[#-1][1]')) >= CAST({least} AS REAL)"
+)
+_TIER = (
+    f"{TIER_FUNCTION}((SELECT path FROM files WHERE id = s.file) || '#' || s.slugs, s.kind,"
+    " s.priority, s.importance, s.updated, s.created,"
+    f" coalesce({_DAY}, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime')))"
+    f" IN {_VALUES}"
 )
 # The slugs of the section and of those above it. They are compared between dashes, so that only
 # whole words match.
@@ -236,6 +244,7 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     tags = [tag.lstrip("#") for tag in filters.tags]
     sections = (value for one in filters.sections for value in _find_section_values(one))
     lists: tuple[tuple[str, tuple[str, ...], Iterable[object]], ...] = (
+        (_TIER, filters.tiers, (tier.lower() for tier in filters.tiers)),
         (_KIND, filters.kinds, (kind.lower() for kind in filters.kinds)),
         (_TAG, filters.tags, _find_equal_folded(reader, _ALL_TAGS, tags)),
         *(
@@ -252,6 +261,9 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
         (_META, filters.metas, (_split_pair(one) for one in filters.metas)),
         (_SECTION, filters.sections, sections),
     )
+    if filters.tiers and filters.find_tier:
+        find_tier: Any = filters.find_tier
+        reader.connection.create_scalar_function(TIER_FUNCTION, find_tier, 7)
     conditions = [
         condition.format(values=_bind(json.dumps(list(values)), bindings))
         for condition, filtered, values in lists

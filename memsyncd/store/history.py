@@ -221,7 +221,8 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
 class History:
     """The history in a records.db, for the writer's thread.
 
-    `is_settled`: `find_intended` finds nothing. Methods raise the classes of `translating_errors`.
+    `is_settled`: `find_intended` finds nothing. `last_revision` is the number of the latest
+    revision, which any thread may read. Methods raise the classes of `translating_errors`.
     """
 
     def __init__(
@@ -233,6 +234,7 @@ class History:
         self._heads = heads
         with translating_errors():
             self._is_clean = not self._has(UNWIPED)
+            self.last_revision = self._read_last()
         self.is_settled = False
 
     def begin(
@@ -250,6 +252,7 @@ class History:
         with transaction(self._writer):
             number = self._add_change_set((at_s, client, command, path, new_path))
             self._add_revisions(number, [self._keep(change) for change in changes], "intended")
+        self.last_revision = self._read_last()
         return number
 
     def finish(self, number: int) -> None:
@@ -334,6 +337,7 @@ class History:
             self._heads.apply(changes)
             old_digests = (one.old_digest for one in changes if one.old_digest is not None)
             self._blobs.drop_unused(old_digests)
+        self.last_revision = self._read_last()
         return paths
 
     def heads(self) -> dict[str, str]:
@@ -456,6 +460,9 @@ class History:
                 # VACUUM may have made the file smaller.
                 self._file_guard.accept()
             self._is_clean = self._file_guard.truncate_wal()
+
+    def _read_last(self) -> int:
+        return int(self._writer.execute("SELECT coalesce(max(id), 0) FROM revisions").get)
 
     def _has(self, key: str) -> bool:
         return self._writer.execute("SELECT 1 FROM meta WHERE key = ?", (key,)).get is not None

@@ -184,6 +184,10 @@ _KINDS = (
     "SELECT kind, count(*) AS n FROM sections WHERE kind IS NOT NULL"
     " GROUP BY kind ORDER BY n DESC, kind LIMIT ?"
 )
+_PLACES_OF_KINDS = (
+    "SELECT s.kind, count(*), min(f.path) FROM sections s JOIN files f ON f.id = s.file"
+    " WHERE s.kind IS NOT NULL GROUP BY s.kind ORDER BY s.kind LIMIT ?"
+)
 _TAGS = "SELECT tag, count(*) AS n FROM tags GROUP BY tag ORDER BY n DESC, tag LIMIT ?"
 
 
@@ -212,6 +216,11 @@ def find_matching_tags(reader: Reader, match: str) -> list[str]:
 def count_kinds(reader: Reader) -> list[tuple[str, int]]:
     """Return the commonest kinds of all sections, each with its number."""
     return reader.rows(_KINDS, (MAX_COUNTED,))
+
+
+def find_places_of_kinds(reader: Reader) -> list[tuple[str, int, str]]:
+    """Return each kind, the number of its sections, and the first note that has it."""
+    return reader.rows(_PLACES_OF_KINDS, (MAX_COUNTED,))
 
 
 def count_tags(reader: Reader) -> list[tuple[str, int]]:

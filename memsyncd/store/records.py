@@ -23,6 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
+from memsyncd.store.accesses import Accesses
 from memsyncd.store.blobs import Blobs
 from memsyncd.store.check_state import CheckState, Ending, forget_checks
 from memsyncd.store.connection import (
@@ -39,6 +40,7 @@ from memsyncd.store.heads import Heads
 from memsyncd.store.history import History
 from memsyncd.store.integrity import ASIDE_MARK, FileGuard, Tampering
 from memsyncd.store.schema import MIGRATIONS, run_migration
+from memsyncd.store.signals import Signals
 
 FOREIGN_MARK = ".foreign-"
 REPLACED_MARK = ".replaced-"
@@ -171,7 +173,8 @@ class _ForeignError(Exception):
 class Records:
     """One workspace's records.db, for the writer's thread.
 
-    `history` holds former versions of notes and who changed them. Methods raise the classes of
+    `history` holds former versions of notes and who changed them, `accesses` how often sections
+    were recalled, `signals` what agents have sent each other. Methods raise the classes of
     `translating_errors`.
     """
 
@@ -211,6 +214,8 @@ class Records:
         self.file_guard = FileGuard(self._writer, str(path), is_foreign=self._is_foreign)
         blobs, heads = Blobs(self._writer), Heads(self._writer)
         self.history = History(self._writer, blobs, heads, self.file_guard)
+        self.accesses = Accesses(self._writer)
+        self.signals = Signals(self._writer)
         with translating_errors():
             disk = self._writer.execute("SELECT value FROM meta WHERE key = ?", (_DISK,)).get
         self.disk = None if disk is None else int(disk)

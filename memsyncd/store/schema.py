@@ -365,6 +365,49 @@ MIGRATIONS: tuple[Migration, ...] = (
     CREATE INDEX revisions_by_change_set ON revisions(change_set);
     UPDATE change_sets SET command = 'external' WHERE command = 'outside';
     """,
+    """
+    CREATE TABLE accesses(
+      id INTEGER PRIMARY KEY,
+      path TEXT NOT NULL,
+      section TEXT NOT NULL,
+      count INTEGER NOT NULL CHECK (count >= 1),
+      last_at REAL NOT NULL,
+      UNIQUE (path, section)
+    ) STRICT;
+    CREATE INDEX accesses_by_last_at ON accesses(last_at);
+    CREATE TABLE access_sessions(
+      access INTEGER NOT NULL REFERENCES accesses(id) ON DELETE CASCADE,
+      session TEXT NOT NULL,
+      at REAL NOT NULL,
+      PRIMARY KEY (access, session)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX access_sessions_by_at ON access_sessions(at);
+    """,
+    """
+    CREATE TABLE signals(
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      at REAL NOT NULL,
+      sender TEXT NOT NULL,
+      key TEXT,
+      type TEXT NOT NULL,
+      content TEXT NOT NULL,
+      expires_at REAL NOT NULL,
+      UNIQUE (sender, key)
+    ) STRICT;
+    CREATE INDEX signals_by_expiry ON signals(expires_at);
+    CREATE TABLE signal_addressees(
+      signal INTEGER NOT NULL REFERENCES signals(id) ON DELETE CASCADE,
+      address TEXT NOT NULL,
+      PRIMARY KEY (signal, address)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX signals_by_address ON signal_addressees(address);
+    CREATE TABLE signal_receipts(
+      signal INTEGER NOT NULL REFERENCES signals(id) ON DELETE CASCADE,
+      reader TEXT NOT NULL,
+      at REAL NOT NULL,
+      PRIMARY KEY (signal, reader)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 
 

@@ -341,8 +341,6 @@ def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, Chunk
 # --- session start ------------------------------------------------------------------------------
 
 PINNED_TAG = "pinned"
-PINNED_IMPORTANCE = 0.9
-NO_KINDS: Mapping[str, float] = {}
 N_RECENT_NOTES = 20
 # Of each reason: a context of 50,000 tokens holds some 500 chunks.
 N_START_CHUNKS = 600
@@ -357,22 +355,23 @@ recent(file) AS MATERIALIZED (
 ),
 sorted AS (
   SELECT a.id, a.section, a.file, CASE
-    WHEN s.importance >= :pinned_importance
+    WHEN s.importance >= :pin_at
       OR a.section IN (SELECT section FROM tags WHERE tag = :pinned_tag COLLATE NOCASE)
       THEN 'pinned'
     WHEN f.path = :memory_file THEN 'MEMORY.md'
-    WHEN s.kind IN (SELECT key FROM json_each(:important)) THEN 'important'
+    WHEN (SELECT value FROM json_each(:kinds) WHERE key = s.kind) >= :pin_at THEN 'important'
     WHEN s.lifecycle = 'project' THEN 'project'
     WHEN a.file IN (SELECT file FROM recent) THEN 'recent' END AS reason,
     coalesce(
-      s.importance, (SELECT value FROM json_each(:important) WHERE key = s.kind), 1.0
+      s.importance, (SELECT value FROM json_each(:kinds) WHERE key = s.kind), :other
     ) AS weight, f.path, f.mtime_ns
   FROM allowed a JOIN sections s ON s.id = a.section JOIN files f ON f.id = a.file
 ),
 numbered AS (
   SELECT r.*, c.start_line, c.end_line, c.tokens, row_number() OVER (
     PARTITION BY r.reason
-    ORDER BY iif(r.reason = 'important', -r.weight, 0), r.mtime_ns DESC, r.path, c.start_line, c.id
+    ORDER BY iif(r.reason IN ('important', 'project'), -r.weight, 0), r.mtime_ns DESC, r.path,
+      c.start_line, c.id
   ) AS number
   FROM sorted r JOIN chunks c ON c.id = r.id WHERE r.reason IS NOT NULL
 )
@@ -382,22 +381,29 @@ FROM numbered WHERE number <= :n_chunks
 
 
 def find_start_chunks(
-    reader: Reader, filters: Filters, important: Mapping[str, float] = NO_KINDS
+    reader: Reader,
+    filters: Filters,
+    kinds: Mapping[str, float],
+    *,
+    other: float,
+    pin_at: float,
 ) -> list[StartChunk]:
     """Return chunks for the context of a session start: pinned (by tag or importance), in
     MEMORY.md, of an important kind, of lifecycle `project`, or of the notes saved last. In no
     particular order.
 
-    `important` are the kinds that count as important, with their importance.
+    `kinds` have the importance of sections that state none, `other` is that of all other kinds. An
+    importance from `pin_at` on is pinned, and makes a kind important.
     """
     allowed, bindings = compile_filters(reader, filters)
     named = {
         "n_notes": N_RECENT_NOTES,
         "n_chunks": N_START_CHUNKS,
         "pinned_tag": PINNED_TAG,
-        "pinned_importance": PINNED_IMPORTANCE,
+        "pin_at": pin_at,
+        "other": other,
         "memory_file": MEMORY_FILE,
-        "important": json.dumps(dict(important)),
+        "kinds": json.dumps(dict(kinds)),
     }
     return [
         StartChunk(

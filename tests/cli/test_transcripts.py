@@ -26,6 +26,8 @@ import pytest
 import memsyncd
 from memsyncd.client.connection import Client
 
+pytestmark = pytest.mark.life
+
 PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 MAX_SCREEN_BYTES = 1 << 20

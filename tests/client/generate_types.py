@@ -19,6 +19,7 @@ import memsyncd.client
 from memsyncd.protocol import fields, operations
 from memsyncd.protocol import memory as memory_protocol
 from memsyncd.protocol import search as search_protocol
+from memsyncd.protocol import signals as signals_protocol
 from tests.source_comments import read_comments
 
 TARGET = Path(memsyncd.client.__file__).with_name("types.py")
@@ -43,17 +44,24 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     fields.Freshness,
     search_protocol.SectionMeta,
     search_protocol.Hit,
+    search_protocol.AnsweringWorkspace,
     search_protocol.Got,
     search_protocol.ContextPart,
     search_protocol.LeftOutPart,
     search_protocol.MemoryStats,
+    search_protocol.AccessStats,
+    signals_protocol.Signal,
+    signals_protocol.SignalSent,
+    signals_protocol.SignalsAcked,
     memory_protocol.Written,
     memory_protocol.MemoryResult,
     memory_protocol.AddedSection,
     memory_protocol.Added,
     memory_protocol.ProjectIndexed,
     memory_protocol.SourceInfo,
+    search_protocol.SimilarSection,
     memory_protocol.Captured,
+    memory_protocol.Validation,
     memory_protocol.Diff,
     memory_protocol.Undone,
     memory_protocol.Purged,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memsyncd
@@ -331,7 +331,6 @@ def test_a_configuration_without_a_socket_keeps_the_default_paths(
     )
 
 
-@settings(deadline=None, max_examples=60)
 @given(text=st.text(), cuts=st.lists(st.integers(1, 40), max_size=6))
 def test_an_answer_is_read_alike_however_it_is_split(text: str, cuts: list[int]) -> None:
     data = json.dumps({"id": 1, "result": {"text": text}}, ensure_ascii=False).encode(
@@ -341,7 +340,7 @@ def test_an_answer_is_read_alike_however_it_is_split(text: str, cuts: list[int])
     client = Client.__new__(Client)
     with ours, theirs, pytest.MonkeyPatch.context() as patch:
         patch.setattr("memsyncd.client.connection._open_socket", lambda path, timeout_s: ours)
-        client.__init__("pair", 5)  # type: ignore[misc]
+        client.__init__("pair", 60)  # type: ignore[misc]
         client.send("get")
 
         def feed() -> None:
@@ -353,7 +352,7 @@ def test_an_answer_is_read_alike_however_it_is_split(text: str, cuts: list[int])
 
         feeder = threading.Thread(target=feed)
         feeder.start()
-        assert client.wait(1, timeout_s=5) == {"text": text}
+        assert client.wait(1, timeout_s=60) == {"text": text}
         feeder.join()
 
 

@@ -526,3 +526,19 @@ def test_the_examples_of_the_documents_work(
     names = {"Memsyncd": Memsyncd, "question": "which database?"}
     exec(re.sub(r'"~/[^"]*"', repr(str(place.root)), code), names)
     assert capsys.readouterr().out.startswith(".memories/decisions.md 3")
+
+
+def test_a_section_is_checked_before_it_is_added_and_notes_by_their_path(memory: Memsyncd) -> None:
+    section = {"content": "x" * 10_001, "topic": "t" * 101, "importance": "much"}
+    checked = memory.validate(section)
+    assert not checked["is_valid"]
+    assert {fault["field"] for fault in checked["faults"]} == {"content", "topic", "importance"}
+    with pytest.raises(BadRequest, match=r"content: .*; topic: "):
+        memory.add(str(section["content"]), topic=str(section["topic"]))
+    source = {"client": "acme"}
+    added = memory.add("Ask twice.", topic="redis", keywords=["cache"], source=source)
+    got = memory.get(added["anchor"])
+    assert got is not None
+    assert got["source"] == "client: acme"
+    assert got["meta"] == {"topic": "redis", "keywords": "cache"}
+    assert memory.validate(path=added["path"])["is_valid"]

@@ -14,19 +14,21 @@ from pathlib import Path
 
 import msgspec
 
-from memsyncd.config.schema import ARRAYS, SECTIONS
-from memsyncd.core.editing.kinds import DEFAULT_KINDS, DEFAULT_STEPS, OTHER_KINDS, OTHER_STEPS
+from memsyncd.config.schema import ARRAYS, SECTIONS, TABLES
+from memsyncd.core.editing.kinds import (
+    DEFAULT_KINDS,
+    DEFAULT_STEPS,
+    OTHER_KINDS,
+    OTHER_STEPS,
+    KindDefaults,
+)
 from tests.source_comments import read_comments
 
 TARGET = Path(__file__).parents[2] / "config.example.toml"
 WIDTH = 100
 # Values of the keys that have no default.
 SAMPLES = {
-    "kind": {
-        "name": "decision",
-        "note": DEFAULT_KINDS["decision"].note,
-        "importance": DEFAULT_KINDS["decision"].importance,
-    },
+    "kinds": msgspec.structs.asdict(DEFAULT_KINDS["decision"]),
     "step": {"name": "review", "kind": "insight"},
     "source": {"path": "docs/rules.md", "tags": ["index:invariants"]},
     "workspace": {"path": "~/projects/shop"},
@@ -46,9 +48,13 @@ def generate_example() -> str:
     lines = [HEAD.rstrip("\n")]
     for name, struct in SECTIONS.items():
         lines += ["", *_render_comment(_read_docstring(struct)), f"[{name}]", *_render_keys(struct)]
+    lines += ["", *_render_comment(_read_docstring(KindDefaults)), "#", *_render_kinds(), "#"]
+    for name, struct in TABLES.items():
+        lines += [f"# [{name}.decision]"]
+        lines += [f"# {line}" for line in _render_keys(struct, SAMPLES[name])]
     for name, struct in ARRAYS.items():
         lines += ["", *_render_comment(_read_docstring(struct)), "#"]
-        predefined = {"kind": _render_kinds, "step": _render_steps}.get(name)
+        predefined = {"step": _render_steps}.get(name)
         lines += [*predefined(), "#"] if predefined else []
         keys = _render_keys(struct, SAMPLES[name])
         lines += [f"# [[{name}]]", *(f"# {line}" for line in keys)]
@@ -84,10 +90,14 @@ def _render_kinds() -> Iterator[str]:
     yield "# These are predefined:"
     yield "#"
     for name, each in DEFAULT_KINDS.items():
-        yield f"# {name:<{kind}}  {each.note:<{note}}  {each.importance}"
+        row = f"# {name:<{kind}}  {each.append_to:<{note}}  {each.importance:<4}"
+        yield f"{row}  {each.half_life:g}"
     yield "#"
-    yield f"# A memory without a kind, or with another, goes to {OTHER_KINDS.note}"
-    yield f"# with an importance of {OTHER_KINDS.importance}:"
+    yield f"# A memory without a kind, or with another, goes to {OTHER_KINDS.append_to}"
+    yield (
+        f"# with an importance of {OTHER_KINDS.importance}"
+        f" and a half-life of {OTHER_KINDS.half_life:g} days:"
+    )
 
 
 def _render_steps() -> Iterator[str]:
@@ -101,7 +111,7 @@ def _render_steps() -> Iterator[str]:
 
 
 def _list_notes() -> list[str]:
-    return [kind.note for kind in DEFAULT_KINDS.values()]
+    return [kind.append_to for kind in DEFAULT_KINDS.values()]
 
 
 if __name__ == "__main__":

@@ -7,12 +7,11 @@ import pytest
 
 from memsyncd.config import (
     Config,
-    KindConfig,
     WorkspaceConfig,
     find_keys,
     load_config,
 )
-from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from tests.config.generate_example import TARGET as EXAMPLE
 from tests.config.generate_example import generate_example
 
@@ -54,23 +53,23 @@ def test_the_example_explains_every_key_of_a_workspace_with_its_default(config_p
 
 
 def test_the_example_explains_every_key_of_a_kind(config_path: Path) -> None:
-    commented = EXAMPLE.read_text().partition("#\n# [[kind]]")[2].partition("\n\n")[0]
-    config_path.write_text(
-        "[[kind]]\n" + "\n".join(line.removeprefix("# ") for line in commented.splitlines())
-    )
+    commented = EXAMPLE.read_text().partition("#\n# [kinds.decision]")[2].partition("\n\n")[0]
+    lines = [line.removeprefix("# ") for line in commented.splitlines()]
+    config_path.write_text("[kinds.decision]\n" + "\n".join(lines))
     loaded = load_config(str(config_path), {})
-    defaults = DEFAULT_KINDS["decision"]
-    assert loaded.config.kind == (
-        KindConfig(name="decision", note=defaults.note, importance=defaults.importance),
-    )
+    assert loaded.config.kinds == DEFAULT_KINDS
+    given = {key.rpartition(".")[2] for key in loaded.origins if key.startswith("kinds.")}
+    assert given == set(KindDefaults.__struct_fields__)
 
 
 def test_the_example_lists_the_kinds_that_there_are() -> None:
-    listed = re.findall(r"^# (\w+) +(\S+\.md) +(0\.\d+)$", EXAMPLE.read_text(), flags=re.MULTILINE)
-    assert [(name, note, float(importance)) for name, note, importance in listed] == [
-        (name, kind.note, kind.importance) for name, kind in DEFAULT_KINDS.items()
-    ]
+    row = r"^# (\w+) +(\S+\.md) +(0\.\d+) +(\d+)$"
+    listed = re.findall(row, EXAMPLE.read_text(), flags=re.MULTILINE)
+    assert {
+        name: KindDefaults(note, float(importance), float(days))
+        for name, note, importance, days in listed
+    } == DEFAULT_KINDS
     assert (
-        f"goes to {OTHER_KINDS.note}\n# with an importance of {OTHER_KINDS.importance}:"
-        in EXAMPLE.read_text()
-    )
+        f"goes to {OTHER_KINDS.append_to}\n# with an importance of {OTHER_KINDS.importance}"
+        f" and a half-life of {OTHER_KINDS.half_life:g} days:"
+    ) in EXAMPLE.read_text()

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from memsyncd.config import (
     Config,
     HistoryConfig,
-    KindConfig,
     Loaded,
     SearchConfig,
     SocketConfig,
@@ -29,9 +28,10 @@ from memsyncd.config import (
     render_config,
 )
 from memsyncd.config.load import FILE_LIMIT_BYTES, read_config_file
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults, is_kind
 from memsyncd.errors import BadConfig
 
-KIND = '[[kind]]\nname = "a"\nnote = "{note}"\nimportance = {importance}\n'
+KIND = '[kinds.{name}]\nappend_to = "{note}"\nimportance = {importance}\n'
 
 
 @pytest.fixture
@@ -104,14 +104,11 @@ def test_an_invalid_source_is_refused(config_path: Path, text: str, message: str
 
 
 def test_a_kind_is_read_in_lower_case(config_path: Path) -> None:
-    config_path.write_text(
-        '[[kind]]\nname = "Recipe"\nnote = "docs/recipes.markdown"\nimportance = 1\n'
-    )
+    config_path.write_text('[kinds.Recipe]\nappend_to = "docs/recipes.markdown"\nimportance = 1\n')
     loaded = load_config(str(config_path), {})
-    assert loaded.config.kind == (
-        KindConfig(name="recipe", note="docs/recipes.markdown", importance=1.0),
-    )
-    assert loaded.origins["kind.0.note"] == f"{config_path}:3"
+    recipe = KindDefaults(append_to="docs/recipes.markdown", importance=1.0)
+    assert loaded.config.kinds["recipe"] == recipe
+    assert loaded.origins["kinds.recipe.append_to"] == f"{config_path}:2"
 
 
 def test_environment_precedes_file_and_file_precedes_default(config_path: Path) -> None:
@@ -212,26 +209,28 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
             '[[workspace]]\npath = "/a"\n[[workspace]]\npath = "/a/"',
             "4: workspace.1.path: '/a' is the path of another workspace above",
         ),
-        ("[kind]\n", "1: kind: write `[[kind]]`, in double brackets, once for each kind of memory"),
+        ("[[kind]]\n", "1: kind: no such section; did you mean `kinds`?"),
+        ("[[kinds]]\n", "1: kinds: write `[kinds.NAME]` once for each kind of memory"),
         (
-            '[[kind]]\nname = "a"\nimportance = 0.5',
-            "1: kind.0: a kind needs `name`, `note` and `importance`; there is no `note`",
+            "[kinds]\na = 1",
+            "2: kinds.a: this is a table: write `[kinds.a]` with its keys below",
+        ),
+        ("[kinds.'a b']", "1: kinds.a b: not one word of letters, digits, `_` and `-`"),
+        (
+            KIND.format(name="a", note="../a.md", importance=0.5),
+            "2: kinds.a.append_to: '../a.md': it holds an empty part, `.` or `..`",
         ),
         (
-            KIND.format(note="../a.md", importance=0.5),
-            "3: kind.0.note: '../a.md': it holds an empty part, `.` or `..`",
+            KIND.format(name="a", note="a.txt", importance=0.5),
+            "2: kinds.a.append_to: 'a.txt': it does not end in .md",
         ),
         (
-            KIND.format(note="a.txt", importance=0.5),
-            "3: kind.0.note: 'a.txt': it does not end in .md",
+            KIND.format(name="a", note="a.md", importance=1.5),
+            "3: kinds.a.importance: expected a number <= 1.0",
         ),
         (
-            KIND.format(note="a.md", importance=1.5),
-            "4: kind.0.importance: expected a number <= 1.0",
-        ),
-        (
-            2 * KIND.format(note="a.md", importance=0.5),
-            "6: kind.1.name: 'a' is the name of another kind above",
+            "[kinds.a]\n[kinds.A]\n",
+            "2: kinds.A: 'a' is the name of another kind above",
         ),
         ("[history]\nmax_revisions = 0", "2: history.max_revisions: expected a whole number >= 1"),
         (
@@ -320,12 +319,12 @@ def test_dev_null_means_no_file() -> None:
 
 def test_changed_keys_are_named() -> None:
     old = Config()
-    kind = KindConfig(name="a", note="a.md", importance=0.5)
+    kinds = {"a": KindDefaults("a.md", 0.5)}
     new = Config(
-        sync=SyncConfig(debounce_ms=1), kind=(kind,), workspace=(WorkspaceConfig(path="/a"),)
+        sync=SyncConfig(debounce_ms=1), kinds=kinds, workspace=(WorkspaceConfig(path="/a"),)
     )
     assert find_changed_keys(old, old) == ()
-    assert find_changed_keys(old, new) == ("sync.debounce_ms", "kind", "workspace")
+    assert find_changed_keys(old, new) == ("sync.debounce_ms", "kinds", "workspace")
 
 
 # --- lines of keys ---
@@ -430,7 +429,12 @@ workspaces = st.builds(
     exclude=st.lists(globs).map(tuple),
     allow_links_to=st.lists(folders).map(tuple),
 )
-kinds = st.builds(KindConfig, name=words.map(str.lower), note=globs, importance=st.floats(0, 1))
+kind_names = st.from_regex(r"\w[\w-]{0,5}", fullmatch=True).filter(
+    lambda name: name == name.lower() and is_kind(name)
+)
+kinds = st.builds(
+    KindDefaults, append_to=globs, importance=st.floats(0, 1), half_life=st.floats(1, 99)
+)
 configs = st.builds(
     Config,
     sync=st.builds(
@@ -442,7 +446,9 @@ configs = st.builds(
     search=st.builds(SearchConfig, min_score=st.floats(0, 1)),
     history=st.builds(HistoryConfig, enabled=st.booleans(), max_age_days=st.floats(1, 1000)),
     socket=st.builds(SocketConfig, path=folders),
-    kind=st.lists(kinds, max_size=3, unique_by=lambda kind: kind.name).map(tuple),
+    kinds=st.dictionaries(kind_names, kinds, max_size=3).map(
+        lambda given: {**DEFAULT_KINDS, **given}
+    ),
     workspace=st.lists(workspaces, max_size=3, unique_by=lambda workspace: workspace.path).map(
         tuple
     ),
@@ -471,15 +477,15 @@ def test_each_line_has_the_origin_of_its_value(tmp_path: Path) -> None:
 
 
 def test_every_key_is_shown() -> None:
-    kind = KindConfig(name="decision", note="a.md", importance=0.5)
+    kinds = {"decision": KindDefaults("a.md", 0.5)}
     step = StepConfig(name="review", kind="insight")
     source = SourceConfig(path="docs/*.md")
     config = Config(
-        kind=(kind,), step=(step,), source=(source,), workspace=(WorkspaceConfig(path="/a"),)
+        kinds=kinds, step=(step,), source=(source,), workspace=(WorkspaceConfig(path="/a"),)
     )
     shown = render_config(wrap(config))
     for section in msgspec.structs.fields(Config):
-        assert f"[{section.name}]" in shown
+        assert f"[{section.name}{'.decision' if section.name == 'kinds' else ''}]" in shown
 
 
 @pytest.mark.parametrize(

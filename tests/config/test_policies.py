@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import memsyncd
-from memsyncd.config import Config, GuardConfig, HistoryConfig, KindConfig, find_keys
+from memsyncd.config import Config, GuardConfig, HistoryConfig, find_keys, load_config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults, find_kind
 from memsyncd.engine.workspace import index_fingerprint
 
@@ -57,18 +57,19 @@ def test_the_age_of_revisions_is_configured_in_days() -> None:
     assert HistoryConfig(max_age_days=0.5).max_age_s == 43_200.0
 
 
-def test_a_configured_kind_replaces_a_predefined_one_or_is_added() -> None:
-    kinds = (
-        KindConfig(name="decision", note="docs/adr.md", importance=0.8),
-        KindConfig(name="recipe", note=".memories/recipes.md", importance=0.2),
+def test_a_configured_kind_changes_a_predefined_one_or_is_added(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(
+        '[kinds.decision]\nappend_to = "docs/adr.md"\nimportance = 0.8\n'
+        '[kinds.recipe]\nappend_to = ".memories/recipes.md"\nhalf_life = 7\n'
     )
-    config = Config(kind=kinds)
-    assert config.kinds == {
-        **DEFAULT_KINDS,
-        "decision": KindDefaults("docs/adr.md", 0.8),
-        "recipe": KindDefaults(".memories/recipes.md", 0.2),
-    }
-    assert find_kind(config.kinds, "Recipe") == KindDefaults(".memories/recipes.md", 0.2)
+    kinds = load_config(str(path), {}).config.kinds
+    decision, recipe = (
+        KindDefaults("docs/adr.md", 0.8, DEFAULT_KINDS["decision"].half_life),
+        KindDefaults(".memories/recipes.md", OTHER_KINDS.importance, 7.0),
+    )
+    assert kinds == {**DEFAULT_KINDS, "decision": decision, "recipe": recipe}
+    assert find_kind(kinds, "Recipe") == recipe
 
 
 def test_an_unknown_kind_is_added_where_no_kind_is() -> None:

@@ -153,6 +153,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "capture": [[NAME, "MEMORY.md", "--run-id", NAME], ["a", "--error", NAME], ["a", NAME], ["a"]],
     "index-project": [["--dry-run"], ["--source", NAME, "--json"], ["--source", f"/{NAME}"]],
     "sources": [[], ["--json"], ["-w", NAME]],
+    "similar": [[NOTE], ["--text", NAME], [f"{NOTE}#larch-heading", "--json"], [NAME], []],
     "integrate": [["cursor", "--print"], ["claude-code", "--check"], [NAME]],
     "completion": [["bash"], [NAME]],
     "start": [[], [NAME]],

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import structlog
 
 from memsyncd.daemon.request_log import (
     MAX_CLIENT_WARNINGS,
@@ -18,7 +17,7 @@ from memsyncd.daemon.request_log import (
     RequestLog,
     make_client_log,
 )
-from memsyncd.logs import Event, set_up_logs
+from memsyncd.logs import ROOT, Event, set_up_logs
 from memsyncd.server.requests import ABANDONED, CompletedRequest
 from memsyncd.server.session import Session
 
@@ -29,7 +28,7 @@ LinesOf = Callable[[], list[dict[str, Any]]]
 def lines(request: pytest.FixtureRequest) -> Iterator[LinesOf]:
     """Returns the lines since the last call. The level is debug unless the test sets another."""
     root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    handlers, level, own_level = list(root.handlers), root.level, logging.getLogger(ROOT).level
     stream = io.StringIO()
     set_up_logs(
         level=getattr(request, "param", "debug"), format="json", stream=stream, is_terminal=False
@@ -44,8 +43,8 @@ def lines(request: pytest.FixtureRequest) -> Iterator[LinesOf]:
     yield take
     root.handlers[:] = handlers
     root.setLevel(level)
+    logging.getLogger(ROOT).setLevel(own_level)
     logging.captureWarnings(capture=False)
-    structlog.reset_defaults()
 
 
 class LogWithClock:

@@ -42,7 +42,7 @@ POLICY = Config(chunking=ChunkingConfig(max_tokens=20, overlap=0))
 
 
 SEARCH_POLICY = Config()
-RUN_OPTIONS = frozenset({"now_s", "timeout_s", "absent", "is_hurried"})
+RUN_OPTIONS = frozenset({"now_s", "timeout_s", "absent", "is_hurried", "accesses"})
 
 
 def search_in(

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from memsyncd.config import ChunkingConfig
+from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.memory_tool import make_addition_decision
+from memsyncd.engine.validation import validate_notes, validate_section
 from memsyncd.errors import BadRequest, Conflict, PathRefused, TooLarge
 from memsyncd.protocol.memory import AddedSection, NewSection
 
@@ -135,3 +136,52 @@ def test_if_one_addition_fails_on_the_disk_none_stays(
         add(bench, item("a", kind="error"), item("b", kind="decision"))
     assert bench.files() == {}
     assert bench.past() == []
+
+
+def test_an_addition_longer_than_configured_is_refused_and_other_faults_are_named_too(
+    bench: Any,
+) -> None:
+    with pytest.raises(BadRequest) as refused:
+        add(bench, item("x" * 10_001, kind="no kind", wu_id="WU-1", keywords=["k"] * 21))
+    assert [fault["field"] for fault in refused.value.data["faults"]] == [
+        "content", "kind", "keywords",
+    ]  # fmt: skip
+    assert bench.files() == {}
+
+
+def test_a_task_may_be_named_as_other_programs_do(bench: Any) -> None:
+    (added,) = add(bench, item("done", wu_id="WU-1", lifecycle="wu"))
+    assert b"lifecycle: task, task: WU-1" in bench.files()[added.path]
+    with pytest.raises(BadRequest, match="wu_id"):
+        add(bench, item("done", wu_id="WU-1", task="WU-2"))
+
+
+# --- validation ---------------------------------------------------------------------------------
+
+
+def test_a_section_is_checked_without_being_written() -> None:
+    section = {
+        "content": "fine", "importance": "much", "kind": "a b", "colour": "red", "tags": ["a", 1],
+    }  # fmt: skip
+    checked = validate_section(section, Config())
+    assert not checked.is_valid
+    assert sorted(fault.field for fault in checked.faults) == [
+        "colour", "importance", "kind", "tags",
+    ]  # fmt: skip
+    assert validate_section({"content": "fine", "wu_id": "WU-1"}, Config()).is_valid
+    assert [fault.field for fault in validate_section({}, Config()).faults] == ["content"]
+
+
+def test_existing_notes_are_checked(bench: Any) -> None:
+    bench.write(".memories/good.md", "# Good\n<!-- memory: {kind: note, topic: x} -->\n\ntext\n")
+    keywords = ", ".join(f"k{number}" for number in range(21))
+    bad = f"---\npriority: P7\nkind: rumour\n---\n# Bad\n<!-- memory: {{keywords: [{keywords}]}} -->\nx\n"
+    bench.write(".memories/bad.md", bad)
+    bench.sync()
+    checked = validate_notes(bench.workspace, bench.config, None)
+    assert {(fault.path, fault.line, fault.field) for fault in checked.faults} == {
+        (".memories/bad.md", 1, "kind"), (".memories/bad.md", 2, ""),
+        (".memories/bad.md", 5, "kind"), (".memories/bad.md", 5, "keywords"),
+    }  # fmt: skip
+    assert checked.checked == 3
+    assert validate_notes(bench.workspace, bench.config, ".memories/good.md").is_valid

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS
 from memsyncd.engine.browse import find_links, find_problems, list_notes, read_place
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused
 from memsyncd.protocol.search import GetParams, Got, LinksParams, ListParams
@@ -212,3 +213,16 @@ def test_a_workspace_that_is_being_opened_is_busy(make_bench: Callable[..., Any]
     with pytest.raises(Busy):
         read(bench, path="MEMORY.md")
     assert find_problems(bench.workspace) == []
+
+
+def test_an_unknown_kind_is_one_problem_however_many_sections_have_it(bench: Any) -> None:
+    for name in ("a", "b"):
+        text = "---\nkind: rumour\n---\n# One\n\nx\n\n# Two\n\ny\n"
+        bench.write(f".memories/{name}.md", text)
+    bench.write(".memories/c.md", "---\nkind: Decision\n---\nz\n")
+    bench.sync()
+    [problem] = find_problems(bench.workspace)
+    assert (problem.path, problem.code) == (".memories/a.md", "unknown_kind")
+    assert "`rumour`" in problem.problem
+    assert "[kinds.NAME]" in problem.hint
+    assert find_problems(bench.workspace, {"rumour": OTHER_KINDS, **DEFAULT_KINDS}) == []

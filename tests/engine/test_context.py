@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.config import Config, GuardConfig
+from memsyncd.config import Config, GuardConfig, MemoryConfig
 from memsyncd.errors import Busy
 from memsyncd.first_notes import FIRST_NOTES
 from memsyncd.protocol.search import ContextAnswer, Filters
@@ -313,3 +313,26 @@ def test_a_question_of_only_excluded_words_is_refused(filled: Any) -> None:
 def test_excluded_words_narrow_what_filters_select(filled: Any) -> None:
     assert "row locks" in ask(filled, "kind:decision -kubernetes").text
     assert "row locks" not in ask(filled, "kind:decision -locks").text
+
+
+def test_what_is_important_by_its_kind_is_pinned_from_the_configured_importance_on(
+    bench: Any,
+) -> None:
+    save(bench, ".memories/a.md", "---\nkind: decision\n---\n# Choice\n\nfirst\n", age_s=900)
+    save(bench, ".memories/b.md", "---\nkind: note\n---\n# Plain\n\nsecond\n", age_s=10)
+    bench.sync()
+    assert [part.reason for part in ask(bench).included] == ["recent", "recent"]
+    pinned = Config(memory=MemoryConfig(pin_at=0.7))
+    found = build_block(bench.workspace, config=pinned).included
+    assert [part.reason for part in found] == ["important", "recent"]
+
+
+def test_project_memories_are_ordered_by_the_importance_of_their_kinds(bench: Any) -> None:
+    for name, kind in (("a", "session"), ("b", "decision"), ("c", "note")):
+        text = f"---\nlifecycle: project\nkind: {kind}\n---\n# {kind}\n\ntext of {kind}\n"
+        save(bench, f".memories/{name}.md", text)
+    bench.sync()
+    lines = ask(bench).text.split("\n")
+    assert [line[8:] for line in lines if line.startswith("text of")] == [
+        "decision", "note", "session",
+    ]  # fmt: skip

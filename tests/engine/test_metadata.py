@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from datetime import datetime
 from typing import Any
@@ -152,7 +153,7 @@ def test_a_long_value_is_cut(bench: Any) -> None:
 
 OTHERS = {
     "plain.md": "the pool\n",
-    "low.md": "---\nkind: tool_run\n---\nthe pool\n",
+    "low.md": "---\nkind: session\n---\nthe pool\n",
     "old.md": "---\nstatus: archived\n---\nthe pool\n",
     "day.md": "---\nexpires: 2026-11-20\n---\nthe pool\n",
     "tomorrow.md": "---\nexpires: 2026-11-21\n---\nthe pool\n",
@@ -283,8 +284,8 @@ def test_notes_are_listed_by_metadata_with_archived_and_expired_ones(many: Any) 
     assert set(names()) == {"MEMORY.md", *OTHERS}
     assert names(filters=Filters(priority=["P0"])) == ["list.md"]
     assert names(filters=Filters(archived=True)) == ["old.md", "zone.md"]
-    assert names(kind="tool_run", filters=Filters(after="2026-11-11")) == ["low.md"]
-    assert names(kind="tool_run", filters=Filters(after="2026-11-12")) == []
+    assert names(kind="session", filters=Filters(after="2026-11-11")) == ["low.md"]
+    assert names(kind="session", filters=Filters(after="2026-11-12")) == []
     assert [one for one in names(sort="recency") if one in LIVE] == dict(BY)["recency"]
 
 
@@ -305,7 +306,7 @@ def test_sections_are_counted_by_metadata(many: Any) -> None:
     sizes += [len(OTHERS[name].encode()) for name in LIVE - {"MEMORY.md"}]
     assert everything["bytes"] == sum(sizes)
     assert everything["counts"] == {
-        "kind": [(None, 3, 3), ("decision", 2, 1), ("error", 1, 1), ("tool_run", 1, 1)],
+        "kind": [(None, 3, 3), ("decision", 2, 1), ("error", 1, 1), ("session", 1, 1)],
         "tag": [(None, 4, 4), ("ops", 3, 1)],
         "task": [(None, 4, 4), ("WU-7", 3, 1)],
         "month": [("2026-11", 4, 4), ("2026-05", 1, 1), ("2026-03", 2, 1)],
@@ -317,3 +318,79 @@ def test_sections_are_counted_by_metadata(many: Any) -> None:
     }
     assert count(by=["kind"], limit=1)["counts"] == {"kind": [(None, 3, 3)]}
     assert count(filters=Filters(task=["none"]))["sections"] == 0
+
+
+# --- decay ----------------------------------------------------------------------------------------
+
+DECAYING = {
+    "New": "created: 2026-11-20T12:00, priority: P2",
+    "Month": "created: 2020-01-01, updated: 2026-10-21T12:00, priority: P0",
+    "Old": "created: 2026-05-20T12:00, kind: error",
+}
+
+
+@pytest.fixture
+def decaying(bench: Any) -> Any:
+    for name, meta in DECAYING.items():
+        text = f"# {name}\n<!-- memory: {{{meta}}} -->\n\nabout the {name}\n"
+        bench.write(f".memories/{name.lower()}.md", text)
+    bench.sync()
+    return bench
+
+
+def list_decay(bench: Any, now_s: float = NOW_S, **more: Any) -> dict[str, Any]:
+    params = ListParams(explain=True, **more)
+    listed = list_notes(bench.workspace, SEARCH_POLICY, params, now_s=now_s)
+    return {one.heading[-1]: one for note in listed for one in note.sections}
+
+
+def test_decay_is_that_of_the_last_update_with_the_half_life_of_the_kind(decaying: Any) -> None:
+    listed = list_decay(decaying)
+    assert listed["New"].explain == {
+        "decay_score": 1.0, "decay_recency": 1.0, "decay_accesses": 1.0, "decay_importance": 1.0,
+    }  # fmt: skip
+    assert listed["Month"].explain["decay_recency"] == pytest.approx(math.exp(-1), abs=1e-4)
+    assert listed["Month"].explain["decay_score"] == pytest.approx(2 * math.exp(-1), abs=1e-4)
+    n_days = (NOW_S - datetime.fromisoformat("2026-05-20T12:00").timestamp()) / 86_400
+    half_life = DEFAULT_KINDS["error"].half_life
+    recency = math.exp(-n_days / half_life)
+    assert listed["Old"].explain["decay_recency"] == pytest.approx(recency, abs=1e-4)
+    assert listed["Old"].explain["decay_importance"] == pytest.approx(0.9 / 0.7, abs=1e-4)
+    [hit] = search_in([decaying.workspace], "month", now_s=NOW_S).hits
+    assert listed["Month"].explain.items() <= (hit.explain or {}).items()
+
+
+def test_accesses_raise_the_decay(decaying: Any) -> None:
+    [plain] = search_in([decaying.workspace], "month", now_s=NOW_S).hits
+    counts = {plain.anchor: 20}
+    [hit] = search_in([decaying.workspace], "month", now_s=NOW_S, accesses=counts).hits
+    assert plain.explain
+    assert hit.explain
+    assert hit.explain["decay_accesses"] == pytest.approx(1 + math.log(21) / 10, abs=1e-4)
+    assert hit.explain["decay_score"] > plain.explain["decay_score"]
+
+
+def test_sections_are_ordered_by_decay(decaying: Any) -> None:
+    names = ["New", "Old", "Month"]
+    hits = search_in([decaying.workspace], "path:**", sort="decay", now_s=NOW_S).hits
+    assert [hit.heading[-1] for hit in hits] == names
+    assert [*list_decay(decaying, sort="decay")] == names
+
+
+def test_the_tier_of_a_section_is_a_filter(decaying: Any) -> None:
+    later_s = NOW_S + 60 * 86_400
+    for now_s in (NOW_S, later_s):
+        tiers = {name: one.tier for name, one in list_decay(decaying, now_s).items()}
+        for tier in ("hot", "warm", "cold"):
+            wanted = {name for name, found in tiers.items() if found == tier}
+            for query, names in (
+                (f"tier:{tier}", wanted),
+                (f"-tier:{tier}", tiers.keys() - wanted),
+            ):
+                hits = search_in([decaying.workspace], f"about {query}", now_s=now_s).hits
+                assert {hit.heading[-1] for hit in hits} == names
+            filters = Filters(tier=[tier.upper()])
+            assert list_decay(decaying, now_s, filters=filters).keys() == wanted
+    assert tiers == {"New": "cold", "Month": "cold", "Old": "hot"}
+    empty = search_in([decaying.workspace], "month tier:hot", now_s=later_s)
+    assert "tier:hot" in str(empty.why_empty)

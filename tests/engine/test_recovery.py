@@ -255,11 +255,12 @@ def kill_recoveries(benches: Benches, killed: list[Any], stride: int) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("stride", [3 * STRIDE, pytest.param(STRIDE, marks=pytest.mark.life)])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_that_is_killed_has_happened_whole_or_not_at_all(
-    make_bench: Any, command: str
+    make_bench: Any, command: str, stride: int
 ) -> None:
-    kill_commands(Benches(make_bench, command), STRIDE)
+    kill_commands(Benches(make_bench, command), stride)
 
 
 @pytest.mark.soak

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from memsyncd.core.agents import slug_project
 from memsyncd.engine.registry import Registry
+from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
+from memsyncd.files.places import AgentProject
 
 Open = Callable[[], Registry]
 
@@ -255,3 +258,144 @@ def test_a_known_folder_gets_the_settings_that_are_given_and_keeps_the_others(
     again = registry.add(registry.make_entry(root, memory_dir="inbox"))
     assert (again.preset, again.exclude, again.memory_folder) == ("vault", ("drafts",), "inbox")
     assert registry.add(registry.make_entry(root, preset="memory")).preset == "memory"
+
+
+# --- collections ----------------------------------------------------------------------------------
+
+
+def make_project(home: Path, project: str, *, name: str = "MEMORY.md") -> AgentProject:
+    """The memory folder of Claude Code for a project."""
+    path = make_folder(home, project)
+    memory = home / ".claude/projects" / slug_project(path) / "memory"
+    memory.mkdir(parents=True, exist_ok=True)
+    (memory / name).write_text("larch\n")
+    return AgentProject(slug_project(path), path)
+
+
+def add_collection(registry: Registry, home: Path, *projects: AgentProject) -> Entry:
+    path = str(home / ".claude")
+    seen = registry.check_folder(path)
+    made = registry.make_entry(path, seen=seen.root, place=seen.place)
+    collection = registry.add(made, seen)
+    registry.note_projects(collection, projects)
+    return collection
+
+
+def test_the_memory_of_each_project_of_a_collection_is_a_workspace_over_a_restart(
+    home: Path, open_registry: Open
+) -> None:
+    api, web = make_project(home, "api"), make_project(home, "my web")
+    registry = open_registry()
+    collection = add_collection(registry, home, api, web)
+    assert (collection.name, collection.root) == ("claude-code", f"{home}/.claude/projects")
+    assert registry.note_projects(collection, (api, web)) == []
+    again = open_registry()
+    assert again.entries == registry.entries
+    assert again.collections == registry.collections == {collection.id: collection}
+    assert {(one.name, one.project, one.memory_folder) for one in again.entries.values()} == {
+        ("claude-api", api.path, "."),
+        ("claude-my web", web.path, "."),
+    }
+
+
+def test_a_path_of_a_project_leads_to_its_memory_unless_it_has_a_workspace(
+    home: Path, open_registry: Open
+) -> None:
+    registry = open_registry()
+    inner = make_folder(home, "api/src/deep")
+    api = make_project(home, "api")
+    add_collection(registry, home, api)
+    memory = registry.find("claude-api")
+    assert registry.find(api.path) == registry.find(inner) == memory
+    with pytest.raises(WorkspaceNotFound):
+        registry.find(make_folder(home, "other"))
+    own = registry.add(registry.make_entry(api.path))
+    assert registry.find(inner) == own
+    assert registry.find("claude-api") == registry.find(memory.root) == memory
+
+
+def test_memory_for_the_home_folder_is_not_that_of_everything_in_it(
+    home: Path, open_registry: Open
+) -> None:
+    registry = open_registry()
+    add_collection(registry, home, make_project(home, "."))
+    assert registry.find(str(home)).collection
+    with pytest.raises(WorkspaceNotFound):
+        registry.find(make_folder(home, "other"))
+
+
+def test_a_project_whose_path_is_unknown_gets_it_once_a_transcript_tells_it(
+    home: Path, open_registry: Open
+) -> None:
+    registry = open_registry()
+    api = make_project(home, "api")
+    collection = add_collection(registry, home, AgentProject(api.slug, ""))
+    (entry,) = registry.entries.values()
+    assert (entry.name, entry.project) == ("claude-api", "")
+    assert registry.find(api.path) == entry
+    assert registry.note_projects(collection, [api]) == []
+    registry.note_projects(collection, [AgentProject(api.slug, "")])
+    assert open_registry().entries[entry.id].project == api.path
+
+
+def test_a_removed_workspace_of_a_collection_stays_out_of_it(
+    home: Path, open_registry: Open
+) -> None:
+    registry = open_registry()
+    projects = make_project(home, "api"), make_project(home, "web")
+    collection = add_collection(registry, home, *projects)
+    registry.remove(registry.find("claude-api"))
+    again = open_registry()
+    collection = again.collections[collection.id]
+    assert collection.exclude == (projects[0].slug,)
+    assert again.note_projects(collection, projects) == []
+    assert {entry.name for entry in again.entries.values()} == {"claude-web"}
+    again.remove(collection)
+    assert not open_registry().entries
+    assert not open_registry().collections
+
+
+def test_a_collection_of_the_configuration_keeps_its_workspaces_while_it_is_there(
+    home: Path, open_registry: Open
+) -> None:
+    registry = open_registry()
+    api, web = make_project(home, "api"), make_project(home, "web")
+    entry = registry.make_entry(str(home / ".claude"), preset="claude-code", exclude=["*-web"])
+    configured = replace(entry, source="config")
+    registry.configure([configured])
+    registry.note_projects(configured, (api, web))
+    again = open_registry()
+    assert not again.entries
+    again.configure([configured])
+    registry.read([configured])
+    member = registry.find("claude-api")
+    assert (len(registry.entries), member.source) == (1, "config")
+    for one in (member, configured):
+        with pytest.raises(Conflict, match="configuration"):
+            registry.remove(one)
+    registry.configure([replace(configured, exclude=("*",))])
+    assert not registry.entries
+
+
+def test_memory_of_projects_leaves_the_only_workspace_the_only_one(
+    home: Path, open_registry: Open
+) -> None:
+    registry = open_registry()
+    add_collection(registry, home, make_project(home, "api"), make_project(home, "web"))
+    with pytest.raises(WorkspaceNotFound, match="several"):
+        registry.find(None)
+    own = registry.add(registry.make_entry(make_folder(home, "notes")))
+    assert registry.find(None) == own
+
+
+def test_a_collection_takes_no_globs_and_no_taken_name(home: Path, open_registry: Open) -> None:
+    registry = open_registry()
+    make_project(home, "api")
+    path = str(home / ".claude")
+    for options in ({"include": ["*.md"]}, {"read_only": ["a.md"]}, {"memory_dir": "a"}):
+        with pytest.raises(BadRequest, match="exclude alone"):
+            registry.make_entry(path, preset="claude-code", **options)
+    registry.add(registry.make_entry(make_folder(home, "notes"), name="claude-code"))
+    assert add_collection(registry, home).name == "claude-code-2"
+    with pytest.raises(Conflict):
+        registry.add(registry.make_entry(make_folder(home, "n2"), name="claude-code-2"))

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator
 import apsw
 import pytest
 
+from memsyncd.engine.accesses import compute_access_stats, note_accesses, store_accesses
 from memsyncd.engine.browse import find_problems, list_notes, read_place
-from memsyncd.protocol.search import Filters, GetParams, ListParams
-from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in
+from memsyncd.engine.signals import read_inbox, send_signal
+from memsyncd.protocol.search import AccessStatsParams, Filters, GetParams, ListParams
+from memsyncd.protocol.signals import SignalInboxParams, SignalSendParams
+from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in, take
 
 Columns = set[tuple[str, str]]
 
@@ -53,7 +56,21 @@ UNREAD = {
 }
 
 
-RECORDS_TABLES = frozenset({"change_sets", "blobs", "heads", "moves", "revisions", "workspace"})
+RECORDS_TABLES = frozenset(
+    {
+        "access_sessions",
+        "accesses",
+        "blobs",
+        "change_sets",
+        "heads",
+        "moves",
+        "revisions",
+        "signal_addressees",
+        "signal_receipts",
+        "signals",
+        "workspace",
+    }
+)
 
 
 class Recorder:
@@ -109,6 +126,10 @@ def change(bench: Bench) -> None:
     bench.see()
     bench.memory("create", "/memories/e.md", file_text="four\n")
     bench.undo(".memories/e.md")
+    note_accesses(bench.workspace, [".memories/d.md#"], session="s", at_s=1.0)
+    take(store_accesses(bench.workspace, bench.config, bench.clock))
+    send = SignalSendParams(content="done", agent=["a"], key="k")
+    take(send_signal(bench.workspace, bench.config, bench.clock, send, sender="b"))
 
 
 def ask(bench: Bench) -> None:
@@ -124,6 +145,15 @@ def ask(bench: Bench) -> None:
     find_problems(workspace)
     bench.past()
     bench.sync(is_full=True)
+    params = AccessStatsParams()
+    counting = compute_access_stats(
+        workspace, bench.config, bench.clock, path=None, slugs=None, params=params
+    )
+    assert take(counting).accesses == 1
+    send = SignalSendParams(content="done", agent=["a"], key="k")
+    assert not take(send_signal(workspace, bench.config, bench.clock, send, sender="b")).is_new
+    read = SignalInboxParams(agent="a")
+    assert take(read_inbox(workspace, bench.config, bench.clock, read)).unread == 1
 
 
 def find_columns(bench: Bench) -> Columns:

@@ -204,6 +204,13 @@ def test_requests_to_the_stalled_workspace_fail_soon_and_delay_no_other(
             assert code in ("busy", "timeout"), name
             assert seconds < OTHER_S, name
             assert find(other, b, "maple") == [".memories/first.md"]
+        both = {"workspace": [a, b], "wait": "disk", "timeout_ms": 4000}
+        answer = client.call("search", query="larch OR maple", **both)
+        assert {hit["workspace"] for hit in answer["hits"]} == {b}
+        left_out, answering = answer["workspaces"]
+        assert (left_out["id"], left_out["code"], answering["failure"]) == (a, "timeout", None)
+        assert "has not answered for" in left_out["failure"]
+        assert client.call("context", query="maple", **both)["text"]
         # A path may be anywhere: neither the hung disk nor its error may block the loop.
         assert client.call("search", workspace=str(hung / ".memories"), query="larch")["hits"]
         assert other.call("search", workspace=str(well / ".memories"), query="maple")["hits"]

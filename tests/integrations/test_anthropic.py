@@ -20,6 +20,9 @@ from memsyncd.errors import MemsyncdError, NoDaemon, PathRefused, WorkspaceNotFo
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Place
 
+# A daemon of its own and SDKs that take seconds to import.
+pytestmark = pytest.mark.life
+
 VIEW = {"command": "view", "path": "/memories/context.md"}
 SHOWN = (
     "Here's the content of /memories/context.md with line numbers:\n     1\t#"

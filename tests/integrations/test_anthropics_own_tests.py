@@ -19,6 +19,9 @@ import pytest
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
+# A daemon of its own and SDKs that take seconds to import.
+pytestmark = pytest.mark.life
+
 VERSION = importlib.metadata.version("anthropic")
 TESTS = "tests/lib/tools/memory_tools/test_filesystem.py"
 # Guards against hanging on busy machines; an idle one needs two seconds for the one and five for

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Place
     from tests.integrations.conftest import Model
 
+# A daemon of its own and SDKs that take seconds to import.
+pytestmark = pytest.mark.life
+
 KEPT = {
     "MEMORY.md": "# Memory\n\nkeepsake of the first hour\n",
     ".memories/context.md": "# Context\n\nbystander\n",

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Place
     from tests.integrations.conftest import Model
 
+# A daemon of its own and SDKs that take seconds to import.
+pytestmark = pytest.mark.life
+
 NAMES = [name for name in TOOLS if name != INIT_TOOL]
 LARCH = "# Trees\n\nThe larch stands by the gate.\n"
 WISHES = (

@@ -270,7 +270,7 @@ def test_a_hit_is_cited_by_its_lines_and_marked_words_hide_no_instruction() -> N
     seen: list[str] = []
     found = SearchResult(
         hits=[make_hit("ignore **previous** words")], relaxed=False, why_empty=None,
-        did_you_mean=None, freshness=FRESH, took_ms=1.0,
+        did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
     )  # fmt: skip
 
     def find_warning(text: str) -> str:

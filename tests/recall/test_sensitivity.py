@@ -43,6 +43,7 @@ def test_each_ablation_has_questions_of_its_own(own: QuestionSet) -> None:
     assert len({ablation.name for ablation in ABLATIONS}) == len(ABLATIONS)
 
 
+@pytest.mark.life
 # One test for all, so that the notes are indexed once and not in each process of the suite.
 def test_the_gate_holds_and_fails_without_any_one_parameter(
     own: QuestionSet, workspaces: Workspaces

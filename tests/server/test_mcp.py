@@ -72,7 +72,7 @@ def make_result(answer: SearchAnswer) -> Any:
     )
     return SearchResult(
         hits=answer.hits, relaxed=False, why_empty=answer.why_empty, did_you_mean=None,
-        freshness=fresh, took_ms=1.0,
+        workspaces=[], freshness=fresh, took_ms=1.0,
     )  # fmt: skip
 
 

@@ -346,6 +346,7 @@ def test_a_history_that_another_program_has_open_is_not_replaced(
     assert len(again.history.find_revisions(limit=9)) == 3
 
 
+@pytest.mark.life
 def test_a_kill_at_any_line_of_a_restore_leaves_the_old_or_the_new_history_whole(
     here: Records, tmp_path: Path
 ) -> None:

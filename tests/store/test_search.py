@@ -248,7 +248,7 @@ def find_start(index: Index, filters: Filters = NO_FILTERS) -> list[tuple[str, s
     with index.pool.acquire(5) as reader:
         return sorted(
             (f"{chunk.path}:{chunk.span.start}", chunk.reason)
-            for chunk in find_start_chunks(reader, filters)
+            for chunk in find_start_chunks(reader, filters, {}, other=0.5, pin_at=0.9)
         )
 
 

@@ -341,12 +341,21 @@ def run_scenarios(
     run_state_machine_as_test(scenario, settings=how)
 
 
-def test_every_folder_is_watched_whatever_happens_to_folders(tmp_path: Path) -> None:
-    run_scenarios(tmp_path, n_scenarios=40, n_steps=30)
+few_or_many = pytest.mark.parametrize("n_scenarios", [8, pytest.param(40, marks=pytest.mark.life)])
 
 
-def test_every_folder_of_a_whole_folder_is_watched_and_no_pruned_one(tmp_path: Path) -> None:
-    run_scenarios(tmp_path, n_scenarios=40, n_steps=30, scenario=WholeFolderScenario)
+@few_or_many
+def test_every_folder_is_watched_whatever_happens_to_folders(
+    tmp_path: Path, n_scenarios: int
+) -> None:
+    run_scenarios(tmp_path, n_scenarios=n_scenarios, n_steps=30)
+
+
+@few_or_many
+def test_every_folder_of_a_whole_folder_is_watched_and_no_pruned_one(
+    tmp_path: Path, n_scenarios: int
+) -> None:
+    run_scenarios(tmp_path, n_scenarios=n_scenarios, n_steps=30, scenario=WholeFolderScenario)
 
 
 @pytest.mark.soak

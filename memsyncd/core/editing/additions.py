@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
+from types import MappingProxyType
 from typing import Final, NoReturn
 
 import msgspec
@@ -39,13 +41,15 @@ from memsyncd.core.editing.sections import (
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import (
     LIFECYCLES,
+    OTHER_KEYS,
+    OTHER_LIFECYCLES,
     PRIORITIES,
     distinct_tags,
     find_front_matter,
 )
 from memsyncd.core.markdown.scanner import HEADING, Block
 from memsyncd.core.markdown.sections import heading_text
-from memsyncd.core.model import Span, path_words
+from memsyncd.core.model import Meta, Span, parse_expiry, path_words
 from memsyncd.core.notepath import MARKDOWN_SUFFIXES, MEMORY_FILE, is_markdown
 from memsyncd.errors import BadRequest, EditRefused, TooLarge
 
@@ -55,6 +59,10 @@ CONTENT_LIMIT_CHARS: Final = 100_000
 SUMMARY_LIMIT_CHARS: Final = 200
 WORD_LIMIT_CHARS: Final = 200
 TAGS_LIMIT: Final = 32
+TOPIC_LIMIT_CHARS: Final = 100
+KEYWORDS_LIMIT: Final = 20
+KEYWORD_LIMIT_CHARS: Final = 100
+METADATA_LIMIT: Final = 50
 MADE_HEADING_CHARS: Final = 72
 
 _TIME = re.compile(
@@ -67,6 +75,9 @@ _NO_HEADING = re.compile(r"\s*(?:```|~~~|<!--)")
 # A dot after a single letter belongs to an abbreviation.
 _SENTENCE = re.compile(r"\W*\w.*?(?:(?:(?<!\b\w)\.|[!?])(?=\s|\Z)|[。！？])")
 _HAS_WORD = re.compile(r"\w")
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
+_NO_OTHERS: Final[Mapping[str, str]] = MappingProxyType({})
+_OWN_KEYS: Final = frozenset({*Meta.__struct_fields__, *OTHER_KEYS, "keywords", "topic", "scope"})
 
 
 class Addition(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +85,8 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     beginning of the content.
 
     `importance` is 0-1, `priority` P0-P3, `lifecycle` one of ephemeral, session, task, project,
-    `created` an ISO day or time, `run_id` the run of a program that captured it.
+    `created` an ISO day or time, `run_id` the run of a program that captured it. A `source` may be
+    a mapping; `metadata` has keys of one's own.
     """
 
     content: str
@@ -83,41 +95,145 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     importance: float | None = None
     priority: str | None = None
     lifecycle: str | None = None
-    source: str | None = None
+    source: str | Mapping[str, str] | None = None
     task: str | None = None
     session: str | None = None
     created: str | None = None
+    updated: str | None = None
+    expires: str | None = None
+    topic: str | None = None
+    scope: str | None = None
+    keywords: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = MappingProxyType({})
     run_id: str | None = None
-    extra: tuple[tuple[str, str], ...] = ()
-    """Metadata under keys that memsyncd does not know, each a plain word."""
 
 
-def check_addition(addition: Addition) -> None:
-    """Raise BadRequest or TooLarge naming the invalid field."""
-    _check_content(addition.content)
-    _check_summary(addition.summary)
-    for name in ("kind", "source", "task", "session", "created", "run_id"):
-        _check_word(name, getattr(addition, name))
-    if addition.kind is not None and not is_kind(addition.kind):
+def check_addition(addition: Addition, *, most_chars: int = CONTENT_LIMIT_CHARS) -> None:
+    """Raise BadRequest or TooLarge naming each invalid field; several are listed as `faults` in
+    the data of the error. `most_chars` limits the content.
+    """
+    faults = find_faults(addition, most_chars=most_chars)
+    if not faults:
+        return
+    if len(faults) == 1:
+        raise faults[0]
+    raise BadRequest(
+        "; ".join(fault.message for fault in faults),
+        hint=" ".join(dict.fromkeys(f"{describe_fault(fault)['hint']}." for fault in faults)),
+        faults=[describe_fault(fault) for fault in faults],
+    )
+
+
+def describe_fault(fault: BadRequest) -> dict[str, str]:
+    field, _, problem = fault.message.partition(": ")
+    return {"field": field, "problem": problem, "hint": fault.hint}
+
+
+def find_faults(addition: Addition, *, most_chars: int = CONTENT_LIMIT_CHARS) -> list[BadRequest]:
+    """Return one error for each invalid field, in the order of the fields."""
+    faults: list[BadRequest] = []
+    for check in _list_checks(addition, most_chars):
+        try:
+            check()
+        except BadRequest as fault:
+            faults.append(fault)
+    return faults
+
+
+def _list_checks(addition: Addition, most_chars: int) -> Iterator[Callable[[], None]]:
+    yield partial(_check_content, addition.content, most_chars)
+    yield partial(_check_summary, addition.summary)
+    yield partial(_check_kind, addition.kind)
+    yield partial(_check_importance, addition.importance)
+    yield partial(_check_choice, "priority", addition.priority, PRIORITIES)
+    yield partial(_check_choice, "lifecycle", addition.lifecycle, LIFECYCLES, OTHER_LIFECYCLES)
+    yield partial(_check_source, addition.source)
+    for name in ("task", "session", "scope", "run_id"):
+        yield partial(_check_word, name, getattr(addition, name))
+    yield partial(_check_word, "topic", addition.topic, TOPIC_LIMIT_CHARS)
+    for name in ("created", "updated"):
+        yield partial(_check_time, name, getattr(addition, name))
+    yield partial(_check_expiry, addition.expires)
+    yield partial(_check_keywords, addition.keywords)
+    yield partial(_check_tags, addition.tags)
+    yield partial(_check_metadata, addition.metadata)
+
+
+def _check_kind(kind: str | None) -> None:
+    _check_word("kind", kind)
+    if kind is not None and not is_kind(kind):
         _refuse("kind", "is not one word", "letters, digits, `_` and `-`, such as decision")
-    if addition.created is not None and not _is_time(addition.created.strip()):
-        _refuse("created", "is not an ISO day or time", "write 2026-03-14 or 2026-03-14T09:30:00Z")
-    if addition.importance is not None and not 0 <= addition.importance <= 1:
+
+
+def _check_importance(importance: float | None) -> None:
+    if importance is not None and not 0 <= importance <= 1:
         _refuse("importance", "is not from 0 to 1", "0.9 matters much, 0.1 little")
-    _check_choice("priority", addition.priority, PRIORITIES)
-    _check_choice("lifecycle", addition.lifecycle, LIFECYCLES)
-    if len(addition.tags) > TAGS_LIMIT:
+
+
+def _check_source(source: str | Mapping[str, str] | None) -> None:
+    if isinstance(source, str) or source is None:
+        _check_word("source", source)
+        return
+    if not source:
+        _refuse("source", "is empty", "leave it out")
+    for key, value in source.items():
+        _check_key("source", key)
+        _check_word("source", value)
+
+
+def _check_time(name: str, text: str | None) -> None:
+    _check_word(name, text)
+    if text is not None and not _is_time(text.strip()):
+        _refuse(name, "is not an ISO day or time", "write 2026-03-14 or 2026-03-14T09:30:00Z")
+
+
+def _check_expiry(text: str | None) -> None:
+    _check_word("expires", text)
+    if text is not None and parse_expiry(text.strip()) is None:
+        _refuse("expires", "is neither a day nor a time", "write 2026-12-31 or 2026-12-31T18:00")
+
+
+def _check_keywords(keywords: Sequence[str]) -> None:
+    if len(keywords) > KEYWORDS_LIMIT:
+        _refuse("keywords", f"are more than {KEYWORDS_LIMIT}", "leave some out")
+    for keyword in keywords:
+        _check_word("keywords", keyword, KEYWORD_LIMIT_CHARS)
+        if "," in keyword:
+            _refuse("keywords", "hold one with a comma", "make it two")
+
+
+def _check_tags(tags: Sequence[str]) -> None:
+    if len(tags) > TAGS_LIMIT:
         _refuse("tags", f"are more than {TAGS_LIMIT}", "leave some out")
-    for tag in addition.tags:
+    for tag in tags:
         _check_word("tags", tag)
         if not distinct_tags([tag]):
             _refuse("tags", "hold an empty one", "leave it out")
 
 
-def find_choice(value: str, choices: tuple[str, ...]) -> str | None:
-    """The choice that equals the word, in any case."""
-    return next((choice for choice in choices if choice.lower() == value.strip().lower()), None)
+def _check_metadata(metadata: Mapping[str, str]) -> None:
+    if len(metadata) > METADATA_LIMIT:
+        _refuse("metadata", f"has more than {METADATA_LIMIT} keys", "leave some out")
+    for key, value in metadata.items():
+        _check_key("metadata", key)
+        _check_word("metadata", value)
+        if key.lower() in _OWN_KEYS:
+            _refuse("metadata", f"has `{key}`, which is a field", "give it as the field")
+
+
+def _check_key(name: str, key: str) -> None:
+    if not _KEY.fullmatch(key):
+        hint = "begin it with a letter; letters, digits, `_`, `-` and `.` may follow"
+        _refuse(name, "has a key that is not one word", hint)
+
+
+def find_choice(
+    value: str, choices: tuple[str, ...], others: Mapping[str, str] = _NO_OTHERS
+) -> str | None:
+    """The choice that equals the word, in any case, or for which it is another word."""
+    word = value.strip().lower()
+    return next((choice for choice in choices if choice.lower() == word), others.get(word))
 
 
 def make_heading(addition: Addition) -> str:
@@ -147,15 +263,15 @@ def _shorten(text: str) -> str:
     return (cut[:blank] if blank > MADE_HEADING_CHARS // 2 else cut).rstrip(" ,;:-") + "…"
 
 
-def _check_content(content: str) -> None:
+def _check_content(content: str, most_chars: int) -> None:
     check_text("content", content)
     if not content.strip():
         _refuse("content", "is empty", "give the text of the memory")
     if "\0" in content:
         _refuse("content", "holds a NUL", "remove it")
-    if len(content) > CONTENT_LIMIT_CHARS:
+    if len(content) > most_chars:
         raise TooLarge(
-            f"content: is over {CONTENT_LIMIT_CHARS} characters",
+            f"content: is over {most_chars} characters",
             hint="write it to a note of its own with create",
         )
 
@@ -176,7 +292,7 @@ def _check_summary(summary: str) -> None:
         _refuse("summary", "has no words", "leave it out, and a heading is made from the content")
 
 
-def _check_word(name: str, word: str | None) -> None:
+def _check_word(name: str, word: str | None, most_chars: int = WORD_LIMIT_CHARS) -> None:
     if word is None:
         return
     check_text(name, word)
@@ -184,12 +300,14 @@ def _check_word(name: str, word: str | None) -> None:
         _refuse(name, "is empty", "leave it out")
     if any(unicodedata.category(char) in _ONE_LINE for char in word):
         _refuse(name, "is not one line", "remove line ends and control characters")
-    if len(word) > WORD_LIMIT_CHARS:
-        raise TooLarge(f"{name}: is over {WORD_LIMIT_CHARS} characters", hint="shorten it")
+    if len(word) > most_chars:
+        raise TooLarge(f"{name}: is over {most_chars} characters", hint="shorten it")
 
 
-def _check_choice(name: str, value: str | None, choices: tuple[str, ...]) -> None:
-    if value is not None and find_choice(value, choices) is None:
+def _check_choice(
+    name: str, value: str | None, choices: tuple[str, ...], others: Mapping[str, str] = _NO_OTHERS
+) -> None:
+    if value is not None and find_choice(value, choices, others) is None:
         _refuse(name, f"is none of {', '.join(choices)}", "use one of these, or leave it out")
 
 
@@ -313,21 +431,33 @@ def render_comment(addition: Addition, at: str) -> str:
     without one.
     """
     kind, tags = (addition.kind or "").strip().lower(), distinct_tags(addition.tags)
+    keywords = dict.fromkeys(keyword.strip() for keyword in addition.keywords)
     pairs = {
         "kind": _quote(kind),
         "tags": f"[{', '.join(map(_quote, tags))}]" if tags else "",
         "importance": "" if addition.importance is None else repr(float(addition.importance)),
         "priority": find_choice(addition.priority or "", PRIORITIES) or "",
-        "lifecycle": find_choice(addition.lifecycle or "", LIFECYCLES) or "",
+        "lifecycle": find_choice(addition.lifecycle or "", LIFECYCLES, OTHER_LIFECYCLES) or "",
         "task": _quote(addition.task or ""),
         "session": _quote(addition.session or ""),
-        "source": _quote(addition.source or ""),
+        "source": _render_source(addition.source),
+        "topic": _quote(addition.topic or ""),
+        "keywords": f"[{', '.join(map(_quote, keywords))}]" if keywords else "",
+        "scope": _quote(addition.scope or ""),
         "run_id": _quote(addition.run_id or ""),
         "created": _quote(addition.created or at),
-        **{key: _quote(value) for key, value in addition.extra},
+        "updated": _quote(addition.updated or ""),
+        "expires": _quote(addition.expires or ""),
+        **{key: _quote(value) for key, value in addition.metadata.items()},
     }
     stated = ", ".join(f"{key}: {value}" for key, value in pairs.items() if value)
     return f"<!-- memory: {{{stated}}} -->"
+
+
+def _render_source(source: str | Mapping[str, str] | None) -> str:
+    if source is None or isinstance(source, str):
+        return _quote(source or "")
+    return "{" + ", ".join(f"{key}: {_quote(value)}" for key, value in source.items()) + "}"
 
 
 def _quote(text: str) -> str:

@@ -141,7 +141,7 @@ def _mask(addition: Addition) -> Addition:
         addition,
         content=redact(addition.content),
         summary=redact(addition.summary),
-        source=redact(addition.source or "") or None,
+        source=redact(str(addition.source or "")) or None,
         tags=tuple(map(redact, addition.tags)),
         run_id=None if addition.run_id is None else redact(addition.run_id),
     )

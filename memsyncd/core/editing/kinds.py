@@ -1,5 +1,5 @@
-"""The kinds of memories that have a note of their own: that note, and their importance; and the
-kinds of what the steps of a run produce.
+"""The kinds of memories: the note that takes each, its importance, how fast it ages; and the kinds
+of what the steps of a run produce.
 
 Kinds and steps are open sets; the configuration adds to the tables.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -19,10 +19,16 @@ _KIND = re.compile(r"\w[\w-]*")
 
 
 class KindDefaults(msgspec.Struct, frozen=True):
-    """The note that takes memories of a kind, and their importance, 0-1."""
+    """A kind of memory, one table `[kinds.NAME]` for each. Keys that are left out are those of the
+    predefined kind of this name, else of a memory without a kind.
+    """
 
-    note: str
-    importance: float
+    # The note to which memories of this kind are appended, relative to a workspace's root.
+    append_to: Annotated[str, msgspec.Meta(min_length=1)]
+    # From 0 to 1, unless the writer gives one.
+    importance: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+    # In days: how fast such memories age.
+    half_life: Annotated[float, msgspec.Meta(ge=0.01, le=36_500)] = 30.0
 
 
 # For a kind that is not in the table, and for no kind.
@@ -30,16 +36,22 @@ OTHER_KINDS: Final = KindDefaults(".memories/notes.md", 0.5)
 
 DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
     {
-        "preference": KindDefaults(".memories/preferences.md", 0.95),
-        "error": KindDefaults(".memories/errors.md", 0.9),
-        "solution_approach": KindDefaults(".memories/solutions.md", 0.85),
-        "decision": KindDefaults(".memories/decisions.md", 0.7),
-        "procedure": KindDefaults(".memories/procedures.md", 0.65),
-        "client_pattern": KindDefaults(".memories/patterns.md", 0.6),
-        "strategy": KindDefaults(".memories/strategy.md", 0.6),
-        "research": KindDefaults(".memories/research.md", 0.55),
-        "insight": KindDefaults(".memories/insights.md", 0.5),
-        "tool_run": KindDefaults(".memories/runs.md", 0.3),
+        "preference": KindDefaults(".memories/preferences.md", 0.95, 365.0),
+        "error": KindDefaults(".memories/errors.md", 0.9, 365.0),
+        "solution_approach": KindDefaults(".memories/solutions.md", 0.85, 180.0),
+        "decision": KindDefaults(".memories/decisions.md", 0.7, 180.0),
+        "research": KindDefaults(".memories/research.md", 0.7, 90.0),
+        "strategy": KindDefaults(".memories/strategy.md", 0.7, 90.0),
+        "procedure": KindDefaults(".memories/procedures.md", 0.65, 180.0),
+        "client_pattern": KindDefaults(".memories/patterns.md", 0.6, 180.0),
+        "insight": KindDefaults(".memories/insights.md", 0.6, 60.0),
+        "tool_run": KindDefaults(".memories/runs.md", 0.5, 14.0),
+        # The types of nodes in a log of work on tasks.
+        "session": KindDefaults(".memories/sessions.md", 0.4, 14.0),
+        "discovery": KindDefaults(".memories/discoveries.md", 0.6, 30.0),
+        "checkpoint": KindDefaults(".memories/checkpoints.md", 0.5, 14.0),
+        "note": KindDefaults(".memories/notes.md", 0.5, 30.0),
+        "summary": KindDefaults(".memories/summaries.md", 0.6, 90.0),
     }
 )
 

@@ -146,7 +146,7 @@ def _make_addition(file: SourceFile, summary: str, source_hash: str, at: str) ->
         lifecycle=INDEX_LIFECYCLE,
         tags=file.tags,
         source=file.path,
-        extra=((SOURCE_PATH_KEY, file.path), (SOURCE_HASH_KEY, source_hash), (INDEXED_AT_KEY, at)),
+        metadata={SOURCE_PATH_KEY: file.path, SOURCE_HASH_KEY: source_hash, INDEXED_AT_KEY: at},
     )
 
 

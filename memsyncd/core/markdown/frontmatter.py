@@ -24,6 +24,9 @@ SHOWN_CHARS = 40
 PROBLEMS_LIMIT = 20
 PRIORITIES = ("P0", "P1", "P2", "P3")
 LIFECYCLES = ("ephemeral", "session", "task", "project")
+# Words of other programs for a key and for a lifecycle.
+OTHER_KEYS: Final = {"wu_id": "task"}
+OTHER_LIFECYCLES: Final = {"wu": "task"}
 
 _DEPTH_LIMIT = 16
 _COMMENT_LIMIT_LINES = 50
@@ -290,6 +293,7 @@ class _MetaReader:
         seen: set[str] = set()
         for key, value, at in pairs:
             name = key.strip().lower()
+            name = OTHER_KEYS.get(name, name)
             if name in seen:
                 self._report(
                     at, "duplicate_key", f"`{_shorten(key)}` occurs twice", "the first one counts"
@@ -314,7 +318,11 @@ class _MetaReader:
         text = _render(value).strip()
         if not text or text in ("null", "~"):
             return
-        if isinstance(value, yaml.CollectionNode) or (isinstance(value, str) and value[0] in "[{"):
+        if name == "source" and isinstance(value, yaml.MappingNode):
+            known[name] = text
+        elif isinstance(value, yaml.CollectionNode) or (
+            isinstance(value, str) and value[0] in "[{"
+        ):
             self._report(at, "bad_value", f"`{name}` takes one value", "the value is ignored")
         elif name == "importance":
             self._read_importance(text, at, known)
@@ -350,6 +358,8 @@ class _MetaReader:
 
     def _read_choice(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
         choices = _CHOICES[name]
+        if name == "lifecycle":
+            text = OTHER_LIFECYCLES.get(text.lower(), text)
         for choice in choices:
             if choice.lower() == text.lower():
                 known[name] = choice

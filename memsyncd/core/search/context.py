@@ -45,7 +45,7 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
 
     `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
     the number of blank lines right before it that belong to no chunk. Sections are shown in the
-    order of their places, and within a place by path and line.
+    order of their groups, places, paths and lines. The label shows `workspace` if it is not empty.
     """
 
     path: str
@@ -57,6 +57,8 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     n_blanks_before: int = 0
     place: tuple[int, float] = (0, 0.0)
+    group: int = 0
+    workspace: str = ""
 
 
 class ContextLines(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,9 +159,7 @@ class _Filling(msgspec.Struct):
 
     def _current_excerpt(self, chunk: ContextChunk) -> Excerpt:
         """The excerpt of the chunk's section without the chunk."""
-        before = self.excerpts.get(chunk.anchor) or Excerpt(
-            path=chunk.path, heading=chunk.heading, kind=chunk.kind, lines={}, place=chunk.place
-        )
+        before = self.excerpts.get(chunk.anchor) or _start_excerpt(chunk, {})
         start = chunk.span.start
         return before.with_lines({}, blanks=range(start - chunk.n_blanks_before, start))
 
@@ -174,9 +174,7 @@ class _Filling(msgspec.Struct):
         text = fresh[line]
         n_saved = MAX_SAVED
         if chunk.anchor not in self.texts:
-            lines = {line: text}
-            excerpt = Excerpt(path=chunk.path, heading=chunk.heading, kind=chunk.kind, lines=lines)
-            text, n_saved = render_excerpt(excerpt), 0
+            text, n_saved = render_excerpt(_start_excerpt(chunk, {line: text})), 0
         least, max_bytes = _Text.of(text), self.budget.max_bytes
         max_quarters = self.budget.max_tokens * QUARTERS_PER_TOKEN
         return self.quarters + least.quarters <= max_quarters + n_saved and (
@@ -251,6 +249,18 @@ class _Filling(msgspec.Struct):
         return end if n_characters and self._put(anchor, cut(n_characters)) else None
 
 
+def _start_excerpt(chunk: ContextChunk, lines: Mapping[int, str]) -> Excerpt:
+    return Excerpt(
+        path=chunk.path,
+        heading=chunk.heading,
+        kind=chunk.kind,
+        lines=lines,
+        place=chunk.place,
+        group=chunk.group,
+        workspace=chunk.workspace,
+    )
+
+
 def _largest_fitting(n: int, fits: Callable[[int], bool]) -> int:
     """The largest number up to `n` that fits, provided that every smaller number fits if a larger
     one does; 0 if none fits.
@@ -320,10 +330,12 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
     blanks: frozenset[int] = frozenset()
     cut_after: int | None = None
     place: tuple[int, float] = (0, 0.0)
+    group: int = 0
+    workspace: str = ""
 
     @property
-    def order(self) -> tuple[tuple[int, float], str, int]:
-        return self.place, self.path, min(self.lines)
+    def order(self) -> tuple[int, tuple[int, float], str, int]:
+        return self.group, self.place, self.path, min(self.lines)
 
     def with_lines(
         self, lines: Mapping[int, str], *, blanks: Iterable[int] = (), cut_after: int | None = None
@@ -391,13 +403,21 @@ def _letters(text: str) -> str:
 def _render_label(excerpt: Excerpt, runs: Sequence[Span]) -> str:
     name = " ".join(" › ".join(excerpt.heading).split())
     kind = f"({show_path(excerpt.kind)})" if excerpt.kind else ""
+    workspace = f"[{show_path(excerpt.workspace)}]" if excerpt.workspace else ""
     spans = ", ".join(
         str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs
     )
     return " ".join(
         filter(
             None,
-            ("###", name, kind, "·" if name or kind else "", f"{show_path(excerpt.path)}:{spans}"),
+            (
+                "###",
+                name,
+                kind,
+                "·" if name or kind else "",
+                workspace,
+                f"{show_path(excerpt.path)}:{spans}",
+            ),
         )
     )
 

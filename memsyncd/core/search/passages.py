@@ -170,7 +170,7 @@ START_REASONS: Final[tuple[StartReason, ...]] = (
     "recent",
 )
 # Chunks of these are ordered by importance.
-_WEIGHED: Final = ("pinned", "important")
+_WEIGHED: Final = ("pinned", "important", "project")
 
 MEMORY_SHARE = 0.5
 LASTING_SHARE = 0.75

@@ -14,7 +14,7 @@ that leads out of the root) stays text and is read as words.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
 from enum import Enum
 from typing import Any, Final
@@ -46,6 +46,7 @@ _FIELDS: Final = {
     "lifecycle": "lifecycles",
     "status": "statuses",
     "meta": "metas",
+    "tier": "tiers",
 }
 _NAMES = "|".join((*_FIELDS, "is", "importance", "after", "before"))
 _IMPORTANCE = re.compile(r"0?\.\d+|[01](?:\.0*)?")
@@ -62,6 +63,10 @@ _FILTER = re.compile(
 
 
 _STATES: Final = {ARCHIVED: "is_archived", EXPIRED: "is_expired"}
+
+
+TierFinder = Callable[[str, str | None, str | None, float | None, str | None, str | None, str], str]
+"""The tier of a section by its anchor, kind, priority, importance, updated, created and day."""
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +103,9 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     now_s: float = 0.0
     # The importance of kinds, for sections that state none; the last is that of all other kinds.
     kind_importance: tuple[tuple[str, float], ...] = ()
+    tiers: tuple[str, ...] = ()
+    # What tells the tier of a section; `tiers` need it.
+    find_tier: TierFinder | None = None
     # Sections that match any value of these are excluded.
     exclude: Filters | None = None
     # Further filters that must hold.
@@ -105,7 +113,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        return replace(self, now_s=0.0, kind_importance=()) == NO_FILTERS
+        return replace(self, now_s=0.0, kind_importance=(), find_tier=None) == NO_FILTERS
 
     @property
     def words(self) -> tuple[str, ...]:

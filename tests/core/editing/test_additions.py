@@ -488,13 +488,102 @@ def test_the_longest_values_are_read_back() -> None:
 
 def test_each_kind_has_a_note_that_takes_sections_and_an_importance() -> None:
     for kind, defaults in [*DEFAULT_KINDS.items(), ("", OTHER_KINDS)]:
-        path = parse_note_path(defaults.note)
+        path = parse_note_path(defaults.append_to)
         assert path.folder == ".memories", kind
         assert is_note_name(path.name), kind
         assert is_markdown(path.name), kind
         assert 0 <= defaults.importance <= 1, kind
 
 
-def test_no_two_kinds_share_a_note() -> None:
-    notes = [defaults.note for defaults in (*DEFAULT_KINDS.values(), OTHER_KINDS)]
+def test_no_two_kinds_share_a_note_but_that_of_notes_and_of_no_kind() -> None:
+    notes = [defaults.append_to for defaults in DEFAULT_KINDS.values()]
     assert len(set(notes)) == len(notes)
+    assert DEFAULT_KINDS["note"].append_to == OTHER_KINDS.append_to
+
+
+# --- Everything at once ---------------------------------------------------------------------------
+
+
+def test_every_invalid_field_is_named_at_once() -> None:
+    wrong = replace(
+        FULL,
+        content="x" * 10_001,
+        kind="two words",
+        importance=1.5,
+        priority="P9",
+        topic="t" * 101,
+        keywords=("k",) * 21,
+        expires="some day",
+        metadata={"a b": "c"},
+        source={"x y": "z"},
+    )
+    with pytest.raises(BadRequest) as refused:
+        check_addition(wrong, most_chars=10_000)
+    faults: Any = refused.value.data["faults"]
+    fields = "content kind importance priority source topic expires keywords metadata".split()
+    assert [fault["field"] for fault in faults] == fields
+    assert all(fault["problem"] and fault["hint"] for fault in faults)
+    assert all(f"{field}: " in refused.value.message for field in fields)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"topic": "t" * 100},
+        {"keywords": tuple(f"{'k' * 97}{number:03}" for number in range(20))},
+        {"metadata": {"owner": "infra", "a.b-c_d": "x: y, {z}"}},
+        {"source": {"client": "acme", "date": "2026-03-01"}},
+        {"lifecycle": "wu"},
+        {"expires": "2026-12-31T18:00"},
+    ],
+)
+def test_what_lies_on_a_limit_is_accepted(changes: dict[str, Any]) -> None:
+    check_addition(replace(FULL, **changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"topic": "t" * 101},
+        {"keywords": ("k" * 101,)},
+        {"keywords": ("a, b",)},
+        {"keywords": ("",)},
+        {"metadata": {"kind": "x"}},
+        {"metadata": {"wu_id": "x"}},
+        {"metadata": {"a": "two\nlines"}},
+        {"source": {}},
+        {"updated": "now"},
+        {"expires": "never"},
+    ],
+)
+def test_what_lies_beyond_a_limit_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match=next(iter(changes))):
+        check_addition(replace(FULL, **changes))
+
+
+def test_every_field_is_read_back_as_it_was_written() -> None:
+    addition = replace(
+        FULL,
+        lifecycle="wu",
+        topic="redis: cache",
+        keywords=("time out", "a:b", "time out"),
+        scope="permanent",
+        updated="2026-11-23",
+        expires="2027-01-01",
+        metadata={"owner": "infra, data"},
+        source={"client": "acme", "note": "a --> b"},
+    )
+    meta, problems = find_section_meta("a.md", [render_comment(addition, "2026-11-22")], 0, 1)
+    assert problems == ()
+    assert (meta.lifecycle, meta.updated, meta.expires) == ("task", "2026-11-23", "2027-01-01")
+    assert meta.source == "client: acme; note: a --> b"
+    assert dict(meta.extra) == {
+        "topic": "redis: cache", "keywords": "time out, a:b", "scope": "permanent",
+        "owner": "infra, data",
+    }  # fmt: skip
+
+
+def test_the_names_of_other_programs_are_read() -> None:
+    lines = ["<!-- memory: {wu_id: WU-7, lifecycle: wu} -->"]
+    meta, problems = find_section_meta("a.md", lines, 0, 1)
+    assert (meta.task, meta.lifecycle, problems) == ("WU-7", "task", ())

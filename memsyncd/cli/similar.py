@@ -1,0 +1,99 @@
+"""Find sections that say nearly the same: `memsyncd similar`."""
+
+from __future__ import annotations
+
+from memsyncd.cli.format import render_freshness, render_path, render_span
+from memsyncd.cli.notes import read_stdin
+from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
+from memsyncd.cli.terminal import clean_values
+from memsyncd.errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Final
+
+    from memsyncd.cli.console import Console
+
+NOTHING_FOUND: Final = 1
+
+
+def _similar(args: Args, console: Console) -> int:
+    roots = roots_by_id(console.call("workspace.list")["workspaces"])
+    root, what = _read_what(args, console, roots)
+    answer = console.call_on(
+        args.workspace or root,
+        "similar",
+        **what,
+        min_similarity=args.min_similarity,
+        limit=args.limit,
+        include_archived=args.include_archived,
+    )
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(answer)
+        return 0 if answer["sections"] else NOTHING_FOUND
+    for one in clean_values(answer["sections"]):
+        path = render_path(one["path"], roots.get(one["workspace"], ""), console.cwd)
+        place = render_span(path, one["start_line"], one["end_line"])
+        terminal.print(f"{one['similarity']:.2f}  {place}  {' > '.join(one['heading'])}")
+    if not answer["sections"]:
+        terminal.report("nothing similar; look further with --min-similarity 0.1")
+    if stale := render_freshness(answer["freshness"]):
+        terminal.report(terminal.err_paint("yellow", stale))
+    return 0 if answer["sections"] else NOTHING_FOUND
+
+
+def _read_what(
+    args: Args, console: Console, roots: dict[str, str]
+) -> tuple[str | None, dict[str, str]]:
+    """Return the root above the named note, if any, and the parameter with a section or text."""
+    if (args.section is not None) + (args.text is not None) + bool(args.stdin) != 1:
+        raise BadRequest(
+            "similar: to what is not clear",
+            hint="name a section as PATH#heading, or give --text TEXT or --stdin",
+        )
+    if args.section is None:
+        return None, {"text": read_stdin(console) if args.stdin else args.text}
+    target = parse_target(args.section)
+    if target.heading is None:
+        raise BadRequest(
+            f"{args.section} is no section",
+            hint="name it as PATH#heading; memsyncd list --notes shows the headings",
+        )
+    root, path = find_workspace_note(target.path, console.cwd, list(roots.values()))
+    return root, {"anchor": f"{path}#{target.heading}"}
+
+
+def _parse_similarity(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError("expected a number from 0 to 1")
+    return value
+
+
+COMMANDS = {
+    "similar": Command(
+        _similar,
+        arguments=(Argument("section", "SECTION", "a section: PATH#heading", many="optional"),),
+        options=(
+            Option("--text", "compare this text", metavar="TEXT"),
+            Option("--stdin", "compare a text read from stdin"),
+            Option(
+                "--min-similarity",
+                "from 0 to 1 (default 0.3); from 0.7 on both say nearly the same",
+                metavar="S",
+                parse=_parse_similarity,
+            ),
+            Option("-n --limit", "at most N sections (default 10)", metavar="N", parse=parse_count),
+            Option("--include-archived", "also archived sections"),
+            make_workspace_option("look in this workspace"),
+            JSON,
+        ),
+        examples=(
+            "memsyncd similar '.memories/errors.md#redis-timeouts'",
+            "memsyncd similar --text 'Redis gives up after 30 s.'",
+        ),
+    ),
+}

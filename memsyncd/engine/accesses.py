@@ -1,0 +1,344 @@
+"""Records which sections answers have returned, and keeps the counts at their sections.
+
+An answer only notes its sections in memory. A job stores what has been noted some seconds later,
+when the workspace is closed, and before the counts are read. The same job then applies what the
+history has recorded since the last time: a count follows its note through renames, and its section
+through edits that rename headings, move sections within a note, or from one note to another in one
+change set. So a save does nothing for the counts, however many there are.
+
+A section is identified by the lineage of its note in the history and by the path of its headings,
+not by a mark in the text: a note of the user's is not written to because somebody has read it. An
+`id` in a section's comment is preferred where there is one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeVar
+
+from memsyncd.config import Config
+from memsyncd.engine.clock import Clock
+from memsyncd.engine.opening import open_records
+from memsyncd.engine.rebuild import check_open
+from memsyncd.engine.recovery import recover
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import MemsyncdError, StoreFailed
+from memsyncd.protocol.memory import PurgeParams
+from memsyncd.protocol.search import AccessStats, AccessStatsParams, SectionAccesses
+from memsyncd.store.accesses import (
+    NO_LIMIT,
+    AccessCount,
+    Accesses,
+    NoteRevision,
+    Recalls,
+    SectionKey,
+    read_all_accesses,
+)
+from memsyncd.store.connection import open_reader, translating_errors
+from memsyncd.store.history import EXTERNAL, History
+from memsyncd.store.lookup import read_anchors
+from memsyncd.store.records import Records
+
+# How long noted accesses wait before they are stored.
+FLUSH_S = 2.0
+READ_LIMIT_S = 2.0
+
+K = TypeVar("K")
+
+if TYPE_CHECKING:
+    # It imports the scanner of markdown, which no start needs.
+    from memsyncd.core.editing.continuity import SectionTrace
+
+# --- noting -------------------------------------------------------------------------------------
+
+
+def note_accesses(
+    workspace: Workspace, anchors: Iterable[str], *, session: str | None, at_s: float
+) -> None:
+    """Note that an answer has returned these sections; from any thread.
+
+    An anchor without `#` is a whole note.
+    """
+    records = workspace.records
+    with workspace.accesses.lock:
+        if not workspace.accesses.noted and records is not None:
+            workspace.accesses.as_of = records.history.last_revision
+        for anchor in set(anchors):
+            noted = workspace.accesses.noted.setdefault(anchor, Recalls())
+            noted.last_at_s = at_s
+            if session:
+                noted.sessions.add(session)
+            else:
+                noted.n += 1
+
+
+def store_accesses(workspace: Workspace, config: Config, clock: Clock) -> Job[bool]:
+    """Store what has been noted, and follow the notes' changes. What fails is tried again with the
+    next accesses. Returns False: no further job must follow.
+    """
+    if workspace.is_closed:
+        return False
+    open_records(workspace, clock)
+    with contextlib.suppress(MemsyncdError):
+        recover(workspace, clock)
+        store_noted(workspace, config)
+        yield from follow_notes(workspace)
+    return False
+
+
+def store_noted(workspace: Workspace, config: Config) -> None:
+    """Store what has been noted; on the worker's thread. Raises StoreFailed and Busy."""
+    with workspace.accesses.lock:
+        noted, workspace.accesses.noted = workspace.accesses.noted, {}
+        as_of = workspace.accesses.as_of
+    if not noted or workspace.records is None:
+        return
+    try:
+        recalls = _expand(workspace, noted)
+        accesses = workspace.records.accesses
+        # The stored counts are as of an earlier revision than the noted accesses.
+        for _ in _follow(workspace, workspace.records, up_to=as_of):
+            pass
+        with accesses.changing():
+            accesses.add(recalls, as_of=as_of, max_sections=config.access.max_sections)
+    except MemsyncdError:
+        with workspace.accesses.lock:
+            _join(noted, workspace.accesses.noted)
+            workspace.accesses.noted, workspace.accesses.as_of = noted, as_of
+        raise
+    workspace.accesses.forget_counts()
+
+
+def _expand(workspace: Workspace, noted: Mapping[str, Recalls]) -> dict[SectionKey, Recalls]:
+    """Return the accesses by section, those of a whole note for each section of it."""
+    found: dict[SectionKey, Recalls] = {}
+    for anchor, recalls in noted.items():
+        anchors = [anchor]
+        if "#" not in anchor:
+            with workspace.acquire(READ_LIMIT_S) as reader:
+                anchors = read_anchors(reader, anchor)
+        for one in anchors:
+            path, _, slugs = one.rpartition("#")
+            _join(found, {(path, slugs): recalls})
+    return found
+
+
+def _join(into: dict[K, Recalls], more: Mapping[K, Recalls]) -> None:
+    for key, one in more.items():
+        known = into.get(key, Recalls())
+        into[key] = Recalls(
+            n=known.n + one.n,
+            sessions=known.sessions | one.sessions,
+            last_at_s=max(known.last_at_s, one.last_at_s),
+        )
+
+
+# --- following the notes ------------------------------------------------------------------------
+
+
+def follow_notes(workspace: Workspace) -> Job[None]:
+    """Move the counts to where their sections are now; on the worker's thread."""
+    records, index = workspace.records, workspace.index
+    if records is None:
+        return
+    yield from _follow(workspace, records)
+    accesses = records.accesses
+    accesses.skip_unrelated()
+    moves = accesses.next_moves()
+    if moves and index is not None:
+        # The history has no revision of a move that was seen before it knew the note, or while it
+        # is switched off.
+        present = index.recorded([old for _, old, _ in moves])
+        with accesses.changing():
+            for number, old, new in moves:
+                if old not in present:
+                    _rename(accesses, [(old, new)])
+                accesses.set_cursor(move=number)
+        workspace.accesses.forget_counts()
+
+
+def _follow(workspace: Workspace, records: Records, up_to: int = NO_LIMIT) -> Job[None]:
+    """Apply the change sets that begin up to this revision."""
+    accesses = records.accesses
+    while revisions := accesses.next_change_set(up_to):
+        with accesses.changing():
+            _Follower(records.history, accesses).follow(revisions)
+            accesses.set_cursor(revision=revisions[-1].id)
+        workspace.accesses.forget_counts()
+        yield
+
+
+def _rename(accesses: Accesses, renames: Iterable[tuple[str, str]]) -> None:
+    accesses.relocate(
+        [((old, one), (new, one)) for old, new in renames for one in accesses.find_slugs(old)]
+    )
+
+
+class _Follower:
+    """Applies one change set to the counts."""
+
+    def __init__(self, history: History, accesses: Accesses) -> None:
+        self._history = history
+        self._accesses = accesses
+        self._removed: list[tuple[str, SectionTrace]] = []
+        """Sections with a count that left their note."""
+        self._added: list[tuple[str, SectionTrace]] = []
+
+    def follow(self, revisions: Sequence[NoteRevision]) -> None:
+        # Another program's changes are as if all at once, a request's happened in their order.
+        if revisions[0].command == EXTERNAL:
+            revisions = sorted(revisions, key=_is_edit)
+        for is_edit, run in groupby(revisions, key=_is_edit):
+            changes = list(run)
+            if not is_edit:
+                renames = [(one.old_path or "", one.path) for one in changes]
+                _rename(self._accesses, renames)
+            for one in changes:
+                if one.old_digest != one.new_digest:
+                    self._follow_edit(one)
+        if self._removed:
+            self._follow_moved(revisions)
+
+    def _follow_edit(self, revision: NoteRevision) -> None:
+        path = revision.path
+        counted = self._accesses.find_slugs(path)
+        if not counted or revision.old_digest is None:
+            return
+        from memsyncd.core.editing.continuity import match_sections
+
+        match = match_sections(
+            self._trace(path, revision.old_digest), self._trace(path, revision.new_digest)
+        )
+        self._accesses.relocate(
+            [((path, old), (path, new)) for old, new in match.slugs.items() if old in counted]
+        )
+        self._removed += [(path, one) for one in match.removed if one.slugs in counted]
+
+    def _follow_moved(self, revisions: Iterable[NoteRevision]) -> None:
+        """Find the sections that left a note among those that notes of the change set gained."""
+        from memsyncd.core.editing.continuity import match_moved, match_sections
+
+        for one in revisions:
+            if one.new_digest is not None and one.old_digest != one.new_digest:
+                old = self._trace(one.path, one.old_digest)
+                match = match_sections(old, self._trace(one.path, one.new_digest))
+                self._added += [(one.path, trace) for trace in match.added]
+        pairs = match_moved([one for _, one in self._removed], [one for _, one in self._added])
+        keys = [(self._removed[old], self._added[new]) for old, new in pairs]
+        self._accesses.relocate(
+            [((path, one.slugs), (new_path, new.slugs)) for (path, one), (new_path, new) in keys]
+        )
+
+    def _trace(self, path: str, digest: str | None) -> list[SectionTrace]:
+        from memsyncd.core.editing.continuity import trace_sections
+
+        text = None if digest is None else self._history.read_text(digest)
+        return trace_sections(path, text)
+
+
+def _is_edit(revision: NoteRevision) -> bool:
+    return revision.old_path is None
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def find_accesses(workspace: Workspace) -> Mapping[str, AccessCount]:
+    """Return the stored counts by anchor, to look sections up in; from any thread.
+
+    Read once, and again after the counts have changed; accesses of the last FLUSH_S may be missing.
+    Empty if records.db cannot be read.
+    """
+    buffer = workspace.accesses
+    version, known = buffer.version, buffer.counts
+    if known is not None:
+        return known
+    try:
+        if not workspace.records_path.exists():
+            return {}
+        connection = open_reader(str(workspace.records_path))
+        try:
+            with translating_errors():
+                found = read_all_accesses(connection)
+        finally:
+            connection.close()
+    except StoreFailed:
+        return {}
+    with buffer.lock:
+        if buffer.version == version:
+            buffer.counts = found
+    return found
+
+
+def compute_access_stats(
+    workspace: Workspace,
+    config: Config,
+    clock: Clock,
+    *,
+    path: str | None,
+    slugs: str | None,
+    params: AccessStatsParams,
+) -> Job[AccessStats]:
+    """List the counts of a place, with those that are noted now. Raises StoreFailed."""
+    check_open(workspace)
+    open_records(workspace, clock)
+    records = workspace.records
+    if records is None:
+        raise StoreFailed("records.db cannot be opened", hint="see: memsyncd status")
+    recover(workspace, clock)
+    store_noted(workspace, config)
+    yield from follow_notes(workspace)
+    is_by_time = params.sort == "last"
+    found = records.accesses.find(path=path, slugs=slugs, is_by_time=is_by_time, limit=params.limit)
+    n_sections, n = records.accesses.total(path=path, slugs=slugs)
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        present = {path: set(read_anchors(reader, path)) for path in {one.path for one in found}}
+    return AccessStats(
+        workspace=workspace.id,
+        sections=n_sections,
+        accesses=n,
+        counts=[
+            SectionAccesses(
+                anchor=anchor,
+                count=one.count,
+                sessions=one.n_sessions,
+                last_at=one.last_at_s,
+                is_indexed=anchor in present[one.path],
+            )
+            for one in found
+            if (anchor := f"{one.path}#{one.slugs}")
+        ],
+    )
+
+
+# --- purge --------------------------------------------------------------------------------------
+
+
+def purge_accesses(
+    workspace: Workspace,
+    config: Config,
+    *,
+    path: str | None,
+    slugs: str | None,
+    params: PurgeParams,
+) -> Job[int]:
+    """Erase the counts of what is purged from the history; return the number of sections.
+
+    Purging one revision erases none: the section is still there.
+    """
+    records = workspace.records
+    if records is None:
+        return 0
+    store_noted(workspace, config)
+    yield from follow_notes(workspace)
+    if params.revision is not None:
+        return 0
+    from memsyncd.core.markdown.sections import make_slug
+
+    words = () if params.containing is None else (params.containing, make_slug(params.containing))
+    n = records.accesses.purge(path=path, slugs=slugs, words=words)
+    workspace.accesses.forget_counts()
+    return n

@@ -1,0 +1,90 @@
+"""Finds sections of a workspace that say nearly what a text, or another section, says.
+
+A search by the text's longest words selects candidates; their texts are compared with it.
+"""
+
+from __future__ import annotations
+
+from memsyncd.config import Config
+from memsyncd.core.search.similarity import compute_similarity, find_features, make_similar_query
+from memsyncd.engine.browse import find_stored_section
+from memsyncd.engine.search import RunOptions, search
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest
+from memsyncd.protocol.search import (
+    Filters,
+    Hit,
+    SearchParams,
+    SectionMeta,
+    SimilarParams,
+    SimilarSection,
+)
+from memsyncd.store.lookup import read_sections_of
+from memsyncd.store.pool import Reader
+from memsyncd.store.texts import read_note_text
+
+CANDIDATES = 50
+
+
+def find_similar(
+    workspace: Workspace, params: SimilarParams, config: Config, options: RunOptions
+) -> list[SimilarSection]:
+    """Return the sections whose similarity is at least `min_similarity`, the most similar first;
+    never the named section itself.
+
+    Raises BadRequest, NoteNotFound, NotFresh, and what `Workspace.acquire` raises.
+    """
+    if (params.anchor is None) == (params.text is None):
+        raise BadRequest("similar: give either an anchor or a text", hint="leave one of them out")
+    limit_s = config.search.timeout_s
+    text = params.text or ""
+    if params.anchor is not None:
+        with workspace.acquire(limit_s) as reader:
+            path, section = find_stored_section(reader, params.anchor)
+            text = _read_section_texts(reader, path).get(section.anchor, "")
+    wanted = find_features(text)
+    request = SearchParams(
+        query=make_similar_query(text),
+        limit=CANDIDATES,
+        min_score=0.0,
+        filters=Filters(include_archived=params.include_archived),
+    )
+    hits = search([workspace], request, config, options).hits if request.query else []
+    texts: dict[str, str] = {}
+    with workspace.acquire(limit_s) as reader:
+        for path in dict.fromkeys(hit.path for hit in hits):
+            texts |= _read_section_texts(reader, path)
+    found = {
+        hit.anchor: (compute_similarity(wanted, find_features(texts.get(hit.anchor, ""))), hit)
+        for hit in hits
+        if hit.anchor != params.anchor
+    }
+    ordered = sorted(found.values(), key=lambda one: (-one[0], one[1].path, one[1].start_line))
+    return [
+        _describe(similarity, hit)
+        for similarity, hit in ordered[: params.limit]
+        if similarity >= params.min_similarity
+    ]
+
+
+def _read_section_texts(reader: Reader, path: str) -> dict[str, str]:
+    """The text of each section of a note, without the sections beneath it."""
+    lines = read_note_text(reader, path).split("\n")
+    return {
+        one.anchor: "\n".join(lines[one.span.start - 1 : one.span.end])
+        for one in read_sections_of(reader, path)
+    }
+
+
+def _describe(similarity: float, hit: Hit) -> SimilarSection:
+    return SimilarSection(
+        workspace=hit.workspace,
+        anchor=hit.anchor,
+        path=hit.path,
+        start_line=hit.start_line,
+        end_line=hit.end_line,
+        heading=hit.heading,
+        digest=hit.digest,
+        similarity=round(similarity, 3),
+        **{name: getattr(hit, name) for name in SectionMeta.__struct_fields__},
+    )

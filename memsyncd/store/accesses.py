@@ -1,0 +1,307 @@
+"""Count in records.db how often sections were recalled, and keep the counts at their sections.
+
+A row has the note's path and the section's slugs, the part of its anchor after `#`. Rows are valid
+as of one revision of the history, the cursor: what later revisions did to notes and headings is
+applied by `relocate`, when somebody needs the counts, so that a save of a note costs nothing here.
+A session counts once for each section; accesses without a session count each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from memsyncd.store.connection import transaction, translating_errors
+
+# The path of a note, and the slugs of a section.
+SectionKey = tuple[str, str]
+# Sessions that are remembered for all sections together, oldest dropped first: 10 MB.
+MAX_SESSIONS = 200_000
+# Revisions that concern no section with a count are looked at again until they are so many.
+SKIP_AFTER = 256
+# The revision as of which the rows are valid, and the last move of a note that was considered.
+_CURSOR, _MOVE_CURSOR = "accesses_revision", "accesses_move"
+NO_LIMIT = 2**63 - 1
+# A path that no note has, for rows on their way.
+_NOWHERE = "\0"
+
+_ADD = """
+INSERT INTO accesses(path, section, count, last_at) VALUES(?1, ?2, ?3, ?4)
+ON CONFLICT(path, section) DO UPDATE SET
+  count = count + excluded.count, last_at = max(last_at, excluded.last_at)
+RETURNING id
+"""
+_TOUCH = """
+UPDATE accesses SET last_at = max(last_at, ?) WHERE path = ? AND section = ? RETURNING id
+"""
+_ADD_SESSION = """
+INSERT INTO access_sessions(access, session, at) VALUES(?1, ?2, ?3)
+ON CONFLICT(access, session) DO UPDATE SET at = max(at, excluded.at)
+"""
+_KNOWS_SESSION = """
+SELECT 1 FROM access_sessions JOIN accesses ON accesses.id = access
+WHERE path = ? AND section = ? AND session = ?
+"""
+_NEXT_CHANGE_SET = """
+SELECT change_set FROM revisions WHERE id > ? AND id <= ? AND (
+  EXISTS(SELECT 1 FROM accesses WHERE accesses.path = revisions.path)
+  OR EXISTS(SELECT 1 FROM accesses WHERE accesses.path = revisions.old_path)
+) ORDER BY id LIMIT 1
+"""
+_OF_CHANGE_SET = """
+SELECT revisions.id, revisions.path, old_path, old_digest, new_digest, command
+FROM revisions JOIN change_sets ON change_sets.id = change_set
+WHERE change_set = ? ORDER BY revisions.id
+"""
+_NEXT_MOVES = """
+SELECT id, old_path, new_path FROM moves WHERE id > ? ORDER BY id
+"""
+_MERGE = """
+UPDATE accesses SET last_at = max(last_at, ?3), count = count + ?2 - (
+  SELECT count(*) FROM access_sessions AS own JOIN access_sessions AS other
+  ON other.session = own.session WHERE own.access = ?1 AND other.access = ?4
+) WHERE id = ?1
+"""
+_MERGE_SESSIONS = """
+INSERT INTO access_sessions SELECT ?1, session, at FROM access_sessions WHERE access = ?2
+ON CONFLICT(access, session) DO UPDATE SET at = max(at, excluded.at)
+"""
+_TRIM = """
+DELETE FROM accesses WHERE id IN (
+  SELECT id FROM accesses ORDER BY last_at, id
+  LIMIT max(0, (SELECT count(*) FROM accesses) - ?)
+)
+"""
+_TRIM_SESSIONS = """
+DELETE FROM access_sessions WHERE (access, session) IN (
+  SELECT access, session FROM access_sessions ORDER BY at
+  LIMIT max(0, (SELECT count(*) FROM access_sessions) - ?)
+)
+"""
+_OF_PLACE = """
+(?1 IS NULL OR path = ?1 OR path >= ?1 || '/' AND path < ?1 || '0') AND
+(?2 IS NULL OR section = ?2 OR section >= ?2 || '/' AND section < ?2 || '0')
+"""
+
+
+class AccessCount(msgspec.Struct, frozen=True):
+    """How often a section was recalled, and when last."""
+
+    count: int
+    last_at_s: float
+
+
+class Recalls(msgspec.Struct, kw_only=True):
+    """Accesses of one section that are not stored yet: how many without a session, and the
+    sessions.
+    """
+
+    n: int = 0
+    sessions: set[str] = msgspec.field(default_factory=set)
+    last_at_s: float = 0.0
+
+
+class NoteRevision(msgspec.Struct, frozen=True, kw_only=True):
+    """What one change set did to one note; a digest is None for no file."""
+
+    id: int
+    path: str
+    old_path: str | None
+    old_digest: str | None
+    new_digest: str | None
+    command: str
+
+
+class SectionAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored count. `n_sessions` are the remembered ones among those that counted."""
+
+    path: str
+    slugs: str
+    count: int
+    last_at_s: float
+    n_sessions: int
+
+
+class Accesses:
+    """The counts in a records.db, for the writer's thread.
+
+    What writes belongs inside `changing`. Methods raise the classes of `translating_errors`.
+    """
+
+    def __init__(self, writer: apsw.Connection) -> None:
+        self._writer = writer
+        with translating_errors():
+            # Where no cursor is stored yet, there are no rows that earlier revisions concern.
+            self._first = {
+                _CURSOR: self._last("revisions"),
+                _MOVE_CURSOR: self._last("moves"),
+            }
+
+    def changing(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context of one commit."""
+        return transaction(self._writer)
+
+    # --- counting ---
+
+    def add(self, recalls: Mapping[SectionKey, Recalls], *, as_of: int, max_sections: int) -> None:
+        """Add accesses of sections that had these names as of a revision, up to which the rows have
+        been followed. Drop the counts of the sections that were not recalled for longest.
+        """
+        self.set_cursor(revision=max(as_of, self._read_cursor(_CURSOR)))
+        for (path, slugs), one in recalls.items():
+            new = [name for name in one.sessions if not self._knows(path, slugs, name)]
+            n = one.n + len(new)
+            # A row is not inserted with a count of zero, so there must be one.
+            id_ = (
+                self._writer.execute(_ADD, (path, slugs, n, one.last_at_s)).get
+                if n
+                else self._writer.execute(_TOUCH, (one.last_at_s, path, slugs)).get
+            )
+            sessions = ((id_, name, one.last_at_s) for name in one.sessions)
+            self._writer.executemany(_ADD_SESSION, sessions)
+        self._writer.execute(_TRIM, (max_sections,))
+        self._writer.execute(_TRIM_SESSIONS, (MAX_SESSIONS,))
+
+    def _knows(self, path: str, slugs: str, session: str) -> bool:
+        return self._writer.execute(_KNOWS_SESSION, (path, slugs, session)).get is not None
+
+    def skip_unrelated(self) -> None:
+        """Advance the cursor after `next_change_set` found nothing, unless that saves little."""
+        last = self._last("revisions")
+        if last - self._read_cursor(_CURSOR) > SKIP_AFTER:
+            with transaction(self._writer):
+                self.set_cursor(revision=last)
+
+    def _last(self, table: str) -> int:
+        return int(self._writer.execute(f"SELECT coalesce(max(id), 0) FROM {table}").get)
+
+    # --- following the notes ---
+
+    def next_change_set(self, up_to: int = NO_LIMIT) -> list[NoteRevision]:
+        """Return the revisions of the first change set after the cursor that concerns a row, and
+        that begins at the revision `up_to` or before.
+        """
+        with translating_errors():
+            cursor = self._read_cursor(_CURSOR)
+            number = self._writer.execute(_NEXT_CHANGE_SET, (cursor, up_to)).get
+            rows: list[Any] = self._writer.execute(_OF_CHANGE_SET, (number,)).fetchall()
+        fields = ("id", "path", "old_path", "old_digest", "new_digest", "command")
+        return [NoteRevision(**dict(zip(fields, row, strict=True))) for row in rows]
+
+    def next_moves(self) -> list[tuple[int, str, str]]:
+        """Return number, old and new path of the moves of notes after the cursor."""
+        with translating_errors():
+            cursor = self._read_cursor(_MOVE_CURSOR)
+            rows: list[Any] = self._writer.execute(_NEXT_MOVES, (cursor,)).fetchall()
+            return rows
+
+    def set_cursor(self, revision: int | None = None, move: int | None = None) -> None:
+        """Note that the rows are valid as of this revision, and this move."""
+        for key, value in ((_CURSOR, revision), (_MOVE_CURSOR, move)):
+            if value is not None:
+                statement = "INSERT OR REPLACE INTO meta VALUES(?, ?)"
+                self._writer.execute(statement, (key, str(value)))
+
+    def _read_cursor(self, key: str) -> int:
+        stored = self._writer.execute("SELECT value FROM meta WHERE key = ?", (key,)).get
+        return self._first[key] if stored is None else int(stored)
+
+    def find_slugs(self, path: str) -> set[str]:
+        """Return the sections of a note that have a count."""
+        with translating_errors():
+            rows = self._writer.execute("SELECT section FROM accesses WHERE path = ?", (path,))
+            return {str(row[0]) for row in rows.fetchall()}
+
+    def relocate(self, moves: Iterable[tuple[SectionKey, SectionKey]]) -> None:
+        """Move counts to other sections, as if all at once: two notes may have swapped paths.
+
+        A section that has a count already gets the sum; a session that both have counts once.
+        """
+        waiting: list[tuple[int, SectionKey]] = []
+        for old, new in moves:
+            if old == new:
+                continue
+            statement = "SELECT id FROM accesses WHERE path = ? AND section = ?"
+            id_ = self._writer.execute(statement, old).get
+            if id_ is not None:
+                away = "UPDATE accesses SET path = ?, section = ? WHERE id = ?"
+                self._writer.execute(away, (_NOWHERE, str(id_), id_))
+                waiting.append((int(id_), new))
+        for id_, new in waiting:
+            self._put(id_, new)
+
+    def _put(self, id_: int, key: SectionKey) -> None:
+        there = "SELECT id FROM accesses WHERE path = ? AND section = ?"
+        present = self._writer.execute(there, key).get
+        if present is None:
+            arrive = "UPDATE accesses SET path = ?, section = ? WHERE id = ?"
+            self._writer.execute(arrive, (*key, id_))
+            return
+        read = "SELECT count, last_at FROM accesses WHERE id = ?"
+        [(count, last_at_s)] = self._writer.execute(read, (id_,)).fetchall()
+        self._writer.execute(_MERGE, (present, count, last_at_s, id_))
+        self._writer.execute(_MERGE_SESSIONS, (present, id_))
+        self._writer.execute("DELETE FROM accesses WHERE id = ?", (id_,))
+
+    # --- reading ---
+
+    def find(
+        self,
+        *,
+        path: str | None = None,
+        slugs: str | None = None,
+        is_by_time: bool = False,
+        limit: int = -1,
+    ) -> list[SectionAccess]:
+        """Return the counts of a note or folder, or of a section and those beneath it, the largest
+        or the latest first.
+        """
+        order = "last_at DESC, count DESC" if is_by_time else "count DESC, last_at DESC"
+        statement = (
+            "SELECT path, section, count, last_at,"
+            " (SELECT count(*) FROM access_sessions WHERE access = id)"
+            f" FROM accesses WHERE {_OF_PLACE} ORDER BY {order}, path, section LIMIT ?3"
+        )
+        with translating_errors():
+            rows: list[Any] = self._writer.execute(statement, (path, slugs, limit)).fetchall()
+        fields = ("path", "slugs", "count", "last_at_s", "n_sessions")
+        return [SectionAccess(**dict(zip(fields, row, strict=True))) for row in rows]
+
+    def total(self, *, path: str | None = None, slugs: str | None = None) -> tuple[int, int]:
+        """Return the number of sections with a count, and the sum of the counts."""
+        statement = f"SELECT count(*), coalesce(sum(count), 0) FROM accesses WHERE {_OF_PLACE}"
+        with translating_errors():
+            rows: list[Any] = self._writer.execute(statement, (path, slugs)).fetchall()
+        [(n_sections, n)] = rows
+        return n_sections, n
+
+    # --- purge ---
+
+    def purge(
+        self, *, path: str | None = None, slugs: str | None = None, words: Sequence[str] = ()
+    ) -> int:
+        """Drop counts: of a place as in `find`, all without one; or those whose path, section or
+        session contains one of the words. Return the number of sections.
+        """
+        with transaction(self._writer):
+            n_before = self._count()
+            if not words:
+                self._writer.execute(f"DELETE FROM accesses WHERE {_OF_PLACE}", (path, slugs))
+            for word in words:
+                self._writer.execute("DELETE FROM access_sessions WHERE instr(session, ?)", (word,))
+                statement = "DELETE FROM accesses WHERE instr(path, ?1) OR instr(section, ?1)"
+                self._writer.execute(statement, (word,))
+            return n_before - self._count()
+
+    def _count(self) -> int:
+        return int(self._writer.execute("SELECT count(*) FROM accesses").get)
+
+
+def read_all_accesses(connection: apsw.Connection) -> dict[str, AccessCount]:
+    """Return every count by the section's anchor. apsw's exceptions leave untranslated."""
+    rows = connection.execute("SELECT path, section, count, last_at FROM accesses")
+    return {f"{path}#{slugs}": AccessCount(count, at_s) for path, slugs, count, at_s in rows}

@@ -1,0 +1,62 @@
+"""Texts are compared by their words and their order."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.search.query import parse_query
+from memsyncd.core.search.similarity import (
+    compute_similarity,
+    find_features,
+    make_similar_query,
+)
+
+TODAY = date(2026, 11, 20)
+POOL = "Redis gives up after 30 s, so the connection pool must not wait longer than that."
+
+
+def compare(one: str, other: str) -> float:
+    return compute_similarity(find_features(one), find_features(other))
+
+
+@pytest.mark.parametrize(
+    ("other", "least", "most"),
+    [
+        (POOL, 1.0, 1.0),
+        (POOL.upper().replace(",", " -"), 1.0, 1.0),
+        (f"## Pool\n<!-- memory: {{kind: error}} -->\n\n**{POOL}**", 0.9, 1.0),
+        ("Redis gives up after 30 s, so the pool must not wait longer.", 0.7, 0.95),
+        (" ".join(reversed(POOL.rstrip(".").split())), 0.3, 0.6),
+        ("We chose Postgres because of its row locks.", 0.0, 0.1),
+        ("", 0.0, 0.0),
+    ],
+)
+def test_the_same_words_in_the_same_order_are_similar(
+    other: str, least: float, most: float
+) -> None:
+    assert least <= compare(POOL, other) <= most
+
+
+def test_a_text_without_spaces_is_compared_by_pairs_of_characters() -> None:
+    assert compare("接続プールは三十秒待つ", "接続プールは四十秒待つ") > 0.5
+    assert compare("接続プールは三十秒待つ", "行の鍵があるので選んだ") < 0.1
+
+
+@given(one=st.text(), other=st.text())
+def test_similarity_is_symmetric_bounded_and_full_for_the_text_itself(one: str, other: str) -> None:
+    similarity = compare(one, other)
+    assert similarity == compare(other, one)
+    assert 0.0 <= similarity <= 1.0
+    assert compare(one, one) == (1.0 if find_features(one) else 0.0)
+
+
+@given(text=st.text(max_size=3000))
+def test_any_text_has_a_query_of_plain_words(text: str) -> None:
+    query = parse_query(make_similar_query(text), TODAY)
+    assert not query.must
+    assert not query.must_not
+    assert query.filters == parse_query("", TODAY).filters

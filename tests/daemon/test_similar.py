@@ -1,0 +1,66 @@
+"""`similar` against the real daemon: a text that nearly exists is found, other texts are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memsyncd.client.memory import Memsyncd
+from memsyncd.errors import BadRequest, NoteNotFound
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Place
+
+pytestmark = pytest.mark.shared_daemon
+
+POOL = "Redis gives up after 30 s, so the connection pool must not wait longer than that."
+
+
+def test_what_nearly_exists_is_found_before_it_is_written_again(place: Place) -> None:
+    with Memsyncd(str(place.root), env=place.home.env) as memory:
+        first = memory.add(POOL, summary="Redis timeouts", kind="error")
+        memory.add("Postgres was chosen for its row locks.", summary="Database", kind="decision")
+        again = "Redis gives up after 30 s; the connection pool must not wait longer."
+        (found,) = memory.similar(again)
+        assert found["anchor"] == first["anchor"]
+        assert found["kind"] == "error"
+        assert found["similarity"] > 0.6
+        assert memory.similar("The harvest of apples begins in September.") == []
+        assert memory.similar("?!") == []
+        second = memory.add(again, summary="Timeouts of Redis", kind="error")
+        (other,) = memory.similar(anchor=first["anchor"])
+        assert other["anchor"] == second["anchor"]
+        assert memory.similar(anchor=first["anchor"], min_similarity=0.99) == []
+        with pytest.raises(BadRequest, match="either an anchor or a text"):
+            memory.similar()
+        with pytest.raises(NoteNotFound):
+            memory.similar(anchor=".memories/errors.md#absent")
+
+
+def test_the_command_names_each_similar_section(place: Place) -> None:
+    (place.root / ".memories").mkdir(exist_ok=True)
+    (place.root / ".memories" / "errors.md").write_text(f"# Errors\n\n## Redis\n\n{POOL}\n")
+
+    def run(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "memsyncd", *words],
+            cwd=place.root,
+            env=place.home.env,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert run("sync").returncode == 0
+    done = run("similar", "--text", POOL)
+    assert done.stdout.endswith(".memories/errors.md:3-5  Errors > Redis\n"), done.stderr
+    assert run("similar", "--stdin", given=POOL).stdout == done.stdout
+    alone = run("similar", ".memories/errors.md#redis")
+    assert (alone.returncode, alone.stdout) == (1, "")
+    assert "--min-similarity" in alone.stderr
+    assert run("similar").returncode == 2
+    assert run("similar", ".memories/errors.md").returncode == 2

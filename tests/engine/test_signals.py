@@ -1,0 +1,173 @@
+"""Signals reach each addressee once, until they expire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from memsyncd.config import SignalConfig
+from memsyncd.engine.history import parse_target, purge
+from memsyncd.engine.signals import ack_signals, read_inbox, read_outbox, send_signal
+from memsyncd.errors import BadRequest, Busy
+from memsyncd.protocol.memory import PurgeParams
+from memsyncd.protocol.signals import (
+    SignalAckParams,
+    SignalInboxParams,
+    SignalOutboxParams,
+    SignalsAcked,
+    SignalSendParams,
+    SignalSent,
+)
+from tests.engine.conftest import Bench, take
+
+
+def send(bench: Bench, content: str, *, sender: str = "builder", **fields: Any) -> SignalSent:
+    params = SignalSendParams(content=content, **fields)
+    job = send_signal(bench.workspace, bench.config, bench.clock, params, sender=sender)
+    return take(job)  # type: ignore[no-any-return]
+
+
+def inbox(bench: Bench, **fields: Any) -> list[str]:
+    params = SignalInboxParams(**fields)
+    box = take(read_inbox(bench.workspace, bench.config, bench.clock, params))
+    return [one.content for one in box.signals]
+
+
+def ack(bench: Bench, *signals: int, **reader: Any) -> SignalsAcked:
+    params = SignalAckParams(signals=list(signals), **reader)
+    return take(ack_signals(bench.workspace, bench.config, bench.clock, params))  # type: ignore[no-any-return]
+
+
+def outbox(bench: Bench, sender: str = "builder") -> list[tuple[str, list[str]]]:
+    params = SignalOutboxParams()
+    job = read_outbox(bench.workspace, bench.config, bench.clock, params, sender=sender)
+    return [(one.content, [by.reader for by in one.receipts]) for one in take(job).signals]
+
+
+def test_a_signal_reaches_its_agent_session_and_each_reader_of_its_task(bench: Bench) -> None:
+    sent = send(bench, "done", agent=["ada"], session=["s1"], task=["WU-1", "WU-2"])
+    assert sent.signal.to == ["agent:ada", "session:s1", "task:WU-1", "task:WU-2"]
+    assert inbox(bench, agent="ada") == inbox(bench, session="s1") == ["done"]
+    assert inbox(bench, agent="bob", task="WU-2") == inbox(bench, task="WU-1") == ["done"]
+    assert inbox(bench, agent="bob") == inbox(bench, task="WU-3") == []
+
+
+def test_each_reader_acknowledges_for_itself_and_once(bench: Bench) -> None:
+    number = send(bench, "done", task=["WU-1"]).signal.id
+    assert ack(bench, number, agent="ada", task="WU-1").acked == [number]
+    again = ack(bench, number, 99, agent="ada", task="WU-1")
+    assert (again.acked, again.already, again.unknown) == ([], [number], [99])
+    assert ack(bench, number, agent="eve").unknown == [number]
+    assert inbox(bench, agent="ada", task="WU-1") == []
+    assert inbox(bench, agent="bob", task="WU-1") == ["done"]
+    assert outbox(bench) == [("done", ["agent:ada"])]
+
+
+def test_unread_signals_come_first_and_types_are_told_apart(bench: Bench) -> None:
+    first = send(bench, "one", agent=["ada"]).signal.id
+    send(bench, "two", agent=["ada"], type="blocked")
+    send(bench, "three", agent=["ada"])
+    ack(bench, first, agent="ada")
+    assert inbox(bench, agent="ada", include_read=True) == ["two", "three", "one"]
+    assert inbox(bench, agent="ada", type="blocked") == ["two"]
+    assert inbox(bench, agent="ada", limit=1) == ["two"]
+
+
+def test_a_signal_is_sent_once_for_each_key_of_a_sender(bench: Bench) -> None:
+    first = send(bench, "done", agent=["ada"], key="k1")
+    again = send(bench, "done", agent=["ada"], key="k1")
+    assert (first.is_new, again.is_new) == (True, False)
+    assert again.signal.id == first.signal.id
+    assert send(bench, "other", agent=["ada"], key="k1", sender="bob").is_new
+    assert inbox(bench, agent="ada") == ["done", "other"]
+
+
+def test_expired_signals_are_not_received(bench: Bench) -> None:
+    send(bench, "short", agent=["ada"], expires_s=1.0)
+    send(bench, "long", agent=["ada"])
+    wall_s = bench.clock.wall_s()
+    bench.clock = replace(bench.clock, wall_ns=lambda: int((wall_s + 5) * 1e9))
+    assert inbox(bench, agent="ada") == ["long"]
+    send(bench, "later", agent=["ada"])
+    assert [content for content, _ in outbox(bench)] == ["later", "long"]
+
+
+def test_read_signals_make_room_and_unread_ones_are_never_dropped(bench: Bench) -> None:
+    bench.config = replace(bench.config, signal=SignalConfig(max_signals=2))
+    first = send(bench, "one", agent=["ada"]).signal.id
+    send(bench, "two", agent=["ada"])
+    with pytest.raises(Busy, match="2 signals wait"):
+        send(bench, "three", agent=["ada"])
+    ack(bench, first, agent="ada")
+    send(bench, "three", agent=["ada"])
+    assert inbox(bench, agent="ada") == ["two", "three"]
+
+
+def test_signals_are_kept_by_a_restart_and_erased_by_a_purge(bench: Bench) -> None:
+    send(bench, "password hunter2", agent=["ada"])
+    send(bench, "harmless", agent=["ada"])
+    bench.workspace.close()
+    bench.open()
+    params = PurgeParams(containing="hunter2")
+    target = parse_target(params)
+    purged = take(purge(bench.workspace, bench.config, bench.clock, target, params))
+    assert purged.signals == 1
+    assert inbox(bench, agent="ada") == ["harmless"]
+
+
+def test_secrets_in_signals_are_masked(bench: Bench) -> None:
+    send(bench, "use ghp_16C7e42F292c6912E7710c838347Ae178B4a", agent=["ada"])
+    assert "ghp_" not in inbox(bench, agent="ada")[0]
+
+
+def test_a_signal_to_nobody_and_an_inbox_of_nobody_are_refused(bench: Bench) -> None:
+    with pytest.raises(BadRequest, match="nobody"):
+        send(bench, "done")
+    with pytest.raises(BadRequest, match="whose signals"):
+        inbox(bench)
+
+
+READERS = st.sampled_from(["ada", "bob", "eve"])
+
+
+@given(st.lists(st.tuples(st.booleans(), READERS), max_size=30))
+def test_each_addressee_receives_each_signal_once(steps: list[tuple[bool, str]]) -> None:
+    import apsw
+
+    from memsyncd.store.schema import MIGRATIONS
+    from memsyncd.store.signals import NewSignal, Signals
+
+    connection = apsw.Connection(":memory:")
+    connection.execute(str(MIGRATIONS[-1]))
+    signals = Signals(connection)
+    received: dict[str, list[int]] = {"ada": [], "bob": [], "eve": []}
+    sent: dict[str, list[int]] = {"ada": [], "bob": [], "eve": []}
+
+    def receive(name: str) -> None:
+        addresses = [f"agent:{name}", "task:T"]
+        found, n = signals.find(addresses, reader=addresses[0], now_s=1.0)
+        assert n == len(found)
+        new, already = signals.ack(
+            [one.id for one in found], addresses, reader=addresses[0], now_s=1.0
+        )
+        assert not already
+        received[name] += new
+
+    for is_sending, name in steps:
+        if is_sending:
+            to = f"agent:{name}" if name != "eve" else "task:T"
+            new = NewSignal(
+                sender="x", key=None, type="t", content="c", addresses=(to,), at_s=0, expires_at_s=9
+            )
+            signal, _ = signals.send(new, max_signals=100)
+            for reader in (name,) if name != "eve" else ("ada", "bob", "eve"):
+                sent[reader].append(signal.id)
+        else:
+            receive(name)
+    for name in received:
+        receive(name)
+    assert received == sent
