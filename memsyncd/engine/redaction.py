@@ -75,7 +75,7 @@ def read_redacted_titles(
 
 def _redact_texts(texts: Mapping[int, str], held: Mapping[int, ChunkSecrets]) -> dict[int, str]:
     return {
-        chunk: _redact(text, held[chunk]) if chunk in held else redact(text)
+        chunk: redact_chunk(text, held[chunk]) if chunk in held else redact(text)
         for chunk, text in texts.items()
     }
 
@@ -143,7 +143,7 @@ def _redact_all(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(redact, names))
 
 
-def _redact(text: str, held: ChunkSecrets) -> str:
+def redact_chunk(text: str, held: ChunkSecrets) -> str:
     """Redact secrets that span lines first, then those within one line."""
     lines = text.split("\n")
     if held.is_partial:

@@ -116,6 +116,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, now_s=0.0, kind_importance=(), find_tier=None) == NO_FILTERS
 
     @property
+    def is_hiding_alone(self) -> bool:
+        """True if these filters select nothing and only leave out archived or expired sections."""
+        return replace(self, includes_archived=False, includes_expired=False).is_empty
+
+    @property
     def words(self) -> tuple[str, ...]:
         """The names of the filters that are set, as people type them."""
         named = [name for name, attribute in _FIELDS.items() if getattr(self, attribute)]
