@@ -99,6 +99,9 @@ class Filters(TypedDict, total=False):
     status: Words
     # `key=value` for other keys of metadata; of a list, any of its values.
     meta: Words
+    # Notes, named as links name them: what links to or from them; `resolved_by=note` by one
+    # relation only.
+    related_to: Words
     # `hot`, `warm` or `cold`: by what a section is worth at its age, as `sort: decay` orders.
     tier: Words
     # Stated, or by its kind.
@@ -194,6 +197,8 @@ class SectionMeta(TypedDict):
     day: str
     # True if no date is stated, and the day is that of saving.
     is_day_of_file: bool
+    # True if no date is stated, and the day is that in the file's name.
+    is_day_of_name: bool
     # All other keys of the front matter and of the section's comment, as text.
     meta: dict[str, str]
 
@@ -242,6 +247,10 @@ class Got(SectionMeta):
     heading: list[str]
     # Lines of the whole note.
     n_lines: int
+    # Links from the section or note, as `links` lists them.
+    n_links: int
+    # Links to it.
+    n_backlinks: int
 
 
 class ContextPart(SectionMeta):

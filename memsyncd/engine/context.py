@@ -59,6 +59,7 @@ from memsyncd.engine.branch_memory import (
     list_branch_chunks,
     read_branch_memory,
 )
+from memsyncd.engine.candidates import count_terms, find_families, make_patterns, rank
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.metadata import describe_meta
@@ -67,14 +68,7 @@ from memsyncd.engine.redaction import (
     read_redacted_texts,
     read_redacted_titles,
 )
-from memsyncd.engine.search import (
-    DEFAULT_OPTIONS,
-    RunOptions,
-    count_terms,
-    make_pattern,
-    make_question,
-    rank,
-)
+from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_question
 from memsyncd.engine.workspace import Workspace
 from memsyncd.first_notes import is_first_text
 from memsyncd.protocol.search import (
@@ -230,7 +224,7 @@ def _offer_branch(
 
 def _make_word_scorer(reader: Reader, query: Query, workspace: Workspace) -> Callable[[str], float]:
     """Make the function that scores a text by the rarity of the query's words in it."""
-    matcher = Matcher([make_pattern(reader, term) for term in query.positive])
+    matcher = Matcher(make_patterns(reader, query, {}))
     rarities = count_terms(reader, query, workspace).rarities
     return lambda text: sum(rarities[index] for index in matcher.find(reader.tokenize(text)))
 
@@ -439,7 +433,7 @@ def _find_matching(
     ranking = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
     ranked = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
     n_chunks = workspace.condition.counts.chunks
-    match = compile_query(question.query)
+    match = compile_query(question.query.relaxed or question.query)
     n_matching = count_matches(reader, match, question.filters, most=n_chunks) if match else 0
     chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], config)
     passages = [
@@ -459,7 +453,7 @@ def _find_raw_hits(
     reader: Reader, query: Query, passages: Sequence[ScoredPassage], block: ContextBlock
 ) -> list[RawHit]:
     """Return for each part of a block the best raw score in its section, and the terms there."""
-    matcher = Matcher([make_pattern(reader, term) for term in query.positive])
+    matcher = Matcher(make_patterns(reader, query, {}))
     found: dict[str, RawHit] = {}
     for passage in passages:
         anchor, text = passage.chunk.anchor, passage.chunk.text
@@ -473,7 +467,7 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
     """Make the function that scores lines by the query's words in them."""
     matches = [compile_term(term) for term in query.positive]
     counts = count_matching(reader, matches, most=n_chunks)
-    matcher = Matcher([make_pattern(reader, term) for term in query.positive])
+    matcher = Matcher(make_patterns(reader, query, find_families(reader, query, n_chunks)))
     rarities = [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
 
     def score(text: str) -> float:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
@@ -94,10 +94,10 @@ LOOP_BUDGET_S = 0.004
 # A search for more hits runs in a thread at once: reading each hit takes time, however fast it was
 # found.
 LOOP_LIMIT = 20
+NO_WORKTREES: Mapping[str, str] = {}
 # How long a search waits for a save that is being indexed. It would compete with that for the
 # interpreter's lock, and miss it.
 SAVE_WAIT_S = 0.005
-NO_WORKTREES: Mapping[str, str] = {}
 # The last two are those of MCP that call the others.
 WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts/get"})
 
@@ -203,16 +203,9 @@ class Handlers:
     # --- search ---
 
     def _search(
-        self,
-        session: Session,
-        params: SearchParams,
-        folders: Mapping[str, str] = NO_WORKTREES,
-        *,
-        n_own: int = 0,
+        self, session: Session, params: SearchParams, folders: Mapping[str, str] = NO_WORKTREES
     ) -> Outcome:
-        """`folders` are those in linked worktrees that were named, by workspace. `n_own` of the
-        session's pending requests are this one, which has waited for a save then.
-        """
+        """`folders` are those in linked worktrees that were named, by workspace."""
         if params.track_access:
             return self._search_tracked(session, params, folders)
         arrived_s = request_arrival_s(self._clock)
@@ -225,9 +218,43 @@ class Handlers:
             return self._search_fresh(chosen, params, folders, options, arrived_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, params, folders, options, arrived_s)
-        find_save = self._workspaces.scheduler.find_save
-        if chosen and not n_own and (save := find_save(chosen[0])):
-            return self._search_after(save, session, params, folders)
+        if saves := self._find_saves(chosen):
+            return self._search_after(saves, session, chosen, params, folders, arrived_s)
+        return self._search_now(session, chosen, params, folders, options, arrived_s)
+
+    def _find_saves(self, chosen: Sequence[Workspace]) -> list[Future[SyncDone]]:
+        found = map(self._workspaces.scheduler.find_save, chosen)
+        return [save for save in found if save is not None]
+
+    async def _search_after(
+        self,
+        saves: Sequence[Future[SyncDone]],
+        session: Session,
+        chosen: Sequence[Workspace],
+        params: SearchParams,
+        folders: Mapping[str, str],
+        arrived_s: float,
+    ) -> SearchResult:
+        """Search once the saves are indexed, or SAVE_WAIT_S later."""
+        await wait_until_done(saves, SAVE_WAIT_S)
+        options = RunOptions(now_s=self._clock.wall_s())
+        found = self._search_now(session, chosen, params, folders, options, arrived_s, n_own=1)
+        return found if isinstance(found, SearchResult) else await found
+
+    def _search_now(
+        self,
+        session: Session,
+        chosen: Sequence[Workspace],
+        params: SearchParams,
+        folders: Mapping[str, str],
+        options: RunOptions,
+        arrived_s: float,
+        *,
+        n_own: int = 0,
+    ) -> SearchResult | Awaitable[SearchResult]:
+        """Search on the event loop or in a thread. `n_own` of the session's pending requests are
+        this one.
+        """
         end_s = arrived_s + options.limit_s(params, self._workspaces.config)
         if self._clock.now_s() >= end_s:
             raise overdue_error()
@@ -239,18 +266,6 @@ class Handlers:
         if answer is None:
             return self._search_in_thread(chosen, params, folders, options, arrived_s, end_s)
         return self._make_search_result(chosen, answer, folders, arrived_s)
-
-    async def _search_after(
-        self,
-        save: Future[SyncDone],
-        session: Session,
-        params: SearchParams,
-        folders: Mapping[str, str],
-    ) -> Any:
-        """Search once the save is indexed, or SAVE_WAIT_S later."""
-        await wait_until_done(save, SAVE_WAIT_S)
-        outcome = self._search(session, params, folders, n_own=1)
-        return await outcome if inspect.isawaitable(outcome) else outcome
 
     async def _search_tracked(
         self, session: Session, params: SearchParams, folders: Mapping[str, str]

@@ -192,7 +192,7 @@ def test_an_empty_answer_says_why(
 
 def test_a_mistyped_word_is_corrected(filled_place: Place) -> None:
     answer = filled_place.client.call(
-        "search", query="postgers kind:decision", workspace=filled_place.id
+        "search", query="psotgres kind:decision", workspace=filled_place.id
     )
     assert "similar words in notes: postgres" in answer["why_empty"]
     assert answer["did_you_mean"] == "postgres kind:decision"
