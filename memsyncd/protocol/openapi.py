@@ -327,6 +327,7 @@ _SAMPLES: dict[str, Any] = {
     "query": "why postgres",
     "path": "MEMORY.md",
     "content": "Redis gives up after 30 s.",
+    "tag": "decision",
     "kind": "decision",
     "command": "view",
     "confirm": True,
