@@ -243,6 +243,7 @@ METHODS: dict[str, Method] = {
         search.Recalled,
         "Recall memories by keywords, topic and kind, within a budget of tokens.",
         _READS,
+        route="GET /v1/recall",
     ),
     "cleanup": Method(
         upkeep.CleanupParams,
