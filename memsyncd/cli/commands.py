@@ -31,6 +31,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "recall": Entry("upkeep", "recall memories by keywords, topic and kind, within a budget"),
         "similar": Entry("similar", "find sections that say nearly what a section or text says"),
         "accesses": Entry("accesses", "count how often sections were recalled, and when last"),
+        "profile": Entry("tasks", "list what holds for the whole project"),
         "links": Entry("links", "list links between notes, backlinks and dangling links"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },
@@ -45,6 +46,9 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "promote": Entry("upkeep", "copy a memory to the project's note, as lasting knowledge"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
+        "task": Entry("tasks", "list, checkpoint and summarise tasks, and print their context"),
+        "session": Entry("tasks", "begin and resume sessions of agents"),
+        "triage": Entry("tasks", "count sections tagged as bugs, and make tasks of them"),
         "signal": Entry("signals", "send and read signals between agents"),
         "history": Entry("history", "list the changes of notes, with time and writer"),
         "diff": Entry("history", "show the change of a revision"),
@@ -53,6 +57,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Set up": {
         "init": Entry("workspaces", "create a first MEMORY.md and .memories/"),
         "add": Entry("workspaces", "watch and index a folder"),
+        "discover": Entry("discover", "list memories of agents, vaults and rules here; add them"),
         "remove": Entry("workspaces", "stop watching a folder and delete its index; notes stay"),
         "config": Entry("config", "show or check the configuration, or print its path"),
         "integrate": Entry(

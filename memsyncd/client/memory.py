@@ -707,6 +707,7 @@ class WorkspaceConnection:
             return self._read_status(os.getcwd())
         except (WorkspaceNotFound, FileNotFoundError):
             known = self._call("workspace.list", self.timeout_s)["workspaces"]
+            known = [info for info in known if not info["user"]] or known
         if len(known) == 1:
             return dict(known[0])
         names = ", ".join(sorted(str(info["name"]) for info in known))

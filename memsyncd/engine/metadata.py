@@ -24,7 +24,8 @@ from memsyncd.store.metadata import StoredMeta
 
 NO_META = StoredMeta(
     kind=None, tags=(), importance=None, priority=None, lifecycle=None, task=None, session=None,
-    source=None, created=None, updated=None, expires=None, status=None, day=None, mtime_ns=0,
+    source=None, created=None, updated=None, expires=None, status=None, day=None,
+    is_day_of_name=False, mtime_ns=0,
     extra={},
 )  # fmt: skip
 
@@ -53,6 +54,7 @@ def describe_meta(
         "status": meta.status,
         "day": find_stored_day(meta),
         "is_day_of_file": meta.day is None,
+        "is_day_of_name": meta.is_day_of_name,
         "meta": meta.extra,
     }
 

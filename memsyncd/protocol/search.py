@@ -49,6 +49,9 @@ class Filters(Params, frozen=True, kw_only=True):
     status: Values = msgspec.field(default_factory=list)
     meta: Values = msgspec.field(default_factory=list)
     """`key=value` for other keys of metadata; of a list, any of its values."""
+    related_to: Values = msgspec.field(default_factory=list)
+    """Notes, named as links name them: what links to or from them; `resolved_by=note` by one
+    relation only."""
     tier: Values = msgspec.field(default_factory=list)
     """`hot`, `warm` or `cold`: by what a section is worth at its age, as `sort: decay` orders."""
     min_importance: Score | None = None
@@ -97,6 +100,8 @@ class SectionMeta(Result, frozen=True, kw_only=True):
     """The ISO day by which `after` and `before` filter."""
     is_day_of_file: bool
     """True if no date is stated, and the day is that of saving."""
+    is_day_of_name: bool
+    """True if no date is stated, and the day is that in the file's name."""
     meta: dict[str, str]
     """All other keys of the front matter and of the section's comment, as text."""
 
@@ -339,6 +344,10 @@ class Got(SectionMeta, frozen=True, kw_only=True):
     heading: list[str]
     n_lines: int
     """Lines of the whole note."""
+    n_links: int
+    """Links from the section or note, as `links` lists them."""
+    n_backlinks: int
+    """Links to it."""
 
 
 class ListParams(Params, frozen=True, kw_only=True):
@@ -474,6 +483,8 @@ class LinkInfo(Result, frozen=True, kw_only=True):
     lines: list[int]
     relation: str
     """Empty for an untyped link."""
+    kind: str
+    """`link`, or `embed` for one that shows the note in place."""
     to: str | None
     """The path of a note or the anchor of a section; null if no note has this name."""
     target: str
