@@ -328,6 +328,7 @@ _SAMPLES: dict[str, Any] = {
     "path": "MEMORY.md",
     "content": "Redis gives up after 30 s.",
     "text": "Redis gives up after 30 s.",
+    "tag": "decision",
     "kind": "decision",
     "command": "view",
     "confirm": True,

@@ -98,7 +98,7 @@ def test_importance_is_that_of_the_kind_where_none_is_stated(bench: Any) -> None
     for kind, defaults in DEFAULT_KINDS.items():
         bench.write(f".memories/{kind}.md", f"---\nkind: {kind.upper()}\n---\nword{kind}\n")
         bench.sync()
-        [hit] = search_in([bench.workspace], f"word{kind}").hits
+        [hit] = search_in([bench.workspace], f"word{kind} path:.memories/{kind}.md").hits
         assert (hit.importance, hit.is_importance_stated) == (defaults.importance, False)
     bench.write("MEMORY.md", "plain\n")
     bench.sync()
