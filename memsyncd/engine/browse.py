@@ -200,7 +200,7 @@ def list_notes(
     now_s: float = 0.0,
     accesses: Mapping[str, int] = NO_ACCESSES,
 ) -> list[NoteInfo]:
-    """List notes with their sections, archived and expired ones too."""
+    """List notes with their sections, expired ones too."""
     valuation = make_valuation(config, now_s, accesses)
     filters = _list_filters(params, config, now_s, accesses)
     with workspace.acquire(READ_LIMIT_S) as reader:
@@ -227,13 +227,13 @@ def _explain_section(one: SectionInfo, valuation: Valuation) -> SectionInfo:
 def _list_filters(
     params: ListParams, config: Config, now_s: float, accesses: Mapping[str, int]
 ) -> Filters:
-    """Return the filters of a list, which leave out neither archived nor expired sections."""
+    """Return the filters of a list, which does not leave out expired sections."""
     given = complete_filters(params.filters, config, now_s, accesses)
     kinds = (params.kind,) if params.kind is not None else ()
     tags = (params.tag,) if params.tag is not None else ()
     own = Filters(kinds=kinds, tags=tags)
     joined = given.join(own) if not own.is_empty else given
-    return replace(joined, includes_archived=True, includes_expired=True)
+    return replace(joined, includes_expired=True)
 
 
 # --- counts -------------------------------------------------------------------------------------
@@ -413,6 +413,6 @@ def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> It
                 path,
                 0,
                 "unknown_kind",
-                f"kind `{kind}` is not configured; sections with it: {n_sections}",
+                f"kind `{redact(kind)}` is not configured; sections with it: {n_sections}",
                 "correct the word, or add [kinds.NAME] to the configuration",
             )

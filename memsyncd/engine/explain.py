@@ -15,7 +15,15 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.search.query import Filters, Form, Query, Term, compile_query, parse_query
+from memsyncd.core.search.query import (
+    Filters,
+    Form,
+    Query,
+    Term,
+    compile_positive,
+    compile_query,
+    parse_query,
+)
 from memsyncd.core.search.spelling import fold_word, max_edit_distance, suggest_words
 from memsyncd.engine.redaction import is_secret_word
 from memsyncd.engine.workspace import Workspace
@@ -70,6 +78,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     def is_empty(self) -> bool:
         """True if there is neither a word to search for nor a filter."""
         return not self.query.positive and self.filters.is_empty
+
+    @property
+    def relaxed(self) -> Question | None:
+        """The question for what lacks a phrase of a sentence; None for phrases alone."""
+        query = self.query.relaxed
+        return replace(self, query=query, match=compile_positive(query)) if query else None
 
 
 def explain_nothing(

@@ -415,7 +415,7 @@ def make_addition_decision(
     paths = [choose_note(workspace.scope, config, section) for section in sections]
 
     def decide() -> tuple[Edit, list[AddedSection]]:
-        puts, added = _append(workspace, config, additions, paths, at)
+        puts, added = append_additions(workspace, config, additions, paths, at)
         return Edit(command=command, client=client, path=paths[0].text, operations=puts), added
 
     return decide
@@ -437,7 +437,7 @@ def make_capture_decision(
     paths = [choose_note(workspace.scope, config, kind) for kind in kinds]
 
     def decide() -> tuple[Edit, list[AddedSection]]:
-        puts, added = _append(workspace, config, additions, paths, at, is_once=True)
+        puts, added = append_additions(workspace, config, additions, paths, at, is_once=True)
         path = puts[0].path.text if puts else MEMORY_FOLDER
         return Edit(command="capture", client=client, path=path, operations=puts), added
 
@@ -528,7 +528,7 @@ def _parse_name(scope: Scope, named: str) -> NotePath:
     return parse_note_path(text if is_whole else f"{scope.memory_dir}/{text}")
 
 
-def _append(
+def append_additions(
     workspace: Workspace,
     config: Config,
     additions: Sequence[Addition],

@@ -9,6 +9,7 @@ unchanged, because an edit must see the true bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -65,17 +66,23 @@ def read_redacted_titles(
     titles = read_section_titles(reader, ids)
     if not config.guard.is_masking or not has_secrets(reader):
         return titles
+    show = cache(redact)  # sections of a note share most of their headings
     return {
         number: replace(
-            title, heading=_redact_all(title.heading), kind=title.kind and redact(title.kind)
+            title, heading=tuple(map(show, title.heading)), kind=title.kind and show(title.kind)
         )
         for number, title in titles.items()
     }
 
 
-def _redact_texts(texts: Mapping[int, str], held: Mapping[int, ChunkSecrets]) -> dict[int, str]:
+def _redact_texts(
+    texts: Mapping[int, str], held: Mapping[int, ChunkSecrets] | None
+) -> Mapping[int, str]:
+    """Redact the texts of chunks that hold secrets; all if the index does not know which do."""
+    if held is None:
+        return {chunk: redact(text) for chunk, text in texts.items()}
     return {
-        chunk: _redact(text, held[chunk]) if chunk in held else redact(text)
+        chunk: redact_chunk(text, held[chunk]) if chunk in held else text
         for chunk, text in texts.items()
     }
 
@@ -143,7 +150,7 @@ def _redact_all(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(redact, names))
 
 
-def _redact(text: str, held: ChunkSecrets) -> str:
+def redact_chunk(text: str, held: ChunkSecrets) -> str:
     """Redact secrets that span lines first, then those within one line."""
     lines = text.split("\n")
     if held.is_partial:

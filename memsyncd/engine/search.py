@@ -8,9 +8,9 @@ out, although the index still has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -20,38 +20,29 @@ from memsyncd.config import Config
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.guard.secrets import is_redacted
 from memsyncd.core.search.dates import parse_day
-from memsyncd.core.search.highlight import (
-    Matcher,
-    TermPattern,
-    find_matches,
-    highlight,
-    strip_title,
-)
-from memsyncd.core.search.merging import TermCounts
+from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
 from memsyncd.core.search.query import (
     Filters,
-    Form,
     Query,
-    Term,
-    choose_rarest,
     compile_must_not,
     compile_positive,
-    compile_selection,
     compile_term,
-    drop_terms,
     parse_query,
 )
 from memsyncd.core.search.ranking import (
     DEFAULT_RANKING,
     N_CANDIDATES,
-    FoundChunks,
     Passage,
-    Ranked,
-    RankingPolicy,
-    apply_boosts,
-    bound_exact_ratio,
-    rank_candidates,
+    fill_passages,
     rank_passages,
+)
+from memsyncd.engine.candidates import (
+    MatchedChunks,
+    count_terms,
+    find_exact_ratio,
+    find_visible,
+    make_boost,
+    make_patterns,
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_nothing
@@ -65,37 +56,12 @@ from memsyncd.engine.metadata import (
 )
 from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, NotFresh
+from memsyncd.errors import BadRequest
 from memsyncd.protocol import search as protocol
 from memsyncd.protocol.search import ContextParams, Hit, SearchAnswer, SearchParams
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import (
-    HitSection,
-    count_matching,
-    find_candidates,
-    find_filtered,
-    find_holding,
-    read_ranking_features,
-)
+from memsyncd.store.search import HitSection, find_holding
 
-# From this size on a common word costs milliseconds: FTS5 ranks every chunk that contains it.
-LARGE_INDEX_CHUNKS = 8_000
-# On a large index, words in more than one of so many chunks are not looked for.
-COMMON_SHARE = 10
-# The rarest words of a question select chunks as long as they match so many together, or such a
-# share of the index; see `choose_rarest`. Of the next ones, two have to occur together. With a
-# tenth as many, the first five hits of 364 questions about 108,687 chunks hold a point less of the
-# evidence; with these, the hits of 1,461 questions hold as much as with four times as many.
-SELECTING_MATCHES = 5_000
-SELECTING_SHARE = 20
-MAX_PAIRED = 6
-# If fewer are selected, four times as many matches may be, then all words select.
-ENOUGH_SELECTED = 200
-# Matches of all terms together, and terms. A search for more takes longer than a hurried search
-# may, more often than not.
-MAX_HURRIED_MATCHES = 2_000
-MAX_HURRIED_TERMS = 8
-HURRIED = "there is more to look up than a hurried search may"
 # Neighbours join into passages, so many hits need many more chunks.
 CANDIDATES_PER_HIT = 10
 # Orders that the hits are in anyway.
@@ -283,44 +249,42 @@ def search_part(
     Raises as `search`.
     """
     n_hits = params.limit or config.search.max_results
+    n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
+    # Filters alone rank nothing: the order decides among all that were found.
+    n_passages = n_hits if question.match or params.sort in UNORDERED else n_candidates
     with workspace.acquire(options.limit_s(params, config)) as reader:
-        n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
-        counts = _count_terms(
-            reader, question.query, workspace.condition.counts.chunks, is_hurried=options.is_hurried
-        )
         merged_counts = count_terms(reader, question.query, workspace) if is_merged else None
-        if counts and not any(counts.values()):
-            return SearchPart(
-                workspace_name=workspace.entry.name, hits=[], raw_scores=[], counts=merged_counts
-            )
-        found = _find_visible(reader, workspace, question, n_candidates, counts)
-        passages = rank_passages(
-            found,
-            question.query.days,
-            DEFAULT_RANKING,
-            # Filters alone rank nothing: the order decides among all that were found.
-            limit=n_hits if question.match or params.sort in UNORDERED else n_candidates,
-            passage_tokens=config.search.passage_tokens,
-            find_exact_ratio=_find_exact_ratio(reader, question.query, workspace),
-            boost=_make_boost(reader, found, config, options.now_s),
+        found, passages = _find_passages(
+            reader, workspace, question, config, options, n_candidates, limit=n_passages
         )
+        n_strict = len(passages)
+        if question.relaxed and n_strict < n_hits:
+            found, more = _find_passages(
+                reader, workspace, question.relaxed, config, options, n_candidates, limit=n_hits
+            )
+            passages = fill_passages(passages, more, limit=n_hits)
         if options.is_hurried:
             reader.allow(READ_S)
         hits = [
             _make_hit(workspace, one, config.kinds, options.now_s, is_explained=params.explain)
-            for one in _read_hits(reader, question.query, counts, passages, config)
+            for one in _read_hits(reader, question.query, found, passages, config)
         ]
     if params.explain:
         valuation = make_valuation(config, options.now_s, options.accesses)
         hits = [
             replace(hit, explain={**(hit.explain or {}), **valuation.explain(hit)}) for hit in hits
         ]
-    found_hits = list(zip([one.best.raw_score for one in passages], hits, strict=True))
-    found_hits.sort(key=_order_hit)
+    raw_scores = [one.best.raw_score for one in passages]
+    found_hits = list(zip(raw_scores, hits, strict=True))
+    ordered = [
+        *sorted(found_hits[:n_strict], key=_order_hit),
+        *sorted(found_hits[n_strict:], key=_order_hit),
+    ]
     return SearchPart(
         workspace_name=workspace.entry.name,
-        hits=[hit for _, hit in found_hits],
-        raw_scores=[raw_score for raw_score, _ in found_hits],
+        hits=[hit for _, hit in ordered],
+        # What lacks a phrase has no higher score than what holds it.
+        raw_scores=[*accumulate((raw_score for raw_score, _ in ordered), min)],
         counts=merged_counts,
     )
 
@@ -330,144 +294,28 @@ def _order_hit(found: tuple[float, Hit]) -> tuple[float, str, int, int]:
     return -raw_score, hit.path, hit.start_line, hit.end_line
 
 
-def count_terms(reader: Reader, query: Query, workspace: Workspace) -> TermCounts:
-    """Count the chunks of a workspace, and those that each term of the query matches."""
-    n_chunks = workspace.condition.counts.chunks
-    matches = [compile_term(term) for term in query.positive]
-    return TermCounts(n_chunks, tuple(count_matching(reader, matches, most=n_chunks)))
-
-
-def rank(
+def _find_passages(
     reader: Reader,
     workspace: Workspace,
     question: Question,
     config: Config,
-    now_s: float,
+    options: RunOptions,
+    n_candidates: int,
     *,
     limit: int,
-    ranking: RankingPolicy,
-) -> list[Ranked]:
-    """Rank the chunks of one workspace that match, unjoined, best first: the best `limit`."""
-    counts = _count_terms(
-        reader, question.query, workspace.condition.counts.chunks, is_hurried=False
+) -> tuple[MatchedChunks, Sequence[Passage]]:
+    """Find the best passages of one workspace."""
+    found = find_visible(reader, workspace, question, n_candidates, is_hurried=options.is_hurried)
+    passages = rank_passages(
+        found.chunks,
+        question.query.days,
+        DEFAULT_RANKING,
+        limit=limit,
+        passage_tokens=config.search.passage_tokens,
+        find_exact_ratio=find_exact_ratio(reader, question.query, workspace),
+        boost=make_boost(reader, found.chunks, config, options.now_s),
     )
-    found = _find_visible(reader, workspace, question, limit, counts)
-    boost = _make_boost(reader, found, config, now_s)
-    ranked = rank_candidates(found.make_candidates(), question.query.days, ranking)
-    return boost(ranked) if boost else ranked
-
-
-def _find_visible(
-    reader: Reader,
-    workspace: Workspace,
-    question: Question,
-    limit: int,
-    counts: Mapping[Term, int],
-) -> FoundChunks:
-    """Find the chunks of one workspace that match, without those of notes that are absent."""
-    found = _find_candidates(reader, question, workspace.condition.counts.chunks, limit, counts)
-    absent = {path for workspace_id, path in question.absent if workspace_id == workspace.id}
-    if not absent:
-        return found
-    files = found.read_files({row[1] for row in found.rows})
-    return found._replace(rows=[row for row in found.rows if files[row[1]][0] not in absent])
-
-
-def _make_boost(
-    reader: Reader, found: FoundChunks, config: Config, now_s: float
-) -> Callable[[Sequence[Ranked]], list[Ranked]] | None:
-    if not config.search.has_boosts:
-        return None
-    features = read_ranking_features(reader, [row[0] for row in found.rows])
-    return lambda ranked: apply_boosts(ranked, features, config.search, config.kinds, now_s)
-
-
-def _find_exact_ratio(
-    reader: Reader, query: Query, workspace: Workspace
-) -> Callable[[], float] | None:
-    """Return the function that bounds what exact words score; None for what has no such bound.
-
-    A chunk holds no exact word more often than its stem, but some prefixes.
-    """
-    if any(term.form is Form.PREFIX for term in query.positive):
-        return None
-    most = workspace.condition.counts.chunks
-    matches = [compile_term(term) for term in query.positive]
-    return lambda: bound_exact_ratio(
-        most,
-        count_matching(reader, matches, most=most),
-        count_matching(reader, matches, most=most, is_exact=True),
-    )
-
-
-def _count_terms(
-    reader: Reader, query: Query, n_chunks: int, *, is_hurried: bool
-) -> dict[Term, int]:
-    """Count the matches of each term, on a small index of none, as far as it matters how many.
-
-    Raises NotFresh if there is more to look up than a hurried search may.
-    """
-    most = n_chunks // COMMON_SHARE
-    if is_hurried:
-        if len(query.positive) > MAX_HURRIED_TERMS:
-            raise NotFresh(HURRIED)
-        most = MAX_HURRIED_MATCHES
-    elif n_chunks < LARGE_INDEX_CHUNKS or len(query.positive) < 2:
-        return {}
-    matches = [compile_term(term) for term in query.positive]
-    counts = count_matching(reader, matches, most=most + 1)
-    if is_hurried and sum(counts) > most:
-        raise NotFresh(HURRIED)
-    return dict(zip(query.positive, counts, strict=True))
-
-
-def _find_candidates(
-    reader: Reader, question: Question, n_chunks: int, limit: int, counts: Mapping[Term, int]
-) -> FoundChunks:
-    query, filters, must_not = question.query, question.filters, question.must_not
-    if not question.match:
-        return find_filtered(reader, filters, must_not, limit=limit)
-    if n_chunks >= LARGE_INDEX_CHUNKS and len(query.should) > 1:
-        for rare, selecting in _find_rare(query, counts, n_chunks):
-            found = find_candidates(
-                reader, rare, filters, limit=limit, must_not=must_not, selecting=selecting
-            )
-            # Rare words may occur nowhere, or nowhere that passes the filters; then common words
-            # decide.
-            if len(found.rows) >= min(limit, ENOUGH_SELECTED) or (found.rows and not selecting):
-                return found
-    return find_candidates(reader, question.match, filters, limit=limit, must_not=must_not)
-
-
-def _find_rare(
-    query: Query, counts: Mapping[Term, int], n_chunks: int
-) -> Iterator[tuple[str, str]]:
-    """Yield what to look for on a large index, and the words of it that select, if not all do.
-
-    Words that more than a tenth of the chunks contain are left out. Of the others the rarest
-    select chunks, and so do two of the next ones together; all of them rank.
-    """
-    common = {term for term in query.should if counts[term] > n_chunks // COMMON_SHARE}
-    rare = drop_terms(query, common)
-    expression = compile_positive(rare)
-    most = max(SELECTING_MATCHES, n_chunks // SELECTING_SHARE)
-    selections = [] if query.must else [_compile_selecting(rare, counts, most * n) for n in (1, 4)]
-    for selecting in dict.fromkeys(filter(None, selections)):
-        yield expression, selecting
-    yield expression, ""
-
-
-def _compile_selecting(query: Query, counts: Mapping[Term, int], most: int) -> str:
-    """The expression for what the rarest words select, with about `most` matches; empty if it would
-    not leave out most matches, since to select takes time, too.
-    """
-    chosen = choose_rarest(query.should, [counts[term] for term in query.should], most=most)
-    if sum(map(counts.__getitem__, chosen)) > most:
-        chosen = ()  # even the rarest word is frequent: two have to occur together
-    others = sorted({*query.should} - {*chosen}, key=lambda term: (counts[term], term.text))
-    if sum(map(counts.__getitem__, others)) <= sum(map(counts.__getitem__, chosen)):
-        return ""
-    return compile_selection(chosen, others[:MAX_PAIRED])
+    return found, passages
 
 
 # --- hits ---------------------------------------------------------------------------------------
@@ -485,7 +333,7 @@ class _ReadHit(NamedTuple):
 def _read_hits(
     reader: Reader,
     query: Query,
-    counts: Mapping[Term, int],
+    found: MatchedChunks,
     passages: Sequence[Passage],
     config: Config,
 ) -> list[_ReadHit]:
@@ -494,19 +342,19 @@ def _read_hits(
     best = [passage.best.candidate for passage in passages]
     shown_sections = read_redacted_sections(reader, {one.section for one in best}, config)
     shown_texts = read_redacted_texts(reader, best, config)
-    patterns = [make_pattern(reader, term) for term in query.positive]
+    patterns = make_patterns(reader, query, found.families)
     matcher = Matcher(patterns)
     titles = [(shown_sections[one.section].heading or ("",))[-1] for one in best]
     bodies = [
         strip_title(shown_texts[one.chunk], title) for one, title in zip(best, titles, strict=True)
     ]
-    found = [find_matches(body, matcher, reader.tokenize) for body in bodies]
+    matches = [find_matches(body, matcher, reader.tokenize) for body in bodies]
     # A label in place of a secret is not in the index.
     known = [
         {index for index in one if len(patterns[index].words) == 1 and not is_redacted(body)}
-        for one, body in zip(found, bodies, strict=True)
+        for one, body in zip(matches, bodies, strict=True)
     ]
-    held = _find_held(reader, query, counts, passages, known)
+    held = _find_held(reader, query, found, passages, known)
     return [
         _ReadHit(
             passage,
@@ -514,14 +362,14 @@ def _read_hits(
             highlight(body, ranges),
             [term.text for index, term in enumerate(query.positive) if index in indices],
         )
-        for passage, body, ranges, indices in zip(passages, bodies, found, held, strict=True)
+        for passage, body, ranges, indices in zip(passages, bodies, matches, held, strict=True)
     ]
 
 
 def _find_held(
     reader: Reader,
     query: Query,
-    counts: Mapping[Term, int],
+    found: MatchedChunks,
     passages: Sequence[Passage],
     known: Sequence[set[int]],
 ) -> list[set[int]]:
@@ -534,10 +382,14 @@ def _find_held(
         return [{0} for _ in passages]
     held = [set(indices) for indices in known]
     chunks = [[one.chunk for one in passage.chunks] for passage in passages]
+    for index, gains in found.chunks.related.items():
+        for some, indices in zip(chunks, held, strict=True):
+            if not gains.keys().isdisjoint(some):
+                indices.add(index)
     wanted: list[tuple[str, list[int], int]] = []
     for index, term in enumerate(query.positive):
         left = [some for some, indices in zip(chunks, held, strict=True) if index not in indices]
-        wanted.append((compile_term(term), [*chain.from_iterable(left)], counts.get(term, 0)))
+        wanted.append((compile_term(term), [*chain.from_iterable(left)], found.counts.get(term, 0)))
     for index, having in enumerate(find_holding(reader, wanted)):
         for some, indices in zip(chunks, held, strict=True):
             if not having.isdisjoint(some):
@@ -574,9 +426,3 @@ def _make_hit(
 def _explain_score(passage: Passage) -> dict[str, float]:
     parts = {name: round(part, 4) for name, part in passage.best.parts.items()}
     return {**parts, "chunks": float(len(passage.chunks))}
-
-
-def make_pattern(reader: Reader, term: Term) -> TermPattern:
-    """Make the pattern of a term from its words as the index's tokenizer sees them."""
-    words = tuple(word for _, _, word in reader.tokenize(" ".join(term.words)))
-    return TermPattern(words, term.form is Form.PREFIX)

@@ -266,6 +266,55 @@ class ContextResult(ContextAnswer, frozen=True, kw_only=True):
     took_ms: float
 
 
+# --- recall -----------------------------------------------------------------------------------
+
+RecallStage = Literal["keywords", "topic and kind", "words"]
+Keyword = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
+class RecallParams(Params, frozen=True, kw_only=True):
+    """At least one criterion. The first stage that finds memories answers: the keywords (with topic
+    and kind, if given), then topic and kind alone, then the words of the text.
+    """
+
+    keywords: Annotated[list[Keyword], msgspec.Meta(max_length=20)] = msgspec.field(
+        default_factory=list
+    )
+    """Any of these, exactly but for case, in the `keywords` of a section."""
+    topic: Keyword | None = None
+    kind: Name | None = None
+    text: str = ""
+    """Words to search for; by default the keywords."""
+    max_tokens: MaxTokens = 2000
+    """Limit of all texts together."""
+    filters: Filters = Filters()
+    workspace: Name | None = None
+
+
+class RecalledMemory(SectionMeta, frozen=True, kw_only=True):
+    """A section with those beneath it."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    text: str
+    tokens: int
+
+
+class Recalled(Result, frozen=True, kw_only=True):
+    workspace: str
+    stage: RecallStage | None
+    """The stage that found them; null if none did."""
+    memories: list[RecalledMemory]
+    """The most important first, then the last accessed or updated."""
+    tokens: int
+    left_out: int
+    """Memories that were found, and for which the budget has no room."""
+    freshness: Freshness | None = None
+
+
 # --- get, list, links, problems ----------------------------------------------------------------
 
 
@@ -307,7 +356,7 @@ class ListParams(Params, frozen=True, kw_only=True):
     kind: Name | None = None
     tag: Name | None = None
     filters: Filters = Filters()
-    """Archived and expired sections are listed too."""
+    """Expired sections are listed too, archived ones with `archived` or `include_archived`."""
     sort: Sort = "file"
     """Sections within their notes, and notes by their first section."""
     explain: bool = False

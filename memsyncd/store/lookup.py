@@ -31,6 +31,7 @@ _PROBLEMS = (
     " ORDER BY f.path, p.line"
 )
 _SLUGS = "SELECT s.slugs FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
+_HAVE_ARCHIVED = "SELECT DISTINCT file FROM sections WHERE status = 'archived'"
 
 
 class StoredSection(StoredMeta, frozen=True, kw_only=True):
@@ -59,17 +60,19 @@ class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
 def read_notes(reader: Reader, *, path: str | None, filters: Filters) -> list[StoredNote]:
     """Return notes by path; `path` is a path, a folder or a glob.
 
-    With filters, only sections that pass them, and notes with such sections.
+    With filters, only sections that pass them, and notes with such sections; filters that only
+    leave out archived sections leave out no note without sections.
     """
     where = "" if path is None else " WHERE id IN (SELECT value FROM json_each(?))"
     bindings = () if path is None else (json.dumps(find_file_ids(reader, [path])),)
     allowed, named = compile_filters(reader, filters)
     sections = _read_sections(reader, allowed, named)
-    is_filtered = bool(allowed)
+    is_narrow = bool(allowed) and not filters.is_hiding_alone
+    hiding = {row[0] for row in reader.rows(_HAVE_ARCHIVED)} if allowed and not is_narrow else set()
     notes = []
     for row in reader.rows(f"{_FILES}{where} ORDER BY path", bindings):
         of_note = sections.get(row[0], ())
-        if of_note or not is_filtered:
+        if of_note or not (is_narrow or row[0] in hiding):
             notes.append(_note(row, tuple(of_note)))
     return notes
 

@@ -432,11 +432,18 @@ def _collect_chunks(
     only: Sequence[int] | None = None,
 ) -> None:
     """Collect the rows of the note's chunks; `only` limits them to those with these indexes."""
-    columns = _make_columns(note)
-    text = blank_marks(note.text)
-    has_marks = text is not note.text and text != note.text
-    finder = SubwordFinder(text)
     chunks = note.chunks if only is None else [note.chunks[index] for index in only]
+    if not chunks:
+        return
+    columns = _make_columns(note)
+    first, text_of_chunks = 1, note.text
+    if only is not None:  # a few lines of a large note
+        first = min(chunk.start for chunk in chunks)
+        last = max(chunk.end for chunk in chunks)
+        text_of_chunks = "\n".join(note.text.split("\n")[first - 1 : last])
+    blanked = blank_marks(text_of_chunks)
+    has_marks = blanked != text_of_chunks
+    finder = SubwordFinder(blanked)
     for chunk in chunks:
         chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
         text, place = chunk.text, (chunk.start, chunk.end, chunk.part)
@@ -446,7 +453,7 @@ def _collect_chunks(
         rows.chunks.append((chunk_id, file_id, section_id, *place, n_tokens, digest))
         if has_marks:
             text = blank_marks(text)
-        subwords = finder.find(of_section.titles, text, chunk.start)
+        subwords = finder.find(of_section.titles, text, chunk.start - first + 1)
         rows.fts.append((chunk_id, heading, text, tags, subwords))
 
 

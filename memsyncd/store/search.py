@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.notepath import MEMORY_FILE
+from memsyncd.core.search.families import WordFamily, compute_gains, is_related, make_family
 from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
@@ -76,6 +77,9 @@ _HOLDING_EACH = (
 MATCHES_PER_LOOKUP = 80
 
 
+NO_FAMILIES: Mapping[int, FoundFamily] = {}
+
+
 def find_candidates(
     reader: Reader,
     match: str,
@@ -84,6 +88,8 @@ def find_candidates(
     limit: int,
     must_not: str = "",
     selecting: str = "",
+    families: Mapping[int, FoundFamily] = NO_FAMILIES,
+    is_filling: bool = True,
 ) -> FoundChunks:
     """Return the `limit` best chunks for an FTS5 expression by the stems of its words, and those
     that tie with the last, in no particular order.
@@ -101,11 +107,172 @@ def find_candidates(
         allowed = f"{allowed} {_MUST_NOT.format(id='+rowid')}"
         bound["must_not"] = must_not
     rows = _find_best(reader, "chunks_fts", allowed, bound, limit)
-    return FoundChunks(
+    found = FoundChunks(
         rows,
         read_exact=partial(_read_scores, reader, "chunks_exact", match),
         read_files=partial(_read_files, reader),
     )
+    if not families:
+        return found
+    related = _read_gains(reader, families)
+    gains: dict[int, float] = {}
+    for of_word in related.values():
+        for chunk, gain in of_word.items():
+            gains[chunk] = gains.get(chunk, 0.0) + gain
+    rows = [(*row[:6], row[6] + gains[row[0]]) if row[0] in gains else row for row in rows]
+    if is_filling:
+        rows += _read_related(reader, match, gains, rows, allowed, bound, limit)
+    return found._replace(rows=rows, gains=gains, related=related)
+
+
+def _read_related(
+    reader: Reader,
+    match: str,
+    gains: Mapping[int, float],
+    rows: Sequence[ChunkRow],
+    allowed: str,
+    bound: Mapping[str, Any],
+    limit: int,
+) -> list[ChunkRow]:
+    """Return the rows of the chunks that have related words and are not among `rows`."""
+    more = [*gains.keys() - {row[0] for row in rows}]
+    if not more:
+        return []
+    # Of the words themselves all chunks were found, unless there are too many.
+    scores = _read_scores(reader, "chunks_fts", match, more) if len(rows) >= limit else {}
+    statement = _RELATED.format(allowed=allowed.replace(_SELECTED, ""))
+    named = {name: value for name, value in bound.items() if name not in ("match", "selecting")}
+    found = reader.rows(statement, {**named, "more": json.dumps(more)})
+    return [(*row, gains[row[0]] + scores.get(row[0], 0.0)) for row in found]
+
+
+# --- families of words --------------------------------------------------------------------------
+
+# A beginning that more words share says nothing.
+MAX_FAMILY_WORDS = 400
+# So many related words are looked up each, which leaves out the word's own forms.
+MAX_SINGLE_WORDS = 8
+
+_LONGER_WORDS = "SELECT term, doc FROM words_exact WHERE term >= ? AND term < ? LIMIT ?"
+_WORDS = "SELECT term, doc FROM words_exact WHERE term IN (SELECT value FROM json_each(?))"
+_SCORES_OF = "SELECT {number}, rowid, -bm25({table}, {weights}) FROM {table} WHERE {table} MATCH ?"
+_GAINS = (
+    "WITH related(number, id, score) AS MATERIALIZED ({related})"
+    " SELECT * FROM related UNION ALL {own}"
+)
+_AMONG_RELATED = (
+    " AND +rowid IN (SELECT id FROM related WHERE number >= {first} AND number < {end})"
+)
+# The filters know the rows that they limit as those of `chunks_fts`.
+_RELATED = (
+    "SELECT id, file, section, start_line, end_line, tokens FROM chunks AS chunks_fts"
+    " WHERE id IN (SELECT value FROM json_each(:more)) {allowed}"
+)
+
+
+class FoundFamily(NamedTuple):
+    """The words of an index that are related to a word of a query.
+
+    `match` finds the word itself, which `n_own` chunks have, and each of `related` one word as
+    written; the first of them all words with a beginning, the word's own forms, too, if `has_own`.
+    `stems` are those of the related words, and `n_related` is about how many chunks have one.
+    """
+
+    match: str
+    n_own: int
+    related: tuple[str, ...]
+    has_own: bool
+    stems: frozenset[str]
+    n_related: int
+
+
+def read_family(reader: Reader, word: str, match: str) -> FoundFamily | None:
+    """Return the family of a word as far as the index has it; None if it has none.
+
+    `match` is the FTS5 expression of the word.
+    """
+    tokens = reader.tokenize(word)
+    family = make_family(tokens[0][2]) if len(tokens) == 1 else None
+    if family is None:
+        return None
+    known: dict[WordFamily, FoundFamily | None] = reader.memo.setdefault("families", {})
+    if family not in known:
+        if len(known) >= MEMO_LIMIT:
+            known.clear()
+        known[family] = _read_family(reader, family, match)
+    return known[family]
+
+
+def _read_family(reader: Reader, family: WordFamily, match: str) -> FoundFamily | None:
+    first, last = family.beginning, f"{family.beginning}\U0010ffff"
+    longer = reader.rows(_LONGER_WORDS, (first, last, MAX_FAMILY_WORDS + 1))
+    if len(longer) > MAX_FAMILY_WORDS:
+        return None
+    shorter = reader.rows(_WORDS, (json.dumps(family.shorter),)) if family.shorter else []
+    words = [word for word, _ in (*longer, *shorter)]
+    stems = [token for _, _, token in reader.tokenize(" ".join(words))]
+    if len(stems) != len(words):
+        return None
+    related = {
+        word: (token, n)
+        for token, (word, n) in zip(stems, (*longer, *shorter), strict=True)
+        if is_related(family, token)
+    }
+    if not related:
+        return None
+    has_own = len(related) > MAX_SINGLE_WORDS
+    single = [word for word, _ in shorter if word in related] if has_own else related
+    return FoundFamily(
+        match=match,
+        n_own=0,
+        related=(*([f'"{first}" *'] if has_own else []), *(f'"{word}"' for word in single)),
+        has_own=has_own,
+        stems=frozenset(token for token, _ in related.values()),
+        n_related=sum(n for _, n in related.values()),
+    )
+
+
+def _read_gains(reader: Reader, families: Mapping[int, FoundFamily]) -> dict[int, dict[int, float]]:
+    """Return what the families add to the scores of chunks, by the families' numbers and chunk."""
+    related: list[str] = []
+    own: list[str] = []
+    for family in families.values():
+        first = len(related)
+        related += [
+            _SCORES_OF.format(number=first + n, table="chunks_exact", weights=_WEIGHTS)
+            for n in range(len(family.related))
+        ]
+        own.append(
+            _SCORES_OF.format(number=-len(own) - 1, table="chunks_fts", weights=_WEIGHTS)
+            + _AMONG_RELATED.format(first=first, end=len(related))
+        )
+    matches = [one for family in families.values() for one in family.related]
+    matches += [family.match for family in families.values()]
+    statement = _GAINS.format(related=" UNION ALL ".join(related), own=" UNION ALL ".join(own))
+    # Those of related words by number, and from the end those of the words themselves.
+    scores: list[dict[int, float]] = [{} for _ in matches]
+    for number, chunk, score in reader.rows(statement, tuple(matches)):
+        scores[number][chunk] = score
+    n_chunks, lists = count_chunks(reader), iter(scores)
+    return {
+        number: compute_gains(
+            n_chunks,
+            family.n_own,
+            scores[-at],
+            [next(lists) for _ in family.related],
+            has_own=family.has_own,
+        )
+        for at, (number, family) in enumerate(families.items(), 1)
+    }
+
+
+def count_chunks(reader: Reader) -> int:
+    """Return the number of chunks, from which FTS5 computes how rare a word is."""
+    memo = reader.memo
+    if "n_chunks" not in memo:
+        memo["n_chunks"] = reader.rows("SELECT count(*) FROM chunks")[0][0]
+    n: int = memo["n_chunks"]
+    return n
 
 
 def _find_best(
@@ -325,10 +492,12 @@ def has_secrets(reader: Reader) -> bool:
     return bool(reader.rows(_HAS_SECRETS)[0][0])
 
 
-def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets]:
-    """Return the secrets of each of `chunks` that shares lines with one."""
+def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets] | None:
+    """Return the secrets of each of `chunks` that shares lines with one; None if the index is too
+    old to know.
+    """
     if not reader.connection.table_exists(None, "secrets"):
-        return {}
+        return None
     found: dict[int, ChunkSecrets] = {}
     rows = reader.rows(_SECRETS_OF_CHUNKS, (json.dumps(list(chunks)),))
     for chunk, start, end, first, last, what, is_partial in rows:

@@ -16,7 +16,7 @@ from types import ModuleType
 import msgspec
 
 from memsyncd.config import Config, SearchConfig
-from memsyncd.core.search import dates, passages
+from memsyncd.core.search import dates, families, passages, query
 from memsyncd.core.search.ranking import DEFAULT_RANKING
 from memsyncd.engine import context, search
 from memsyncd.engine.workspace import Workspace
@@ -87,6 +87,30 @@ ABLATIONS = (
     ),
     Ablation(
         name="parts weight", category="split-name", constants=(_weigh_columns(_HEADING, _TAGS, 0),)
+    ),
+    Ablation(
+        name="family weight", category="family", constants=((families, "FAMILY_WEIGHT", 0.0),)
+    ),
+    Ablation(
+        name="family weight, other languages",
+        category="inflected",
+        constants=((families, "FAMILY_WEIGHT", 0.0),),
+    ),
+    Ablation(
+        name="shared part", category="long-family", constants=((families, "SHARED_PART", 0.0),)
+    ),
+    Ablation(
+        name="shared letters",
+        category="five-letters",
+        constants=((families, "SHARED_LETTERS", 0),),
+    ),
+    Ablation(
+        name="letters of a family", category="short-word", constants=((families, "MIN_LETTERS", 0),)
+    ),
+    Ablation(
+        name="stopwords of languages",
+        category="stopwords",
+        constants=((query, "MIN_LANGUAGE_WORDS", 1_000),),
     ),
     Ablation(name="exact", category="same-stem", ranking={"exact": 0.0}),
     Ablation(name="note in search", category="same-note", ranking={"note": 0.0}, is_context=False),

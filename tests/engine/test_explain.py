@@ -52,17 +52,13 @@ IN_VAIN = [
     ("nowhere", "no note contains the word nowhere"),
     ("nowhere zebra", "no note contains any of these words: nowhere, zebra"),
     ('"start redis"', 'no note contains "start redis", in this order'),
-    ('"zebra redis" cold', 'no note contains "zebra redis", in this order'),
+    ('"zebra redis" zebra', 'no note contains "zebra redis", in this order'),
     (
         '"redis timeout" "is cold"',
         'no passage contains all of "redis timeout", "is cold", though each occurs somewhere',
     ),
     ("disk -cold", "1 passage matches, and -cold leaves none"),
     ("redis -hot -timeout", "2 passages match, and -hot -timeout leaves none"),
-    (
-        '"redis timeout" "is cold" zebra',
-        'no passage contains all of "redis timeout", "is cold", though each occurs somewhere',
-    ),
     ('"zebra a" "zebra b"', 'no note contains any of these: "zebra a", "zebra b", in this order'),
     ("zeb*", "no note contains zeb*"),
     (
@@ -85,10 +81,9 @@ NEAR = [
     ("conection", "connection", "connection"),
     ("Kubrenetes", "kubernetes", "kubernetes"),
     ("edis", "redis", "redis"),
-    ("auth", "authentication", "authentication"),
     ("kubrenetes conection", "kubernetes, connection", "kubernetes connection"),
     ("what about the conection, though?", "connection", "what about the connection, though?"),
-    ('"rediss timeout" cold', "redis", '"redis timeout" cold'),
+    ('"rediss timeout" zebra', "redis", '"redis timeout" zebra'),
     ("kubrenetes -redis", "kubernetes", "kubernetes -redis"),
 ]
 

@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from memsyncd.config import Config, GuardConfig
+from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import CHUNK_LIMIT_CHARS
+from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.engine.browse import find_problems, list_notes, read_place
+from memsyncd.engine.redaction import read_redacted_texts
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.protocol.search import GetParams, ListParams
+from memsyncd.store.search import find_candidates
+from memsyncd.store.texts import read_texts
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
 from tests.engine.conftest import build_block, search_in
 
@@ -130,15 +135,36 @@ def test_notes_without_secrets_are_unchanged_by_redaction(bench: Any) -> None:
 def test_similar_words_never_reveal_a_secret(bench: Any) -> None:
     bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe sunflowar grows.\n")
     bench.sync()
-    assert "similar words in notes: sunflowar;" in explain_empty(bench, "sunflower")
+    assert "similar words in notes: sunflowar;" in explain_empty(bench, "snuflower")
     bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n")
     bench.sync()
-    assert "similar words" not in explain_empty(bench, "sunflower")
+    assert "similar words" not in explain_empty(bench, "snuflower")
     bench.write(
         "MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe word sunflowre is a slip.\n"
     )
     bench.sync()
-    assert "sunflowre" in explain_empty(bench, "sunflower")
+    assert "sunflowre" in explain_empty(bench, "snuflower")
+
+
+def test_no_chunk_shows_a_secret_whether_or_not_it_is_redacted_as_a_whole(bench: Any) -> None:
+    key = "\n".join(["-----BEGIN PRIVATE KEY-----", *["QUJDREVGR0g" * 5] * 30])
+    lines = [f"plain line {number} of the note about hosts" for number in range(60)]
+    secrets = (TOKEN, "password: hunter2-9x4z-Q", "postgres://ann:s3cr3t-9Q@db.test/x", key)
+    for number, secret in enumerate(secrets):
+        text = "\n\n".join([*lines, secret, *lines, "at 10:30, id 4711", secret])
+        bench.write(f".memories/{number}.md", f"# Hosts {number}\n\n{text}\n")
+    bench.sync()
+    with bench.workspace.acquire(5) as reader:
+        chunks = [row[0] for row in reader.rows("SELECT id FROM chunks")]
+        texts = read_texts(reader, chunks)
+        found = find_candidates(reader, '"note" OR "hosts"', NO_FILTERS, limit=10_000)
+        shown = read_redacted_texts(reader, found.make_candidates(), Config())
+    assert shown
+    assert {chunk: redact(text) for chunk, text in shown.items()} == shown
+    untouched = [chunk for chunk, text in shown.items() if text == texts[chunk]]
+    assert {chunk: redact(texts[chunk]) for chunk in untouched} == {
+        chunk: texts[chunk] for chunk in untouched
+    }
 
 
 def test_reads_for_editing_are_not_redacted(filled: Any) -> None:

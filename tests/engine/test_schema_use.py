@@ -129,7 +129,7 @@ def change(bench: Bench) -> None:
     bench.undo(".memories/e.md")
     note_accesses(bench.workspace, [".memories/d.md#"], session="s", at_s=1.0)
     take(store_accesses(bench.workspace, bench.config, bench.clock))
-    send = SignalSendParams(content="done", agent=["a"], key="k")
+    send = SignalSendParams(content="done", agents=["a"], key="k")
     take(send_signal(bench.workspace, bench.config, bench.clock, send, sender="b"))
 
 
@@ -152,7 +152,7 @@ def ask(bench: Bench) -> None:
         workspace, bench.config, bench.clock, path=None, slugs=None, params=params
     )
     assert take(counting).accesses == 1
-    send = SignalSendParams(content="done", agent=["a"], key="k")
+    send = SignalSendParams(content="done", agents=["a"], key="k")
     assert not take(send_signal(workspace, bench.config, bench.clock, send, sender="b")).is_new
     read = SignalInboxParams(agent="a")
     assert take(read_inbox(workspace, bench.config, bench.clock, read)).unread == 1

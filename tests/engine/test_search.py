@@ -129,7 +129,7 @@ def test_a_hurried_search_is_refused_at_once_if_it_would_take_long(
     with pytest.raises(NotFresh):
         ask(filled, "redis a1 b2 c3 d4 e5 f6 g7 h8", is_hurried=True)
     n_redis = len(ask(filled, "redis").hits)
-    monkeypatch.setattr("memsyncd.engine.search.MAX_HURRIED_MATCHES", n_redis)
+    monkeypatch.setattr("memsyncd.engine.candidates.MAX_HURRIED_MATCHES", n_redis)
     assert ask(filled, "redis", is_hurried=True).hits
     with pytest.raises(NotFresh):
         ask(filled, "redis cold", is_hurried=True)
@@ -356,7 +356,7 @@ def test_on_a_large_index_a_word_in_nearly_all_chunks_is_not_searched(
         )
     bench.sync()
     assert len(search_in([bench.workspace], "notes redis", limit=50).hits) == 20
-    monkeypatch.setattr("memsyncd.engine.search.LARGE_INDEX_CHUNKS", 10)
+    monkeypatch.setattr("memsyncd.engine.candidates.LARGE_INDEX_CHUNKS", 10)
     [hit] = search_in([bench.workspace], "notes redis").hits
     assert (hit.path, hit.matched) == (".memories/7.md", ["notes", "redis"])
     assert len(search_in([bench.workspace], "notes", limit=50).hits) == 20
@@ -365,7 +365,7 @@ def test_on_a_large_index_a_word_in_nearly_all_chunks_is_not_searched(
 def test_on_a_large_index_a_word_in_nearly_all_chunks_is_searched_if_the_others_find_nothing(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsyncd.engine.search.LARGE_INDEX_CHUNKS", 10)
+    monkeypatch.setattr("memsyncd.engine.candidates.LARGE_INDEX_CHUNKS", 10)
     for number in range(20):
         bench.write(
             f".memories/{number}.md", f"a note about notes{' and redis' if number == 7 else ''}"
@@ -387,11 +387,11 @@ def test_on_a_large_index_the_rarest_words_select_and_all_words_rank(
     # One of the notes with the rarer word holds the other, too.
     everything = ask(bench, "redis cache", limit=50).hits
     assert len(everything) == 11
-    monkeypatch.setattr("memsyncd.engine.search.LARGE_INDEX_CHUNKS", 10)
+    monkeypatch.setattr("memsyncd.engine.candidates.LARGE_INDEX_CHUNKS", 10)
     monkeypatch.setattr("memsyncd.engine.search.N_CANDIDATES", 2)
     monkeypatch.setattr("memsyncd.engine.search.CANDIDATES_PER_HIT", 0)
-    monkeypatch.setattr("memsyncd.engine.search.SELECTING_MATCHES", 5)
-    monkeypatch.setattr("memsyncd.engine.search.SELECTING_SHARE", 120)
+    monkeypatch.setattr("memsyncd.engine.candidates.SELECTING_MATCHES", 5)
+    monkeypatch.setattr("memsyncd.engine.candidates.SELECTING_SHARE", 120)
     selected = ask(bench, "redis cache", limit=50).hits
     assert [(hit.path, hit.matched, hit.score) for hit in selected] == [
         (hit.path, hit.matched, hit.score) for hit in everything[:2]
@@ -419,10 +419,81 @@ def test_where_all_words_are_frequent_two_of_them_select(
         "SELECTING_SHARE": 120,
         "ENOUGH_SELECTED": 2,
     }.items():
-        monkeypatch.setattr(f"memsyncd.engine.search.{name}", value)
+        monkeypatch.setattr(f"memsyncd.engine.candidates.{name}", value)
     selected = ask(bench, "redis cache", limit=50).hits
     assert [hit.path for hit in selected] == [hit.path for hit in everything[:2]]
     assert all(hit.matched == ["redis", "cache"] for hit in selected)
+
+
+# --- words that are related, phrases in sentences, other languages ----------------------------------------------------
+
+
+def test_a_related_word_is_found_marked_and_explained(bench: Any) -> None:
+    bench.write(".memories/a.md", "# Power\n\nthe electrician comes on Monday\n")
+    bench.write(".memories/b.md", "# Bread\n\nthe baker comes on Tuesday\n")
+    bench.write(".memories/c.md", "# Milk\n\nthe milkman comes on Sunday\n")
+    bench.sync()
+    [hit] = ask(bench, "electrics").hits
+    assert hit.path == ".memories/a.md"
+    assert hit.snippet == "the **electrician** comes on Monday"
+    assert hit.matched == ["electrics"]
+    assert hit.explain["family"] > 0
+    assert (hit.explain["stems"], hit.explain["exact"]) == (0.0, 0.0)
+
+
+def test_the_word_itself_ranks_before_a_related_one(bench: Any) -> None:
+    bench.write(".memories/a.md", "the electrician comes on Monday\n")
+    bench.write(".memories/b.md", "the electrics fail on Monday\n")
+    bench.write(".memories/c.md", "the baker comes on Tuesday\n")
+    bench.sync()
+    assert [hit.path for hit in ask(bench, "electrics").hits] == [
+        ".memories/b.md",
+        ".memories/a.md",
+    ]
+
+
+def test_a_related_word_passes_the_filters_as_any_other(bench: Any) -> None:
+    for number in range(3):
+        kind = "error" if number else "decision"
+        bench.write(f".memories/{number}.md", f"---\nkind: {kind}\n---\nelectrician {number}\n")
+    bench.write(".memories/old.md", "---\nstatus: archived\n---\nelectrician\n")
+    bench.sync()
+    assert [hit.path for hit in ask(bench, "electrics kind:error").hits] == [
+        ".memories/1.md",
+        ".memories/2.md",
+    ]
+    assert [hit.path for hit in ask(bench, "electrics -1").hits] == [
+        ".memories/0.md",
+        ".memories/2.md",
+    ]
+    assert [hit.path for hit in ask(bench, "electrics path:.memories/old.md is:archived").hits] == [
+        ".memories/old.md"
+    ]
+    assert ask(bench, '"electrics"').hits == []
+
+
+def test_hits_with_a_quoted_phrase_come_first_and_others_follow(filled: Any) -> None:
+    found = ask(filled, 'why is there a "redis timeout" on a cold disk?')
+    assert [hit.path for hit in found.hits] == [".memories/errors.md", "MEMORY.md"]
+    assert "redis timeout" in found.hits[0].matched
+    assert [hit.score for hit in found.hits] == sorted(
+        [hit.score for hit in found.hits], reverse=True
+    )
+
+
+def test_a_phrase_alone_stays_strict(filled: Any) -> None:
+    assert [hit.path for hit in ask(filled, '"redis timeout"').hits] == [".memories/errors.md"]
+    assert ask(filled, '"cold redis"').hits == []
+
+
+def test_umlauts_are_found_by_their_spelling_and_the_other_way_round(bench: Any) -> None:
+    bench.write(".memories/a.md", "Brot von Müller, Hauptstraße\n")
+    bench.write(".memories/b.md", "Kaese von Mueller, Hauptstrasse\n")
+    bench.sync()
+    for query in ("Müller", "Mueller", "Hauptstraße", "hauptstrasse"):
+        hits = ask(bench, query).hits
+        assert {hit.path for hit in hits} == {".memories/a.md", ".memories/b.md"}, query
+        assert all("**" in hit.snippet for hit in hits), query
 
 
 # --- importance and age -----------------------------------------------------------------------------------------------

@@ -47,6 +47,13 @@ MINIMUM_SCORES = {
     "same-note": MinimumScore(0.99, 0.19, 0.4),
     "day": MinimumScore(0.99, 0.99, 0.99),
     "busy-day": MinimumScore(0.99, 0.24, 0.0),
+    "family": MinimumScore(0.99, 0.99, 0.99),
+    "long-family": MinimumScore(0.99, 0.99, 0.99),
+    "five-letters": MinimumScore(0.99, 0.99, 0.99),
+    "short-word": MinimumScore(0.99, 0.99, 0.99),
+    "inflected": MinimumScore(0.99, 0.99, 0.99),
+    "stopwords": MinimumScore(0.99, 0.99, 0.99),
+    "spelling": MinimumScore(0.99, 0.99, 0.99),
     "weekend": MinimumScore(0.99, 0.99, 0.99),
 }
 

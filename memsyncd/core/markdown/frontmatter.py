@@ -454,6 +454,9 @@ def _find_claude_kind(extra: Mapping[str, str]) -> str | None:
 _CHOICES: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES}
 
 
+_BEFORE_TAG: Final = re.compile(r"\A[\s#]+")
+
+
 def _is_foreign_value(name: str, text: str) -> bool:
     """True for a value that is none of memsyncd's, and no misspelt one: `priority: high`."""
     if name == "importance":
@@ -465,7 +468,8 @@ def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """The tags without their `#`, each once whatever its case, as first written."""
     distinct: dict[str, str] = {}
     for tag in tags:
-        text = tag.strip().lstrip("#").strip()
+        # Together, so that what is written from this is read as the same again.
+        text = _BEFORE_TAG.sub("", tag).rstrip()
         if text:
             distinct.setdefault(text.casefold(), text)
     return tuple(distinct.values())

@@ -75,7 +75,8 @@ def parse_patch(
     if problems or front.problems or front.n_lines > raw_sections[0].start:
         return None
     warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
-    packer = Packer(lines, policy, is_ascii=decoded.text.isascii())
+    part = slice(raw_sections[0].start, raw_sections[-1].end)
+    packer = Packer(lines, policy, is_ascii=decoded.text.isascii(), part=part)
     note = Note(
         path=path.text,
         digest=digest_bytes(data),

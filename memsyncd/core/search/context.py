@@ -369,12 +369,15 @@ def group_lines(lines: Iterable[int], blanks: frozenset[int] = frozenset()) -> l
     consecutive.
     """
     runs: list[Span] = []
+    start = end = 0
     for line in sorted(lines):
-        if runs and blanks.issuperset(range(runs[-1].end + 1, line)):
-            runs[-1] = Span(runs[-1].start, line)
-        else:
-            runs.append(Span(line, line))
-    return runs
+        if not start:
+            start = line
+        elif line > end + 1 and not blanks.issuperset(range(end + 1, line)):
+            runs.append(Span(start, end))
+            start = line
+        end = line
+    return [*runs, Span(start, end)] if start else runs
 
 
 def count_title_lines(lines: Sequence[str], heading: str) -> int:

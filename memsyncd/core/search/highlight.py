@@ -26,13 +26,17 @@ TextRange = tuple[int, int]
 Tokenize = Callable[[str], Sequence[Token]]
 
 
+NO_STEMS: frozenset[str] = frozenset()
+
+
 class TermPattern(msgspec.Struct, frozen=True):
     """One term as the tokenizer sees it: these words in a row; with `is_prefix` the last may be a
-    beginning.
+    beginning. Each of `related` stands for a single word.
     """
 
     words: tuple[str, ...]
     is_prefix: bool
+    related: frozenset[str] = NO_STEMS
 
 
 class Matcher:
@@ -49,6 +53,8 @@ class Matcher:
             elif term.words:
                 self._by_first.setdefault(term.words[0], []).append(index)
                 self._has_phrases = self._has_phrases or len(term.words) > 1
+                for word in term.related:
+                    self._by_first.setdefault(word, []).append(index)
 
     def find(self, tokens: Sequence[Token]) -> dict[int, list[TextRange]]:
         """The ranges of each term in the text, by the term's index."""

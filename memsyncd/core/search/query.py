@@ -25,7 +25,8 @@ from msgspec.structs import replace
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.search.dates import NamedDate, find_named_dates, parse_day
-from memsyncd.core.search.words import WordSequence, is_unspaced, split_words
+from memsyncd.core.search.spelling import fold_word
+from memsyncd.core.search.words import WordSequence, is_unspaced, spell_out, split_words
 from memsyncd.errors import TooLarge
 
 # --- Filters --------------------------------------------------------------------------------------
@@ -117,6 +118,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         return replace(self, now_s=0.0, kind_importance=(), find_tier=None) == NO_FILTERS
+
+    @property
+    def is_hiding_alone(self) -> bool:
+        """True if these filters select nothing and only leave out archived or expired sections."""
+        return replace(self, includes_archived=False, includes_expired=False).is_empty
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -262,6 +268,12 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     form: Form
 
+    @property
+    def spelling(self) -> str:
+        """A single German word without umlauts, if it has any. Texts with umlauts have it, too."""
+        is_word = self.form is Form.WORD and len(self.words) == 1
+        return spell_out(self.words[0]) if is_word else ""
+
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed query: the more `should` terms match, the better; all `must` terms have to match, no
@@ -281,6 +293,13 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     def positive(self) -> tuple[Term, ...]:
         return self.must + self.should
 
+    @property
+    def relaxed(self) -> Query | None:
+        """The query for what does not hold every phrase of a sentence; None for phrases alone."""
+        if not (self.must and self.should):
+            return None
+        return replace(self, must=(), should=self.positive)
+
 
 def parse_query(text: str, today: date | None = None) -> Query:
     """Parse a typed text; with `today`, days in filters may be relative to it.
@@ -297,7 +316,8 @@ def parse_query(text: str, today: date | None = None) -> Query:
         for term in _read_terms(match):
             place = must_not if match["no"] else must if term.form is Form.PHRASE else should
             place.setdefault((term.form, tuple(word.lower() for word in term.words)), term)
-    kept = [term for term in should.values() if not _is_stopword(term)]
+    stopwords = _choose_stopwords(should.values())
+    kept = [term for term in should.values() if not _is_stopword(term, stopwords)]
     query = _limit(
         kept if kept or must else [*should.values()], [*must.values()], [*must_not.values()]
     )
@@ -341,8 +361,16 @@ def compile_selection(rare: Sequence[Term], others: Sequence[Term]) -> str:
 
 def compile_term(term: Term) -> str:
     """The FTS5 expression for one term."""
+    expressions = compile_spellings(term)
+    return expressions[0] if len(expressions) == 1 else f"({' OR '.join(expressions)})"
+
+
+def compile_spellings(term: Term) -> list[str]:
+    """The FTS5 expressions of which one has to match, one or two."""
     quoted = '"' + " ".join(term.words) + '"'
-    return f"{quoted} *" if term.form is Form.PREFIX else quoted
+    if term.form is Form.PREFIX:
+        return [f"{quoted} *"]
+    return [quoted, f'"{term.spelling}"'] if term.spelling else [quoted]
 
 
 def compile_query(query: Query) -> str:
@@ -419,16 +447,30 @@ def _term_form(row: WordSequence, *, is_last: bool, match: re.Match[str]) -> For
     return Form.PREFIX if has_star and len(row.words[-1]) >= PREFIX_MIN_CHARACTERS else Form.WORD
 
 
-def _is_stopword(term: Term) -> bool:
+def _is_stopword(term: Term, stopwords: Collection[str]) -> bool:
     """True for `the` and `what's`; other joined words (`to-do`, `and/or`, `is_a`) mean more than
     their parts.
     """
-    if term.form is not Form.WORD or not all(word.lower() in STOPWORDS for word in term.words):
+    if term.form is not Form.WORD or not all(fold_word(word) in stopwords for word in term.words):
         return False
     return len(term.words) == 1 or any(mark in term.text for mark in _APOSTROPHES)
 
 
-# --- Stopwords: English; other languages join by adding their set here ----------------------------
+def _choose_stopwords(terms: Collection[Term]) -> Collection[str]:
+    """The words without information in a question: those of English, and of the language of which
+    it has the most, two at least and more than English ones. `die`, `war` and `no` are words, too.
+    """
+    words = [fold_word(word) for term in terms if term.form is Form.WORD for word in term.words]
+    counts = {
+        name: sum(word in stopwords for word in words) for name, stopwords in LANGUAGES.items()
+    }
+    most = max(counts.values())
+    if most < MIN_LANGUAGE_WORDS or most <= sum(word in STOPWORDS for word in words):
+        return STOPWORDS
+    return STOPWORDS.union(*(LANGUAGES[name] for name, n in counts.items() if n == most))
+
+
+# --- Stopwords ------------------------------------------------------------------------------------
 
 ENGLISH = frozenset(
     """
@@ -452,3 +494,82 @@ ENGLISH_QUESTION_WORDS = frozenset(
 )
 
 STOPWORDS = ENGLISH | ENGLISH_QUESTION_WORDS
+
+
+def _fold_words(text: str) -> frozenset[str]:
+    return frozenset(map(fold_word, text.split()))
+
+
+# Folded, as words are compared without accents.
+LANGUAGES: Final = {
+    "German": _fold_words(
+        """
+        aber alle allem allen aller alles als also am an ander andere anderem anderen anderer
+        anderes auch auf aus bei beim bin bis bist da damit dann das dass dem den denn der des
+        dessen die dies diese diesem diesen dieser dieses doch dort du durch ein eine einem einen
+        einer eines einige er es etwas euch euer fur gegen gibt hab habe haben hat hatte hatten
+        hier hinter ich ihm ihn ihnen ihr ihre ihrem ihren ihrer im in ins ist jede jedem jeden
+        jeder jedes jetzt kann kein keine keinem keinen keiner konnen konnte machen man manche mein
+        meine meinem meinen meiner mich mir mit muss mussen musste nach nicht nichts noch nun nur
+        ob oder ohne sehr sein seine seinem seinen seiner seit sich sie sind so soll sollen sollte
+        sondern uber um und uns unser unsere unserem unseren unserer unter viel vom von vor war
+        waren warst warum was weil welche welchem welchen welcher welches wem wen wenn wer werde
+        werden wessen wie wieder will wir wird wo wollen wollte woran worin wurde wurden zu zum zur
+        zwischen
+        """
+    ),
+    "Spanish": _fold_words(
+        """
+        a al algo algunas algunos ante antes como con contra cual cuales cuando cuanto cuantos de
+        del desde donde durante e el ella ellas ellos en entre era eran es esa esas ese eso esos
+        esta estaba estado estan estar estas este esto estos fue fueron ha habia han hasta hay he
+        hemos la las le les lo los mas me mi mis mucho muchos muy nada ni no nos nosotros nuestra
+        nuestro o os otra otro otros para pero poco por porque puede pueden que quien quienes se sea
+        ser si sin sobre solo somos son soy su sus tambien te tenemos tengo tiene tienen todo todos
+        tu tus un una uno unos y ya yo
+        """
+    ),
+    "French": _fold_words(
+        """
+        a ai au aucun aussi autre aux avec avez avoir avons bien c ce cela ces cet cette ceux chez
+        comme comment d dans de depuis des donc dont du elle elles en encore est et etaient etait
+        ete etes etre eu eux fait fait il ils j je l la laquelle le lequel les leur leurs lors lui m
+        ma mais me meme mes moi mon n ne nos notre nous on ont ou par parce pas peut peuvent plus
+        pour pourquoi qu quand que quel quelle quelles quels qui quoi s sa sans se sera ses si son
+        sont sous sur t ta te tes toi ton tous tout toute toutes tres tu un une vos votre vous y
+        """
+    ),
+    "Italian": _fold_words(
+        """
+        a abbiamo ad agli ai al alla alle allo anche avere aveva c che chi ci come con contro cosa
+        cui da dagli dai dal dalla dalle dallo degli dei del dell della delle dello di dopo dove e
+        era erano essere fa fare fra fu gli ha hai hanno ho i il in io l la le lei li lo loro lui ma
+        me mi mia mio molto ne negli nei nel nella nelle nello no noi non nostra nostro o ogni per
+        perche piu poi prima puo qual quale quali quando quanti quanto quella quelle quelli quello
+        questa queste questi questo qui se sei senza si sia siamo sono sta stato su sua sugli sui
+        sul sulla sulle sullo suo suoi te ti tra tu tutti tutto un una uno vi voi
+        """
+    ),
+    "Portuguese": _fold_words(
+        """
+        a ao aos aquela aquele aquilo as ate com como da das de dela dele deles depois do dos e ela
+        elas ele eles em entre era eram essa esse esta estao estar estava este eu foi foram ha isso
+        isto ja la lhe mais mas me mesmo meu meus minha muito muitos na nao nas nem no nos nossa
+        nosso num numa o onde os ou para pela pelas pelo pelos pode podem por porque qual quais
+        quando quanto que quem se seja sem ser seu seus so sobre sua suas sao tambem te tem temos
+        tenho ter tinha toda todas todo todos tu tudo um uma umas uns voce voces
+        """
+    ),
+    "Russian": _fold_words(
+        """
+        а без был была были было быть в вам вас вот все всего всех вы где да даже для до его ее если
+        есть еще же за здесь и из или им их к как какая какие какой какое каким каких когда кого ком
+        кому которая которого которой которое которые который кто ли между меня мне много может
+        можно мой мы на над надо нам нас наш наша наше наши не него нее нет ни них но о об один он
+        она они оно от перед по под после потом почему при про раз с сам себя со так также такой там
+        тем то того тоже той только том тот ты у уже чего чем через что чтобы чтоб эта эти это этого
+        этой этом этот я
+        """
+    ),
+}
+MIN_LANGUAGE_WORDS = 2

@@ -17,6 +17,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -55,8 +56,8 @@ class Candidate(NamedTuple):
     """A chunk that SQLite found, with the negated bm25 of each retriever, 0 where a retriever did
     not find it.
 
-    `n_tokens` is the size of its text, `day` its note's day (ISO). A tuple of plain values, as each
-    search makes hundreds of which it shows ten.
+    `family` is what related words add to `stemmed`. `n_tokens` is the size of its text, `day` its
+    note's day (ISO). A tuple of plain values, as each search makes hundreds of which it shows ten.
     """
 
     chunk: int
@@ -69,17 +70,23 @@ class Candidate(NamedTuple):
     day: str | None
     stemmed: float
     exact: float
+    family: float = 0.0
 
     @property
     def span(self) -> Span:
         return Span(self.start_line, self.end_line)
 
 
+_make_candidate = partial(tuple.__new__, Candidate)  # half the time of a call of the class
 # What SQLite tells of a chunk at once: chunk, file, section, first and last line, tokens, and the
-# negated bm25 by stems.
+# negated bm25 by stems, with what related words add to it.
 ChunkRow = tuple[int, int, int, int, int, int, float]
 # The path and the day of a file.
 FileRow = tuple[str, str | None]
+
+
+NO_GAINS: Mapping[int, float] = {}
+NO_RELATED: Mapping[int, Mapping[int, float]] = {}
 
 
 class FoundChunks(NamedTuple):
@@ -87,11 +94,15 @@ class FoundChunks(NamedTuple):
 
     `read_exact` returns the negated bm25 by exact words, for those of the chunks that hold any;
     `read_files` returns the path and the day of files. Both cost time with the number they read.
+    `gains` are what related words add to the scores of chunks; `related` are those of each term, by
+    its index in the query.
     """
 
     rows: Sequence[ChunkRow]
     read_exact: Callable[[Sequence[int]], Mapping[int, float]]
     read_files: Callable[[Collection[int]], Mapping[int, FileRow]]
+    gains: Mapping[int, float] = NO_GAINS
+    related: Mapping[int, Mapping[int, float]] = NO_RELATED
 
     def make_candidates(self) -> list[Candidate]:
         return self.read_candidates(self.rows)
@@ -101,14 +112,16 @@ class FoundChunks(NamedTuple):
         if not rows:
             return []
         exact = self.read_exact([row[0] for row in rows])
-        files = self.read_files({row[1] for row in rows})
-        return [
-            Candidate(chunk, file, section, path, start, end, n_tokens, day, stemmed, score)
-            for chunk, file, section, start, end, n_tokens, stemmed in rows
-            for (path, day), score in [(files[file], exact.get(chunk, 0.0))]
-        ]
+        files, gains = self.read_files({row[1] for row in rows}), self.gains
+        made = []
+        for chunk, file, section, start, end, n_tokens, stemmed in rows:
+            path, day = files[file]
+            fields = (chunk, file, section, path, start, end, n_tokens, day, stemmed)
+            made.append(_make_candidate((*fields, exact.get(chunk, 0.0), gains.get(chunk, 0.0))))
+        return made
 
 
+NO_CHUNKS = FoundChunks((), lambda _: {}, lambda _: {})
 NO_FACTORS: Mapping[str, float] = {}
 # The lines between two chunks that touch: a blank line between blocks, as in `Span.is_touching`.
 MAX_GAP = 1
@@ -129,7 +142,8 @@ class Ranked(NamedTuple):
     def parts(self) -> dict[str, float]:
         """The parts of the score, which `explain` shows."""
         return {
-            "stems": self.candidate.stemmed,
+            "stems": self.candidate.stemmed - self.candidate.family,
+            "family": self.candidate.family,
             "exact": self.exact,
             "note": self.note,
             "beside": self.neighbours,
@@ -289,6 +303,37 @@ def join_passages(
     return tuple(
         Passage(best=g.best, chunks=tuple(g.chunks), span=Span(g.start, g.end)) for g in groups
     )
+
+
+def fill_passages(
+    passages: Sequence[Passage], more: Sequence[Passage], *, limit: int
+) -> list[Passage]:
+    """All `passages`, and after them up to `limit` those of `more` that share no line with them."""
+    taken = [(one.best.candidate.file, one.span) for one in passages]
+    fresh = [
+        one
+        for one in more
+        if not any(
+            file == one.best.candidate.file
+            and span.start <= one.span.end
+            and one.span.start <= span.end
+            for file, span in taken
+        )
+    ]
+    return [*passages, *fresh[: max(0, limit - len(passages))]]
+
+
+def fill_ranked(ranked: Sequence[Ranked], more: Sequence[Ranked]) -> list[Ranked]:
+    """All of `ranked`, and after them those of `more` that are not among them, none of which has a
+    higher raw score.
+    """
+    known = {one.candidate.chunk for one in ranked}
+    fresh = [one for one in more if one.candidate.chunk not in known]
+    if not ranked or not fresh:
+        return [*ranked, *fresh]
+    least, best = ranked[-1].raw_score, fresh[0].raw_score
+    factor = least / best if 0 < least < best else 1.0
+    return [*ranked, *(one._replace(raw_score=min(least, factor * one.raw_score)) for one in fresh)]
 
 
 def rank_passages(

@@ -1,13 +1,14 @@
 """Split texts and queries into words beyond those of FTS5's tokenizer, in the same way for both.
 
 unicode61 takes touching letters and digits for one word. So it would lose the subwords of
-`camelCase`, any two adjacent characters of scripts without spaces, and names such as C++; they are
-indexed as words of their own next to the text.
+`camelCase`, any two adjacent characters of scripts without spaces, names such as C++, and German
+words as people spell them without umlauts; they are indexed as words of their own next to the text.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -45,6 +46,11 @@ _PLUSES = re.compile(r"\+\+(?<=\b[A-Za-z]\+\+)(?![\w#+])")
 _SHARP = re.compile(r"#(?<=\b[CFJcfj]#)(?![\w#+])")
 _SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
+# The index folds `ü` to `u` and leaves `ß`; people write `ue` and `ss` as well.
+_SPELLINGS = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "SS"}
+)
+_SPELLED_OUT = re.compile("[äöüßÄÖÜẞ]|[aouAOU]\u0308")
 
 
 def find_subwords(text: str) -> str:
@@ -131,19 +137,20 @@ class SubwordFinder:
 _Found = list[tuple[int, list[str]]]
 
 
-def _find_by_sort(text: str) -> tuple[_Found, _Found, _Found]:
-    """The subwords of names composed of words, of names with signs, and of scripts without
-    spaces.
+def _find_by_sort(text: str) -> tuple[_Found, _Found, _Found, _Found]:
+    """The subwords of names composed of words, of names with signs, of scripts without spaces, and
+    the spellings without umlauts.
     """
     humped = _find_composed(text)
     signed = [(start, [word]) for start, _, word in _signed_ranges(text)]
+    spelled = [(start, [word]) for start, _, word in _spelling_ranges(text)]
     if not _may_be_unspaced(text):
-        return humped, signed, []
+        return humped, signed, [], spelled
     runs = [
         (run.start(), [place[2] for place in _pair_ranges(run[0], run.start())])
         for run in _RUN.finditer(text)
     ]
-    return humped, signed, runs
+    return humped, signed, runs, spelled
 
 
 def _find_composed(text: str) -> _Found:
@@ -171,12 +178,30 @@ def _find_humped(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _other_subword_ranges(text: str) -> list[tuple[int, int, str]]:
-    """The subwords from signed names and from scripts without spaces; few texts have any."""
+    """The subwords from signed names and from scripts without spaces, and the spellings without
+    umlauts; few texts have any.
+    """
     subwords = _signed_ranges(text)
     if _may_be_unspaced(text):
         for run in _RUN.finditer(text):
             subwords += _pair_ranges(run[0], run.start())
-    return subwords
+    return subwords + _spelling_ranges(text)
+
+
+def _spelling_ranges(text: str) -> list[tuple[int, int, str]]:
+    if text.isascii() or not _SPELLED_OUT.search(text):
+        return []
+    spelled = [(m.start(), m.end(), spell_out(m[0])) for m in _WORD.finditer(text)]
+    return [(start, end, word) for start, end, word in spelled if word]
+
+
+def spell_out(word: str) -> str:
+    """A German word without umlauts and ß, as in `Mueller` and `Strasse`; empty if it has none."""
+    if word.isascii() or len(word) > NAME_LIMIT_CHARACTERS:
+        return ""
+    composed = unicodedata.normalize("NFC", word)
+    spelled = composed.translate(_SPELLINGS)
+    return spelled if spelled != composed else ""
 
 
 def _signed_ranges(text: str) -> list[tuple[int, int, str]]:

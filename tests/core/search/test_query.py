@@ -542,3 +542,19 @@ def test_a_selection_matches_what_has_a_rare_term_or_two_of_the_others(
         for number, text in enumerate(texts)
         if text & {*range(n_rare)} or len(text & {*range(n_rare, n_rare + n_others)}) > 1
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Wo liegt der Schlüssel für die Halle?", ["liegt", "Schlüssel", "Halle"]),
+        ("где лежит ключ от кладовой", ["лежит", "ключ", "кладовой"]),
+        ("¿Cuándo llega el tren de la mañana?", ["llega", "tren", "mañana"]),
+        ("À quelle heure ferme le dépôt ?", ["heure", "ferme", "dépôt"]),
+        ("the war of the die makers", ["war", "die", "makers"]),
+        ("no car", ["car"]),
+        ("die cast", ["die", "cast"]),
+    ],
+)
+def test_stopwords_of_a_language_are_dropped_from_its_questions(text: str, kept: list[str]) -> None:
+    assert [term.text.strip("¿?") for term in parse_query(text).should] == kept

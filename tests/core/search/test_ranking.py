@@ -135,7 +135,14 @@ def test_exact_words_count_half_relative_to_their_stems() -> None:
         [make(1, 1, 2, stemmed=4.0), make(2, 5, 6, stemmed=3.0, exact=4.0)], (), ALONE
     )
     assert (first.candidate.chunk, first.raw_score, second.raw_score) == (2, 5.0, 4.0)
-    assert first.parts == {"stems": 3.0, "exact": 2.0, "note": 0.0, "beside": 0.0, "day": 1.0}
+    assert first.parts == {
+        "stems": 3.0,
+        "family": 0.0,
+        "exact": 2.0,
+        "note": 0.0,
+        "beside": 0.0,
+        "day": 1.0,
+    }
 
 
 def test_a_chunk_gains_by_the_best_of_its_note() -> None:

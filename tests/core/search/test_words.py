@@ -12,6 +12,7 @@ from memsyncd.core.search.words import (
     find_subword_ranges,
     find_subwords,
     is_unspaced,
+    spell_out,
     split_words,
 )
 
@@ -78,8 +79,22 @@ def test_any_text_can_be_split(text: str) -> None:
 @given(st.text(max_size=100))
 def test_a_subword_is_found_at_its_range(text: str) -> None:
     for start, end, word in find_subword_ranges(text):
-        assert word[0] == text[start]
+        assert word[0] in (text[start], spell_out(text[start:end])[:1])
         assert start < end <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "spellings"),
+    [
+        ("Müller geht", "Mueller"),
+        ("die Straße und das Öl", "Strasse Oel"),
+        ("Mu\u0308ller", "Mueller"),
+        ("café", ""),
+        ("GRÜẞE", "GRUeSSE"),
+    ],
+)
+def test_german_words_are_indexed_as_spelled_without_umlauts(text: str, spellings: str) -> None:
+    assert find_subwords(text) == spellings
 
 
 HUMPED = st.text(st.sampled_from("aB1 _+#.C日本é"), max_size=60)
