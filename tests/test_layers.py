@@ -59,8 +59,8 @@ SHORT_FOR_A_REASON = {
     "memsyncd/__main__.py": "what `python -m memsyncd` runs",
     "memsyncd/integrations/example.py": "a program to read and copy",
     "memsyncd/core/changes/freshness.py": "a policy, pure and tested as such",
+    "memsyncd/core/upkeep/promotion.py": "a policy, pure and tested as such",
     "memsyncd/core/upkeep/decay.py": "a policy, pure and tested as such",
-    "memsyncd/cli/upkeep.py": "commands, which all modules of cli define",
     "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
 }
 # The oracle of the fast scanner, which tests compare it with; the counts by which memories decay.

@@ -4,6 +4,7 @@ program is missing are skipped.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,8 +45,9 @@ def run_pytest(*words: str) -> str:
         str(REPOSITORY / "pyproject.toml"),
         *words,
     ]
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     done = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=280, check=False
+        command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), (
         done.stdout + done.stderr

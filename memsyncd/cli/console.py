@@ -1,7 +1,7 @@
 """Give commands the terminal, the environment and the connection to the daemon, and draw progress.
 
-The connection is opened on first use. Without -w, the workspace is that of the current folder, else
-the only one.
+The connection is opened on first use. Without -w, the workspace is that of the current folder; in a
+folder that lies in none, commands that only read use the only one there is, and say so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from memsyncd.cli.format import render_bar, truncate
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client import TIMEOUT_S, NoAnswer, connect
-from memsyncd.errors import MemsyncdError, WorkspaceNotFound
+from memsyncd.errors import WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,22 @@ if TYPE_CHECKING:
 
 # Added to the `timeout_ms` of a request, so that the daemon's own refusal arrives first.
 GRACE_S = 2.0
+
+
+# Methods that change notes or their history; `view` of the memory tool does not.
+WRITING = frozenset(
+    {
+        "capture",
+        "history.purge",
+        "index_project",
+        "memory",
+        "memory.clear",
+        "note.add",
+        "note.add_many",
+        "records.restore",
+        "undo",
+    }
+)
 
 
 class Console:
@@ -75,27 +91,42 @@ class Console:
         return self.client.call(method, workspace=names, **params)
 
     def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
-        """Call a method on the named workspace, else on that of the current folder, else on the
-        only one.
+        """Call a method on the named workspace, else on that of the current folder.
+
+        In a folder that lies in none, a method that writes raises WorkspaceNotFound: it would write
+        into another project. One that reads uses the only workspace, if there is one, and says so.
         """
         if workspace is not None:
             return self.client.call(method, workspace=self.name_workspace(workspace), **params)
         try:
             return self.client.call(method, workspace=self.cwd or None, **params)
+        except WorkspaceNotFound as error:
+            if method in WRITING and params.get("command") != "view":
+                raise self._make_choice_error(error) from error
+            return self._call_only_workspace(method, params, error)
+
+    def _call_only_workspace(
+        self, method: str, params: dict[str, Any], error: WorkspaceNotFound
+    ) -> dict[str, Any]:
+        try:
+            answer = self.client.call(method, **params)
         except WorkspaceNotFound:
-            return self._call_only_workspace(method, params)
+            raise self._make_choice_error(error) from error
+        if method == "status" and len(answer["workspaces"]) != 1:
+            # Without a workspace, it returns all of them instead of failing.
+            raise self._make_choice_error(error)
+        text = "the current folder lies in no workspace: this is from the only one there is"
+        self.terminal.report(self.terminal.err_paint("yellow", text))
+        self.terminal.report("  → add it with `memsyncd add .`, or name a workspace with -w")
+        return answer
 
     def find_workspace(self, workspace: str | None) -> dict[str, Any]:
-        """Return the status of the named workspace, else of the current folder's, else of the only
-        one.
-        """
+        """Return the status of the named workspace, else of the current folder's."""
         answer = self.call_on(workspace, "status")
         infos: list[dict[str, Any]] = answer["workspaces"]
         if len(infos) != 1:
             # Without a workspace, `status` returns all of them instead of failing.
-            raise _make_choice_error(
-                [str(info["name"]) for info in infos], MemsyncdError("no such workspace")
-            )
+            raise self._make_choice_error(WorkspaceNotFound("no such workspace"))
         return infos[0]
 
     def name_workspace(self, text: str) -> str:
@@ -106,26 +137,20 @@ class Console:
             return os.path.abspath(os.path.expanduser(text))
         return text
 
-    def _call_only_workspace(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return self.client.call(method, **params)
-        except WorkspaceNotFound as error:
-            names = [str(info["name"]) for info in self.call("workspace.list")["workspaces"]]
-            raise _make_choice_error(names, error) from error
-
-
-def _make_choice_error(names: list[str], error: MemsyncdError) -> MemsyncdError:
-    if not names:
+    def _make_choice_error(self, error: WorkspaceNotFound) -> WorkspaceNotFound:
+        """Make the error of a command in a folder without a workspace, whatever else there is."""
+        names = sorted(str(info["name"]) for info in self.call("workspace.list")["workspaces"])
+        if "git worktree" in error.hint:
+            return error
+        if not names:
+            return WorkspaceNotFound(
+                "there is no workspace yet", hint="add this folder with `memsyncd add .`"
+            )
+        shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         return WorkspaceNotFound(
-            "there is no workspace yet", hint="add this folder with `memsyncd add .`"
+            "the current folder lies in no workspace",
+            hint=f"add it with `memsyncd add .`, or name another with -w: {shown}",
         )
-    if len(names) == 1:
-        return error
-    shown = ", ".join(sorted(names)[:8]) + (", …" if len(names) > 8 else "")
-    return WorkspaceNotFound(
-        "the current folder lies in no workspace",
-        hint=f"add it with `memsyncd add .`, or name another with -w: {shown}",
-    )
 
 
 def _find_cwd() -> str:

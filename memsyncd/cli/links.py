@@ -86,7 +86,8 @@ def _render_link(link: dict[str, Any], root: str, console: Console) -> str:
     place = f"{render_path(path, root, console.cwd)}:{first}"
     place = paint.link(paint("bold blue", place), os.path.join(root, path), first)
     more = "".join(f",{line}" for line in others)
-    relation = f"{paint('cyan', link['relation'])} " if link["relation"] else ""
+    words = " ".join(filter(None, (link["relation"], "embeds" if link["kind"] == "embed" else "")))
+    relation = f"{paint('cyan', words)} " if words else ""
     if link["to"] is not None:
         return f"{place}{more}  {relation}→ {render_path(link['to'], root, console.cwd)}"
     heading = f"#{link['heading']}" if link["heading"] else ""

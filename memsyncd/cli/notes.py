@@ -110,10 +110,13 @@ def _render_title(answer: dict[str, Any], root: str, console: Console) -> str:
     )
     marks = render_meta(answer)
     trail = " › ".join(answer["heading"])
+    size = f"of {answer['n_lines']} lines"
+    if answer["n_links"] or answer["n_backlinks"]:
+        size += f"; links: {answer['n_links']} from it, {answer['n_backlinks']} to it"
     return "  ".join(
         filter(
             None,
-            [linked, trail, paint("cyan", marks), paint("dim", f"of {answer['n_lines']} lines")],
+            [linked, trail, paint("cyan", marks), paint("dim", size)],
         )
     )
 

@@ -146,7 +146,7 @@ def parse_fraction(text: str) -> float:
 
 def make_workspace_option(purpose: str = "the workspace", *, is_repeated: bool = False) -> Option:
     """Make the option -w; `purpose` says what is done with the workspace."""
-    choice = "a name, an id or a folder in it; by default the current folder's, else the only one"
+    choice = "a name, an id or a folder in it; by default the current folder's"
     text = f"{purpose}: {choice}"
     return Option("-w --workspace", text, metavar="WS", is_repeated=is_repeated)
 

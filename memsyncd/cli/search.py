@@ -45,6 +45,9 @@ FILTERS: Final = (
     ),
     Option("--status", "only of this status", metavar="S", is_repeated=True),
     Option("--meta", "only with this other metadata", metavar="KEY=VALUE", is_repeated=True),
+    Option(
+        "--related-to", "only notes linked to or from this one", metavar="NOTE", is_repeated=True
+    ),
     Option("--tier", "only hot, warm or cold by age and importance", metavar="T", is_repeated=True),
     Option(
         "--min-importance",

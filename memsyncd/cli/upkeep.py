@@ -1,11 +1,23 @@
-"""Check notes, and care for memories as they age: `memsyncd check`."""
+"""Check notes, and care for memories as they age: `memsyncd check`, `archive`, `unarchive`,
+`cleanup`, `promote`, `recall`.
+"""
 
 from __future__ import annotations
 
 from memsyncd.cli.format import render_count, render_path
-from memsyncd.cli.parser import JSON, Argument, Command, make_workspace_option
+from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, report_unless_indexed
+from memsyncd.cli.parser import (
+    JSON,
+    TIMEOUT,
+    Argument,
+    Command,
+    Option,
+    make_workspace_option,
+    parse_count,
+)
+from memsyncd.cli.search import FILTERS, NOTHING_FOUND, filters_from
 from memsyncd.cli.targets import find_workspace_note, roots_by_id
-from memsyncd.cli.terminal import clean_values
+from memsyncd.cli.terminal import clean, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +56,195 @@ def _render_fault(fault: dict[str, Any], path: str, console: Console) -> str:
     return f"{paint('bold blue', place)}  {field}{fault['problem']}; {paint('dim', fault['hint'])}"
 
 
+# --- archive, unarchive, cleanup ----------------------------------------------------------------
+
+
+def _archive(args: Args, console: Console) -> int:
+    return _keep_up("archive", args, console, **_read_selection(args), below=args.below)
+
+
+def _unarchive(args: Args, console: Console) -> int:
+    return _keep_up("archive.restore", args, console, **_read_selection(args))
+
+
+def _clean_up(args: Args, console: Console) -> int:
+    return _keep_up("cleanup", args, console, below=args.below)
+
+
+def _read_selection(args: Args) -> dict[str, object]:
+    filters = filters_from(args) or {}
+    return {"anchors": args.anchor or None, "filters": filters or None}
+
+
+def _keep_up(method: str, args: Args, console: Console, **params: object) -> int:
+    console.set_timeout_ms(args.timeout_ms or WRITE_MS)
+    answer = console.call_on(
+        args.workspace,
+        method,
+        **params,
+        dry_run=not args.apply,
+        plan=args.plan,
+        client=args.client or CLIENT,
+        timeout_ms=args.timeout_ms,
+    )
+    n_changed = len(answer["archived"]) + len(answer["restored"])
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        _print_plan(answer, console)
+        if n_changed and not args.apply:
+            plan = f"--apply --plan {answer['plan']}"
+            console.terminal.report(f"dry run: nothing was changed; do it with {plan}")
+        report_unless_indexed(answer, console)
+    return 0 if n_changed else NOTHING_FOUND
+
+
+def _print_plan(answer: dict[str, Any], console: Console) -> None:
+    terminal = console.terminal
+    shown = clean_values(answer)
+    will = "" if answer["is_applied"] else "would be "
+    for name in ("archived", "restored", "skipped"):
+        for item in shown[name]:
+            word = name if name == "skipped" else will + name
+            marks = f"{item['tier']} {item['decay']:.3g}, {item['reason']}"
+            terminal.print(
+                f"{word}  {terminal.paint('bold blue', item['anchor'])}"
+                f"  {terminal.paint('dim', marks)}"
+            )
+    counts = [(len(answer[name]), name) for name in ("archived", "restored", "retained", "skipped")]
+    told = ", ".join(f"{n} {name}" for n, name in counts if n)
+    undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
+    terminal.report((told or "nothing to do") + (undo if answer["change_set"] else ""))
+
+
+def _read_limit(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 100:
+        raise ValueError("expected a number from 0 to 100, such as 0.1")
+    return number
+
+
+# --- promote, recall ----------------------------------------------------------------------------
+
+
+def _promote(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace,
+        "promote",
+        anchor=args.anchor,
+        task=args.task,
+        tag=args.tag,
+        note=args.note,
+        dry_run=args.dry_run,
+        client=args.client or CLIENT,
+    )
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(answer)
+        return 0
+    for one in clean_values(answer)["promoted"]:
+        verb = "would be promoted" if args.dry_run else "promoted"
+        state = verb if one["is_new"] else "was promoted before"
+        place = one["anchor"] or one["path"]
+        terminal.print(f"{one['source']}  {state}: {terminal.paint('bold blue', place)}")
+    report_unless_indexed(answer, console)
+    return 0
+
+
+def _recall(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace,
+        "recall",
+        keywords=args.keyword or None,
+        topic=args.topic,
+        kind=args.kind,
+        text=args.text,
+        max_tokens=args.max_tokens,
+    )
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(answer)
+    else:
+        for one in answer["memories"]:
+            terminal.print(terminal.paint("bold blue", clean(one["anchor"])))
+            terminal.print(f"{clean(one['text'])}\n")
+        stage = f"found by {answer['stage']}" if answer["stage"] else "nothing is found"
+        left = f", {answer['left_out']} left out" if answer["left_out"] else ""
+        terminal.report(f"{stage}: {render_count(len(answer['memories']), 'section')}{left}")
+    return 0 if answer["memories"] else NOTHING_FOUND
+
+
+_BELOW = Option("--below", "those worth less than this", metavar="N", parse=_read_limit)
+_ANCHORS = Argument("anchor", "ANCHOR", "memories by their anchors", many="any")
+_PLANNED = (
+    Option("--apply", "do it; otherwise only what would change is shown"),
+    Option("--plan", "only if the plan is still this one, as a dry run shows", metavar="DIGEST"),
+    make_workspace_option(),
+    CLIENT_OPTION,
+    TIMEOUT,
+    JSON,
+)
+
 COMMANDS = {
+    "archive": Command(
+        _archive,
+        arguments=(_ANCHORS,),
+        options=(_BELOW, *FILTERS, *_PLANNED),
+        examples=(
+            "memsyncd archive",
+            "memsyncd archive --kind tool_run --before 30d --apply",
+            "memsyncd archive '.memories/runs.md#runs/build' --apply",
+        ),
+    ),
+    "unarchive": Command(
+        _unarchive,
+        arguments=(_ANCHORS,),
+        options=(*FILTERS, *_PLANNED),
+        examples=("memsyncd unarchive --kind tool_run", "memsyncd unarchive --path '**' --apply"),
+    ),
+    "promote": Command(
+        _promote,
+        arguments=(Argument("anchor", "ANCHOR", "a memory by its anchor", many="optional"),),
+        options=(
+            Option("--task", "all summaries of this task instead", metavar="ID"),
+            Option("--tag", "decision, convention, pattern, pitfall, …", metavar="T"),
+            Option("--note", "promote to this note", metavar="PATH"),
+            Option("--dry-run", "only show what would be promoted"),
+            make_workspace_option(),
+            CLIENT_OPTION,
+            JSON,
+        ),
+        examples=(
+            "memsyncd promote '.memories/summaries.md#summaries/retries' --tag pattern",
+            "memsyncd promote --task WU-123 --tag decision",
+        ),
+    ),
+    "recall": Command(
+        _recall,
+        arguments=(Argument("keyword", "KEYWORD", "any of these keywords", many="any"),),
+        options=(
+            Option("--topic", "of this topic", metavar="TEXT"),
+            Option("--kind", "of this kind", metavar="K"),
+            Option("--text", "words, if nothing else finds a memory", metavar="TEXT"),
+            Option(
+                "--max-tokens",
+                "the budget, 100 to 50,000 tokens (default 2,000)",
+                metavar="N",
+                parse=parse_count,
+            ),
+            make_workspace_option(),
+            JSON,
+        ),
+        examples=("memsyncd recall redis timeout", "memsyncd recall --topic auth --kind error"),
+    ),
+    "cleanup": Command(
+        _clean_up,
+        options=(_BELOW, *_PLANNED),
+        examples=("memsyncd cleanup", "memsyncd cleanup --below 0.1 --apply"),
+    ),
     "check": Command(
         _check,
         arguments=(

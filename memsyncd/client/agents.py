@@ -1,4 +1,4 @@
-"""The calls of `Memsyncd` by which agents keep track of what they read, and signal each other.
+"""The calls of `Memsyncd` for agents: what they have read, signals, tasks and sessions.
 
 with Memsyncd("~/code/api", client="builder", session="2026-11-23-a") as memory:
 memory.get(".memories/redis.md#redis/timeouts")
@@ -18,11 +18,26 @@ from memsyncd.client.connection import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, Literal
 
     from memsyncd.client.memory import WorkspaceConnection
-    from memsyncd.client.types import AccessStats, Signal, SignalsAcked, SignalSent, Words
+    from memsyncd.client.types import (
+        AccessStats,
+        Added,
+        Profile,
+        SessionBlock,
+        SessionStarted,
+        Signal,
+        SignalsAcked,
+        SignalSent,
+        TaskContext,
+        TaskReady,
+        TaskSection,
+        TaskSummary,
+        Triage,
+        Words,
+    )
 
 
 class AgentMethods(Closing):
@@ -75,9 +90,9 @@ class AgentMethods(Closing):
         params = {
             "content": content,
             "type": type,
-            "agent": _read_words(agent),
-            "session": _read_words(session),
-            "task": _read_words(task),
+            "agents": _read_words(agent),
+            "sessions": _read_words(session),
+            "tasks": _read_words(task),
             "key": key,
             "expires_s": expires_s,
             "client": self._connection.client_name,
@@ -151,6 +166,143 @@ class AgentMethods(Closing):
                     yield notice["signal"]
         finally:
             connection.close()
+
+    # --- tasks ---
+
+    def ready(
+        self, task: str | None = None, *, include_archived: bool = False, limit: int = 50
+    ) -> TaskReady:
+        """Return the sections of a task, or of all, that can be worked on: P0 first, then the
+        oldest, without blocked ones.
+        """
+        params = {"task": task, "include_archived": include_archived, "limit": limit}
+        found: TaskReady = self._connection.ask("task.ready", params)
+        return found
+
+    def task_sections(self, task: str, *, include_archived: bool = False) -> list[TaskSection]:
+        """Return all sections of a task, by path and line."""
+        params = {"task": task, "include_archived": include_archived}
+        found: list[TaskSection] = self._connection.ask("task.list", params)["items"]
+        return found
+
+    def task_context(
+        self,
+        task: str,
+        *,
+        max_bytes: int = 4096,
+        include_archived: bool = False,
+        track_access: bool = True,
+    ) -> TaskContext:
+        """Return a block of profile, summaries, task and discoveries for a prompt; its `text` is
+        empty if there is nothing.
+        """
+        params = {
+            "task": task,
+            "max_bytes": max_bytes,
+            "include_archived": include_archived,
+            "track_access": track_access,
+            "caller_session": self._session,
+        }
+        found: TaskContext = self._connection.ask("task.context", params)
+        return found
+
+    def checkpoint(
+        self,
+        content: str,
+        *,
+        task: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Added:
+        """Append the progress of a task or session, by default of the caller's session."""
+        params = {
+            "content": content,
+            "task": task,
+            "session": session or self._session,
+            "metadata": dict(metadata or {}),
+        }
+        added: Added = self._connection.write("task.checkpoint", params)
+        return added
+
+    def summarize_task(
+        self,
+        task: str,
+        *,
+        model: Callable[[list[TaskSection]], str] | None = None,
+        max_bytes: int = 1000,
+        dry_run: bool = True,
+    ) -> TaskSummary:
+        """Summarise a task, and write the summary as a section unless it is a dry run.
+
+        `model` makes the summary from the task's sections; without one, sentences of theirs are
+        chosen.
+        """
+        params = {
+            "task": task,
+            "content": None if model is None else model(self.task_sections(task)),
+            "max_bytes": max_bytes,
+            "dry_run": dry_run,
+            "client": self._connection.client_name,
+        }
+        summary: TaskSummary = self._connection.ask("task.summarize", params)
+        return summary
+
+    def start_session(
+        self, session: str, *, task: str | None = None, content: str = "", agent: str | None = None
+    ) -> SessionStarted:
+        """Record that a session begins; `text` is what `resume_session` returns."""
+        params = {"session": session, "task": task, "content": content, "agent": agent}
+        started: SessionStarted = self._connection.write("session.start", params)
+        return started
+
+    def resume_session(
+        self,
+        session: str | None = None,
+        *,
+        task: str | None = None,
+        agent: str | None = None,
+        max_bytes: int = 4096,
+    ) -> SessionBlock:
+        """Return what restores an agent after its context was cleared: task, signals, last
+        checkpoint, open discoveries and what is ready.
+        """
+        params = {
+            "session": session or (None if task else self._session),
+            "task": task,
+            "agent": agent,
+            "max_bytes": max_bytes,
+        }
+        block: SessionBlock = self._connection.ask("session.resume", params)
+        return block
+
+    def triage(
+        self,
+        tag: Words = "bug",
+        *,
+        promote: str | None = None,
+        task: str | None = None,
+        priority: str | None = None,
+        limit: int = 50,
+    ) -> Triage:
+        """Count the sections with a tag and name the next; with `promote`, an anchor, make `task`
+        of that section.
+        """
+        params = {
+            "tag": _read_words(tag),
+            "promote": promote,
+            "task": task,
+            "priority": priority,
+            "limit": limit,
+            "client": self._connection.client_name,
+        }
+        found: Triage = self._connection.ask("triage", params)
+        return found
+
+    def profile(self, *, limit: int = 20, include_archived: bool = False) -> Profile:
+        """Return what holds for the whole project, the most important first."""
+        params = {"limit": limit, "include_archived": include_archived}
+        found: Profile = self._connection.ask("profile", params)
+        return found
 
 
 def _read_words(words: Words) -> Sequence[str]:

@@ -42,13 +42,16 @@ if TYPE_CHECKING:
         NewSection,
         ProjectIndexed,
         ProjectSource,
+        Promoted,
         Purged,
+        Recalled,
         RevisionInfo,
         SimilarSection,
         Sort,
         SourceInfo,
         SyncReport,
         Undone,
+        Upkept,
         Validation,
     )
 
@@ -234,6 +237,99 @@ class Memsyncd(AgentMethods):
         """The files that `index_project` summarises, with their tags and those that exist."""
         listed: list[SourceInfo] = self._connection.ask("sources", {})["sources"]
         return listed
+
+    # --- upkeep ---
+
+    def archive(
+        self,
+        *anchors: str,
+        path: str | None = None,
+        filters: Filters | None = None,
+        below: float | None = None,
+        dry_run: bool = True,
+        plan: str | None = None,
+    ) -> Upkept:
+        """Archive memories: those named, those at `path` that pass the filters, or those whose
+        decay is `below` a limit, by default the configured one. Searches leave them out then.
+
+        Unless `dry_run` is False, nothing changes. With the `plan` of a dry run, raises Conflict if
+        notes have changed since.
+        """
+        return self._keep_up(
+            "archive", {"path": path, "below": below, "plan": plan}, dry_run, filters, anchors
+        )
+
+    def unarchive(
+        self,
+        *anchors: str,
+        path: str | None = None,
+        filters: Filters | None = None,
+        dry_run: bool = True,
+        plan: str | None = None,
+    ) -> Upkept:
+        """Restore archived memories, with the bytes that they had; like `archive`."""
+        return self._keep_up(
+            "archive.restore", {"path": path, "plan": plan}, dry_run, filters, anchors
+        )
+
+    def cleanup(
+        self, *, below: float | None = None, dry_run: bool = True, plan: str | None = None
+    ) -> Upkept:
+        """Archive memories past their time: expired and ephemeral ones and those of sessions, and
+        those whose decay is `below` a limit, if one is given.
+        """
+        return self._keep_up("cleanup", {"below": below, "plan": plan}, dry_run)
+
+    def promote(
+        self,
+        anchor: str | None = None,
+        *,
+        task: str | None = None,
+        tag: str,
+        note: str | None = None,
+        dry_run: bool = False,
+    ) -> Promoted:
+        """Copy a memory, or the summaries of a task, to the project's note, with the lifecycle
+        project and the tag: decision, convention, pattern, pitfall, interface, invariant or faq.
+        What was promoted with this tag before stays as it is.
+        """
+        params = {"anchor": anchor, "task": task, "tag": tag, "note": note, "dry_run": dry_run}
+        promoted: Promoted = self._connection.write("promote", params)
+        return promoted
+
+    def recall(
+        self,
+        *keywords: str,
+        topic: str | None = None,
+        kind: str | None = None,
+        text: str = "",
+        max_tokens: int | None = None,
+        filters: Filters | None = None,
+    ) -> Recalled:
+        """Recall memories by any of the keywords, else by topic and kind, else by words, the most
+        important first, within a budget. Raises BadRequest without a criterion.
+        """
+        params: dict[str, object] = {"topic": topic, "kind": kind, "max_tokens": max_tokens}
+        params |= {"keywords": [*keywords]} if keywords else {}
+        params |= {"text": text} if text else {}
+        params |= {"filters": _read_filters(filters)} if filters else {}
+        recalled: Recalled = self._connection.ask("recall", params)
+        return recalled
+
+    def _keep_up(
+        self,
+        method: str,
+        params: dict[str, object],
+        dry_run: bool,
+        filters: Filters | None = None,
+        anchors: Sequence[str] = (),
+    ) -> Upkept:
+        if anchors:
+            params["anchors"] = [*anchors]
+        if filters:
+            params["filters"] = _read_filters(filters)
+        answer: Upkept = self._connection.write(method, {**params, "dry_run": dry_run})
+        return answer
 
     def memory(
         self,
@@ -611,6 +707,7 @@ class WorkspaceConnection:
             return self._read_status(os.getcwd())
         except (WorkspaceNotFound, FileNotFoundError):
             known = self._call("workspace.list", self.timeout_s)["workspaces"]
+            known = [info for info in known if not info["user"]] or known
         if len(known) == 1:
             return dict(known[0])
         names = ", ".join(sorted(str(info["name"]) for info in known))

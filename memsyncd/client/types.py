@@ -99,6 +99,9 @@ class Filters(TypedDict, total=False):
     status: Words
     # `key=value` for other keys of metadata; of a list, any of its values.
     meta: Words
+    # Notes, named as links name them: what links to or from them; `resolved_by=note` by one
+    # relation only.
+    related_to: Words
     # `hot`, `warm` or `cold`: by what a section is worth at its age, as `sort: decay` orders.
     tier: Words
     # Stated, or by its kind.
@@ -194,6 +197,8 @@ class SectionMeta(TypedDict):
     day: str
     # True if no date is stated, and the day is that of saving.
     is_day_of_file: bool
+    # True if no date is stated, and the day is that in the file's name.
+    is_day_of_name: bool
     # All other keys of the front matter and of the section's comment, as text.
     meta: dict[str, str]
 
@@ -242,6 +247,10 @@ class Got(SectionMeta):
     heading: list[str]
     # Lines of the whole note.
     n_lines: int
+    # Links from the section or note, as `links` lists them.
+    n_links: int
+    # Links to it.
+    n_backlinks: int
 
 
 class ContextPart(SectionMeta):
@@ -390,6 +399,98 @@ class Added(Written):
     digest: str
 
 
+class TaskSection(SectionMeta):
+    """A section of a task, with its text without heading and comment."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    text: str
+
+
+class TaskReady(TypedDict):
+    workspace: str
+    # Open ones, P0 first and then the oldest; records of what has happened (sessions, checkpoints,
+    # summaries) are no work.
+    items: list[TaskSection]
+    # Before `limit`.
+    n_ready: int
+    # Left out: their status is `blocked`, or `blocked_by` names a task or section that is not done.
+    blocked: int
+
+
+class TaskContext(TypedDict):
+    """Profile, summaries, task and discoveries, in this order; the same notes give one text."""
+
+    workspace: str
+    # Empty if there is nothing.
+    text: str
+    bytes: int
+    # Anchors.
+    included: list[str]
+    # Anchors of what found no room.
+    left_out: list[str]
+
+
+class TaskSummary(TypedDict):
+    workspace: str
+    text: str
+    # Anchors.
+    sources: list[str]
+    # Null for a dry run, without anything to summarise, and if the task has this summary.
+    added: AddedSection | None
+
+
+class SessionStarted(Written):
+    # The section that says so.
+    added: AddedSection
+    # As of `session.resume`.
+    text: str
+
+
+class SessionBlock(TypedDict):
+    workspace: str
+    # Task, unread signals, last checkpoint, summary, open discoveries, and what is ready.
+    text: str
+    task: str | None
+    included: list[str]
+    left_out: list[str]
+    # The unread signals; reading them here does not acknowledge them.
+    signals: list[int]
+
+
+class Triage(TypedDict):
+    workspace: str
+    open: int
+    closed: int
+    # Open ones without a task.
+    untriaged: int
+    # Of the open ones; those without a priority under `none`.
+    by_priority: dict[str, int]
+    # The open one without a task that comes first: P0 first, then the oldest.
+    next: TaskSection | None
+    # The open ones, in that order.
+    items: list[TaskSection]
+    # The new section; null if nothing was promoted now, or before.
+    promoted: AddedSection | None
+
+
+class Profile(TypedDict):
+    """What holds for the whole project: the sections with the lifecycle `project`."""
+
+    workspace: str
+    # The most important first.
+    items: list[TaskSection]
+    # Of all of them, the commonest first.
+    tags: dict[str, int]
+    kinds: dict[str, int]
+    # Before `limit`.
+    sections: int
+    notes: int
+
+
 class SourceChange(TypedDict):
     path: str
     # What is done with the section of this file; it is removed with the file.
@@ -455,6 +556,77 @@ class Validation(TypedDict):
     faults: list[FieldFault]
     # Sections that were checked.
     checked: int
+
+
+class UpkeepItem(TypedDict):
+    """A memory of a plan: the lines of its section and of those beneath it, before the change."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    decay: float
+    tier: Literal["hot", "warm", "cold"]
+    # `decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or why it is skipped.
+    reason: str
+
+
+class Upkept(Written):
+    """A plan, and whether it was carried out."""
+
+    is_applied: bool
+    # The change set that `undo` takes back; None if nothing changed, or no history is kept.
+    change_set: int | None
+    # A digest of the changes.
+    plan: str
+    archived: list[UpkeepItem]
+    restored: list[UpkeepItem]
+    # Selected, and worth more than the limit or not past their time.
+    retained: list[UpkeepItem]
+    # Selected, and not to be changed.
+    skipped: list[UpkeepItem]
+
+
+class PromotedMemory(TypedDict):
+    # The anchor of the memory, which stays as it is.
+    source: str
+    heading: str
+    # The section in the project's note; null for a new one of a dry run.
+    anchor: str | None
+    path: str
+    # False if it was promoted with this tag before.
+    is_new: bool
+
+
+class Promoted(Written):
+    is_applied: bool
+    change_set: int | None
+    promoted: list[PromotedMemory]
+
+
+class RecalledMemory(SectionMeta):
+    """A section with those beneath it."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    text: str
+    tokens: int
+
+
+class Recalled(TypedDict):
+    workspace: str
+    # The stage that found them; null if none did.
+    stage: Literal["keywords", "topic and kind", "words"] | None
+    # The most important first, then the last accessed or updated.
+    memories: list[RecalledMemory]
+    tokens: int
+    # Memories that were found, and for which the budget has no room.
+    left_out: int
+    freshness: Freshness | None
 
 
 class Diff(TypedDict):

@@ -283,6 +283,8 @@ class _Loader:
         if memory.warm_from > memory.hot_from:
             message = f"warm_from ({memory.warm_from}) is more than hot_from ({memory.hot_from})"
             self._refuse(self._find_given("memory.warm_from", "memory.hot_from"), message)
+        if refusal := _find_note_refusal(memory.promote_to):
+            self._refuse("memory.promote_to", f"{memory.promote_to!r}: {refusal}")
         self._check_unique("step", "name", [step.name for step in config.step])
         self._check_unique("source", "path", [source.path for source in config.source])
         self._check_unique("workspace", "path", [workspace.path for workspace in config.workspace])

@@ -180,6 +180,28 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     hot_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.5
     # … from this one on warm, and below it cold. Not more than hot_from.
     warm_from: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.2
+    # `memsyncd archive` takes memories that are worth less.
+    archive_below: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.1
+    # `memsyncd cleanup` archives memories of the lifecycle ephemeral after this many days …
+    ephemeral_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 1.0
+    # … and those of the lifecycle session after so many.
+    session_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 7.0
+    # `memsyncd promote` appends to this note, relative to a workspace's root …
+    promote_to: Annotated[str, Meta(min_length=1)] = ".memories/project.md"
+    # … with one of these tags.
+    promote_tags: str = "decision, convention, pattern, pitfall, interface, invariant, faq"
+
+    @property
+    def promotion_tags(self) -> tuple[str, ...]:
+        return tuple(tag.strip().casefold() for tag in self.promote_tags.split(",") if tag.strip())
+
+    @property
+    def ephemeral_s(self) -> float:
+        return self.ephemeral_days * DAY_S
+
+    @property
+    def session_s(self) -> float:
+        return self.session_days * DAY_S
 
 
 class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -121,11 +121,14 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
         return Span(self.start, self.end)
 
 
+PATH_LINK: Final = "path"
+
+
 class Link(msgspec.Struct, frozen=True, gc=False):
     """A link out of a section.
 
     `target` is as written, `heading` is the part after a `#`, `relation` is the word before a typed
-    link.
+    link. `kind` is `link`, `embed`, or `path`: a link only if there is a note with this path.
     """
 
     anchor: str
@@ -133,6 +136,15 @@ class Link(msgspec.Struct, frozen=True, gc=False):
     target: str
     heading: str = ""
     relation: str = ""
+    kind: str = "link"
+
+
+class BlockName(msgspec.Struct, frozen=True, gc=False):
+    """The name of a block of a section, in lower case: `^id`, or `((uuid))`."""
+
+    anchor: str
+    line: int
+    name: str
 
 
 class SecretLines(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,17 +158,20 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One note as read: sections and chunks in order of lines.
 
     The anchor of each chunk is that of one of the sections. `digest` is that of the file's bytes;
-    `n_lines` counts as an editor does. `text` is the file's, decoded, with LF for every line end.
+    `n_lines` counts as an editor does. `aliases` are further titles. `text` is the file's, decoded,
+    with LF for every line end.
     """
 
     path: str
     digest: str
     n_lines: int
     title: str
+    aliases: tuple[str, ...] = ()
     meta: Meta = EMPTY_META
     sections: tuple[Section, ...] = ()
     chunks: tuple[Chunk, ...] = ()
     links: tuple[Link, ...] = ()
+    block_names: tuple[BlockName, ...] = ()
     problems: tuple[Problem, ...] = msgspec.field(default=())
     secrets: tuple[SecretLines, ...] = ()
     text: str = ""
@@ -262,10 +277,11 @@ def count_quarters(text: str) -> int:
 
 
 class WrittenLink(NamedTuple):
-    """A link as it is written: the anchor of its section, its line, and its parts as text."""
+    """A link as it is written: the anchor of its section, its line, its parts as text, its kind."""
 
     source: str
     line: int
     target: str
     heading: str
     relation: str
+    kind: str = "link"

@@ -273,6 +273,15 @@ def find_accesses(workspace: Workspace) -> Mapping[str, AccessCount]:
     return found
 
 
+def count_accesses(workspaces: Iterable[Workspace]) -> dict[str, int]:
+    """Return how often each section was accessed, by anchor, on which decay depends."""
+    return {
+        anchor: one.count
+        for workspace in workspaces
+        for anchor, one in find_accesses(workspace).items()
+    }
+
+
 def compute_access_stats(
     workspace: Workspace,
     config: Config,

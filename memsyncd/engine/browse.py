@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -52,19 +51,18 @@ from memsyncd.store.lookup import (
     find_places_of_kinds,
     read_anchors,
     read_digest,
-    read_links,
     read_notes,
     read_problems,
     read_section,
     read_sections_of,
-    read_titles,
 )
 from memsyncd.store.metadata import StoredMeta, count_sections
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import MEMO_LIMIT, Reader
 from memsyncd.store.search import has_secrets
 
 if TYPE_CHECKING:
-    from memsyncd.core.markdown.linkgraph import Edge, NoteNames
+    from memsyncd.core.markdown.linkgraph import Edge
+    from memsyncd.core.markdown.notenames import NoteNames
 
 READ_LIMIT_S = 2.0
 LINKS_LIMIT_S = 10.0
@@ -86,7 +84,7 @@ def read_place(
     Raises BadRequest, PathRefused, NoteNotFound, and what `Workspace.acquire` raises.
     """
     _check_place(params)
-    path, section, digest = _find_place(workspace, params)
+    path, section, digest, counts = _find_place(workspace, params)
     if digest is None and not workspace.scope.is_note(path.text):
         raise NoteNotFound(
             f"{path.text} is not a note of this workspace",
@@ -107,6 +105,8 @@ def read_place(
         heading=list(named.heading) if named else [],
         **describe_meta(section or _make_bare_meta(file), kinds, now_ns / 1e9),
         n_lines=max(1, len(lines)),
+        n_links=counts[0],
+        n_backlinks=counts[1],
     )
     return got, file.record.digest == digest
 
@@ -128,8 +128,10 @@ def _check_place(params: GetParams) -> None:
 
 def _find_place(
     workspace: Workspace, params: GetParams
-) -> tuple[NotePath, StoredSection | None, str | None]:
-    """Look up the note, the section and the note's digest as indexed, in one generation."""
+) -> tuple[NotePath, StoredSection | None, str | None, tuple[int, int]]:
+    """Look up the note, the section, the note's digest as indexed and the numbers of links, in one
+    generation.
+    """
     with workspace.acquire(READ_LIMIT_S) as reader:
         section = None
         if params.anchor is not None:
@@ -141,7 +143,8 @@ def _find_place(
         if section is None:
             sections = read_sections_of(reader, path.text)
             section = _find_section(sections, params.start_line or 1)
-    return path, section, digest
+        counts = _count_links(reader, path.text, params.anchor)
+    return path, section, digest, counts
 
 
 def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection]:
@@ -197,7 +200,7 @@ def list_notes(
     now_s: float = 0.0,
     accesses: Mapping[str, int] = NO_ACCESSES,
 ) -> list[NoteInfo]:
-    """List notes with their sections, archived and expired ones too."""
+    """List notes with their sections, expired ones too."""
     valuation = make_valuation(config, now_s, accesses)
     filters = _list_filters(params, config, now_s, accesses)
     with workspace.acquire(READ_LIMIT_S) as reader:
@@ -224,13 +227,13 @@ def _explain_section(one: SectionInfo, valuation: Valuation) -> SectionInfo:
 def _list_filters(
     params: ListParams, config: Config, now_s: float, accesses: Mapping[str, int]
 ) -> Filters:
-    """Return the filters of a list, which leave out neither archived nor expired sections."""
+    """Return the filters of a list, which does not leave out expired sections."""
     given = complete_filters(params.filters, config, now_s, accesses)
     kinds = (params.kind,) if params.kind is not None else ()
     tags = (params.tag,) if params.tag is not None else ()
     own = Filters(kinds=kinds, tags=tags)
     joined = given.join(own) if not own.is_empty else given
-    return replace(joined, includes_archived=True, includes_expired=True)
+    return replace(joined, includes_expired=True)
 
 
 # --- counts -------------------------------------------------------------------------------------
@@ -299,20 +302,37 @@ def find_links(
     if params.anchor is not None and params.path is not None:
         raise BadRequest("name either an anchor or a path", hint="leave one of the two out")
     # It imports the scanner of markdown, which no start needs.
-    from memsyncd.core.markdown.linkgraph import NoteNames, make_edges, walk_links
+    from memsyncd.store.links import StoredLinks
 
     with workspace.acquire(LINKS_LIMIT_S) as reader:
+        links = StoredLinks(reader)
         start = _find_start(reader, params)
-        names = NoteNames(read_titles(reader))
-        edges = make_edges(read_links(reader), names, partial(read_anchors, reader))
-    if start is not None:
-        edges = walk_links(edges, start, direction=params.direction, max_depth=params.depth)
-    chosen = [edge for edge in edges if _is_chosen(edge, params)]
-    infos = [
-        _make_link_info(edge, names, is_masking=config.guard.is_masking)
-        for edge in chosen[: params.limit]
-    ]
+        if start is None:
+            edges = links.list_all()
+        else:
+            edges = links.walk(start, direction=params.direction, max_depth=params.depth)
+        chosen = [edge for edge in edges if _is_chosen(edge, params)]
+        infos = [
+            _make_link_info(edge, links.names, is_masking=config.guard.is_masking)
+            for edge in chosen[: params.limit]
+        ]
     return infos, len(chosen)
+
+
+def _count_links(reader: Reader, path: str, anchor: str | None) -> tuple[int, int]:
+    """Count the links from and to a note, or a section of it and those beneath."""
+    from memsyncd.store.links import StoredLinks
+
+    start = path if anchor is None else anchor
+    # Ten thousand links to one note take 0.1 s.
+    known: dict[str, tuple[int, int]] = reader.memo.setdefault("links", {})
+    if start not in known:
+        if len(known) >= MEMO_LIMIT:
+            known.clear()
+        links = StoredLinks(reader)
+        n_out, n_in = (len(links.walk(start, direction=each)) for each in ("out", "in"))
+        known[start] = n_out, n_in
+    return known[start]
 
 
 def _find_start(reader: Reader, params: LinksParams) -> str | None:
@@ -341,6 +361,7 @@ def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkIn
         to=edge.to,
         target=show(edge.target),
         heading=show(edge.heading),
+        kind=edge.kind,
         depth=edge.depth,
         similar=None if edge.to is not None else names.find_similar(edge.target),
     )
@@ -392,6 +413,6 @@ def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> It
                 path,
                 0,
                 "unknown_kind",
-                f"kind `{kind}` is not configured; sections with it: {n_sections}",
+                f"kind `{redact(kind)}` is not configured; sections with it: {n_sections}",
                 "correct the word, or add [kinds.NAME] to the configuration",
             )

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import OTHER_KINDS
 from memsyncd.core.model import count_tokens
+from memsyncd.core.notepath import MEMORY_FILE
 from memsyncd.core.search.context import (
     Budget,
     ContextBlock,
@@ -33,6 +34,7 @@ from memsyncd.core.search.merging import (
 )
 from memsyncd.core.search.passages import (
     LABEL_TOKENS,
+    MEMORY_SHARE,
     ScoredPassage,
     StartChunk,
     compute_rarity,
@@ -42,7 +44,6 @@ from memsyncd.core.search.passages import (
     select_passages,
 )
 from memsyncd.core.search.query import (
-    Filters,
     Query,
     compile_query,
     compile_term,
@@ -50,6 +51,14 @@ from memsyncd.core.search.query import (
 )
 from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate
 from memsyncd.core.search.words import find_subwords
+from memsyncd.engine.branch_memory import (
+    BRANCH_LABEL,
+    BranchMemory,
+    describe_branch_part,
+    differs_from_index,
+    list_branch_chunks,
+    read_branch_memory,
+)
 from memsyncd.engine.candidates import count_terms, find_families, make_patterns, rank
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
@@ -98,7 +107,9 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     """What one workspace offers to a block, within the whole budget, best first.
 
     `parts` describe what the block includes, in its order. `raw_hits` and `counts` are those of a
-    query whose block is merged with others.
+    query whose block is merged with others. In a linked worktree `root` is what the paths shown
+    begin with, since they are not relative to that worktree, and `branch` what its own MEMORY.md
+    offers, if that is another.
     """
 
     workspace_id: str
@@ -109,6 +120,8 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     counts: TermCounts | None = None
     n_unranked: int = 0
     why_empty: str | None = None
+    root: str = ""
+    branch: ContextOffer | None = None
 
 
 def build_context(
@@ -129,24 +142,23 @@ def offer_context(
     *,
     is_merged: bool = False,
     is_user_wide: bool = False,
+    worktree: str = "",
 ) -> ContextOffer:
     """Find what a workspace offers to a block. Raises what `search` raises.
 
     `is_merged`: also compute what it takes to merge the offer with others. With `is_user_wide`,
-    pinned notes and preferences for a part of the budget, whatever the query.
+    pinned notes and preferences for a part of the budget, whatever the query. `worktree` is the
+    folder of a linked worktree for which the context is.
     """
     question = make_question(params, config, options)
     today = find_local_day(options.now_s)
     has_words = bool(extract_filters(params.query, today)[1].strip()) and not is_user_wide
     timeout_s = options.limit_s(params, config)
-    share = USER_SHARE if is_user_wide else 1
-    budget = Budget(
-        max_tokens=params.max_tokens // share,
-        max_bytes=params.max_bytes and params.max_bytes // share,
-    )
-    n_empty = 0
-    matching = NOTHING_MATCHES
-    counts, raw_hits = None, list[RawHit]()
+    budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
+    n_empty, matching, counts, raw_hits = 0, NOTHING_MATCHES, None, list[RawHit]()
+    branch = read_branch_memory(worktree, config) if worktree else None
+    branch_offer = None
+    explain = _explain_no_match if has_words else _explain_empty_start
     with workspace.acquire(timeout_s) as reader:
         if has_words:
             matching = _find_matching(reader, workspace, question, budget, config, options.now_s)
@@ -155,21 +167,18 @@ def offer_context(
             chunks, n_empty = _find_start_chunks(reader, workspace, question, budget, config)
         if is_user_wide:
             chunks = [one for one in chunks if _is_for_all(one[1])]
+        if branch is not None and differs_from_index(reader, branch):
+            chunks = [one for one in chunks if one[1].path != MEMORY_FILE]
+            weigh = _make_word_scorer(reader, question.query, workspace) if has_words else None
+            branch_offer = _offer_branch(workspace, branch, params, config, options, weigh)
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
         if has_words and is_merged:
             counts = count_terms(reader, question.query, workspace)
-            known = _find_raw_hits(reader, question.query, matching.passages)
-            raw_hits = [known[part.chunk.anchor] for part in block.included]
+            raw_hits = _find_raw_hits(reader, question.query, matching.passages, block)
         included = _read_included(reader, workspace, chunks, block, config, options.now_s)
     why_empty = None
-    if not block.text and chunks:
-        why_empty = NO_ROOM
-    elif not block.text and not is_user_wide:
-        why_empty = (
-            explain_nothing([workspace], question, timeout_s).why
-            if has_words
-            else _explain_empty_start(workspace, question.filters, n_empty)
-        )
+    if not block.text and not is_user_wide:
+        why_empty = NO_ROOM if chunks else explain(workspace, question, timeout_s, n_empty)
     return ContextOffer(
         workspace_id=workspace.id,
         workspace_name=workspace.entry.name,
@@ -179,7 +188,45 @@ def offer_context(
         counts=counts,
         n_unranked=matching.n_unranked,
         why_empty=why_empty,
+        root=workspace.entry.root if worktree else "",
+        branch=branch_offer,
     )
+
+
+def _share_budget(params: ContextParams, share: float) -> Budget:
+    max_bytes = params.max_bytes and int(params.max_bytes * share)
+    return Budget(max_tokens=int(params.max_tokens * share), max_bytes=max_bytes)
+
+
+def _offer_branch(
+    workspace: Workspace,
+    branch: BranchMemory,
+    params: ContextParams,
+    config: Config,
+    options: RunOptions,
+    weigh: Callable[[str], float] | None,
+) -> ContextOffer:
+    """Offer the MEMORY.md of a worktree's branch."""
+    reason = MATCH if weigh else MEMORY_FILE
+    chunks = list_branch_chunks(branch, config, weigh, reason)
+    useful = [chunk for chunk in chunks if weigh or _is_informative(chunk, ())]
+    block = build_context_block(useful, _share_budget(params, MEMORY_SHARE), heading="")
+    return ContextOffer(
+        workspace_id=workspace.id,
+        workspace_name=workspace.entry.name,
+        block=block,
+        parts=[
+            describe_branch_part(workspace, branch, one.chunk, config, options.now_s)
+            for one in block.included
+        ],
+    )
+
+
+def _make_word_scorer(reader: Reader, query: Query, workspace: Workspace) -> Callable[[str], float]:
+    """Make the function that scores a text by the rarity of the query's words in it."""
+    matcher = Matcher(make_patterns(reader, query, {}))
+    rarities = count_terms(reader, query, workspace).rarities
+    return lambda text: sum(rarities[index] for index in matcher.find(reader.tokenize(text)))
 
 
 def _is_for_all(chunk: ContextChunk) -> bool:
@@ -203,16 +250,23 @@ def merge_offers(
 
     Each workspace's own order is kept. Labels name the workspaces unless there is one alone.
     """
-    if len(offers) == 1 and (user_wide is None or not user_wide.parts):
+    branches = [offer.branch for offer in offers if offer.branch is not None]
+    is_alone = len(offers) == 1 and not offers[0].root and not branches
+    if is_alone and (user_wide is None or not user_wide.parts):
         return _answer_alone(offers[0])
     placed = [
         _place(offers[at], number, at, offers[at].workspace_name if len(offers) > 1 else "")
         for at, number in _order_lines(offers)
     ]
+    first_placed = [
+        _place(branch, number, -1, BRANCH_LABEL)
+        for branch in branches
+        for number in range(len(branch.parts))
+    ]
     if user_wide is not None:
         numbers = range(len(user_wide.parts))
-        added = [_place(user_wide, number, len(offers), USER_LABEL) for number in numbers]
-        placed = [*added, *placed]
+        first_placed += [_place(user_wide, number, len(offers), USER_LABEL) for number in numbers]
+    placed = [*first_placed, *placed]
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
     block = _build_block([one.chunk for one in placed], budget, params, config)
     places = {one.chunk.anchor: one for one in placed}
@@ -274,7 +328,11 @@ class _Placed(NamedTuple):
         return replace(self.part, start_line=shown.span.start, end_line=shown.span.end)
 
     def describe_left_out(self, omitted: ContextLines) -> LeftOutPart:
-        place = {**_describe_place(omitted), "anchor": self.part.anchor}
+        place = {
+            **_describe_place(omitted),
+            "anchor": self.part.anchor,
+            "path": self.part.path,
+        }
         return LeftOutPart(workspace=self.part.workspace, **place, kind=self.part.kind)
 
 
@@ -285,9 +343,11 @@ def _place(offer: ContextOffer, number: int, group: int, label: str) -> _Placed:
     if len(texts) == chunk.span.n_lines:  # the lines of a giant line are unknown
         text = "\n".join(texts[: lines.span.n_lines])
         chunk = replace(chunk, span=lines.span, text=text)
-    # Two workspaces may have the same anchors.
-    anchor = f"{offer.workspace_id}\n{chunk.anchor}"
-    return _Placed(replace(chunk, anchor=anchor, group=group, workspace=label), offer.parts[number])
+    # Two workspaces may have the same anchors, and a branch those of its workspace.
+    anchor = f"{offer.workspace_id}\n{label}\n{chunk.anchor}"
+    path = f"{offer.root}/{chunk.path}" if offer.root else chunk.path
+    chunk = replace(chunk, anchor=anchor, path=path, group=group, workspace=label)
+    return _Placed(chunk, offer.parts[number])
 
 
 def _build_block(
@@ -390,9 +450,9 @@ def _find_matching(
 
 
 def _find_raw_hits(
-    reader: Reader, query: Query, passages: Sequence[ScoredPassage]
-) -> dict[str, RawHit]:
-    """Return the best raw score of each section, and the terms of the query in its chunks."""
+    reader: Reader, query: Query, passages: Sequence[ScoredPassage], block: ContextBlock
+) -> list[RawHit]:
+    """Return for each part of a block the best raw score in its section, and the terms there."""
     matcher = Matcher(make_patterns(reader, query, {}))
     found: dict[str, RawHit] = {}
     for passage in passages:
@@ -400,7 +460,7 @@ def _find_raw_hits(
         known = found.get(anchor, RawHit(0.0))
         terms = known.terms.union(matcher.find(reader.tokenize(text)))
         found[anchor] = RawHit(max(known.raw_score, passage.raw_score), terms)
-    return found
+    return [found[part.chunk.anchor] for part in block.included]
 
 
 def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
@@ -462,7 +522,16 @@ def _is_informative(chunk: ContextChunk, parents: Collection[tuple[str, tuple[st
     return not (is_heading and (chunk.path, chunk.heading) in parents)
 
 
-def _explain_empty_start(workspace: Workspace, filters: Filters, n_empty: int) -> str:
+def _explain_no_match(
+    workspace: Workspace, question: Question, timeout_s: float, _n_empty: int
+) -> str:
+    return explain_nothing([workspace], question, timeout_s).why
+
+
+def _explain_empty_start(
+    workspace: Workspace, question: Question, _timeout_s: float, n_empty: int
+) -> str:
+    filters = question.filters
     if n_empty and filters.is_empty:
         return "memory has only headings and first notes yet: add what is worth knowing"
     if not workspace.condition.counts.files:

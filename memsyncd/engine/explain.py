@@ -257,6 +257,7 @@ def _split_one(one: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
         "lifecycle": (one.lifecycles, Filters(lifecycles=one.lifecycles)),
         "status": (one.statuses, Filters(statuses=one.statuses)),
         "meta": (one.metas, Filters(metas=one.metas)),
+        "related_to": (one.related_to, Filters(related_to=one.related_to)),
         "tier": (one.tiers, Filters(tiers=one.tiers, find_tier=one.find_tier)),
         "importance": (
             [] if one.min_importance is None else [str(one.min_importance)],

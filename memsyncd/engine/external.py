@@ -1,10 +1,11 @@
 """Record the changes that other programs make to notes as revisions in the history.
 
-Each sync that finds changes records them in the same job: a note whose digest differs from the
-last one in records.db gets a revision without an author, with the text that was indexed. The notes
-of a workspace that is opened for the first time are recorded without revisions, in jobs of SLICE_S
-each, so that other jobs run between them; the sync that finds a change meanwhile records it. A text
-that a sync could not pass on is read from the disk again. A failure to read is never a deletion.
+Each sync that finds changes records them, in the same job or, after a save, in the next one: a note
+whose digest differs from the last one in records.db gets a revision without an author, with the
+text that was indexed. The notes of a workspace that is opened for the first time are recorded
+without revisions, in jobs of SLICE_S each, so that other jobs run between them; the sync that finds
+a change meanwhile records it. A text that a sync could not pass on is read from the disk again. A
+failure to read is never a deletion.
 """
 
 from __future__ import annotations
@@ -46,12 +47,21 @@ PRUNE_AFTER = 200
 def sync_and_record(
     workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
-    """Open the records, sync, then record the changes once the first recording has begun."""
+    """Sync, then record the changes, in one job."""
+    done = yield from sync_notes(workspace, config, clock, request)
+    if has_changes_to_record(workspace, done):
+        yield from record_changes(workspace, config, clock, done)
+    return done
+
+
+def sync_notes(
+    workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
+) -> Job[SyncDone]:
+    """Open the records and sync. `record_changes` must follow if there are changes to record."""
     check_open(workspace)
     open_records(workspace, clock)
     request = _add_recovered(workspace, clock, request)
     done = yield from update_index(workspace, config, clock, request)
-    texts, done.texts = done.texts, {}
     if not config.history.enabled:
         # All notes must be compared again once the history is switched on.
         workspace.is_recorded = False
@@ -60,12 +70,23 @@ def sync_and_record(
             # Without a history, nothing else finishes what a crash has interrupted.
             with contextlib.suppress(StoreFailed):
                 recover(workspace, clock)
-    if done.paths and (workspace.is_recorded or workspace.unrecorded is not None):
-        paths = {*done.paths, *done.discovered, *done.removed}
-        new = frozenset(done.added)
-        yield from _record_some(workspace, config, clock, paths, texts, new=new)
+    if not has_changes_to_record(workspace, done):
+        done.texts.clear()
     report_wal_sizes(workspace)
     return done
+
+
+def has_changes_to_record(workspace: Workspace, done: SyncDone) -> bool:
+    """True if a sync found changes, once the first recording of all notes has begun."""
+    return bool(done.paths) and (workspace.is_recorded or workspace.unrecorded is not None)
+
+
+def record_changes(workspace: Workspace, config: Config, clock: Clock, done: SyncDone) -> Job[None]:
+    """Record the changes that a sync has found."""
+    paths = {*done.paths, *done.discovered, *done.removed}
+    texts, done.texts = done.texts, {}
+    yield from _record_some(workspace, config, clock, paths, texts, new=frozenset(done.added))
+    report_wal_sizes(workspace)
 
 
 def _add_recovered(workspace: Workspace, clock: Clock, request: SyncRequest) -> SyncRequest:

@@ -236,7 +236,7 @@ def fill_index(
         fingerprint=index_fingerprint(config),
         generation=generation,
         entry=workspace.entry,
-        config=replace(config, workspace=(), kind=()),
+        config=replace(config, workspace=()),
     )
     for number in range(1, STARTS + 1):
         _check_not_closing(workspace)

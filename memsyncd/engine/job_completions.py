@@ -2,6 +2,7 @@
 
 `call_soon` delivers one result at once. A `CompletionBatch` delivers the unremarkable results of
 several jobs together, so that a reconcile of fifty unchanged workspaces wakes the loop once.
+`Timers` holds the follow-ups of results that are due later.
 """
 
 from __future__ import annotations
@@ -82,3 +83,28 @@ def _is_quiet(job: Future[Any]) -> bool:
         return False
     done = job.result()
     return isinstance(done, SyncDone) and done.is_quiet
+
+
+class Timers:
+    """Timers on the loop, one for each workspace and purpose; a later one replaces it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._handles: dict[tuple[str, str], asyncio.TimerHandle] = {}
+
+    def set(
+        self, workspace_id: str, purpose: str, delay_s: float, call: Callable[[], object]
+    ) -> None:
+        key = (workspace_id, purpose)
+        if key in self._handles:
+            self._handles[key].cancel()
+        self._handles[key] = self._loop.call_later(delay_s, self._fire, key, call)
+
+    def cancel_all(self, workspace_id: str) -> None:
+        """Cancel all timers of a workspace."""
+        for key in [key for key in self._handles if key[0] == workspace_id]:
+            self._handles.pop(key).cancel()
+
+    def _fire(self, key: tuple[str, str], call: Callable[[], object]) -> None:
+        self._handles.pop(key, None)
+        call()

@@ -31,9 +31,9 @@ from memsyncd.core.editing.memory_path import (
     show_memory_path,
 )
 from memsyncd.core.editing.memory_tool import EditResult, FolderEntry
-from memsyncd.core.markdown.linkgraph import NoteNames
+from memsyncd.core.markdown.notenames import NoteNames
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.model import WrittenLink
+from memsyncd.core.model import PATH_LINK, WrittenLink
 from memsyncd.core.notepath import (
     MEMORY_FILE,
     MEMORY_FOLDER,
@@ -49,7 +49,8 @@ from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
 from memsyncd.files.scope import Scope
 from memsyncd.protocol.memory import AddedSection, CaptureParams, MemoryParams, NewSection
-from memsyncd.store.lookup import read_links, read_titles
+from memsyncd.store.integrity import read_note_paths
+from memsyncd.store.links import read_links
 
 SHOWN_LEVELS = 2
 # The digest that a writer names who expects that there is no file.
@@ -292,11 +293,11 @@ def _update_links(workspace: Workspace, rename: Rename) -> tuple[list[Put], list
     """
     moved = {path.text: rename.new_path(path).text for path in rename.was}
     with workspace.acquire(LINKS_LIMIT_S) as reader:
-        paths = {path for path, _ in read_titles(reader)} | moved.keys()
+        paths = {*read_note_paths(reader), *moved}
         links = read_links(reader)
     # Without titles: a link by title stays right, and other programs know paths and names alone.
-    before = NoteNames((path, "") for path in paths)
-    after = NoteNames((moved.get(path, path), "") for path in paths)
+    before = NoteNames.of((path, "") for path in paths)
+    after = NoteNames.of((moved.get(path, path), "") for path in paths)
     puts: list[Put] = []
     skipped: list[str] = []
     for path in sorted(_find_linking(links, before, moved)):
@@ -324,7 +325,8 @@ def _find_linking(
     found = set(moved)
     for link in links:
         source = link.source.rpartition("#")[0]
-        if source not in found and names.find(source, link.target) in moved:
+        is_path = link.kind == PATH_LINK
+        if source not in found and names.find(source, link.target, is_path=is_path) in moved:
             found.add(source)
     return found
 
@@ -413,7 +415,7 @@ def make_addition_decision(
     paths = [choose_note(workspace.scope, config, section) for section in sections]
 
     def decide() -> tuple[Edit, list[AddedSection]]:
-        puts, added = _append(workspace, config, additions, paths, at)
+        puts, added = append_additions(workspace, config, additions, paths, at)
         return Edit(command=command, client=client, path=paths[0].text, operations=puts), added
 
     return decide
@@ -435,7 +437,7 @@ def make_capture_decision(
     paths = [choose_note(workspace.scope, config, kind) for kind in kinds]
 
     def decide() -> tuple[Edit, list[AddedSection]]:
-        puts, added = _append(workspace, config, additions, paths, at, is_once=True)
+        puts, added = append_additions(workspace, config, additions, paths, at, is_once=True)
         path = puts[0].path.text if puts else MEMORY_FOLDER
         return Edit(command="capture", client=client, path=path, operations=puts), added
 
@@ -526,7 +528,7 @@ def _parse_name(scope: Scope, named: str) -> NotePath:
     return parse_note_path(text if is_whole else f"{scope.memory_dir}/{text}")
 
 
-def _append(
+def append_additions(
     workspace: Workspace,
     config: Config,
     additions: Sequence[Addition],

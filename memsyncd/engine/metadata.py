@@ -19,11 +19,13 @@ from memsyncd.core.search.query import Filters, TierFinder
 from memsyncd.core.upkeep.decay import Decay, Tier, compute_decay, find_tier
 from memsyncd.engine.clock import find_local_day
 from memsyncd.protocol.search import Hit, SectionInfo, Sort
+from memsyncd.store.lookup import StoredSection
 from memsyncd.store.metadata import StoredMeta
 
 NO_META = StoredMeta(
     kind=None, tags=(), importance=None, priority=None, lifecycle=None, task=None, session=None,
-    source=None, created=None, updated=None, expires=None, status=None, day=None, mtime_ns=0,
+    source=None, created=None, updated=None, expires=None, status=None, day=None,
+    is_day_of_name=False, mtime_ns=0,
     extra={},
 )  # fmt: skip
 
@@ -50,8 +52,9 @@ def describe_meta(
         "expires": meta.expires,
         "is_expired": is_expired(meta.expires, now_s),
         "status": meta.status,
-        "day": meta.day or str(find_local_day(meta.mtime_ns / 1e9)),
+        "day": find_stored_day(meta),
         "is_day_of_file": meta.day is None,
+        "is_day_of_name": meta.is_day_of_name,
         "meta": meta.extra,
     }
 
@@ -109,6 +112,18 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
             n_accesses=self.accesses.get(one.anchor, 0),
             priority=one.priority,
             importance=one.importance,
+        )
+
+    def compute_stored(self, one: StoredSection) -> Decay:
+        """Compute the decay of a section as indexed."""
+        importance = one.importance
+        if importance is None:
+            importance = find_kind(self.kinds, one.kind).importance
+        day = find_stored_day(one)
+        return self.compute(
+            _StoredValue(
+                one.anchor, one.kind, one.priority, importance, one.updated, one.created, day
+            )
         )
 
     def find_tier(self, score: float) -> Tier:
@@ -182,6 +197,16 @@ def _make_tier_finder(valuation: Valuation) -> TierFinder:
         return valuation.find_tier(valuation.compute(one).score)
 
     return find
+
+
+def find_stored_day(one: StoredMeta) -> str:
+    """Return the day of a section, else that on which its note was saved."""
+    return one.day or str(find_local_day(one.mtime_ns / 1e9))
+
+
+def find_stored_moment_s(one: StoredMeta) -> float:
+    """Return when a section was updated, else created, since 1970."""
+    return find_moment_s(one.updated, one.created, find_stored_day(one))
 
 
 def find_moment_s(updated: str | None, created: str | None, day: str) -> float:

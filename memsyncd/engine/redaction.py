@@ -82,7 +82,7 @@ def _redact_texts(
     if held is None:
         return {chunk: redact(text) for chunk, text in texts.items()}
     return {
-        chunk: _redact(text, held[chunk]) if chunk in held else text
+        chunk: redact_chunk(text, held[chunk]) if chunk in held else text
         for chunk, text in texts.items()
     }
 
@@ -150,7 +150,7 @@ def _redact_all(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(redact, names))
 
 
-def _redact(text: str, held: ChunkSecrets) -> str:
+def redact_chunk(text: str, held: ChunkSecrets) -> str:
     """Redact secrets that span lines first, then those within one line."""
     lines = text.split("\n")
     if held.is_partial:

@@ -347,7 +347,7 @@ class Registry:
             owner = find_owner(path, roots, sharing)
             if owner is not None:
                 return roots[owner]
-            memory = self._find_project_memory(os.path.expanduser(text))
+            memory = self._find_project_memory(path)
             if memory is not None:
                 return memory
             raise WorkspaceNotFound(

@@ -25,11 +25,19 @@ from memsyncd.core.changes.watchplan import is_ignore_file, is_relevant
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.event_buffer import ROOT, EventBuffer
-from memsyncd.engine.external import PRUNE_AFTER, prune_slice, record_slice, sync_and_record
+from memsyncd.engine.external import (
+    PRUNE_AFTER,
+    has_changes_to_record,
+    prune_slice,
+    record_changes,
+    record_slice,
+    sync_and_record,
+    sync_notes,
+)
 from memsyncd.engine.idle_checks import Database, IdleChecks
 from memsyncd.engine.index_process import BULK_BYTES
 from memsyncd.engine.index_worker import Filled
-from memsyncd.engine.job_completions import CompletionBatch, call_soon
+from memsyncd.engine.job_completions import CompletionBatch, Timers, call_soon
 from memsyncd.engine.opening import release_damaged_records
 from memsyncd.engine.rebuild import (
     UNFINISHED,
@@ -98,10 +106,12 @@ class Scheduler:
         """Called on the loop some quiet seconds after the last change of a workspace."""
         self._workspaces: dict[str, Workspace] = {}
         self._events = EventBuffer(config.sync, clock, self._settled)
-        self._timers = _Timers()
+        self._timers = Timers()
         self._rebuilds = RebuildPolicy(clock, self._rebuild_or_build)
         self.checks = IdleChecks(lambda: worker.is_busy, self._found_damage)
         self._scans: dict[str, Future[SyncDone]] = {}
+        self._saves: dict[str, Future[SyncDone]] = {}
+        """For each workspace the last sync of paths that events have announced."""
         self._reconciles: dict[str, Future[Any]] = {}
         self._missing_roots: set[str] = set()
         self._recording: set[str] = set()
@@ -122,6 +132,7 @@ class Scheduler:
         self._workspaces.pop(workspace.id, None)
         self._events.forget(workspace.id)
         self._scans.pop(workspace.id, None)
+        self._saves.pop(workspace.id, None)
         self._reconciles.pop(workspace.id, None)
         self._missing_roots.discard(workspace.id)
         self._timers.cancel_all(workspace.id)
@@ -165,9 +176,17 @@ class Scheduler:
             return
         if settled.is_wide:
             call_soon(self._loop, partial(self._on_folders, workspace))
-        self._sync(workspace, only=None if settled.is_wide else settled.paths)
+        if settled.is_wide:
+            self._sync(workspace, only=None)
+        else:
+            self._saves[workspace.id] = self._sync(workspace, only=settled.paths, is_save=True)
 
     # --- requests ---
+
+    def find_save(self, workspace: Workspace) -> Future[SyncDone] | None:
+        """The sync of a save that waits or runs now, if there is one."""
+        save = self._saves.get(workspace.id)
+        return None if save is None or save.done() else save
 
     def scan(self, workspace: Workspace) -> Future[SyncDone]:
         """Sync everything that is on disk now or later.
@@ -322,6 +341,7 @@ class Scheduler:
         only: frozenset[str] | None,
         is_urgent: bool = False,
         is_full: bool = False,
+        is_save: bool = False,
         grace_s: float | None = None,
         batch: CompletionBatch | None = None,
     ) -> Future[SyncDone]:
@@ -329,7 +349,8 @@ class Scheduler:
             only = None  # the failure may have left more undone than these paths
         grace_s = self.config.sync.delete_grace_s if grace_s is None else grace_s
         request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s, bulk_bytes=BULK_BYTES)
-        job = partial(sync_and_record, workspace, self.config, self._clock, request)
+        sync = self._sync_save if is_save else sync_and_record
+        job = partial(sync, workspace, self.config, self._clock, request)
         on_done = partial(self._synced, request, is_reconcile=batch is not None)
         is_urgent = is_urgent or only is not None
         return self._submit(workspace, job, on_done, is_urgent=is_urgent, batch=batch)
@@ -341,15 +362,28 @@ class Scheduler:
         on_done: Callable[[Workspace, Any], None],
         *,
         is_urgent: bool = False,
+        is_next: bool = False,
         batch: CompletionBatch | None = None,
     ) -> Future[Any]:
         """From any thread; `on_done` is called on the loop."""
-        future = self._worker.submit(workspace.id, job, is_urgent=is_urgent)
+        future = self._worker.submit(workspace.id, job, is_urgent=is_urgent, is_next=is_next)
         self._stalls.arm()
         ended = partial(self._ended, workspace, on_done, future)
         deliver = partial(call_soon, self._loop) if batch is None else partial(batch.add, future)
         future.add_done_callback(lambda _: deliver(partial(ended, self._clock.now_s())))
         return future
+
+    def _sync_save(
+        self, workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
+    ) -> Job[SyncDone]:
+        """Sync, and have the changes recorded by the next job: who waits for the save need not
+        wait for that as well.
+        """
+        done = yield from sync_notes(workspace, config, clock, request)
+        if has_changes_to_record(workspace, done):
+            record = partial(record_changes, workspace, config, clock, done)
+            self._submit(workspace, record, _ignore, is_next=True)
+        return done
 
     def _start(self, workspace: Workspace, factory: JobFactory[T]) -> Job[T]:
         return factory(workspace, self.config, self._clock)
@@ -543,29 +577,8 @@ class Scheduler:
             call_soon(self._loop, then)
 
 
-class _Timers:
-    """Timers on the loop, one for each workspace and purpose; a later one replaces it."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._handles: dict[tuple[str, str], asyncio.TimerHandle] = {}
-
-    def set(
-        self, workspace_id: str, purpose: str, delay_s: float, call: Callable[[], object]
-    ) -> None:
-        key = (workspace_id, purpose)
-        if key in self._handles:
-            self._handles[key].cancel()
-        self._handles[key] = self._loop.call_later(delay_s, self._fire, key, call)
-
-    def cancel_all(self, workspace_id: str) -> None:
-        """Cancel all timers of a workspace."""
-        for key in [key for key in self._handles if key[0] == workspace_id]:
-            self._handles.pop(key).cancel()
-
-    def _fire(self, key: tuple[str, str], call: Callable[[], object]) -> None:
-        self._handles.pop(key, None)
-        call()
+def _ignore(_workspace: Workspace, _result: object) -> None:
+    pass
 
 
 def _has_lost_index(workspace: Workspace) -> bool:

@@ -201,6 +201,7 @@ def read_filters(filters: protocol.Filters, today: date) -> Filters:
         lifecycles=tuple(filters.lifecycle),
         statuses=tuple(filters.status),
         metas=tuple(map(_read_pair, filters.meta)),
+        related_to=tuple(filters.related_to),
         tiers=tuple(filters.tier),
         min_importance=filters.min_importance,
         is_archived=filters.archived,

@@ -31,7 +31,7 @@ NAME_ONE = "name an agent, a session or a task"
 
 def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
     """Return the addresses of a new signal. Raises BadRequest if there are none."""
-    named = (("agent", params.agent), ("session", params.session), ("task", params.task))
+    named = (("agent", params.agents), ("session", params.sessions), ("task", params.tasks))
     addresses = tuple(f"{kind}:{name}" for kind, names in named for name in names if name)
     if not addresses:
         raise BadRequest("the signal is addressed to nobody", hint=NAME_ONE)

@@ -379,10 +379,10 @@ def _make_updates(
 
 def _find_patch(file: ReadFile, config: Config, index: Index) -> PatchNote | None:
     """An edit of a large note, if only its lines need be parsed and written."""
-    from memsyncd.core.markdown.patch import parse_patch
-
     if len(file.data) < PATCH_BYTES or (old := index.read_outline(file.path.text)) is None:
         return None
+    from memsyncd.core.markdown.patch import parse_patch
+
     patch = parse_patch(file.path, file.data, old, config.chunking, config.guard)
     if patch is None:
         return None

@@ -33,7 +33,7 @@ from memsyncd.store.integrity import (
     find_damage,
     find_set_aside,
     read_generation,
-    read_paths,
+    read_note_paths,
     read_recorded,
 )
 from memsyncd.store.integrity import find_orphans as find_orphan_rows
@@ -229,7 +229,7 @@ def list_batches(workspace: Workspace) -> list[tuple[str, ...]]:
             hint="bring it back or make it readable",
         )
     with workspace.acquire(READ_S) as reader:
-        paths = sorted({*snapshot.files, *read_paths(reader)})
+        paths = sorted({*snapshot.files, *read_note_paths(reader)})
     return split_batches(paths)
 
 

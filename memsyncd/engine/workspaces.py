@@ -527,13 +527,13 @@ class Workspaces:
             self.scheduler.scan(workspace)
 
     def _synced(self, workspace: Workspace, done: SyncDone) -> None:
-        """Count and log a sync, then call the listeners."""
+        """Count a sync, call the listeners and log it."""
         self.counters(workspace).count_sync(done)
-        log_sync = log.info if done.paths else log.debug
-        log_sync(Event.SYNC_DONE, workspace=workspace.id, **done.describe())
         self.scheduler.start_recording(workspace)
         for listener in self._listeners:
             listener(workspace, done)
+        log_sync = log.info if done.paths else log.debug
+        log_sync(Event.SYNC_DONE, workspace=workspace.id, **done.describe())
 
     def _written(self, workspace: Workspace) -> None:
         self.counters(workspace).n_writes += 1

@@ -33,7 +33,7 @@ from memsyncd.errors import (
     Unwritable,
     WorkspaceNotFound,
 )
-from memsyncd.protocol import memory, metrics, operations, search, signals
+from memsyncd.protocol import memory, metrics, operations, search, signals, tasks, upkeep
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 
 OPENRPC_VERSION = "1.3.2"
@@ -110,6 +110,12 @@ METHODS: dict[str, Method] = {
         operations.WorkspaceList,
         "Stop watching a folder and drop its index; its notes stay.",
         _READS,
+    ),
+    "workspace.discover": Method(
+        operations.DiscoverParams,
+        operations.Discovered,
+        "Find memories of agents, vaults and rules for agents on this machine.",
+        (Busy,),
     ),
     "workspace.list": Method(NoParams, operations.WorkspaceList, "List the workspaces."),
     "sync": Method(
@@ -223,6 +229,34 @@ METHODS: dict[str, Method] = {
         "List the files that `index_project` summarises.",
         _OPENS,
     ),
+    "archive": Method(
+        upkeep.ArchiveParams,
+        upkeep.Upkept,
+        "Archive memories by name, by filters or by decay: searches leave them out then.",
+        _WRITES,
+    ),
+    "archive.restore": Method(
+        upkeep.ArchiveParams, upkeep.Upkept, "Restore archived memories, byte for byte.", _WRITES
+    ),
+    "promote": Method(
+        upkeep.PromoteParams,
+        upkeep.Promoted,
+        "Copy a memory, or a task's summaries, to the project's note; twice is as once.",
+        _WRITES,
+    ),
+    "recall": Method(
+        search.RecallParams,
+        search.Recalled,
+        "Recall memories by keywords, topic and kind, within a budget of tokens.",
+        _READS,
+        route="GET /v1/recall",
+    ),
+    "cleanup": Method(
+        upkeep.CleanupParams,
+        upkeep.Upkept,
+        "Archive memories past their time: expired and ephemeral ones, those of sessions.",
+        _WRITES,
+    ),
     "history": Method(
         memory.HistoryParams,
         memory.History,
@@ -242,12 +276,71 @@ METHODS: dict[str, Method] = {
         "Restore the text before a revision, unless it has changed since.",
         _WRITES,
     ),
+    "task.ready": Method(
+        tasks.TaskReadyParams,
+        tasks.TaskReady,
+        "List the sections of a task that can be worked on, P0 first, then the oldest.",
+        _READS,
+        route="GET /v1/tasks/ready",
+    ),
+    "task.list": Method(
+        tasks.TaskListParams,
+        tasks.TaskSections,
+        "List all sections of a task, by path and line.",
+        _READS,
+        route="GET /v1/tasks",
+    ),
+    "task.context": Method(
+        tasks.TaskContextParams,
+        tasks.TaskContext,
+        "Make a block of profile, summaries, task and discoveries for a prompt.",
+        _READS,
+        route="GET /v1/tasks/context",
+    ),
+    "task.checkpoint": Method(
+        tasks.CheckpointParams,
+        memory.Added,
+        "Append the progress of a task or session.",
+        _WRITES,
+    ),
+    "task.summarize": Method(
+        tasks.TaskSummarizeParams,
+        tasks.TaskSummary,
+        "Summarise a task; write the summary unless it is a dry run, which is the default.",
+        _WRITES,
+    ),
+    "session.start": Method(
+        tasks.SessionStartParams,
+        tasks.SessionStarted,
+        "Record that a session begins, and return what it needs to know.",
+        _WRITES,
+    ),
+    "session.resume": Method(
+        tasks.SessionResumeParams,
+        tasks.SessionBlock,
+        "Make the block that restores an agent after its context was cleared.",
+        _READS,
+        route="GET /v1/sessions/resume",
+    ),
+    "triage": Method(
+        tasks.TriageParams,
+        tasks.Triage,
+        "Count the sections that are tagged as bugs, name the next, or make a task of one.",
+        _WRITES,
+    ),
+    "profile": Method(
+        tasks.ProfileParams,
+        tasks.Profile,
+        "List what holds for the whole project, with its tags and kinds.",
+        _READS,
+        route="GET /v1/profile",
+    ),
     "signal.send": Method(
         signals.SignalSendParams,
         signals.SignalSent,
         "Send a signal to agents, sessions or tasks.",
         _READS,
-        route="POST /v1/signals",
+        route="POST /v1/signals/send",
     ),
     "signal.inbox": Method(
         signals.SignalInboxParams,

@@ -164,6 +164,47 @@ class AddedWorkspaces(Result, frozen=True, kw_only=True):
     """The collection that was added; `workspaces` are its own."""
 
 
+# --- discover ---------------------------------------------------------------------------------
+
+
+class DiscoverParams(Params, frozen=True, kw_only=True):
+    path: Name | None = None
+    """The folder whose repository's rules for agents are listed."""
+    claude_dir: Name | None = None
+    """Claude Code's folder, if it is not `~/.claude`."""
+    codex_dir: Name | None = None
+    """Codex's folder, if it is not `~/.codex`."""
+    config_dir: Name | None = None
+    """The folder of programs' configurations, if it is not `~/.config`."""
+    zk_dir: Name | None = None
+    """zk's notebook, if zk's own configuration does not name it."""
+
+
+class FoundPlace(Result, frozen=True, kw_only=True):
+    """A place on this machine that has notes."""
+
+    name: str
+    what: str
+    path: str
+    notes: int
+    is_complete: bool
+    """False if there may be more notes than could be counted within seconds."""
+    workspace: str | None
+    """The name of the workspace or collection that it is."""
+    missing: list[str]
+    """Rules for agents that this workspace leaves out."""
+    refusal: str
+    """Why it cannot be added, or empty."""
+    add: AddParams | None
+    """The parameters of `workspace.add` that add it; null if nothing is to be added."""
+    command: str
+    """The command that does the same."""
+
+
+class Discovered(Result, frozen=True, kw_only=True):
+    places: list[FoundPlace]
+
+
 # --- sync -------------------------------------------------------------------------------------
 
 

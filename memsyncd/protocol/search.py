@@ -49,6 +49,9 @@ class Filters(Params, frozen=True, kw_only=True):
     status: Values = msgspec.field(default_factory=list)
     meta: Values = msgspec.field(default_factory=list)
     """`key=value` for other keys of metadata; of a list, any of its values."""
+    related_to: Values = msgspec.field(default_factory=list)
+    """Notes, named as links name them: what links to or from them; `resolved_by=note` by one
+    relation only."""
     tier: Values = msgspec.field(default_factory=list)
     """`hot`, `warm` or `cold`: by what a section is worth at its age, as `sort: decay` orders."""
     min_importance: Score | None = None
@@ -97,6 +100,8 @@ class SectionMeta(Result, frozen=True, kw_only=True):
     """The ISO day by which `after` and `before` filter."""
     is_day_of_file: bool
     """True if no date is stated, and the day is that of saving."""
+    is_day_of_name: bool
+    """True if no date is stated, and the day is that in the file's name."""
     meta: dict[str, str]
     """All other keys of the front matter and of the section's comment, as text."""
 
@@ -261,6 +266,55 @@ class ContextResult(ContextAnswer, frozen=True, kw_only=True):
     took_ms: float
 
 
+# --- recall -----------------------------------------------------------------------------------
+
+RecallStage = Literal["keywords", "topic and kind", "words"]
+Keyword = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
+class RecallParams(Params, frozen=True, kw_only=True):
+    """At least one criterion. The first stage that finds memories answers: the keywords (with topic
+    and kind, if given), then topic and kind alone, then the words of the text.
+    """
+
+    keywords: Annotated[list[Keyword], msgspec.Meta(max_length=20)] = msgspec.field(
+        default_factory=list
+    )
+    """Any of these, exactly but for case, in the `keywords` of a section."""
+    topic: Keyword | None = None
+    kind: Name | None = None
+    text: str = ""
+    """Words to search for; by default the keywords."""
+    max_tokens: MaxTokens = 2000
+    """Limit of all texts together."""
+    filters: Filters = Filters()
+    workspace: Name | None = None
+
+
+class RecalledMemory(SectionMeta, frozen=True, kw_only=True):
+    """A section with those beneath it."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    text: str
+    tokens: int
+
+
+class Recalled(Result, frozen=True, kw_only=True):
+    workspace: str
+    stage: RecallStage | None
+    """The stage that found them; null if none did."""
+    memories: list[RecalledMemory]
+    """The most important first, then the last accessed or updated."""
+    tokens: int
+    left_out: int
+    """Memories that were found, and for which the budget has no room."""
+    freshness: Freshness | None = None
+
+
 # --- get, list, links, problems ----------------------------------------------------------------
 
 
@@ -290,6 +344,10 @@ class Got(SectionMeta, frozen=True, kw_only=True):
     heading: list[str]
     n_lines: int
     """Lines of the whole note."""
+    n_links: int
+    """Links from the section or note, as `links` lists them."""
+    n_backlinks: int
+    """Links to it."""
 
 
 class ListParams(Params, frozen=True, kw_only=True):
@@ -298,7 +356,7 @@ class ListParams(Params, frozen=True, kw_only=True):
     kind: Name | None = None
     tag: Name | None = None
     filters: Filters = Filters()
-    """Archived and expired sections are listed too."""
+    """Expired sections are listed too, archived ones with `archived` or `include_archived`."""
     sort: Sort = "file"
     """Sections within their notes, and notes by their first section."""
     explain: bool = False
@@ -425,6 +483,8 @@ class LinkInfo(Result, frozen=True, kw_only=True):
     lines: list[int]
     relation: str
     """Empty for an untyped link."""
+    kind: str
+    """`link`, or `embed` for one that shows the note in place."""
     to: str | None
     """The path of a note or the anchor of a section; null if no note has this name."""
     target: str

@@ -27,9 +27,9 @@ class SignalSendParams(Params, frozen=True, kw_only=True):
     content: SignalText
     type: SignalType = "note"
     """Any word, such as `completion`, `blocked` or `question`."""
-    agent: Addressees = msgspec.field(default_factory=list)
-    session: Addressees = msgspec.field(default_factory=list)
-    task: Addressees = msgspec.field(default_factory=list)
+    agents: Addressees = msgspec.field(default_factory=list)
+    sessions: Addressees = msgspec.field(default_factory=list)
+    tasks: Addressees = msgspec.field(default_factory=list)
     key: Word | None = None
     """The sender's own name for the signal: sending it again with this key changes nothing, so that
     a sender may repeat a request whose answer it has not seen."""

@@ -97,6 +97,7 @@ class Doctor:
             *check_socket_problem(*self._find_socket()),
             *check_clock(drift_s),
             *check_progress(stalled),
+            *(self._check_collections() if params.workspace is None else ()),
         ]
         for workspace in chosen:
             if "writer" in stalled or self._workspaces.stalls.is_stalled(workspace):
@@ -105,6 +106,19 @@ class Doctor:
                 own = await self._examine_one(workspace, is_verified=params.verify)
             found += [replace_fields(finding, workspace=workspace.id) for finding in own]
         return DoctorResult(findings=found)
+
+    def _check_collections(self) -> list[FindingInfo]:
+        return [
+            make_finding(
+                "warning",
+                "folder",
+                f"the projects of {one.entry.name} cannot be listed: new ones are not found",
+                f"restore the folder, or: memsyncd remove {one.entry.name}",
+                where=one.entry.root,
+            )
+            for one in self._workspaces.collections.values()
+            if one.is_missing
+        ]
 
     async def _examine_one(self, workspace: Workspace, *, is_verified: bool) -> list[FindingInfo]:
         # First, because any other read that meets damage starts a rebuild.

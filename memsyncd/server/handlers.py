@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ from memsyncd.engine.search import (
     search,
     search_part,
 )
+from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import NoteNotFound, NotFresh, StoreFailed
@@ -49,6 +51,7 @@ from memsyncd.protocol.search import (
     Listing,
     ListParams,
     MemoryStats,
+    NoteInfo,
     Problems,
     RecordedAccesses,
     SearchAnswer,
@@ -82,6 +85,7 @@ from memsyncd.server.waits import (
     WAIT_S,
     wait_for_disk,
     wait_for_work,
+    wait_until_done,
     wait_until_open,
 )
 
@@ -90,9 +94,10 @@ LOOP_BUDGET_S = 0.004
 # A search for more hits runs in a thread at once: reading each hit takes time, however fast it was
 # found.
 LOOP_LIMIT = 20
-# How long a request for several workspaces waits for their disks, unless it names a time.
-FRESH_S = 2.0
 NO_WORKTREES: Mapping[str, str] = {}
+# How long a search waits for a save that is being indexed. It would compete with that for the
+# interpreter's lock, and miss it.
+SAVE_WAIT_S = 0.005
 # The last two are those of MCP that call the others.
 WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts/get"})
 
@@ -151,11 +156,11 @@ class Handlers:
         params = replace_fields(
             params, workspace=chosen if isinstance(params.workspace, list) else chosen[0]
         )
-        worktrees = {workspace.id: folder for workspace, folder in found.values() if folder}
+        folders = {workspace.id: folder for workspace, folder in found.values() if folder}
         if method == "search":
-            outcome = self._search(session, params, worktrees)
+            outcome = self._search(session, params, folders)
         elif method == "context":
-            outcome = self._context(session, params, worktrees)
+            outcome = self._context(session, params, folders)
         else:
             outcome = self._find(method)(session, params)
         return await outcome if inspect.isawaitable(outcome) else outcome
@@ -167,8 +172,10 @@ class Handlers:
 
     def _add_late_methods(self) -> None:
         # To import these, with the editing of notes, takes longer than the first answer may.
+        from memsyncd.server.discovery import PlaceFinder
         from memsyncd.server.doctor import Doctor
         from memsyncd.server.signals import SignalMethods
+        from memsyncd.server.tasks import TaskMethods
         from memsyncd.server.writes import Writes
 
         facts = self._facts
@@ -179,45 +186,92 @@ class Handlers:
             lambda: (facts.socket, facts.find_socket_problem()),
         )
         self._table["doctor"] = doctor.examine
+        finder = PlaceFinder(self._workspaces, self._clock, self._places)
+        self._table["workspace.discover"] = finder.discover
         self._table |= Writes(self._workspaces, self._clock, self._in_thread).methods
         signals = SignalMethods(self._workspaces, self._subscriptions)
         self._subscriptions.send_backlog = signals.send_backlog
         self._table |= signals.methods
+        self._table |= TaskMethods(
+            self._workspaces,
+            self._clock,
+            self._in_thread,
+            add=self._table["note.add"],
+            read_inbox=self._table["signal.inbox"],
+        ).methods
 
     # --- search ---
 
     def _search(
-        self, session: Session, params: SearchParams, worktrees: Mapping[str, str] = NO_WORKTREES
+        self, session: Session, params: SearchParams, folders: Mapping[str, str] = NO_WORKTREES
     ) -> Outcome:
-        """`worktrees` are the folders in linked worktrees that were named, by workspace."""
+        """`folders` are those in linked worktrees that were named, by workspace."""
         if params.track_access:
-            return self._search_tracked(session, params, worktrees)
+            return self._search_tracked(session, params, folders)
         arrived_s = request_arrival_s(self._clock)
         chosen = self._choose(params.workspace)
         options = RunOptions(now_s=self._clock.wall_s())
         if len(chosen) > 1:
-            return self._search_several(chosen, params, worktrees, arrived_s)
+            return self._search_several(chosen, params, folders, arrived_s)
         generation = max((workspace.condition.generation for workspace in chosen), default=0)
         if params.wait == "disk" or (params.min_generation or 0) > generation:
-            return self._search_fresh(chosen, params, worktrees, options, arrived_s)
+            return self._search_fresh(chosen, params, folders, options, arrived_s)
         if any(workspace.readers is None for workspace in chosen):
-            return self._search_once_open(chosen, params, worktrees, options, arrived_s)
+            return self._search_once_open(chosen, params, folders, options, arrived_s)
+        if saves := self._find_saves(chosen):
+            return self._search_after(saves, session, chosen, params, folders, arrived_s)
+        return self._search_now(session, chosen, params, folders, options, arrived_s)
+
+    def _find_saves(self, chosen: Sequence[Workspace]) -> list[Future[SyncDone]]:
+        found = map(self._workspaces.scheduler.find_save, chosen)
+        return [save for save in found if save is not None]
+
+    async def _search_after(
+        self,
+        saves: Sequence[Future[SyncDone]],
+        session: Session,
+        chosen: Sequence[Workspace],
+        params: SearchParams,
+        folders: Mapping[str, str],
+        arrived_s: float,
+    ) -> SearchResult:
+        """Search once the saves are indexed, or SAVE_WAIT_S later."""
+        await wait_until_done(saves, SAVE_WAIT_S)
+        options = RunOptions(now_s=self._clock.wall_s())
+        found = self._search_now(session, chosen, params, folders, options, arrived_s, n_own=1)
+        return found if isinstance(found, SearchResult) else await found
+
+    def _search_now(
+        self,
+        session: Session,
+        chosen: Sequence[Workspace],
+        params: SearchParams,
+        folders: Mapping[str, str],
+        options: RunOptions,
+        arrived_s: float,
+        *,
+        n_own: int = 0,
+    ) -> SearchResult | Awaitable[SearchResult]:
+        """Search on the event loop or in a thread. `n_own` of the session's pending requests are
+        this one.
+        """
         end_s = arrived_s + options.limit_s(params, self._workspaces.config)
         if self._clock.now_s() >= end_s:
             raise overdue_error()
         n_hits = params.limit or self._workspaces.config.search.max_results
         is_short = len(chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
-        may_try = is_short and self._loop_turns.may_try(session)
+        is_short = is_short and not _needs_accesses(params)
+        may_try = is_short and self._loop_turns.may_try(session, n_own)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
-            return self._search_in_thread(chosen, params, worktrees, options, arrived_s, end_s)
-        return self._make_search_result(chosen, answer, worktrees, arrived_s)
+            return self._search_in_thread(chosen, params, folders, options, arrived_s, end_s)
+        return self._make_search_result(chosen, answer, folders, arrived_s)
 
     async def _search_tracked(
-        self, session: Session, params: SearchParams, worktrees: Mapping[str, str]
+        self, session: Session, params: SearchParams, folders: Mapping[str, str]
     ) -> SearchResult:
         """Search, and count an access for each section that is found."""
-        outcome = self._search(session, replace_fields(params, track_access=False), worktrees)
+        outcome = self._search(session, replace_fields(params, track_access=False), folders)
         result = await outcome if inspect.isawaitable(outcome) else outcome
         assert isinstance(result, SearchResult)
         self._note_shown(result.hits, params)
@@ -252,19 +306,19 @@ class Handlers:
         self,
         chosen: Sequence[Workspace],
         params: SearchParams,
-        worktrees: Mapping[str, str],
+        folders: Mapping[str, str],
         options: RunOptions,
         arrived_s: float,
     ) -> SearchResult:
         waited = await self._wait_until_fresh(chosen, params, options, arrived_s)
         end_s = arrived_s + waited.limit_s(params, self._workspaces.config)
-        return await self._search_in_thread(chosen, params, worktrees, waited, arrived_s, end_s)
+        return await self._search_in_thread(chosen, params, folders, waited, arrived_s, end_s)
 
     async def _search_once_open(
         self,
         chosen: Sequence[Workspace],
         params: SearchParams,
-        worktrees: Mapping[str, str],
+        folders: Mapping[str, str],
         options: RunOptions,
         arrived_s: float,
     ) -> SearchResult:
@@ -275,31 +329,36 @@ class Handlers:
         limit_s = timeout_s if is_open else math.inf
         # The time to open an index does not count for the default limit.
         end_s = (arrived_s if params.timeout_ms else self._clock.now_s()) + limit_s
-        return await self._search_in_thread(chosen, params, worktrees, options, arrived_s, end_s)
+        return await self._search_in_thread(chosen, params, folders, options, arrived_s, end_s)
 
     async def _search_in_thread(
         self,
         chosen: Sequence[Workspace],
         params: SearchParams,
-        worktrees: Mapping[str, str],
+        folders: Mapping[str, str],
         options: RunOptions,
         arrived_s: float,
         end_s: float,
     ) -> SearchResult:
-        run = partial(search, chosen, params, self._workspaces.config, options)
+        config = self._workspaces.config
+
+        def run() -> SearchAnswer:
+            given = _count_accesses(chosen) if _needs_accesses(params) else {}
+            return search(chosen, params, config, replace_fields(options, accesses=given))
+
         answer = await self._in_thread(run, end_s)
-        return self._make_search_result(chosen, answer, worktrees, arrived_s)
+        return self._make_search_result(chosen, answer, folders, arrived_s)
 
     def _make_search_result(
         self,
         chosen: Sequence[Workspace],
         answer: SearchAnswer,
-        worktrees: Mapping[str, str],
+        folders: Mapping[str, str],
         arrived_s: float,
     ) -> SearchResult:
         return SearchResult(
             **asdict(answer),
-            workspaces=[describe_workspace_part(one, worktrees) for one in chosen],
+            workspaces=[describe_workspace_part(one, folders) for one in chosen],
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
         )
@@ -308,7 +367,7 @@ class Handlers:
         self,
         chosen: Sequence[Workspace],
         params: SearchParams,
-        worktrees: Mapping[str, str],
+        folders: Mapping[str, str],
         arrived_s: float,
     ) -> SearchResult:
         config, now_s = self._workspaces.config, self._clock.wall_s()
@@ -330,7 +389,7 @@ class Handlers:
             answer = await self._in_thread(explain)
         return SearchResult(
             **asdict(answer),
-            workspaces=describe_parts(parts, worktrees),
+            workspaces=describe_parts(parts, folders),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
         )
@@ -351,7 +410,7 @@ class Handlers:
             generation = params.min_generation
             await self._subscriptions.wait_for_generation(chosen, generation, timeout_s)
         is_open = all(workspace.readers is not None for workspace in chosen)
-        waited_s = 0.0 if params.timeout_ms else is_fresh * FRESH_S + (not is_open) * OPEN_S
+        waited_s = 0.0 if params.timeout_ms else is_fresh * WAIT_S + (not is_open) * OPEN_S
         limit_s = options.limit_s(params, self._workspaces.config)
         end_s = max(arrived_s, self._clock.now_s() - limit_s) + waited_s + limit_s
         wait_s = WAIT_SHARE * (end_s - self._clock.now_s())
@@ -368,15 +427,15 @@ class Handlers:
     # --- context ---
 
     async def _context(
-        self, _session: Session, params: ContextParams, worktrees: Mapping[str, str] = NO_WORKTREES
+        self, _session: Session, params: ContextParams, folders: Mapping[str, str] = NO_WORKTREES
     ) -> ContextResult:
         arrived_s = request_arrival_s(self._clock)
         chosen = self._choose(params.workspace)
         user_wide = self._workspaces.find_user_wide() if params.user else None
         if user_wide in chosen:
             user_wide = None
-        if user_wide is not None or len(chosen) != 1:
-            return await self._join_contexts(chosen, params, user_wide, worktrees, arrived_s)
+        if user_wide is not None or len(chosen) != 1 or folders:
+            return await self._join_contexts(chosen, params, user_wide, folders, arrived_s)
         [workspace], config = chosen, self._workspaces.config
         was_open = workspace.readers is not None
         options = RunOptions(now_s=self._clock.wall_s())
@@ -395,7 +454,7 @@ class Handlers:
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
-            workspaces=[describe_workspace_part(workspace, worktrees)],
+            workspaces=[describe_workspace_part(workspace, folders)],
             freshness=self._describe_freshness([workspace]),
             took_ms=self._measure_ms(arrived_s),
         )
@@ -405,7 +464,7 @@ class Handlers:
         chosen: Sequence[Workspace],
         params: ContextParams,
         user_wide: Workspace | None,
-        worktrees: Mapping[str, str],
+        folders: Mapping[str, str],
         arrived_s: float,
     ) -> ContextResult:
         config, now_s = self._workspaces.config, self._clock.wall_s()
@@ -418,6 +477,7 @@ class Handlers:
                 options,
                 is_merged=len(chosen) > 1,
                 is_user_wide=workspace is user_wide,
+                worktree=folders.get(workspace.id, ""),
             )
 
         if not chosen:
@@ -433,7 +493,7 @@ class Handlers:
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
-            workspaces=describe_parts(parts, worktrees),
+            workspaces=describe_parts(parts, folders),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
         )
@@ -462,7 +522,11 @@ class Handlers:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         config, now_s = self._workspaces.config, self._clock.wall_s()
-        read = partial(browse.list_notes, workspace, config, params, now_s=now_s)
+
+        def read() -> list[NoteInfo]:
+            given = _count_accesses([workspace]) if _needs_accesses(params) else {}
+            return browse.list_notes(workspace, config, params, now_s=now_s, accesses=given)
+
         notes = await self._in_thread(read)
         return Listing(
             workspace=workspace.id, notes=notes, freshness=self._describe_freshness([workspace])
@@ -537,7 +601,9 @@ class Handlers:
     ) -> None:
         anchors: dict[str, list[str]] = {}
         for one in shown:
-            anchors.setdefault(one.workspace, []).append(one.anchor)
+            # The MEMORY.md of a branch is outside of the workspace.
+            if not one.path.startswith("/"):
+                anchors.setdefault(one.workspace, []).append(one.anchor)
         for workspace_id, found in anchors.items():
             workspace = self._workspaces.by_id.get(workspace_id)
             if workspace is not None:  # it may have been removed meanwhile
@@ -584,3 +650,16 @@ class Handlers:
 
     def _measure_ms(self, arrived_s: float) -> float:
         return round((self._clock.now_s() - arrived_s) * 1000, 3)
+
+
+def _needs_accesses(params: SearchParams | ListParams) -> bool:
+    """True if the answer depends on the decay of sections."""
+    query = params.query.lower() if isinstance(params, SearchParams) else ""
+    return params.sort == "decay" or params.explain or bool(params.filters.tier) or "tier:" in query
+
+
+def _count_accesses(workspaces: Sequence[Workspace]) -> dict[str, int]:
+    # It imports the editing of notes, which no start needs.
+    from memsyncd.engine.accesses import count_accesses
+
+    return count_accesses(workspaces)

@@ -197,6 +197,11 @@ class McpConnection:
                 message, hint=f"begin one with {mcp_tools.INIT_TOOL}{also}"
             ) from None
         found: list[operations.WorkspaceStatus] = status.workspaces
+        if len(found) > 1:
+            listed = await self._ask("workspace.list", NoParams())
+            # The user-wide one joins the others, and is meant only where it is named.
+            user_wide = {one.id for one in listed.workspaces if one.user}
+            found = [one for one in found if one.id not in user_wide]
         if len(found) == 1:
             return found[0]
         if not found:

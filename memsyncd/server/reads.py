@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memsyncd.config import Config
 from memsyncd.core.fairqueue import FairQueue, Flow
@@ -29,6 +29,9 @@ from memsyncd.server.listen import check_outside
 from memsyncd.server.session import Session, current_request
 from memsyncd.server.waits import STALL_HINT, make_stall_error, wait_for_work
 from memsyncd.store.connection import CancellationToken
+
+if TYPE_CHECKING:
+    from memsyncd.files.discovery import KnownPlace
 
 REST_FACTOR = 10
 """After a failed try on the event loop the next one waits so many times as long as it took."""
@@ -188,8 +191,9 @@ class LoopAdmission:
         self._clock = clock
         self._rest_until_s = -math.inf
 
-    def may_try(self, session: Session) -> bool:
-        if session.n_pending or session.reads.is_slow:
+    def may_try(self, session: Session, n_own: int = 0) -> bool:
+        """`n_own` of the session's pending requests are the one that asks."""
+        if session.n_pending > n_own or session.reads.is_slow:
             return False
         return session.reads.expected_s is not None or self._clock.now_s() >= self._rest_until_s
 
@@ -264,6 +268,15 @@ class PathLookup:
             return await self._run(path, check, ADD_TIMEOUT_S)
         except TimeoutError:
             raise _unresponsive_error(path) from None
+
+    async def find_places(
+        self, find: Callable[[], list[KnownPlace]], home: str
+    ) -> list[KnownPlace]:
+        """Call a function that looks for places of tools. Raises Busy if the disk stalls."""
+        try:
+            return await self._run(home, find, FIND_TIMEOUT_S)
+        except TimeoutError:
+            raise _unresponsive_error(home) from None
 
     async def count_notes(self, entry: Entry, config: Config, limit_s: float) -> NoteCount:
         """Count the notes that the workspace would have, for at most about `limit_s`.

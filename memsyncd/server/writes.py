@@ -19,8 +19,17 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd.config import CaptureConfig
-from memsyncd.engine import backup, history, memory_tool, project_index, validation
-from memsyncd.engine.accesses import compute_access_stats
+from memsyncd.engine import (
+    backup,
+    history,
+    memory_tool,
+    project_index,
+    promote,
+    recall,
+    upkeep,
+    validation,
+)
+from memsyncd.engine.accesses import compute_access_stats, count_accesses, find_accesses
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.scheduler import JobFactory
@@ -29,8 +38,10 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, Busy, NotFresh
 from memsyncd.protocol import memory as protocol
+from memsyncd.protocol import upkeep as upkeep_protocol
 from memsyncd.protocol.fields import WorkspaceParams
-from memsyncd.protocol.search import AccessStats, AccessStatsParams
+from memsyncd.protocol.search import AccessStats, AccessStatsParams, Recalled, RecallParams
+from memsyncd.server.operations import describe_freshness
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import (
     OPEN_S,
@@ -64,6 +75,11 @@ class Writes:
             "capture": self._capture,
             "index_project": self._index_project,
             "sources": self._list_sources,
+            "archive": self._archive,
+            "archive.restore": self._restore_archived,
+            "cleanup": self._clean_up,
+            "promote": self._promote,
+            "recall": self._recall,
             "history": self._history,
             "diff": self._diff,
             "undo": self._undo,
@@ -205,6 +221,87 @@ class Writes:
             removed=outcome.answer,
             **_describe_write(workspace, outcome),
         )
+
+    # --- upkeep ---
+
+    async def _archive(
+        self, session: Session, params: upkeep_protocol.ArchiveParams
+    ) -> upkeep_protocol.Upkept:
+        return await self._keep_up(session, "archive", upkeep.plan_archive, params)
+
+    async def _restore_archived(
+        self, session: Session, params: upkeep_protocol.ArchiveParams
+    ) -> upkeep_protocol.Upkept:
+        return await self._keep_up(session, "archive.restore", upkeep.plan_restore, params)
+
+    async def _clean_up(
+        self, session: Session, params: upkeep_protocol.CleanupParams
+    ) -> upkeep_protocol.Upkept:
+        return await self._keep_up(session, "cleanup", upkeep.plan_cleanup, params)
+
+    async def _keep_up(
+        self,
+        session: Session,
+        act: str,
+        plan: Callable[..., upkeep.Planned],
+        params: upkeep_protocol.ArchiveParams | upkeep_protocol.CleanupParams,
+    ) -> upkeep_protocol.Upkept:
+        """Answer with a plan, or carry it out."""
+        workspace = self._workspaces.find(params.workspace)
+        await wait_until_open([workspace], OPEN_S)
+        now_s = self._clock.wall_s()
+        config = self._workspaces.config
+
+        def make() -> upkeep.Planned:
+            return plan(workspace, config, params, now_s, count_accesses([workspace]))
+
+        outcome: EditOutcome[upkeep_protocol.UpkeepPlan]
+        if params.dry_run:
+            planned: upkeep.Planned = await self._in_thread(make, disk_of=workspace)
+            outcome = EditOutcome(answer=planned.plan)
+        else:
+            client = params.client or session.name
+            decide = upkeep.make_upkeep_decision(make, act, client=client, digest=params.plan)
+            outcome = await self._edit(workspace, decide, params.timeout_ms)
+        return upkeep_protocol.Upkept(
+            is_applied=not params.dry_run,
+            change_set=outcome.change_set,
+            **asdict(outcome.answer),
+            **_describe_write(workspace, outcome),
+        )
+
+    async def _promote(
+        self, session: Session, params: upkeep_protocol.PromoteParams
+    ) -> upkeep_protocol.Promoted:
+        workspace = self._workspaces.find(params.workspace)
+        await wait_until_open([workspace], OPEN_S)
+        decide = promote.make_promote_decision(
+            workspace,
+            self._workspaces.config,
+            params,
+            client=params.client or session.name,
+            at=_render_time(self._clock.wall_s()),
+        )
+        outcome = await self._edit(workspace, decide, params.timeout_ms)
+        return upkeep_protocol.Promoted(
+            is_applied=not params.dry_run,
+            change_set=outcome.change_set,
+            promoted=outcome.answer,
+            **_describe_write(workspace, outcome),
+        )
+
+    async def _recall(self, _session: Session, params: RecallParams) -> Recalled:
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        await wait_until_open([workspace], OPEN_S)
+        now_s = self._clock.wall_s()
+
+        def run() -> Recalled:
+            times = {anchor: one.last_at_s for anchor, one in find_accesses(workspace).items()}
+            return recall.recall(workspace, config, params, now_s, times)
+
+        recalled: Recalled = await self._in_thread(run, disk_of=workspace)
+        freshness = describe_freshness([workspace], config, now_s=self._clock.now_s())
+        return replace_fields(recalled, freshness=freshness)
 
     # --- history ---
 

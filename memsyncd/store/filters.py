@@ -50,8 +50,15 @@ _NOT_IN = (
 _VALUES = "(SELECT value FROM json_each({values}))"
 TIER_FUNCTION = "memory_tier"
 _KIND = f"s.kind IN {_VALUES}"
-_TAG = f"s.id IN (SELECT section FROM tags WHERE tag COLLATE NOCASE IN {_VALUES})"
+# A tag also stands for those nested in it: `db` for `db/sql`. A `0` is the sign after a `/`.
+_TAG = (
+    "s.id IN (SELECT t.section FROM json_each({values}) v CROSS JOIN tags t"
+    " WHERE t.tag COLLATE NOCASE = v.value UNION ALL"
+    " SELECT t.section FROM json_each({values}) v CROSS JOIN tags t WHERE"
+    " t.tag COLLATE NOCASE > v.value || '/' AND t.tag COLLATE NOCASE < v.value || '0')"
+)
 _FILE = f"c.file IN {_VALUES}"
+_IDS = "SELECT id FROM files WHERE path IN (SELECT value FROM json_each(?)) ORDER BY id"
 _ALL_TAGS = "SELECT DISTINCT tag FROM tags"
 # A folder's files are not listed: they may be nearly all.
 _BELOW = "(f.path = {path} OR (f.path >= {first} AND f.path < {after}))"
@@ -241,7 +248,7 @@ def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
 
 def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     """Return the conditions of one set of filters, and add their bindings."""
-    tags = [tag.lstrip("#") for tag in filters.tags]
+    tags = [tag.lstrip("#").rstrip("/") for tag in filters.tags]
     sections = (value for one in filters.sections for value in _find_section_values(one))
     lists: tuple[tuple[str, tuple[str, ...], Iterable[object]], ...] = (
         (_TIER, filters.tiers, (tier.lower() for tier in filters.tiers)),
@@ -273,6 +280,9 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
         kinds = _bind(json.dumps(filters.kind_importance or [["", 0.5]]), bindings)
         least = _bind(str(filters.min_importance), bindings)
         conditions.append(_IMPORTANCE.format(kinds=kinds, least=least))
+    if filters.related_to:
+        files = json.dumps(_find_related_files(reader, filters.related_to))
+        conditions.append(_FILE.format(values=_bind(files, bindings)))
     if filters.paths:
         conditions.append(_compile_paths(reader, filters.paths, bindings))
     for sign, day in ((">=", filters.after), ("<", filters.before)):
@@ -312,14 +322,20 @@ def _bind(value: str, bindings: Bindings) -> str:
 
 
 def _find_equal_folded(reader: Reader, statement: str, values: Sequence[str]) -> list[str]:
-    """Return the stored values that equal one of `values` but for case and composed accents.
+    """Return the stored values that equal one of `values` but for case and composed accents; of
+    tags, also nested ones.
 
     SQLite's NOCASE folds ASCII alone.
     """
     if all(map(str.isascii, values)):
         return [*values]
     folded = set(map(_fold, values))
-    return [value for (value,) in reader.rows(statement) if _fold(value) in folded]
+    nested = tuple(f"{value}/" for value in folded) if statement == _ALL_TAGS else ()
+    return [
+        value
+        for (value,) in reader.rows(statement)
+        if (text := _fold(value)) in folded or text.startswith(nested)
+    ]
 
 
 def _fold(text: str) -> str:
@@ -349,6 +365,20 @@ def _find_section_values(text: str) -> set[str]:
     forms = _find_forms(words)
     nested = ("-/-".join(map(make_slug, form.split("/"))) for form in forms)
     return {f"-{slug}-" for slug in (*map(make_slug, forms), *nested)}
+
+
+def _find_related_files(reader: Reader, values: Iterable[str]) -> list[int]:
+    """Return the ids of the files that link to or from a note: `note`, or `relation=note`."""
+    # Few questions ask for links, and this imports the scanner of markdown.
+    from memsyncd.store.links import StoredLinks
+
+    links = StoredLinks(reader)
+    related: set[str] = set()
+    for value in values:
+        relation, mark, name = value.rpartition("=")
+        related |= links.find_related(name, relation if mark else None)
+    rows = reader.rows(_IDS, (json.dumps(sorted(related)),))
+    return [file_id for (file_id,) in rows]
 
 
 def _find_files(reader: Reader, path: str) -> list[int]:

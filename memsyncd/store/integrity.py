@@ -23,6 +23,7 @@ import msgspec
 
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.model import Note
+from memsyncd.core.search.words import blank_marks
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.connection import deadline, open_reader, translating_errors, truncate_wal
 from memsyncd.store.pool import Reader
@@ -268,9 +269,14 @@ _STORED = {
         " JOIN tags t ON t.section = s.id WHERE f.path = ?"
     ),
     "links": (
-        "SELECT s.slugs, l.line, l.target, l.heading, l.relation FROM files f"
+        "SELECT s.slugs, l.line, l.target, l.heading, l.relation, l.kind, l.key FROM files f"
         " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
     ),
+    "blocks": (
+        "SELECT s.slugs, b.name FROM files f JOIN sections s ON s.file = f.id"
+        " JOIN blocks b ON b.section = s.id WHERE f.path = ?"
+    ),
+    "names": "SELECT n.name, n.key FROM files f JOIN names n ON n.file = f.id WHERE f.path = ?",
     "problems": (
         "SELECT p.line, p.code, p.problem, p.hint FROM files f JOIN problems p ON p.file = f.id"
         " WHERE f.path = ?"
@@ -321,7 +327,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     n_surplus: int
 
 
-def read_paths(reader: Reader) -> list[str]:
+def read_note_paths(reader: Reader) -> list[str]:
     """Return the paths of all indexed notes."""
     return [str(row[0]) for row in reader.rows("SELECT path FROM files ORDER BY path")]
 
@@ -369,7 +375,7 @@ def _count_unfindable(reader: Reader, note: Note) -> int:
     ids = {tuple(row[1:]): row[0] for row in reader.rows(_CHUNK_IDS, (note.path,))}
     n_chunks = 0
     for chunk in note.chunks:
-        words = _choose_words(chunk.text)
+        words = _choose_words(blank_marks(chunk.text))
         match = " ".join(f'text : "{word}"' for word in words)
         bindings = (match, ids.get((chunk.start, chunk.end, chunk.part)))
         if words and any(not reader.rows(statement, bindings) for statement in _IS_FOUND):
@@ -398,6 +404,8 @@ def _make_rows(note: Note, recorded: Recorded) -> dict[str, list[Row]]:
         "sections": [row[2:] for row in rows.sections],
         "tags": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.tags)),
         "links": list(_with_slugs(rows.links, slugs)),
+        "blocks": list(_with_slugs(rows.blocks, slugs)),
+        "names": [row[1:] for row in rows.names],
         "problems": [row[1:] for row in rows.problems],
         "secrets": [row[1:] for row in rows.secrets],
         "chunks": [(slugs[row[2]], *row[3:]) for row in rows.chunks],

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import starmap
 from string import ascii_lowercase
 
 import msgspec
 
-from memsyncd.core.model import Problem, Span, WrittenLink
+from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import (
     Bindings,
@@ -31,11 +30,8 @@ _PROBLEMS = (
     "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
     " ORDER BY f.path, p.line"
 )
-_LINKS = (
-    "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation FROM links l"
-    " JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file ORDER BY f.path, l.line"
-)
-_TITLES = "SELECT path, title FROM files"
+_SLUGS = "SELECT s.slugs FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
+_HAVE_ARCHIVED = "SELECT DISTINCT file FROM sections WHERE status = 'archived'"
 
 
 class StoredSection(StoredMeta, frozen=True, kw_only=True):
@@ -64,17 +60,19 @@ class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
 def read_notes(reader: Reader, *, path: str | None, filters: Filters) -> list[StoredNote]:
     """Return notes by path; `path` is a path, a folder or a glob.
 
-    With filters, only sections that pass them, and notes with such sections.
+    With filters, only sections that pass them, and notes with such sections; filters that only
+    leave out archived sections leave out no note without sections.
     """
     where = "" if path is None else " WHERE id IN (SELECT value FROM json_each(?))"
     bindings = () if path is None else (json.dumps(find_file_ids(reader, [path])),)
     allowed, named = compile_filters(reader, filters)
     sections = _read_sections(reader, allowed, named)
-    is_filtered = bool(allowed)
+    is_narrow = bool(allowed) and not filters.is_hiding_alone
+    hiding = {row[0] for row in reader.rows(_HAVE_ARCHIVED)} if allowed and not is_narrow else set()
     notes = []
     for row in reader.rows(f"{_FILES}{where} ORDER BY path", bindings):
         of_note = sections.get(row[0], ())
-        if of_note or not is_filtered:
+        if of_note or not (is_narrow or row[0] in hiding):
             notes.append(_note(row, tuple(of_note)))
     return notes
 
@@ -99,18 +97,9 @@ def read_digest(reader: Reader, path: str) -> str | None:
 
 
 def read_anchors(reader: Reader, path: str) -> list[str]:
-    """Return the anchors of a note, from which an error suggests one."""
-    return [section.anchor for section in read_sections_of(reader, path)]
-
-
-def read_links(reader: Reader) -> list[WrittenLink]:
-    """Return the links of all notes, by path and line."""
-    return list(starmap(WrittenLink, reader.rows(_LINKS)))
-
-
-def read_titles(reader: Reader) -> list[tuple[str, str]]:
-    """Return the path and title of every note."""
-    return reader.rows(_TITLES)
+    """Return the anchors of a note by line."""
+    rows = reader.rows(f"{_SLUGS} ORDER BY s.start_line", (path,))
+    return [f"{path}#{slugs}" for (slugs,) in rows]
 
 
 def read_problems(reader: Reader) -> list[Problem]:

@@ -18,15 +18,17 @@ from memsyncd.store.pool import Reader
 META_COLUMNS = (
     "s.kind, (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id),"
     " s.importance, s.priority, s.lifecycle, s.task, s.session, s.source, s.created, s.updated,"
-    " s.expires, s.status, coalesce(s.day, f.day), f.mtime_ns, f.extra, s.extra"
+    " s.expires, s.status, coalesce(s.day, f.day), s.day IS NULL AND f.day IS NOT NULL,"
+    " f.mtime_ns, f.extra, s.extra"
 )
 
 
 class StoredMeta(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata of a section as indexed, its note's included.
 
-    `importance` is None if neither states one. `day` is None for a note without a date; `mtime_ns`
-    is the time at which the note was saved. `extra` has the keys that have no field here.
+    `importance` is None if neither states one. `day` is None for a note without a date, and with
+    `is_day_of_name` that in the file's name; `mtime_ns` is the time at which the note was saved.
+    `extra` has the keys that have no field here.
     """
 
     kind: str | None
@@ -42,6 +44,7 @@ class StoredMeta(msgspec.Struct, frozen=True, kw_only=True):
     expires: str | None
     status: str | None
     day: str | None
+    is_day_of_name: bool
     mtime_ns: int
     extra: dict[str, str]
 
@@ -52,6 +55,7 @@ def read_meta_columns(columns: Sequence[Any]) -> dict[str, Any]:
     extra = _decode_extra(of_note) if of_note else {}
     if own:
         extra |= _decode_extra(own)
+    values[_DAY_OF_NAME] = bool(values[_DAY_OF_NAME])
     tags = values[_TAGS]
     values[_TAGS] = tuple(tags.split("\x1f")) if tags else ()
     return dict(zip(_FIELDS, (*values, extra), strict=True))
@@ -59,6 +63,7 @@ def read_meta_columns(columns: Sequence[Any]) -> dict[str, Any]:
 
 _FIELDS = StoredMeta.__struct_fields__
 _TAGS = _FIELDS.index("tags")
+_DAY_OF_NAME = _FIELDS.index("is_day_of_name")
 # Much faster than `json`, and ten hits have ten of them.
 _decode_extra = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -73,10 +78,17 @@ _TOTALS = (
 )
 _SELECTED = "WHERE s.id IN (SELECT section FROM chunks WHERE 1 {allowed})"
 _COUNTS = (
-    "SELECT {value} AS value, count(*) AS n, count(DISTINCT s.file) {source} {where}"
+    "SELECT {value} AS value, {count} AS n, count(DISTINCT s.file) {source} {where}"
     " GROUP BY value ORDER BY {order} LIMIT :most"
 )
-_TAGGED = " LEFT JOIN tags t ON t.section = s.id"
+# A tag counts for those that it is nested in, as in the filter. To cut off the last part of a tag,
+# all signs but a slash are trimmed from its end.
+_TAGGED = (
+    " LEFT JOIN (WITH RECURSIVE nested(section, tag) AS (SELECT section, tag FROM tags UNION"
+    " SELECT section, rtrim(rtrim(tag, replace(tag, '/', '')), '/') FROM nested"
+    " WHERE tag LIKE '_%/%') SELECT section, tag FROM nested WHERE tag <> '') t"
+    " ON t.section = s.id"
+)
 _BY_DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
 # In powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
 _SIZES = ((1, "0-1"), (4, "1-4"), (16, "4-16"), (64, "16-64"), (256, "64-256"))
@@ -118,6 +130,10 @@ def count_sections(
     for group in groups:
         value, order = _GROUPS.get(group, (f"s.{group}", "n DESC, value"))
         joined = source + (_TAGGED if group == "tag" else "")
-        statement = _COUNTS.format(value=value, source=joined, where=where, order=order)
+        # A section may have a tag and one that is nested in it.
+        count = "count(DISTINCT s.id)" if group == "tag" else "count(*)"
+        statement = _COUNTS.format(
+            value=value, count=count, source=joined, where=where, order=order
+        )
         counts[group] = reader.rows(statement, {**bindings, "most": most})
     return SectionCounts(n_sections, n_notes, n_bytes, counts)

@@ -16,10 +16,11 @@ import msgspec
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
+from memsyncd.core.markdown.notenames import list_names, make_key
 from memsyncd.core.markdown.outline import NotePatch, Outline, OutlineSection
 from memsyncd.core.model import Note, count_tokens, parse_expiry, path_words, title_words
 from memsyncd.core.search.dates import find_note_date, find_stated_date
-from memsyncd.core.search.words import SubwordFinder
+from memsyncd.core.search.words import SubwordFinder, blank_marks
 from memsyncd.store.texts import inflate, make_blocks
 
 Row = tuple[Any, ...]
@@ -49,7 +50,11 @@ _SECTION_UPDATE = (
     " = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
 )
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
-_LINK = "INSERT INTO links(section, line, target, heading, relation) VALUES(?,?,?,?,?)"
+_LINK = (
+    "INSERT INTO links(section, line, target, heading, relation, kind, key) VALUES(?,?,?,?,?,?,?)"
+)
+_NAME = "INSERT INTO names(file, name, key) VALUES(?,?,?)"
+_BLOCK = "INSERT INTO blocks(section, name) VALUES(?,?)"
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
 _SENSITIVE_LINES = "INSERT INTO secrets(file, start_line, end_line, what) VALUES(?,?,?,?)"
 _CHUNK = (
@@ -69,8 +74,9 @@ _CHUNKS_OF_LINES = (
     f"SELECT id, section, digest, start_line, end_line, part FROM chunks WHERE {_OF_LINES}"
     " ORDER BY start_line, id"
 )
-_DELETE_LINKS = f"DELETE FROM links WHERE section IN (SELECT id FROM sections WHERE {_OF_LINES})"
-_DELETE_TAGS = f"DELETE FROM tags WHERE section IN (SELECT id FROM sections WHERE {_OF_LINES})"
+_DELETE_OF_LINES = (
+    f"DELETE FROM {{table}} WHERE section IN (SELECT id FROM sections WHERE {_OF_LINES})"
+)
 _OUTLINE = (
     "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
 )
@@ -92,6 +98,10 @@ _DELETE_BLOCKS = "DELETE FROM texts WHERE file = ? AND start_line > ? AND start_
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 
+# The tables of details of sections and of files, which a change writes anew.
+_OF_SECTIONS = ("tags", "links", "blocks")
+_OF_FILES = ("problems", "secrets", "names")
+
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -102,6 +112,8 @@ class Rows(msgspec.Struct):
     sections: list[Row] = msgspec.field(default_factory=list)
     tags: list[Row] = msgspec.field(default_factory=list)
     links: list[Row] = msgspec.field(default_factory=list)
+    names: list[Row] = msgspec.field(default_factory=list)
+    blocks: list[Row] = msgspec.field(default_factory=list)
     problems: list[Row] = msgspec.field(default_factory=list)
     secrets: list[Row] = msgspec.field(default_factory=list)
     texts: list[Row] = msgspec.field(default_factory=list)
@@ -111,7 +123,8 @@ class Rows(msgspec.Struct):
     def flush(self, connection: apsw.Connection) -> None:
         tables = (
             (self.files, _FILE), (self.sections, _SECTION), (self.tags, _TAG), (self.links, _LINK),
-            (self.problems, _PROBLEM), (self.secrets, _SENSITIVE_LINES), (self.texts, _TEXT),
+            (self.names, _NAME), (self.blocks, _BLOCK), (self.problems, _PROBLEM),
+            (self.secrets, _SENSITIVE_LINES), (self.texts, _TEXT),
             (self.chunks, _CHUNK), (self.fts, _FTS, _EXACT),
         )  # fmt: skip
         for rows, *statements in tables:
@@ -200,8 +213,8 @@ def patch_note(
     anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
     if anchors.keys() != {section.anchor for section in note.sections}:
         raise AssertionError("a patch names other sections than the index has")
-    connection.execute(_DELETE_LINKS, lines)
-    connection.execute(_DELETE_TAGS, lines)
+    for table in _OF_SECTIONS:
+        connection.execute(_DELETE_OF_LINES.format(table=table), lines)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
         for row in connection.execute(_CHUNKS_OF_LINES, lines)
@@ -217,7 +230,7 @@ def patch_note(
     connection.executemany(_SECTION_UPDATE, changed)
     plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
     _patch_text(connection, file_id, patch)
-    for table in ("problems", "secrets"):
+    for table in _OF_FILES:
         connection.execute(f"DELETE FROM {table} WHERE file = ?", (file_id,))
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
     _collect_details(rows, file_id, note, anchors)
@@ -324,7 +337,7 @@ class _Columns(NamedTuple):
 
 def _make_columns(note: Note) -> dict[str, _Columns]:
     """The columns of the chunks of each section, by anchor."""
-    words = path_words(note.path)
+    words = " ".join((path_words(note.path), *note.aliases))
     return {
         s.anchor: _Columns(
             title_words(words, s.heading), " ".join(s.meta.tags), (words, *s.heading)
@@ -361,10 +374,10 @@ def _change_sections(
         connection.executemany(_SECTION_UPDATE, changed)
     if added:
         connection.executemany(_SECTION, added)
-    for table in ("tags", "links"):
+    for table in _OF_SECTIONS:
         of_file = "section IN (SELECT id FROM sections WHERE file = ?)"
         connection.execute(f"DELETE FROM {table} WHERE {of_file}", (file_id,))
-    for table in ("problems", "secrets"):
+    for table in _OF_FILES:
         connection.execute(f"DELETE FROM {table} WHERE file = ?", (file_id,))
     return section_ids, [row[0] for row in existing.values()]
 
@@ -396,10 +409,18 @@ def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str
     for section in note.sections:
         rows.tags.extend((section_ids[section.anchor], tag) for tag in section.meta.tags)
     rows.links.extend(
-        (section_ids[k.anchor], k.line, k.target, k.heading, k.relation) for k in note.links
+        (section_ids[k.anchor], k.line, k.target, k.heading, k.relation, k.kind, make_key(k.target))
+        for k in note.links
     )
+    rows.names.extend((file_id, name, make_key(name)) for name in _list_names(note))
+    rows.blocks.extend((section_ids[block.anchor], block.name) for block in note.block_names)
     rows.problems.extend((file_id, p.line, p.code, p.problem, p.hint) for p in note.problems)
     rows.secrets.extend((file_id, s.span.start, s.span.end, s.what) for s in note.secrets)
+
+
+def _list_names(note: Note) -> Sequence[str]:
+    stated = [value for key, value in note.meta.extra if key.lower() == "id"]
+    return list_names(note.path, note.title, (*note.aliases, *stated))
 
 
 def _collect_chunks(
@@ -411,9 +432,18 @@ def _collect_chunks(
     only: Sequence[int] | None = None,
 ) -> None:
     """Collect the rows of the note's chunks; `only` limits them to those with these indexes."""
-    columns = _make_columns(note)
-    finder = SubwordFinder(note.text)
     chunks = note.chunks if only is None else [note.chunks[index] for index in only]
+    if not chunks:
+        return
+    columns = _make_columns(note)
+    first, text_of_chunks = 1, note.text
+    if only is not None:  # a few lines of a large note
+        first = min(chunk.start for chunk in chunks)
+        last = max(chunk.end for chunk in chunks)
+        text_of_chunks = "\n".join(note.text.split("\n")[first - 1 : last])
+    blanked = blank_marks(text_of_chunks)
+    has_marks = blanked != text_of_chunks
+    finder = SubwordFinder(blanked)
     for chunk in chunks:
         chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
         text, place = chunk.text, (chunk.start, chunk.end, chunk.part)
@@ -421,7 +451,9 @@ def _collect_chunks(
         heading, _, tags, digest = _make_fts_row(text, of_section)
         section_id, n_tokens = section_ids[chunk.anchor], count_tokens(text)
         rows.chunks.append((chunk_id, file_id, section_id, *place, n_tokens, digest))
-        subwords = finder.find(of_section.titles, text, chunk.start)
+        if has_marks:
+            text = blank_marks(text)
+        subwords = finder.find(of_section.titles, text, chunk.start - first + 1)
         rows.fts.append((chunk_id, heading, text, tags, subwords))
 
 

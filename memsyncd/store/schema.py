@@ -7,7 +7,7 @@ text is read from its lines. The two FTS5 tables have words and no text: `chunks
 stems, `chunks_exact` the words as they are written. There are no triggers, and changing a chunk's
 lines touches neither. `sections.slugs` is a section's anchor without its note's path and the `#`.
 `extra` has the keys of metadata that have no column, in JSON: of a section those in which it
-differs from its note.
+differs from its note. A link can lead only to a note with a name of the same `key`.
 
 records.db: numbered migrations that keep everything.
 """
@@ -26,7 +26,7 @@ from memsyncd.store.blobs import Blobs
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it when the same bytes and policy give other sections, chunks or problems than before.
-READING_VERSION = 7
+READING_VERSION = 8
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -91,9 +91,27 @@ CREATE TABLE links(
   line INTEGER NOT NULL CHECK (line >= 1),
   target TEXT NOT NULL,
   heading TEXT NOT NULL,
-  relation TEXT NOT NULL
+  relation TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('link', 'embed', 'path')),
+  key TEXT NOT NULL
 ) STRICT;
 CREATE INDEX links_by_section ON links(section);
+CREATE INDEX links_by_key ON links(key) WHERE key <> '';
+
+CREATE TABLE names(
+  file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  key TEXT NOT NULL,
+  PRIMARY KEY (file, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX names_by_key ON names(key);
+
+CREATE TABLE blocks(
+  section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
+  name TEXT NOT NULL
+) STRICT;
+CREATE INDEX blocks_by_section ON blocks(section);
+CREATE INDEX blocks_by_name ON blocks(name);
 
 CREATE TABLE problems(
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,

@@ -211,7 +211,7 @@ def test_a_terminal_without_colours_shows_none(session: ShellSession) -> None:
     write_note(session, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
     screen = (
         session.show("memsyncd start notes")
-        + session.show("memsyncd search pool --wait")
+        + session.show("memsyncd search pool --wait -w notes")
         + session.show("memsyncd status")
     )
     assert "**pool**" in screen
@@ -222,6 +222,7 @@ def test_the_text_of_a_note_cannot_control_the_terminal(session: ShellSession) -
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eredis"
     write_note(session, "notes/MEMORY.md", f"# Redis {evil}\n\nThe {evil} pool.\n")
     assert session.do("memsyncd start notes").returncode == 0
+    session.cwd = session.home / "notes"
     words = [
         "search pool --wait",
         "search pool --json",
@@ -293,7 +294,7 @@ def test_the_progress_of_a_first_index_is_drawn_on_a_terminal_and_erased(
     assert re.search(r"indexing .*notes.* [\d,]+/[\d,]+ notes", screen)
     assert screen.endswith("\r\x1b[K")
     assert "1,500 notes" in session.do("memsyncd status").stdout
-    assert "indexing" in session.show("memsyncd reindex")
+    assert "indexing" in session.show("memsyncd reindex -w notes")
 
 
 def test_an_interrupt_ends_the_drawing_of_progress_but_not_the_indexing(
@@ -310,17 +311,22 @@ def test_watching_prints_a_line_for_each_change_until_interrupted(session: Shell
     write_note(session, "notes/MEMORY.md", "# M\n\nBegin.\n")
     assert session.do("memsyncd start notes").returncode == 0
     session.do("memsyncd sync")
-    saved: list[float] = []
+    is_over = threading.Event()
 
     def save() -> None:
-        time.sleep(1)
-        saved.append(time.monotonic())
-        write_note(session, "notes/.memories/new.md", "# New\n\nKafka.\n")
+        """Save again and again: what was saved before the command watches is not shown."""
+        number = 0
+        while not is_over.wait(1):
+            number += 1
+            write_note(session, "notes/.memories/new.md", f"# New\n\nKafka {number}.\n")
 
     saver = threading.Thread(target=save)
     saver.start()
-    screen = session.show("memsyncd watch", interrupt_after="new.md")
-    saver.join()
+    try:
+        screen = session.show("memsyncd watch", interrupt_after="new.md")
+    finally:
+        is_over.set()
+        saver.join()
     assert screen.startswith("\x1b[2mwatching notes (generation ")
     assert re.search(
         r"\d\d:\d\d:\d\d.*notes.*generation \d+  \d+ chunks?  \.memories/new\.md\n", screen

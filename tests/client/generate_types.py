@@ -20,6 +20,8 @@ from memsyncd.protocol import fields, operations
 from memsyncd.protocol import memory as memory_protocol
 from memsyncd.protocol import search as search_protocol
 from memsyncd.protocol import signals as signals_protocol
+from memsyncd.protocol import tasks as tasks_protocol
+from memsyncd.protocol import upkeep as upkeep_protocol
 from tests.source_comments import read_comments
 
 TARGET = Path(memsyncd.client.__file__).with_name("types.py")
@@ -57,11 +59,21 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.MemoryResult,
     memory_protocol.AddedSection,
     memory_protocol.Added,
+    tasks_protocol.TaskReady,
+    tasks_protocol.TaskContext,
+    tasks_protocol.TaskSummary,
+    tasks_protocol.SessionStarted,
+    tasks_protocol.SessionBlock,
+    tasks_protocol.Triage,
+    tasks_protocol.Profile,
     memory_protocol.ProjectIndexed,
     memory_protocol.SourceInfo,
     search_protocol.SimilarSection,
     memory_protocol.Captured,
     memory_protocol.Validation,
+    upkeep_protocol.Upkept,
+    upkeep_protocol.Promoted,
+    search_protocol.Recalled,
     memory_protocol.Diff,
     memory_protocol.Undone,
     memory_protocol.Purged,

@@ -138,7 +138,8 @@ def test_a_search_without_hits_has_a_reason(memory: Memsyncd) -> None:
     assert "kepesake" in str(found.why_empty)
     assert not found
     assert (
-        memory.search("keepsake", limit=1, min_score=0.1, timeout_s=5).freshness["state"] == "ready"
+        memory.search("keepsake", limit=1, min_score=0.1, timeout_s=45).freshness["state"]
+        == "ready"
     )
 
 
@@ -542,3 +543,61 @@ def test_a_section_is_checked_before_it_is_added_and_notes_by_their_path(memory:
     assert got["source"] == "client: acme"
     assert got["meta"] == {"topic": "redis", "keywords": "cache"}
     assert memory.validate(path=added["path"])["is_valid"]
+
+
+def test_archival_is_shown_then_done_and_taken_back(memory: Memsyncd, place: Place) -> None:
+    old = memory.add("The old build took an hour.", kind="tool_run", created="2020-01-01")
+    kept = memory.add(
+        "We chose Postgres.", kind="decision", lifecycle="project", created="2020-01-01"
+    )
+    before = read_notes(place)
+    shown = memory.archive(path=".memories/*.md", below=0.1)
+    assert (shown["is_applied"], shown["change_set"], read_notes(place)) == (False, None, before)
+    assert [one["anchor"] for one in shown["archived"]] == [old["anchor"]]
+    assert [one["anchor"] for one in shown["skipped"]] == [kept["anchor"]]
+    done = memory.archive(path=".memories/*.md", below=0.1, dry_run=False, plan=shown["plan"])
+    assert done["archived"] == shown["archived"]
+    assert memory.search("old build") == []
+    assert memory.search("old build", include_archived=True)
+    with pytest.raises(Conflict):
+        memory.archive(path=".memories/*.md", below=0.1, dry_run=False, plan=shown["plan"])
+    assert memory.unarchive(old["anchor"], dry_run=False)["restored"]
+    assert read_notes(place) == before
+    flash = memory.add("For today only.", lifecycle="ephemeral", created="2020-01-01")
+    assert [one["anchor"] for one in memory.cleanup()["archived"]] == [flash["anchor"]]
+
+
+def test_a_tasks_summaries_are_promoted_and_recalled_by_their_keywords(memory: Memsyncd) -> None:
+    added = memory.add(
+        "Retry three times.", kind="summary", task="WU-1", keywords=["retry"], topic="redis"
+    )
+    [promoted] = memory.promote(task="WU-1", tag="decision")["promoted"]
+    assert (promoted["source"], promoted["is_new"]) == (added["anchor"], True)
+    [again] = memory.promote(added["anchor"], tag="decision")["promoted"]
+    assert (again["anchor"], again["is_new"]) == (promoted["anchor"], False)
+    found = memory.recall("retry", kind="summary")
+    assert found["stage"] == "keywords"
+    assert [one["anchor"] for one in found["memories"]] == [added["anchor"]]
+    with pytest.raises(BadRequest, match="no criterion"):
+        memory.recall()
+
+
+def test_an_access_raises_the_decay_by_which_answers_are_sorted(memory: Memsyncd) -> None:
+    # In notes of their own: short sections that touch are one hit.
+    never, often = (
+        memory.add("A short text.", kind="note", note=name)["anchor"]
+        for name in ("never.md", "often.md")
+    )
+    connection = memory._connection
+    for session in ("a", "b", "c"):
+        connection.ask("access.record", {"anchors": [often], "caller_session": session})
+    connection.ask("access.stats", {"anchor": often})  # stores what was noted
+    hits = memory.search("kind:note", sort="decay")
+    assert [hit["anchor"] for hit in hits] == [often, never]
+    listed = connection.ask("list", {"kind": "note", "sort": "decay", "explain": True})["notes"]
+    first, second = (note["sections"][0] for note in listed)
+    assert first["anchor"] == often
+    assert first["explain"]["decay_accesses"] > second["explain"]["decay_accesses"] == 1.0
+    one, other = memory.archive(never, often)["archived"]
+    assert (one["anchor"], other["anchor"]) == (never, often)
+    assert one["decay"] < other["decay"]

@@ -91,7 +91,7 @@ def _render_kinds() -> Iterator[str]:
     yield "#"
     for name, each in DEFAULT_KINDS.items():
         row = f"# {name:<{kind}}  {each.append_to:<{note}}  {each.importance:<4}"
-        yield f"{row}  {each.half_life:g}"
+        yield f"{row}  {each.half_life:g}{'  protected' if each.protected else ''}"
     yield "#"
     yield f"# A memory without a kind, or with another, goes to {OTHER_KINDS.append_to}"
     yield (

@@ -63,11 +63,11 @@ def test_the_example_explains_every_key_of_a_kind(config_path: Path) -> None:
 
 
 def test_the_example_lists_the_kinds_that_there_are() -> None:
-    row = r"^# (\w+) +(\S+\.md) +(0\.\d+) +(\d+)$"
+    row = r"^# (\w+) +(\S+\.md) +(0\.\d+) +(\d+)(  protected)?$"
     listed = re.findall(row, EXAMPLE.read_text(), flags=re.MULTILINE)
     assert {
-        name: KindDefaults(note, float(importance), float(days))
-        for name, note, importance, days in listed
+        name: KindDefaults(note, float(importance), float(days), protected=bool(protected))
+        for name, note, importance, days, protected in listed
     } == DEFAULT_KINDS
     assert (
         f"goes to {OTHER_KINDS.append_to}\n# with an importance of {OTHER_KINDS.importance}"

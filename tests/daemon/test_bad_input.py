@@ -334,7 +334,7 @@ def test_an_unreadable_note_is_reported_keeps_its_index_and_recovers(plain: Home
 def connect_when_up(home: Home) -> Client:
     for _ in range(600):
         try:
-            return Client(home.socket_path, 10.0)
+            return Client(home.socket_path, 45.0)
         except NoDaemon:
             time.sleep(0.05)
     raise AssertionError(f"no daemon came up:\n{home.read_log()}")

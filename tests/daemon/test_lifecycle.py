@@ -287,7 +287,7 @@ def test_a_first_index_reports_progress_stops_soon_and_continues_at_the_next_sta
 def test_the_command_line_stops_the_daemon_that_it_started(own: Home, memory: Path) -> None:
     started = call(own, "start", str(memory))
     assert started.returncode == 0, started.stderr
-    assert call(own, "search", "--wait", "larch").returncode == 0
+    assert call(own, "search", "--wait", "larch", "-w", str(memory)).returncode == 0
     assert call(own, "start").returncode == 0
     stopped = call(own, "stop")
     assert (stopped.returncode, stopped.stdout) == (0, "")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.core.agents import slug_project
-from memsyncd.errors import WorkspaceNotFound
+from memsyncd.errors import Busy, WorkspaceNotFound
 from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ class Claude:
             place = str(self.home.folder / project)
             try:
                 return bool(self.client.call("search", query=word, workspace=place)["hits"])
-            except WorkspaceNotFound:
+            except (WorkspaceNotFound, Busy):  # it is not listed yet, or being opened
                 return False
 
         wait_until(is_found, f"{word!r} was not found in {project}")
@@ -143,3 +146,74 @@ def test_a_configured_collection_is_listed_and_a_workspace_of_the_project_comes_
         of_agent = [one for one in client.call("workspace.list")["workspaces"] if one["project"]]
         assert [one["name"] for one in of_agent] == ["claude-api"]
         assert client.call("search", query="larch", workspace="claude-api")["hits"]
+
+
+# --- discover -------------------------------------------------------------------------------------
+
+
+def run(home: Home, *words: str, cwd: Path | None = None, **env: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "memsyncd", *words],
+        env=home.env | env,
+        cwd=cwd or home.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode()
+
+
+def discover(home: Home, cwd: Path, **env: str) -> dict[str, dict[str, Any]]:
+    _, text = run(home, "discover", "--json", cwd=cwd, **env)
+    return {place["name"]: place for place in json.loads(text)["places"]}
+
+
+def test_discover_lists_what_is_there_and_adds_it(claude: Claude) -> None:
+    home = claude.home.folder
+    claude.remember("code/api", "larch")
+    api, vault, codex = home / "code/api", home / "Notes", home / "elsewhere" / "memories"
+    for folder in (api / ".git", vault / ".obsidian", codex):
+        folder.mkdir(parents=True)
+    for note in (api / "CLAUDE.md", vault / "a.md", vault / "b.md", codex / "MEMORY.md"):
+        note.write_text("alder\n")
+    listed = home / "config/obsidian/obsidian.json"
+    listed.parent.mkdir(parents=True)
+    listed.write_text(json.dumps({"vaults": {"1": {"path": str(vault)}}}))
+    env = {"CODEX_HOME": str(codex.parent)}
+    places = discover(claude.home, api, **env)
+    assert {name: (one["notes"], one["workspace"]) for name, one in places.items()} == {
+        "claude-code": (1, None),
+        "codex": (1, None),
+        "Notes": (2, None),
+        "api": (1, None),
+    }
+    status, text = run(claude.home, "discover", "--add", cwd=api, **env)
+    assert (status, "--yes" in text, claude.names()) == (2, True, set())
+    command = shlex.split(places["api"]["command"])[1:]
+    assert run(claude.home, *command)[0] == 0
+    assert run(claude.home, "discover", "--add", "Notes", cwd=api)[0] == 0
+    assert claude.names() == {"api", "Notes"}
+    assert run(claude.home, "discover", "--add", "--yes", cwd=api, **env)[0] == 0
+    assert claude.names() == {"api", "Notes", "codex", "claude-api"}
+    assert {one["workspace"] for one in discover(claude.home, api, **env).values()} == {
+        *("api", "Notes", "codex", "claude-code")
+    }
+    # A rule that the repository has got since.
+    (api / ".cursorrules").write_text("rowan\n")
+    lacking = discover(claude.home, api, **env)["api"]
+    assert lacking["missing"] == [".cursorrules"]
+    assert run(claude.home, *shlex.split(lacking["command"])[1:])[0] == 0
+    wait_until(
+        lambda: len(claude.client.call("list", workspace="api")["notes"]) == 2, "no new rule"
+    )
+    assert discover(claude.home, api, **env)["api"]["command"] == ""
+
+
+def test_discover_names_the_next_command_without_a_daemon_and_without_a_place(own: Home) -> None:
+    status, text = run(own, "discover")
+    assert (status, "memsyncd start" in text) == (3, True)
+    own.start()
+    status, text = run(own, "discover")
+    assert (status, "memsyncd add" in text) == (1, True)

@@ -279,7 +279,7 @@ def test_a_wait_for_a_generation_ends_at_its_timeout(place: Place) -> None:
             min_generation=generation + 1,
             timeout_ms=200,
         )
-    assert 0.15 < time.monotonic() - began_s < 2.0
+    assert 0.15 < time.monotonic() - began_s < 30
     assert failure.value.code == "timeout"
     save = threading.Timer(0.2, lambda: (place.root / "MEMORY.md").write_text("larch\n"))
     save.start()
@@ -288,7 +288,7 @@ def test_a_wait_for_a_generation_ends_at_its_timeout(place: Place) -> None:
         query="larch",
         workspace=place.id,
         min_generation=generation + 1,
-        timeout_ms=10_000,
+        timeout_ms=45_000,
     )
     save.join()
     assert answer["hits"]
@@ -308,7 +308,7 @@ def test_a_sync_reports_the_changes(place: Place) -> None:
     (place.root / "MEMORY.md").write_text("# Memory\n\nkeepsake\n\n## More\n\nhazel\n")
     place.client.send("sync", workspace=place.id)
     place.daemon.process.send_signal(18)
-    report = place.client.wait(place.client._last_id, timeout_s=10)
+    report = place.client.wait(place.client._last_id, timeout_s=45)
     assert {key: report[key] for key in ("added", "modified", "moved", "removed", "failed")} == {
         "added": 1, "modified": 1, "moved": 1, "removed": 1, "failed": [],
     }  # fmt: skip
@@ -445,7 +445,7 @@ def test_nc_suffices_as_a_client(place: Place) -> None:
         input=json.dumps(request) + "\n",
         capture_output=True,
         text=True,
-        timeout=10,
+        timeout=45,
         check=True,
     )
     (line,) = done.stdout.splitlines()

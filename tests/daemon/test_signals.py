@@ -51,7 +51,7 @@ def test_a_subscription_to_signals_gets_no_changes(place: Place) -> None:
         client.call("subscribe", workspace=place.id, signals={"agent": "ada"})
         (place.root / "MEMORY.md").write_text("nothing of this is a signal\n")
         place.wait_found("nothing", "MEMORY.md")
-        place.client.call("signal.send", workspace=place.id, content="x", agent=["ada"])
+        place.client.call("signal.send", workspace=place.id, content="x", agents=["ada"])
         method, notice = next(client.notifications(timeout_s=30))
         assert (method, notice["signal"]["content"]) == ("signal", "x")
 
@@ -99,7 +99,7 @@ def deliver_through_kills(home: Home, *, n_signals: int, n_kills: int) -> None:
         for number in range(n_signals):
             if number % every == every - 1 and restarts.n < n_kills:
                 restarts.kill()
-            fields = {"content": f"{number}", "task": ["T"], "key": f"{run}-{number}"}
+            fields = {"content": f"{number}", "tasks": ["T"], "key": f"{run}-{number}"}
             restarts.call("signal.send", workspace=root, client="x", **fields)
     finally:
         is_sent.set()

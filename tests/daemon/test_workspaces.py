@@ -202,6 +202,39 @@ def test_a_linked_worktree_shares_the_memory_of_the_main_one_whatever_notes_it_h
 
 
 @pytest.mark.needs("git")
+def test_the_context_of_a_worktree_shows_the_memory_of_its_branch(
+    make_place: MakePlace, home: Home
+) -> None:
+    main = home.make_folder()
+    linked = make_worktree(main)
+    write(main / "MEMORY.md", "# Database\n\nPostgres, on the main branch.")
+    write(main / ".memories" / "redis.md", "# Redis\n\nThe database has a cache.")
+    place = make_place(main)
+    place.wait_found("cache", ".memories/redis.md")
+    for query in ("", "database"):
+        ask = {"workspace": str(linked / "src"), "query": query, "wait": "disk"}
+        shared = place.client.call("context", **ask)
+        assert f"· {main}/MEMORY.md:1-3\nPostgres" in shared["text"]
+        assert shared["workspaces"][0]["worktree"] == str(linked)
+        secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+        write(linked / "MEMORY.md", f"# Database\n\nSQLite, on this branch.\n{secret}")
+        own = place.client.call("context", **ask)
+        assert "· [this branch] MEMORY.md:1-4\nSQLite" in own["text"]
+        assert "Postgres" not in own["text"]
+        assert secret not in str(own)
+        assert f"· {main}/.memories/redis.md:1-3" in own["text"]
+        assert str(linked / "MEMORY.md") in {part["path"] for part in own["included"]}
+        assert "Postgres" in place.client.call("context", workspace=str(main), query=query)["text"]
+        small = place.client.call("context", **ask, max_tokens=100)
+        assert small["tokens"] <= 100
+        write(linked / "MEMORY.md", (main / "MEMORY.md").read_text().rstrip("\n"))
+        assert place.client.call("context", **ask)["text"] == shared["text"]
+        (linked / "MEMORY.md").unlink()
+    (linked / "MEMORY.md").symlink_to("/etc/passwd")
+    assert "root:" not in place.client.call("context", workspace=str(linked))["text"]
+
+
+@pytest.mark.needs("git")
 def test_adding_a_linked_worktree_says_that_it_shares_the_memory_of_the_main_one(
     make_place: MakePlace, home: Home
 ) -> None:

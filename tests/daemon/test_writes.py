@@ -96,7 +96,7 @@ def test_subscribers_are_notified_of_a_write(place: Any) -> None:
     with place.daemon.client() as listener:
         listener.call("subscribe", workspace=place.id)
         memory(place.client, place, "create", "/memories/heard.md", file_text="heard\n")
-        method, reported = next(listener.notifications(timeout_s=10))
+        method, reported = next(listener.notifications(timeout_s=45))
     assert method == "changed"
     assert reported["paths"] == [".memories/heard.md"]
 

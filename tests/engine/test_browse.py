@@ -164,6 +164,16 @@ def test_links_are_listed_by_note_section_direction_relation_and_depth(linked: A
     assert deep == [FROM_START, TO_NOTHING, TO_FIX, TO_START, TO_REDIS]
 
 
+def test_get_counts_the_links_that_are_listed(linked: Any) -> None:
+    for place in ({"path": "MEMORY.md"}, {"anchor": ".memories/redis.md#redis/limits"}):
+        n_out, n_in = (len(list_links(linked, **place, direction=each)) for each in ("out", "in"))
+        got = read(linked, **place)
+        assert (got.n_links, got.n_backlinks) == (n_out, n_in)
+    linked.write(".memories/new.md", "[[MEMORY]]\n")
+    linked.sync()
+    assert read(linked, path="MEMORY.md").n_backlinks == 2
+
+
 def test_a_link_to_no_note_names_a_similar_one(linked: Any) -> None:
     linked.write(".memories/gone-notes.md", "here")
     linked.sync()

@@ -51,7 +51,7 @@ OF_NOTE = {
     "kind": "decision", "tags": ["ops"], "importance": 0.7, "is_importance_stated": False,
     "priority": "P1", "lifecycle": "task", "task": "WU-7", "session": "s-1", "source": "review",
     "created": "2026-03-01", "updated": "2026-04-02", "expires": "2026-12-31", "is_expired": False,
-    "status": "in-progress", "day": "2026-03-01", "is_day_of_file": False,
+    "status": "in-progress", "day": "2026-03-01", "is_day_of_file": False, "is_day_of_name": False,
     "meta": {"title": "Pool", "reviewers": "ann, bo", "Owner": "infra"},
 }  # fmt: skip
 OF_SECTION = {
@@ -111,10 +111,51 @@ def test_a_note_without_a_date_has_the_day_of_saving_and_says_so(bench: Any) -> 
     os.utime(bench.write("MEMORY.md", "plain\n"), (saved_s, saved_s))
     os.utime(bench.write(".memories/2024-01-02.md", "plain\n"), (saved_s, saved_s))
     bench.sync()
+    os.utime(
+        bench.write(".memories/b.md", "---\ndate: 2024-01-03\n---\nplain\n"), (saved_s, saved_s)
+    )
+    bench.sync()
     assert {
-        hit.path: (hit.day, hit.is_day_of_file)
+        hit.path: (hit.day, hit.is_day_of_file, hit.is_day_of_name)
         for hit in search_in([bench.workspace], "plain").hits
-    } == {"MEMORY.md": ("2025-06-07", True), ".memories/2024-01-02.md": ("2024-01-02", False)}
+    } == {
+        "MEMORY.md": ("2025-06-07", True, False),
+        ".memories/2024-01-02.md": ("2024-01-02", False, True),
+        ".memories/b.md": ("2024-01-03", False, False),
+    }
+
+
+def test_fields_in_prose_and_aliases_are_metadata_that_is_found(bench: Any) -> None:
+    bench.write(
+        "MEMORY.md", "---\naliases: [Zanzibar]\n---\n# A\nowner:: ann\n\n# B\ntext [by:: bo]\n"
+    )
+    bench.write(
+        ".memories/log.md", "alias:: Timbuktu\nowner:: cy\ntags:: [[red]], blue\n\n- text\n"
+    )
+    bench.sync()
+
+    def find(query: str) -> set[str]:
+        return {hit.anchor for hit in search_in([bench.workspace], query).hits}
+
+    assert find("meta:owner=ann") == {"MEMORY.md#a"}
+    assert find("meta:by=bo") == {"MEMORY.md#b"}
+    assert find("meta:owner=cy tag:blue tag:red") == {".memories/log.md#"}
+    assert find("zanzibar section:B") == {"MEMORY.md#b"}
+    assert find("timbuktu") == {".memories/log.md#"}
+
+
+def test_marks_for_programs_are_no_words(bench: Any) -> None:
+    text = "> [!warning]- Hot\n> stove ^blk-7\n\n- see ((0b0c7a3e-1111-2222-3333-444455556666))\n"
+    bench.write("MEMORY.md", text)
+    bench.sync()
+    for word, is_found in (
+        ("stove", True),
+        ("hot", True),
+        ("warning", False),
+        ("blk", False),
+        ("0b0c7a3e", False),
+    ):
+        assert bool(search_in([bench.workspace], word).hits) is is_found, word
 
 
 def test_metadata_follows_an_edit_of_the_front_matter_and_of_a_comment(filled: Any) -> None:
@@ -274,14 +315,16 @@ def test_hits_are_ordered_by_metadata(many: Any) -> None:
     assert first.priority == "P0"
 
 
-def test_notes_are_listed_by_metadata_with_archived_and_expired_ones(many: Any) -> None:
+def test_notes_are_listed_by_metadata_with_expired_and_without_archived_ones(many: Any) -> None:
     save_days(many)
 
     def names(**params: Any) -> list[str]:
         listed = list_notes(many.workspace, SEARCH_POLICY, ListParams(**params), now_s=NOW_S)
         return [note.path.rpartition("/")[2] for note in listed]
 
-    assert set(names()) == {"MEMORY.md", *OTHERS}
+    every = {"MEMORY.md", *OTHERS}
+    assert set(names()) == every - {"old.md", "zone.md"}
+    assert set(names(filters=Filters(include_archived=True))) == every
     assert names(filters=Filters(priority=["P0"])) == ["list.md"]
     assert names(filters=Filters(archived=True)) == ["old.md", "zone.md"]
     assert names(kind="session", filters=Filters(after="2026-11-11")) == ["low.md"]

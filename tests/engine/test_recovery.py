@@ -34,13 +34,15 @@ STRIDE = 3
 CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
-from memsyncd.engine import edit, history, memory_tool, undo
+from functools import partial
+from memsyncd.engine import edit, history, memory_tool, undo, upkeep
 from memsyncd.engine.rebuild import open_workspace
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
+from memsyncd.protocol.upkeep import ArchiveParams
 from memsyncd.protocol.memory import MemoryParams, NewSection, UndoParams
 
 clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), Config()
@@ -83,7 +85,16 @@ def rename_with_links(workspace):
     use_memory(workspace, command="rename", old_path="/memories/n1.md",
                new_path="/memories/new/place.md", update_links=True)
 
+def archive(workspace):
+    run(open_workspace(workspace, policy, clock))
+    params = ArchiveParams(path="**")
+    plan = partial(upkeep.plan_archive, workspace, policy, params, 0.0)
+    decide = upkeep.make_upkeep_decision(plan, "archive", client="c", digest=None)
+    run(edit.edit_workspace(workspace, policy, clock, decide))
+
 COMMANDS = {
+    "archive": archive,
+    "archive many": archive,
     "open": lambda workspace: run(open_workspace(workspace, policy, clock)),
     "add_many": add_many,
     "clear": lambda workspace: run(edit.edit_workspace(
@@ -142,6 +153,7 @@ def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
 
 COMMANDS = (
     "add_many",
+    "archive",
     "clear",
     "delete a folder",
     "rename a folder",
@@ -162,6 +174,10 @@ class Benches:
                 f".memories/n{number}.md",
                 f"# Note {number}\n\nthe old text {number}\n[1](n1.md) [0](n0.md)\n",
             )
+        if command == "archive many":
+            text = "".join(f"## Section {at}\n\ntext {at}\n\n" for at in range(20))
+            for number in range(25):
+                self.first.write(f".memories/many/m{number}.md", text)
         for name in ("a.md", "deep/b.md", "deep/data.xml"):
             self.first.write(f".memories/folder/{name}", f"in a folder: {name}\n")
         self.first.open()
@@ -270,6 +286,14 @@ def test_a_command_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(
     make_bench: Any, command: str
 ) -> None:
     kill_commands(Benches(make_bench, command), 1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_an_archive_of_500_sections_that_is_killed_has_happened_whole_or_not_at_all(
+    make_bench: Any,
+) -> None:
+    kill_commands(Benches(make_bench, "archive many"), 1)
 
 
 @pytest.mark.timeout(300)

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,45 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path:
         assert reported == [False, False]
         await wait_for(lambda: workspace.is_recorded)
         await wait_for(lambda: not workspaces.count_jobs() and not workspace.condition.n_unrecorded)
+        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(scenario())
+
+
+def test_the_result_of_a_save_waits_for_no_recording_and_later_jobs_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+    is_over = threading.Event()
+    record = scheduler.record_changes
+
+    def record_late(*arguments: Any) -> Job[None]:
+        assert is_over.wait(30)
+        yield from record(*arguments)
+
+    def read_history(workspace: Workspace, _config: object, _clock: object) -> Job[int]:
+        yield from ()
+        assert workspace.records is not None
+        return len(workspace.records.history.find_revisions())
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspace = workspaces.add(str(root))
+        await wait_for(lambda: workspace.is_recorded and not workspaces.count_jobs())
+        monkeypatch.setattr(scheduler, "record_changes", record_late)
+        found: list[str] = []
+        workspaces.listen(lambda _workspace, done: found.extend(done.paths))
+        (root / "new.md").write_text("saved\n")
+        (root / "new.md").rename(root / ".memories" / "note.md")
+        # The folder may not be watched yet.
+        workspaces.scheduler.on_event(
+            workspace.id, ".memories/note.md", is_finished=True, is_folder=False
+        )
+        await wait_for(lambda: ".memories/note.md" in found)
+        n_revisions = workspaces.scheduler.run(workspace, read_history)
+        is_over.set()
+        assert await asyncio.wrap_future(n_revisions) == 1
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
     asyncio.run(scenario())

@@ -80,7 +80,9 @@ def ask(bench: Any, query: str, *, limit: int = 200) -> SearchAnswer:
 def ask_context(bench: Any, query: str, max_tokens: int) -> ContextAnswer:
     """A context, without what differs from one workspace to another."""
     answer = build_block(bench.workspace, query, max_tokens=max_tokens, timeout_s=30)
-    return msgspec.structs.replace(answer, workspace="")
+    parts = [msgspec.structs.replace(part, workspace="") for part in answer.included]
+    left = [msgspec.structs.replace(part, workspace="") for part in answer.left_out]
+    return msgspec.structs.replace(answer, workspace="", included=parts, left_out=left)
 
 
 def summarize(found: SearchAnswer) -> list[tuple[object, ...]]:

@@ -49,7 +49,7 @@ def outbox(bench: Bench, sender: str = "builder") -> list[tuple[str, list[str]]]
 
 
 def test_a_signal_reaches_its_agent_session_and_each_reader_of_its_task(bench: Bench) -> None:
-    sent = send(bench, "done", agent=["ada"], session=["s1"], task=["WU-1", "WU-2"])
+    sent = send(bench, "done", agents=["ada"], sessions=["s1"], tasks=["WU-1", "WU-2"])
     assert sent.signal.to == ["agent:ada", "session:s1", "task:WU-1", "task:WU-2"]
     assert inbox(bench, agent="ada") == inbox(bench, session="s1") == ["done"]
     assert inbox(bench, agent="bob", task="WU-2") == inbox(bench, task="WU-1") == ["done"]
@@ -57,7 +57,7 @@ def test_a_signal_reaches_its_agent_session_and_each_reader_of_its_task(bench: B
 
 
 def test_each_reader_acknowledges_for_itself_and_once(bench: Bench) -> None:
-    number = send(bench, "done", task=["WU-1"]).signal.id
+    number = send(bench, "done", tasks=["WU-1"]).signal.id
     assert ack(bench, number, agent="ada", task="WU-1").acked == [number]
     again = ack(bench, number, 99, agent="ada", task="WU-1")
     assert (again.acked, again.already, again.unknown) == ([], [number], [99])
@@ -68,9 +68,9 @@ def test_each_reader_acknowledges_for_itself_and_once(bench: Bench) -> None:
 
 
 def test_unread_signals_come_first_and_types_are_told_apart(bench: Bench) -> None:
-    first = send(bench, "one", agent=["ada"]).signal.id
-    send(bench, "two", agent=["ada"], type="blocked")
-    send(bench, "three", agent=["ada"])
+    first = send(bench, "one", agents=["ada"]).signal.id
+    send(bench, "two", agents=["ada"], type="blocked")
+    send(bench, "three", agents=["ada"])
     ack(bench, first, agent="ada")
     assert inbox(bench, agent="ada", include_read=True) == ["two", "three", "one"]
     assert inbox(bench, agent="ada", type="blocked") == ["two"]
@@ -78,38 +78,38 @@ def test_unread_signals_come_first_and_types_are_told_apart(bench: Bench) -> Non
 
 
 def test_a_signal_is_sent_once_for_each_key_of_a_sender(bench: Bench) -> None:
-    first = send(bench, "done", agent=["ada"], key="k1")
-    again = send(bench, "done", agent=["ada"], key="k1")
+    first = send(bench, "done", agents=["ada"], key="k1")
+    again = send(bench, "done", agents=["ada"], key="k1")
     assert (first.is_new, again.is_new) == (True, False)
     assert again.signal.id == first.signal.id
-    assert send(bench, "other", agent=["ada"], key="k1", sender="bob").is_new
+    assert send(bench, "other", agents=["ada"], key="k1", sender="bob").is_new
     assert inbox(bench, agent="ada") == ["done", "other"]
 
 
 def test_expired_signals_are_not_received(bench: Bench) -> None:
-    send(bench, "short", agent=["ada"], expires_s=1.0)
-    send(bench, "long", agent=["ada"])
+    send(bench, "short", agents=["ada"], expires_s=1.0)
+    send(bench, "long", agents=["ada"])
     wall_s = bench.clock.wall_s()
     bench.clock = replace(bench.clock, wall_ns=lambda: int((wall_s + 5) * 1e9))
     assert inbox(bench, agent="ada") == ["long"]
-    send(bench, "later", agent=["ada"])
+    send(bench, "later", agents=["ada"])
     assert [content for content, _ in outbox(bench)] == ["later", "long"]
 
 
 def test_read_signals_make_room_and_unread_ones_are_never_dropped(bench: Bench) -> None:
     bench.config = replace(bench.config, signal=SignalConfig(max_signals=2))
-    first = send(bench, "one", agent=["ada"]).signal.id
-    send(bench, "two", agent=["ada"])
+    first = send(bench, "one", agents=["ada"]).signal.id
+    send(bench, "two", agents=["ada"])
     with pytest.raises(Busy, match="2 signals wait"):
-        send(bench, "three", agent=["ada"])
+        send(bench, "three", agents=["ada"])
     ack(bench, first, agent="ada")
-    send(bench, "three", agent=["ada"])
+    send(bench, "three", agents=["ada"])
     assert inbox(bench, agent="ada") == ["two", "three"]
 
 
 def test_signals_are_kept_by_a_restart_and_erased_by_a_purge(bench: Bench) -> None:
-    send(bench, "password hunter2", agent=["ada"])
-    send(bench, "harmless", agent=["ada"])
+    send(bench, "password hunter2", agents=["ada"])
+    send(bench, "harmless", agents=["ada"])
     bench.workspace.close()
     bench.open()
     params = PurgeParams(containing="hunter2")
@@ -120,7 +120,7 @@ def test_signals_are_kept_by_a_restart_and_erased_by_a_purge(bench: Bench) -> No
 
 
 def test_secrets_in_signals_are_masked(bench: Bench) -> None:
-    send(bench, "use ghp_16C7e42F292c6912E7710c838347Ae178B4a", agent=["ada"])
+    send(bench, "use ghp_16C7e42F292c6912E7710c838347Ae178B4a", agents=["ada"])
     assert "ghp_" not in inbox(bench, agent="ada")[0]
 
 

@@ -249,7 +249,7 @@ SECTION_META: dict[str, Any] = {
     "kind": "decision", "tags": [], "importance": 0.7, "is_importance_stated": False, "priority": None,
     "lifecycle": None, "task": None, "session": None, "source": None, "created": None, "updated": None,
     "expires": None, "is_expired": False, "status": None, "day": "2026-03-01", "is_day_of_file": True,
-    "meta": {},
+    "is_day_of_name": False, "meta": {},
 }  # fmt: skip
 
 
@@ -301,7 +301,7 @@ def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:
     text = "\n".join(f"line {number} " + "x" * 100 for number in range(1, 1001))
     got = Got(
         workspace="w", anchor=None, path="n.md", start_line=1, end_line=1000, text=text, digest="",
-        heading=[], n_lines=1000, **SECTION_META,
+        heading=[], n_lines=1000, n_links=0, n_backlinks=0, **SECTION_META,
     )  # fmt: skip
     shown = mcp_tools.render_note(got, lambda _: "").splitlines()
     last = int(shown[-3].split()[1])

@@ -116,7 +116,7 @@ def gate() -> Iterator[threading.Event]:
 def test_those_that_never_return_take_no_time_from_the_others(
     workspaces: list[Workspace], gate: threading.Event
 ) -> None:
-    stuck = {"one", "two", "three"}
+    stuck = {"one", "two"}
 
     def read(workspace: Workspace, options: RunOptions) -> str:
         if workspace.entry.name in stuck:
@@ -126,13 +126,13 @@ def test_those_that_never_return_take_no_time_from_the_others(
     async def tell() -> list[WorkspaceRead[str]]:
         try:
             federation = Federation(run_in_thread, CLOCK)
-            end_s = time.monotonic() + 0.5
+            end_s = time.monotonic() + 3.0
             return await federation.ask_each(workspaces, prepare, read, end_s)
         finally:
             gate.set()  # the loop waits for its threads
 
     parts = asyncio.run(tell())
-    assert [part.value for part in parts] == [None, None, None, "four", "five"]
+    assert [part.value for part in parts] == [None, None, "three", "four", "five"]
     assert {part.error.code for part in parts if part.error} == {"timeout"}
 
 

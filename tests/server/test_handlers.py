@@ -21,7 +21,7 @@ from memsyncd.engine import explain, rebuild
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.worker import QueryPool
+from memsyncd.engine.worker import Job, QueryPool
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreCorrupt
@@ -33,6 +33,7 @@ from memsyncd.protocol.search import (
     SearchParams,
     SubscribeParams,
 )
+from memsyncd.server import handlers
 from memsyncd.server.handlers import Handlers
 from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
@@ -147,6 +148,41 @@ def test_damage_that_any_read_finds_is_repaired(
         await bench.ask(method, params)
 
     run(tmp_path, index, meet)
+
+
+@pytest.mark.parametrize("has_time", [True, False])
+def test_a_search_waits_a_moment_for_a_save_that_is_being_indexed(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch, has_time: bool
+) -> None:
+    monkeypatch.setattr(handlers, "SAVE_WAIT_S", LIMIT_S if has_time else 0.001)
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hold() -> Job[None]:
+        is_held.set()
+        assert is_over.wait(LIMIT_S)
+        yield
+
+    async def search(bench: HandlersBench) -> None:
+        workspace = await bench.add(root)
+        await wait_for(lambda: workspace.is_recorded and not bench.workspaces.count_jobs())
+        bench.workspaces.prepare(hold)
+        await wait_for(is_held.is_set)
+        (root / "saved.md").write_text("# Larch\n")
+        (root / "saved.md").rename(root / "MEMORY.md")
+        # The folder may not be watched yet.
+        bench.workspaces.scheduler.on_event(
+            workspace.id, "MEMORY.md", is_finished=True, is_folder=False
+        )
+        await wait_for(lambda: bench.workspaces.scheduler.find_save(workspace) is not None)
+        search = asyncio.ensure_future(bench.ask("search", SearchParams(query="larch")))
+        if has_time:
+            await asyncio.sleep(0)
+            assert not search.done()
+            is_over.set()
+        assert len((await search).hits) == has_time
+        is_over.set()
+
+    run(tmp_path, search)
 
 
 def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_open(

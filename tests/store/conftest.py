@@ -44,7 +44,10 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
         " FROM sections s JOIN files f ON f.id = s.file",
         "tags": "SELECT f.path, s.slugs, t.tag FROM tags t JOIN sections s ON s.id = t.section"
         " JOIN files f ON f.id = s.file",
-        "links": "SELECT f.path, s.slugs, l.line, l.target, l.heading, l.relation FROM links l"
+        "names": "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file",
+        "blocks": "SELECT f.path, s.slugs, b.name FROM blocks b JOIN sections s ON s.id = b.section"
+        " JOIN files f ON f.id = s.file",
+        "links": "SELECT f.path, s.slugs, l.line, l.target, l.heading, l.relation, l.kind, l.key FROM links l"
         " JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file",
         "problems": "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file",
         "chunks": "SELECT f.path, s.slugs, c.start_line, c.end_line, c.part, c.tokens, c.digest, f1.sz, f2.sz"

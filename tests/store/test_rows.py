@@ -183,7 +183,8 @@ pieces = st.sampled_from([
     "```\ncode\n", "| a |\n|---|\n", "<!-- memory: {kind: Decision, importance: 1, tags: [a b, A, '#c'], priority: p0} -->\n",
     "---\n", "importance: .inf\n", "status: archived\n", "tags: [x,\n", "x: &a [*a]\n", "created: 2024-01-01\n",
     "word " * 60 + "\n", "<<<<<<< a\n", "=======\n", ">>>>>>> b\n", "\u2028\x0b\x85", "\0", "日本語\n",
-    "###### six\n", "####### seven\n",
+    "###### six\n", "####### seven\n", "aliases: [x, Y]\n", "alias:: z\n", "owner:: ann ^b1\n", "![[x#^b1]] [v](b/c)\n",
+    "id:: 0b0c7a3e-1111-2222-3333-444455556666\n", "((0b0c7a3e-1111-2222-3333-444455556666))\n", "[x]: y.md\n", "> [!note] t\n",
     "\\ud800 \\u0000\n",
 ])  # fmt: skip
 documents = st.lists(pieces, max_size=14).map("".join)
@@ -324,6 +325,9 @@ MORE = (
     "word " * 2000,
     "```",
     "> [[link]]",
+    "key:: value ^b1",
+    "see [a][note] ![[a#^b1]]",
+    "[note]: b.md",
     "password: Tr0ub4dor3xQ9z",
 )
 

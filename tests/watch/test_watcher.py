@@ -60,11 +60,13 @@ def test_a_folder_moved_out_has_no_more_events(
     folder.rename(outside)
     recorder.clear()
     watched.expect_event(".memories/x.md")  # behind the half of the move that waits for the other
-    time.sleep(0.1)
-    recorder.clear()
-    (outside / "b" / "y.md").write_text("x")
-    watched.expect_event(".memories/z.md")
-    assert recorder.paths() == {".memories/z.md"}
+
+    def is_unwatched() -> bool:
+        (outside / "b" / "y.md").write_text("x")
+        watched.expect_event(".memories/z.md")
+        return recorder.paths() == {".memories/z.md"}
+
+    recorder.wait_until(is_unwatched)
 
 
 def test_a_folder_moved_out_and_back_in_has_events(
@@ -76,7 +78,12 @@ def test_a_folder_moved_out_and_back_in_has_events(
     folder.rename(outside)
     outside.rename(folder)
     time.sleep(0.2)  # until a folder that left is unwatched
-    watched.expect_event(".memories/a/x.md")
+
+    def is_watched() -> bool:
+        (folder / "x.md").write_text("another line\n")
+        return ".memories/a/x.md" in recorder.paths()
+
+    recorder.wait_until(is_watched)
 
 
 def test_an_overflow_counts_as_lost_events(watched: Watched, recorder: Recorder) -> None:

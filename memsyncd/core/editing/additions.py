@@ -63,6 +63,7 @@ TOPIC_LIMIT_CHARS: Final = 100
 KEYWORDS_LIMIT: Final = 20
 KEYWORD_LIMIT_CHARS: Final = 100
 METADATA_LIMIT: Final = 50
+METADATA_LIMIT_CHARS: Final = 2000
 MADE_HEADING_CHARS: Final = 72
 
 _TIME = re.compile(
@@ -217,7 +218,7 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
         _refuse("metadata", f"has more than {METADATA_LIMIT} keys", "leave some out")
     for key, value in metadata.items():
         _check_key("metadata", key)
-        _check_word("metadata", value)
+        _check_word("metadata", value, METADATA_LIMIT_CHARS)
         if key.lower() in _OWN_KEYS:
             _refuse("metadata", f"has `{key}`, which is a field", "give it as the field")
 

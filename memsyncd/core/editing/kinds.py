@@ -29,6 +29,8 @@ class KindDefaults(msgspec.Struct, frozen=True):
     importance: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
     # In days: how fast such memories age.
     half_life: Annotated[float, msgspec.Meta(ge=0.01, le=36_500)] = 30.0
+    # True: such memories are never archived.
+    protected: bool = False
 
 
 # For a kind that is not in the table, and for no kind.
@@ -36,8 +38,8 @@ OTHER_KINDS: Final = KindDefaults(".memories/notes.md", 0.5)
 
 DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
     {
-        "preference": KindDefaults(".memories/preferences.md", 0.95, 365.0),
-        "error": KindDefaults(".memories/errors.md", 0.9, 365.0),
+        "preference": KindDefaults(".memories/preferences.md", 0.95, 365.0, protected=True),
+        "error": KindDefaults(".memories/errors.md", 0.9, 365.0, protected=True),
         "solution_approach": KindDefaults(".memories/solutions.md", 0.85, 180.0),
         "decision": KindDefaults(".memories/decisions.md", 0.7, 180.0),
         "research": KindDefaults(".memories/research.md", 0.7, 90.0),

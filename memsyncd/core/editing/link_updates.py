@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from memsyncd.core.editing.notetext import UnifiedText, open_text
 from memsyncd.core.markdown.frontmatter import find_front_matter
-from memsyncd.core.markdown.linkgraph import NoteNames, decode_target
 from memsyncd.core.markdown.links import LinkTarget, find_link_targets
+from memsyncd.core.markdown.notenames import NoteNames, decode_target
 from memsyncd.core.markdown.scanner import split_blocks, split_paragraphs
 from memsyncd.core.notepath import NOTE_SUFFIXES, is_plain
 
@@ -45,7 +45,7 @@ def update_links(
     parts: list[str] = []
     done = 0
     for link in find_link_targets(text, lines, blocks):
-        old = before.find(path, link.text)
+        old = before.find(path, link.text, is_path=link.is_path)
         if old is None:
             continue
         # Other programs do not look a relative link up by name: it has to stay exact.
@@ -65,7 +65,7 @@ def _choose_target(
     """
     for target in (link.text, *_list_targets(link, source, path)):
         is_usable = not must_be_exact or _is_exact(source, target, path)
-        if is_usable and names.find(source, target) == path:
+        if is_usable and names.find(source, target, is_path=link.is_path) == path:
             return target
     return link.text
 
@@ -87,7 +87,8 @@ def _list_targets(link: LinkTarget, source: str, path: str) -> Iterator[str]:
             yield from (name, path, f"/{name}", f"/{path}")
         return
     target = posixpath.relpath(path, source.rpartition("/")[0] or ".")
-    yield _UNSAFE.sub(_encode, target) if link.is_encoded else target
+    for text in (target.rpartition(".")[0], target) if link.is_path else (target,):
+        yield _UNSAFE.sub(_encode, text) if link.is_encoded else text
 
 
 def _encode(found: re.Match[str]) -> str:

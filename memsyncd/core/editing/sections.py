@@ -48,6 +48,18 @@ def find_section_bytes(path: str, data: bytes, anchor: str) -> tuple[int, int] |
     return place[:2] if place else None
 
 
+def find_sections_bytes(path: str, data: bytes) -> dict[str, tuple[int, int]]:
+    """Byte offsets [start, end) of the own lines of every section, by anchor."""
+    offsets = _line_offsets(data)
+    return {
+        section.anchor: (
+            offsets[section.start],
+            max(offsets[section.start], _text_end(data, offsets, offsets[section.end])),
+        )
+        for section in split_note_sections(path, data)
+    }
+
+
 def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
     """The note with these bytes for the section's own.
 

@@ -32,6 +32,9 @@ class ChunkPolicy(Protocol):
     def overlap(self) -> int: ...
 
 
+WHOLE = slice(0, None)
+
+
 class Unit(NamedTuple):
     """Lines that are packed as one: a block, or a line of a block that is too long. 0-based, end
     exclusive.
@@ -44,16 +47,26 @@ class Unit(NamedTuple):
 class Packer:
     """Pack the blocks of one note. Raises ValueError for a policy whose overlap would never end.
 
-    The costs of the lines are summed once, so any run of lines costs one subtraction.
+    The costs of the lines are summed once, so any run of lines costs one subtraction. Of a part of
+    a note, only the lines of `part` can be packed.
     """
 
-    __slots__ = ("_cost_before", "_lines", "_max", "_overlap")
+    __slots__ = ("_cost_before", "_first", "_lines", "_max", "_overlap")
 
-    def __init__(self, lines: Sequence[str], policy: ChunkPolicy, *, is_ascii: bool) -> None:
+    def __init__(
+        self,
+        lines: Sequence[str],
+        policy: ChunkPolicy,
+        *,
+        is_ascii: bool,
+        part: slice = WHOLE,
+    ) -> None:
         if not 0 <= policy.overlap < policy.max_tokens:
             raise ValueError(f"not a chunk policy: {policy.overlap} of {policy.max_tokens} tokens")
         count = len if is_ascii else count_quarters
-        self._cost_before = list(accumulate([count(line) + 1 for line in lines], initial=0))
+        costs = [count(line) + 1 for line in lines[part]]
+        self._cost_before = list(accumulate(costs, initial=0))
+        self._first: int = part.start
         self._lines = lines
         self._max = policy.max_tokens * QUARTERS_PER_TOKEN
         self._overlap = policy.overlap * QUARTERS_PER_TOKEN
@@ -77,7 +90,8 @@ class Packer:
 
     def _cost(self, start: int, end: int) -> int:
         """Quarters of a token that the lines take, joined by newlines."""
-        return self._cost_before[end] - self._cost_before[start] - 1
+        before = self._cost_before
+        return before[end - self._first] - before[start - self._first] - 1
 
     def _split_units(self, blocks: Sequence[Block]) -> list[Unit]:
         units: list[Unit] = []

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import ARCHIVED, EMPTY_META, Meta, Problem, make_problem, parse_expiry
@@ -33,6 +34,11 @@ _COMMENT_LIMIT_LINES = 50
 _FENCE = re.compile(r"---[ \t]*")
 _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _KEY_VALUE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?$")
+_PROPERTY = re.compile(r"([^\W\d_][\w/-]{0,48})::(?:[ \t]+(.*))?")
+_PROPERTIES_LIMIT_LINES = 50
+_LIKE_PRIORITY = re.compile(r"[Pp] ?\d")
+# Of templates, which are no YAML until they are filled in.
+_TEMPLATE = re.compile(r"\{\{|<%|\{%")
 _COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
 _COMMENT_START = re.compile(r"[ \t]*<!--\s*memory:")
 # Cursor writes globs unquoted, as in `globs: **/*.ts`. YAML takes a leading `*` for an alias, but
@@ -42,6 +48,7 @@ _UNQUOTED_GLOB = re.compile(
 )
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _KNOWN: Final = frozenset(Meta.__struct_fields__) - {"extra"}
+_SINGLE_FIELDS = tuple(name for name in Meta.__struct_fields__ if name not in ("tags", "extra"))
 # The types of Claude Code's own memories, which all have a name and a description.
 _CLAUDE_KINDS: Final = {
     "user": "preference",
@@ -54,28 +61,69 @@ _NESTED: Final = "metadata"
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
     """`n_lines` lines at the top belong to the front matter, both `---` included; 0 if there is
-    none.
+    none. `meta` and `aliases` include the properties beneath it.
     """
 
     n_lines: int
     meta: Meta
     problems: tuple[Problem, ...]
+    aliases: tuple[str, ...] = ()
 
 
 NO_FRONT_MATTER = FrontMatter(n_lines=0, meta=EMPTY_META, problems=())
 
 
 def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
-    """Separate the front matter.
+    """Separate the front matter, and read the properties that begin the text, as in Logseq.
 
     A `---` with a blank line under it, or one that nothing closes, is a thematic break.
     """
+    front = _find_yaml(path, lines)
+    pairs = list(_find_properties(lines, front.n_lines))
+    if not pairs:
+        return front
+    reader = _MetaReader(path, front.n_lines + 1, [], is_foreign=True)
+    own = reader.read(pairs)
+    return FrontMatter(
+        n_lines=front.n_lines,
+        meta=merge_meta(front.meta, own),
+        problems=front.problems,
+        aliases=front.aliases + reader.aliases,
+    )
+
+
+def merge_meta(note: Meta, stated: Meta) -> Meta:
+    """Combine metadata: the section's values over the note's, the tags of both, the extra keys of
+    both with the section's first.
+    """
+    if EMPTY_META in (stated, note):
+        return note if stated == EMPTY_META else stated
+    over = {name: value for name in _SINGLE_FIELDS if (value := getattr(stated, name)) is not None}
+    extra = tuple({**dict(note.extra), **dict(stated.extra)}.items())
+    return replace(note, **over, tags=distinct_tags((*note.tags, *stated.tags)), extra=extra)
+
+
+def _find_properties(lines: Sequence[str], first: int) -> Iterator[tuple[str, str, int]]:
+    """The properties on the first lines that are not blank: `key:: value`, each on its line."""
+    has_begun = False
+    for at in range(first, min(len(lines), first + _PROPERTIES_LIMIT_LINES)):
+        found = _PROPERTY.fullmatch(lines[at])
+        if found:
+            yield found[1], (found[2] or "").strip(), at - first
+        elif has_begun or lines[at].strip():
+            return
+        has_begun = has_begun or found is not None
+
+
+def _find_yaml(path: str, lines: Sequence[str]) -> FrontMatter:
     if len(lines) <= 1 or not _FENCE.fullmatch(lines[0]) or not lines[1].strip():
         return NO_FRONT_MATTER
     end = _find_end(lines)
     if end:
-        meta, problems = parse_meta(path, "\n".join(lines[1:end]), 2)
-        return FrontMatter(n_lines=end + 1, meta=meta, problems=problems)
+        reader, meta = _read_yaml(path, "\n".join(lines[1:end]), 2, is_foreign=True)
+        return FrontMatter(
+            n_lines=end + 1, meta=meta, problems=tuple(reader.problems), aliases=reader.aliases
+        )
     if not _KEY_VALUE.match(lines[1]):
         return NO_FRONT_MATTER
     open_ended = make_problem(
@@ -113,6 +161,11 @@ def find_section_meta(
 
 def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ...]]:
     """Read YAML that begins at `line` of the note. Never raises: unreadable YAML is a problem."""
+    reader, meta = _read_yaml(path, text, line, is_foreign=False)
+    return meta, tuple(reader.problems)
+
+
+def _read_yaml(path: str, text: str, line: int, *, is_foreign: bool) -> tuple[_MetaReader, Meta]:
     problems: list[Problem] = []
     pairs: list[tuple[str, yaml.Node | str, int]]
     try:
@@ -130,17 +183,12 @@ def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ..
         pairs = []
     except (yaml.YAMLError, _NoMapping, ValueError, RecursionError) as error:
         at = line + min(_error_line(error), text.count("\n"))
-        problems.append(
-            make_problem(
-                path,
-                at,
-                "broken_yaml",
-                "YAML cannot be parsed",
-                "it was read line by line; quote values with `: `",
-            )
-        )
+        hint = "it was read line by line; quote values with `: `"
+        if not (is_foreign and _TEMPLATE.search(text)):
+            problems.append(make_problem(path, at, "broken_yaml", "YAML cannot be parsed", hint))
         pairs = list(_read_plain_pairs(text))
-    return _MetaReader(path, line, problems).read(pairs), tuple(problems)
+    reader = _MetaReader(path, line, problems, is_foreign=is_foreign)
+    return reader, reader.read(pairs)
 
 
 def load_yaml(text: str) -> object:
@@ -280,12 +328,20 @@ def _error_line(error: Exception) -> int:
 
 
 class _MetaReader:
-    """Read one mapping into a Meta."""
+    """Read one mapping into a Meta.
 
-    def __init__(self, path: str, line: int, problems: list[Problem]) -> None:
+    In front matter, which other tools write too (`is_foreign`), a value that may be meant for
+    another tool is kept as free metadata. Else it is a problem, and counts as not stated.
+    """
+
+    def __init__(
+        self, path: str, line: int, problems: list[Problem], *, is_foreign: bool = False
+    ) -> None:
         self._path = path
         self._line = line
-        self._problems = problems
+        self._is_foreign = is_foreign
+        self.problems = problems
+        self.aliases: tuple[str, ...] = ()
 
     def read(self, pairs: Sequence[tuple[str, yaml.Node | str, int]]) -> Meta:
         known: dict[str, Any] = {}
@@ -295,13 +351,14 @@ class _MetaReader:
             name = key.strip().lower()
             name = OTHER_KEYS.get(name, name)
             if name in seen:
-                self._report(
-                    at, "duplicate_key", f"`{_shorten(key)}` occurs twice", "the first one counts"
-                )
+                hint = "the first one counts"
+                self._report(at, "duplicate_key", f"`{_shorten(key)}` occurs twice", hint)
             elif name in _KNOWN:
-                self._read_known(name, value, at, known)
+                if not self._read_known(name, value, at, known):
+                    extra[key.strip()] = _render(value)
             elif name:
                 extra[key.strip()] = _render(value)
+                self._read_shared(name, value, known)
             seen.add(name)
         if "kind" not in known and (kind := _find_claude_kind(extra)):
             known["kind"] = kind
@@ -309,20 +366,31 @@ class _MetaReader:
             return EMPTY_META
         return Meta(**known, extra=tuple(extra.items()))
 
+    def _read_shared(self, name: str, value: yaml.Node | str, known: dict[str, Any]) -> None:
+        """Read what other tools call a tag or another title; it stays free metadata too."""
+        if name == "tag":
+            known["tags"] = distinct_tags((*known.get("tags", ()), *_list_tags(value)))
+        elif name in ("alias", "aliases"):
+            self.aliases += tuple(filter(None, _list_texts(value)))
+
     def _read_known(
         self, name: str, value: yaml.Node | str, at: int, known: dict[str, Any]
-    ) -> None:
+    ) -> bool:
+        """Read a value; False if it is another tool's."""
         if name == "tags":
-            known["tags"] = distinct_tags(_list_tags(value))
-            return
+            known["tags"] = distinct_tags((*known.get("tags", ()), *_list_tags(value)))
+            return True
         text = _render(value).strip()
         if not text or text in ("null", "~"):
-            return
+            return True
         if name == "source" and isinstance(value, yaml.MappingNode):
             known[name] = text
-        elif isinstance(value, yaml.CollectionNode) or (
-            isinstance(value, str) and value[0] in "[{"
-        ):
+            return True
+        is_many = isinstance(value, yaml.CollectionNode)
+        is_many = is_many or (isinstance(value, str) and value[0] in "[{")
+        if self._is_foreign and (is_many or _is_foreign_value(name, text)):
+            return False
+        if is_many:
             self._report(at, "bad_value", f"`{name}` takes one value", "the value is ignored")
         elif name == "importance":
             self._read_importance(text, at, known)
@@ -333,6 +401,7 @@ class _MetaReader:
         else:
             is_folded = name == "kind" or (name == "status" and text.lower() == ARCHIVED)
             known[name] = text.lower() if is_folded else text
+        return True
 
     def _read_importance(self, text: str, at: int, known: dict[str, Any]) -> None:
         try:
@@ -372,8 +441,8 @@ class _MetaReader:
         )
 
     def _report(self, at: int, code: str, problem: str, hint: str) -> None:
-        if len(self._problems) < PROBLEMS_LIMIT:
-            self._problems.append(make_problem(self._path, self._line + at, code, problem, hint))
+        if len(self.problems) < PROBLEMS_LIMIT:
+            self.problems.append(make_problem(self._path, self._line + at, code, problem, hint))
 
 
 def _find_claude_kind(extra: Mapping[str, str]) -> str | None:
@@ -385,21 +454,44 @@ def _find_claude_kind(extra: Mapping[str, str]) -> str | None:
 _CHOICES: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES}
 
 
+_BEFORE_TAG: Final = re.compile(r"\A[\s#]+")
+
+
+def _is_foreign_value(name: str, text: str) -> bool:
+    """True for a value that is none of memsyncd's, and no misspelt one: `priority: high`."""
+    if name == "importance":
+        return text[:1].isalpha()
+    return name == "priority" and not _LIKE_PRIORITY.match(text)
+
+
 def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """The tags without their `#`, each once whatever its case, as first written."""
     distinct: dict[str, str] = {}
     for tag in tags:
-        text = tag.strip().lstrip("#").strip()
+        # Together, so that what is written from this is read as the same again.
+        text = _BEFORE_TAG.sub("", tag).rstrip()
         if text:
             distinct.setdefault(text.casefold(), text)
     return tuple(distinct.values())
 
 
+def list_tags(text: str) -> list[str]:
+    """The tags of a text: between commas, else between blanks. Each may be a link, as in Logseq."""
+    text = text.strip("[]") if "[[" not in text else text.replace("[[", "").replace("]]", "")
+    return [tag.strip(" \t\"'") for tag in (text.split(",") if "," in text else text.split())]
+
+
 def _list_tags(value: yaml.Node | str) -> list[str]:
     if isinstance(value, yaml.SequenceNode):
         return [_render(item) for item in value.value]
-    text = _render(value).strip("[]")
-    return [tag.strip(" \t\"'") for tag in (text.split(",") if "," in text else text.split())]
+    return list_tags(_render(value))
+
+
+def _list_texts(value: yaml.Node | str) -> list[str]:
+    """The texts of a list, or those between commas."""
+    if isinstance(value, yaml.SequenceNode):
+        return [_render(item).strip() for item in value.value]
+    return [text.strip(" \t\"'[]") for text in _render(value).split(",")]
 
 
 def _render(value: yaml.Node | str) -> str:

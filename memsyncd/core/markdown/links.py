@@ -1,28 +1,34 @@
-"""Find the links and tags in a note's prose.
+"""Find the links, tags, fields and names of blocks in a note's prose, in the syntax of markdown,
+Obsidian, Logseq, zk and Foam.
 
-Links are `[[note]]`, `[[note#heading]]`, `[[note|shown]]`, relative markdown links to notes, and
-typed links: a list item that consists of a lower-case word and a link, `- resolved_by
-[[redis-timeouts]]`. Tags are `#words`, but no colours (`#fff`), numbers (`#12`), fragments of
-addresses or heading marks. Code is skipped. The caller resolves links to notes.
+Links are `[[note]]`, `[[note#heading]]`, `[[note#^block]]`, `[[note|shown]]`, relative markdown
+links to notes, Logseq's `((uuid))`, references that a link reference definition leads to a note,
+and typed links: a list item that consists of a lower-case word and a link, `- resolved_by
+[[redis-timeouts]]`. With a `!` before it, or in `{{embed …}}`, a link embeds. Tags are `#words`,
+but no colours (`#fff`), numbers (`#12`), fragments of addresses or heading marks. Fields are
+`key:: value`, on a line of their own or in brackets. Code is skipped. The caller resolves links to
+notes.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
 
 from memsyncd.core.markdown.scanner import CODE, FENCE, HEADING, ITEM, QUOTE, Block
+from memsyncd.core.model import PATH_LINK
 from memsyncd.core.notepath import NOTE_SUFFIXES
 
 TEXT_LIMIT_CHARS = 500
 
 _WIKI = r"\[\[(?P<wiki>[^\[\]\n]{1,500})\]\]"
-_RELATIVE = r"\]\([ \t]*(?:<(?P<angle>[^<>\n]{1,500})>|(?P<plain>[^\s()<>]{1,500}))"
+_RELATIVE = r"\]\([ \t]*(?:<(?P<angle>[^<>\n]{1,500})>|(?P<plain>(?!\[\[)[^\s()<>]{1,500}))"
 _LINK = re.compile(f"{_WIKI}|{_RELATIVE}")
 # The look-behind follows the `#`, so that the search can skip to the next `#`.
 _TAG = re.compile(r"#(?<![^\s(\[{,;]#)([^\W\d_][\w/-]{0,99})")
@@ -34,26 +40,73 @@ _AFTER_TYPED = re.compile(r"[ \t]*(?:\([^)\n]*\)[ \t]*)?\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")
 _MAYBE_RELATIVE = re.compile(rf"\]\([ \t]*+<?+(?!{_SCHEME.pattern})")
 _BACKTICKS = re.compile(r"`+")
+_SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}\Z")
+_ATTACHMENT = re.compile(
+    r"\.(?:avif|bmp|gif|jpe?g|png|svg|webp|ico|tiff?|heic|flac|m4a|mp3|ogg|opus|wav|3gp|mkv|mov|mp4|"
+    r"ogv|webm|pdf|canvas|base|csv|json|ya?ml|toml|docx?|xlsx?|pptx?|odt|epub|zip|html?|org|tex|"
+    r"edn|excalidraw|drawio|js|ts|css|py|sh)\Z",
+    re.IGNORECASE,
+)
+_TEMPLATE = re.compile(r"\{\{|<%|://")
+_EMBEDDING = re.compile(r"(?:!|\{\{embed[ \t]+)\Z", re.IGNORECASE)
+# `note^block`; `note#^block` has its mark behind a `#`.
+_BLOCK_PART = re.compile(r"(.*)\^([A-Za-z0-9-]+)\Z")
+_OUTLINE = re.compile(r"\t+[-*] ")
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_BLOCK_REFERENCE = re.compile(rf"\(\(({_UUID})\)\)")
+# The name of a block at its end, and Logseq's property that names one.
+_BLOCK_NAME = re.compile(r"\^(?<![^\s]\^)([A-Za-z0-9-]{1,100})[ \t]*$", re.MULTILINE)
+_BLOCK_ID = re.compile(rf"[ \t]*(?:[-*+][ \t]+)?id::[ \t]+({_UUID})[ \t]*")
+# A label that a definition leads to what may be a note. `[^1]:` is a footnote.
+_DEFINES = re.compile(rf"\]:[ \t]++<?+(?!{_SCHEME.pattern}|#)\S")
+_DEFINITION = re.compile(
+    rf" {{0,3}}\[(?!\^)([^\[\]\n]{{1,200}})\]:[ \t]++(?!<?{_SCHEME.pattern}|#)"
+    r"(?:<([^<>\n]{1,500})>|([^\s<>]{1,500}))"
+)
+_REFERENCE = re.compile(r"\[([^\[\]\n]{1,200})\](?:\[([^\[\]\n]{1,200})\])?(?![(:\[])")
+_KEY = r"[^\W\d_][\w /-]{0,48}"
+_FIELD = re.compile(
+    rf"[ \t>]*(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?"
+    rf"(?:\*\*|__)?({_KEY})(?:\*\*|__)?::[ \t]+(\S.*)"
+)
+_FIELD_IN_BRACKETS = re.compile(
+    rf"\[({_KEY})::[ \t]+((?:[^\[\]]|\[\[[^\[\]]*\]\]|\[[^\[\]]*\]){{0,500}})\]"
+    rf"|\(({_KEY})::[ \t]+([^()]{{0,500}})\)"
+)
+_FIELD_LIMIT = 200
+_TAG_LIMIT = 100
 
 
-class Mention(msgspec.Struct, frozen=True, kw_only=True):
-    """A link or a tag on a line (1-based).
+class Mention(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A link, a tag, a field or the name of a block on a line (1-based).
 
-    A tag has only `tag`; a link within its own note has an empty `target`.
+    A tag has only `tag`, a field only `field`, the name of a block only `block`; a link within its
+    own note has an empty `target`. `kind` is that of a `Link`.
     """
 
     line: int
     target: str = ""
     heading: str = ""
     relation: str = ""
+    kind: str = "link"
     tag: str = ""
+    block: str = ""
+    field: tuple[str, str] | None = None
+
+    @property
+    def is_link(self) -> bool:
+        return not self.tag and not self.block and self.field is None
+
+
+# The targets of link reference definitions, by label in lower case.
+Definitions = Mapping[str, str]
 
 
 class LinkTarget(NamedTuple):
     """The target of a link as it is written, without heading and label.
 
     Offsets are those of the note's text. `is_encoded`: in a markdown link without `<>`, where some
-    characters must be percent-encoded.
+    characters must be percent-encoded. `is_path`: it has no suffix, and names a path only.
     """
 
     start: int
@@ -61,6 +114,7 @@ class LinkTarget(NamedTuple):
     text: str
     is_wiki: bool
     is_encoded: bool
+    is_path: bool
 
 
 def find_link_targets(
@@ -68,49 +122,109 @@ def find_link_targets(
 ) -> Iterator[LinkTarget]:
     """The targets of all links in the blocks that name another note, in order."""
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    for at in sorted({mention.line - 1 for mention in find_mentions(text, lines, blocks)}):
+    mentions = find_mentions(text, lines, blocks)
+    places = {mention.line - 1 for mention in mentions if mention.is_link}
+    defined = dict(_list_definitions(text, lines))
+    for at in sorted(places | defined.keys()):
         line = lines[at]
+        if at in defined:
+            yield _make_defined_target(defined[at], starts[at])
+            continue
         prose = _blank_out(line, _find_code_spans(line)) if "`" in line else line
         for found in _LINK.finditer(prose):
-            mention = _make_link(line, at + 1, found)
+            mention = _make_link(line, at + 1, found, {})
             if mention is None or not mention.target:
                 continue
-            group = found.lastgroup or ""
-            start = starts[at] + line.index(mention.target, found.start(group))
+            group_name = found.lastgroup or ""
+            start = starts[at] + line.index(mention.target, found.start(group_name))
             yield LinkTarget(
                 start=start,
                 end=start + len(mention.target),
                 text=mention.target,
-                is_wiki=group == "wiki",
-                is_encoded=group == "plain",
+                is_wiki=group_name == "wiki",
+                is_encoded=group_name == "plain",
+                is_path=mention.kind == PATH_LINK,
             )
 
 
+def _make_defined_target(definition: re.Match[str], offset: int) -> LinkTarget:
+    group = 2 if definition[2] is not None else 3
+    text = definition[group].partition("#")[0]
+    start = offset + definition.start(group)
+    is_path = not text.lower().endswith(NOTE_SUFFIXES)
+    return LinkTarget(
+        start, start + len(text), text, is_wiki=False, is_encoded=group == 3, is_path=is_path
+    )
+
+
+def find_definitions(text: str, lines: Sequence[str] = ()) -> Definitions:
+    """The link reference definitions of a note that may lead to a note. `text` has its lines."""
+    found: dict[str, str] = {}
+    for _, definition in _list_definitions(text, lines):
+        found.setdefault(definition[1].lower(), definition[2] or definition[3])
+    return found
+
+
+def _list_definitions(text: str, lines: Sequence[str]) -> Iterator[tuple[int, re.Match[str]]]:
+    if not _DEFINES.search(text):
+        return
+    for at, line in enumerate(lines or text.split("\n")):
+        found = _DEFINITION.match(line) if "]:" in line else None
+        if found and _is_note_path((found[2] or found[3]).partition("#")[0]):
+            yield at, found
+
+
+def _is_note_path(target: str) -> bool:
+    """True for a path with the suffix of a note, or with none."""
+    return target.lower().endswith(NOTE_SUFFIXES) or not _SUFFIX.search(target)
+
+
 def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Mention]:
-    """All links and tags in the blocks, in order of lines.
+    """All mentions in the blocks, in order of lines.
 
     `text` is the whole note, and shows at once if there are none.
     """
-    if not _may_mention(text):
+    definitions = find_definitions(text, lines)
+    if not definitions and not _may_mention(text):
         return []
-    places = [
-        at
-        for at, line in enumerate(lines)
-        if ("#" in line or "](" in line or "[[" in line) and _may_mention(line)
-    ]
+    may_mention: Callable[[str], bool] = _may_link
+    if definitions or _may_have_names(text):  # few notes
+        may_mention = partial(_may_mention_or_refer, definitions)
+        places = [at for at, line in enumerate(lines) if may_mention(line)]
+    else:
+        places = [
+            at
+            for at, line in enumerate(lines)
+            if ("#" in line or "](" in line or "[[" in line) and _may_link(line)
+        ]
     mentions: list[Mention] = []
     for block in blocks if places else ():
         first = bisect_left(places, block.start)
-        if first < len(places) and places[first] < block.end and block.kind not in (FENCE, CODE):
-            mentions.extend(_find_in_block(lines, block))
+        if first < len(places) and places[first] < block.end and _is_prose(lines, block):
+            mentions.extend(_find_in_block(lines, block, may_mention, definitions))
     return mentions
 
 
+def _is_prose(lines: Sequence[str], block: Block) -> bool:
+    """False for code. Logseq's outlines, indented by tabs, are none even where no list precedes."""
+    if block.kind == CODE:
+        return bool(_OUTLINE.match(lines[block.start]))
+    return block.kind != FENCE
+
+
+def _may_mention_or_refer(definitions: Definitions, line: str) -> bool:
+    return bool(definitions and "[" in line) or _may_mention(line)
+
+
 def _may_mention(text: str) -> bool:
-    """False if a text, of one line or several, has neither a link to a note nor a tag.
+    """False if a text, of one line or several, has neither a link to a note nor a tag nor a name.
 
     Most links lead elsewhere and are not examined.
     """
+    return _may_link(text) or _may_have_names(text)
+
+
+def _may_link(text: str) -> bool:
     return (
         "[[" in text
         or ("](" in text and bool(_MAYBE_RELATIVE.search(text)))
@@ -118,16 +232,32 @@ def _may_mention(text: str) -> bool:
     )
 
 
-def _find_in_block(lines: Sequence[str], block: Block) -> Iterator[Mention]:
-    fence, may_nest = "", block.kind in (ITEM, QUOTE)
+def _may_have_names(text: str) -> bool:
+    """False if a text has neither a field nor a block that is named or referred to."""
+    return (
+        # A search for a rare sign is fast.
+        ("::" in text and ":: " in text)
+        or ("((" in text and bool(_BLOCK_REFERENCE.search(text)))
+        or ("^" in text and bool(_BLOCK_NAME.search(text)))
+    )
+
+
+def _find_in_block(
+    lines: Sequence[str],
+    block: Block,
+    may_mention: Callable[[str], bool],
+    definitions: Definitions,
+) -> Iterator[Mention]:
+    fence, may_nest = "", block.kind in (ITEM, QUOTE, CODE)
     for at in range(block.start, block.end):
         line = lines[at]
         if may_nest and (fence or "```" in line or "~~~" in line):
             fence, is_code = _follow_fence(line, fence)
             if is_code:
                 continue
-        if _may_mention(line):
-            yield from _find_in_line(line, at + 1, is_heading=block.kind == HEADING)
+        if may_mention(line):
+            is_heading = block.kind == HEADING
+            yield from _find_in_line(line, at + 1, definitions, is_heading=is_heading)
 
 
 def _follow_fence(line: str, fence: str) -> tuple[str, bool]:
@@ -143,40 +273,114 @@ def _follow_fence(line: str, fence: str) -> tuple[str, bool]:
     return ("" if is_closing else fence), True
 
 
-def _find_in_line(line: str, number: int, *, is_heading: bool) -> Iterator[Mention]:
+def _find_in_line(
+    line: str, number: int, definitions: Definitions, *, is_heading: bool
+) -> Iterator[Mention]:
     prose = _blank_out(line, _find_code_spans(line)) if "`" in line else line
     links = list(_LINK.finditer(prose))
     for found in links:
-        mention = _make_link(line, number, found)
+        mention = _make_link(line, number, found, definitions)
         if mention:
             yield mention
+            if found["wiki"] and line[: found.start()].endswith("#") and mention.target:
+                yield Mention(line=number, tag=mention.target[:_TAG_LIMIT])
+    if definitions or "((" in prose:
+        yield from _find_references(_blank_links(prose, links), number, definitions)
+    if ":: " in prose or "^" in prose:
+        yield from _find_names(line, prose, number)
     if is_heading or "#" not in prose:
         return
-    for found in _TAG.finditer(_blank_out(prose, [link.span() for link in links])):
+    for found in _TAG.finditer(_blank_links(prose, links)):
         tag = found[1].rstrip("-/")
         if not _COLOUR.fullmatch(tag):
             yield Mention(line=number, tag=tag)
 
 
-def _make_link(line: str, number: int, found: re.Match[str]) -> Mention | None:
+def _blank_links(prose: str, links: Sequence[re.Match[str]]) -> str:
+    return _blank_out(prose, [link.span() for link in links]) if links else prose
+
+
+def _find_references(prose: str, number: int, definitions: Definitions) -> Iterator[Mention]:
+    """Links by a definition elsewhere in the note, and references to blocks of any note."""
+    for found in _BLOCK_REFERENCE.finditer(prose):
+        yield Mention(line=number, target=found[0].lower(), kind=_find_kind(prose, found.start()))
+    for found in _REFERENCE.finditer(prose) if definitions else ():
+        target = definitions.get((found[2] or found[1]).lower())
+        if target:
+            yield _make_path_link(number, target)
+
+
+def _find_names(line: str, prose: str, number: int) -> Iterator[Mention]:
+    """The fields of a line, and the name of the block that ends with it."""
+    named = _BLOCK_ID.fullmatch(prose)
+    if named:
+        yield Mention(line=number, block=f"(({named[1].lower()}))")
+        return
+    of_block = _BLOCK_NAME.search(prose) if "^" in prose else None
+    if of_block:
+        yield Mention(line=number, block=f"^{of_block[1].lower()}")
+    if ":: " not in prose:
+        return
+    field = _FIELD.match(prose)
+    if field:
+        yield _make_field(line, number, field, 1)
+        return
+    for found in _FIELD_IN_BRACKETS.finditer(prose):
+        yield _make_field(line, number, found, 1 if found[1] else 3)
+
+
+def _make_field(line: str, number: int, found: re.Match[str], group: int) -> Mention:
+    """The field with its key and value in two groups, code in its value included."""
+    value = line[found.start(group + 1) : found.end(group + 1)].strip()
+    return Mention(line=number, field=(found[group].strip(), value[:_FIELD_LIMIT]))
+
+
+def _make_link(
+    line: str, number: int, found: re.Match[str], definitions: Definitions
+) -> Mention | None:
     wiki = found["wiki"]
     if wiki is not None:
-        target, _, heading = wiki.split("|", 1)[0].strip().partition("#")
-        relation = _find_relation(line, found)
-        return (
-            Mention(line=number, target=target.strip(), heading=heading.strip(), relation=relation)
-            if target or heading
-            else None
-        )
+        return _make_wiki_link(line, number, found, definitions)
     written = (found["angle"] or found["plain"]).strip()
-    target, _, heading = written.partition("#")
-    if (
-        _SCHEME.match(target)
-        or (target and not target.lower().endswith(NOTE_SUFFIXES))
-        or not written
-    ):
+    if not written or _SCHEME.match(written):
         return None
-    return Mention(line=number, target=target, heading=heading) if target or heading else None
+    target, _, heading = written.partition("#")
+    if not target or target.lower().endswith(NOTE_SUFFIXES):
+        return Mention(line=number, target=target, heading=heading)
+    return None if _SUFFIX.search(target) else _make_path_link(number, written)
+
+
+def _make_wiki_link(
+    line: str, number: int, found: re.Match[str], definitions: Definitions
+) -> Mention | None:
+    # In a table the bar before a label is escaped.
+    written = found["wiki"].partition("|")[0].rstrip("\\").strip()
+    if definitions and written.lower() in definitions:
+        return _make_path_link(number, definitions[written.lower()])
+    target, _, heading = written.partition("#")
+    block = _BLOCK_PART.fullmatch(target) if "^" in target and not heading else None
+    if block:
+        target, heading = block[1], f"^{block[2]}"
+    if not (target or heading) or _ATTACHMENT.search(target) or _TEMPLATE.search(target):
+        return None
+    return Mention(
+        line=number,
+        target=target.strip(),
+        heading=heading.strip(),
+        relation=_find_relation(line, found),
+        kind=_find_kind(line, found.start()),
+    )
+
+
+def _make_path_link(number: int, written: str) -> Mention:
+    target, _, heading = written.partition("#")
+    is_sure = not target or target.lower().endswith(NOTE_SUFFIXES)
+    kind = "link" if is_sure else PATH_LINK
+    return Mention(line=number, target=target, heading=heading, kind=kind)
+
+
+def _find_kind(line: str, start: int) -> str:
+    return "embed" if start and _EMBEDDING.search(line, max(0, start - 10), start) else "link"
 
 
 def _find_relation(line: str, found: re.Match[str]) -> str:

@@ -20,12 +20,14 @@ from memsyncd.core.markdown.frontmatter import (
     distinct_tags,
     find_front_matter,
     find_section_meta,
+    list_tags,
+    merge_meta,
 )
 from memsyncd.core.markdown.links import Mention, find_mentions
 from memsyncd.core.markdown.scanner import FENCE, HTML, Block, split_blocks, split_paragraphs
 from memsyncd.core.markdown.sections import RawSection, split_sections
 from memsyncd.core.model import (
-    EMPTY_META,
+    BlockName,
     Chunk,
     Link,
     Meta,
@@ -40,7 +42,8 @@ TITLE_LIMIT_CHARS = 300
 
 _FRONT_MATTER_KIND = "front_matter"
 _CONFLICT_MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
-_SINGLE_FIELDS = tuple(name for name in Meta.__struct_fields__ if name not in ("tags", "extra"))
+# Fields by which Logseq knows a block, or how to show it.
+_SHOWING_FIELDS = frozenset(("id", "collapsed", "heading", "background-color", "ls-type"))
 
 
 def parse_note(
@@ -65,10 +68,12 @@ def parse_note(
         digest=digest_bytes(data),
         n_lines=len(lines),
         title=_note_title(path, front.meta, raw_sections),
+        aliases=front.aliases,
         meta=front.meta,
         sections=sections,
         chunks=make_chunks(packer, raw_sections, front.n_lines),
         links=make_links(raw_sections, mentions),
+        block_names=make_block_names(raw_sections, mentions),
         problems=(
             *decoded.problems,
             *front.problems,
@@ -90,15 +95,17 @@ def make_sections(
     mentions: Sequence[Mention],
 ) -> tuple[tuple[Section, ...], list[Problem]]:
     """Make the sections, and report what is wrong with their own metadata."""
-    tags = _group_tags(raw_sections, mentions)
+    tags, fields = _group_stated(raw_sections, mentions)
     sections: list[Section] = []
     problems: list[Problem] = []
     for at, raw in enumerate(raw_sections):
         meta = note_meta
         if raw.blocks and raw.blocks[0].kind == HTML:
             stated, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
-            meta = _merge(note_meta, stated)
+            meta = merge_meta(note_meta, stated)
             problems.extend(found)
+        if at in fields:
+            meta = replace(meta, extra=tuple({**dict(meta.extra), **fields[at]}.items()))
         if at in tags:
             meta = replace(meta, tags=distinct_tags((*meta.tags, *tags[at])))
         end = max(raw.end, raw.start + 1)
@@ -106,27 +113,45 @@ def make_sections(
     return tuple(sections), problems
 
 
-def _merge(note: Meta, stated: Meta) -> Meta:
-    """Combine metadata: the section's values over the note's, the tags of both, the extra keys of
-    both with the section's first.
-    """
-    if EMPTY_META in (stated, note):
-        return note if stated == EMPTY_META else stated
-    over = {name: value for name in _SINGLE_FIELDS if (value := getattr(stated, name)) is not None}
-    extra = tuple({**dict(note.extra), **dict(stated.extra)}.items())
-    return replace(note, **over, tags=distinct_tags((*note.tags, *stated.tags)), extra=extra)
-
-
-def _group_tags(
+def _group_stated(
     raw_sections: Sequence[RawSection], mentions: Sequence[Mention]
-) -> dict[int, list[str]]:
-    """The tags in prose, by the index of their section."""
+) -> tuple[dict[int, list[str]], dict[int, dict[str, str]]]:
+    """The tags and the fields in prose, by the index of their section. The values of a field that
+    is stated twice are joined.
+    """
     starts = [raw.start for raw in raw_sections]
     tags: dict[int, list[str]] = {}
+    fields: dict[int, dict[str, str]] = {}
     for mention in mentions:
-        if mention.tag:
-            tags.setdefault(bisect_right(starts, mention.line - 1) - 1, []).append(mention.tag)
-    return tags
+        if mention.is_link or mention.block:
+            continue
+        at = bisect_right(starts, mention.line - 1) - 1
+        if mention.field is None:
+            tags.setdefault(at, []).append(mention.tag)
+            continue
+        key, value = mention.field
+        if key.lower() in ("tag", "tags"):
+            tags.setdefault(at, []).extend(list_tags(value))
+        elif key.lower() not in _SHOWING_FIELDS and not key.lower().startswith("logseq"):
+            of_section = fields.setdefault(at, {})
+            of_section[key] = f"{of_section[key]}, {value}" if key in of_section else value
+    return tags, fields
+
+
+def make_block_names(
+    raw_sections: Sequence[RawSection], mentions: Sequence[Mention]
+) -> tuple[BlockName, ...]:
+    """Make the names of blocks, each of the section that holds its line."""
+    starts = [raw.start for raw in raw_sections]
+    return tuple(
+        BlockName(
+            raw_sections[bisect_right(starts, mention.line - 1) - 1].anchor,
+            mention.line,
+            mention.block,
+        )
+        for mention in mentions
+        if mention.block
+    )
 
 
 def make_links(raw_sections: Sequence[RawSection], mentions: Sequence[Mention]) -> tuple[Link, ...]:
@@ -139,9 +164,10 @@ def make_links(raw_sections: Sequence[RawSection], mentions: Sequence[Mention]) 
             target=mention.target,
             heading=mention.heading,
             relation=mention.relation,
+            kind=mention.kind,
         )
         for mention in mentions
-        if not mention.tag
+        if mention.is_link
     )
 
 

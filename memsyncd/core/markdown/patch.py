@@ -19,11 +19,12 @@ from memsyncd.core.markdown.blockrules import heading_level
 from memsyncd.core.markdown.chunks import ChunkPolicy, Packer
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import find_front_matter
-from memsyncd.core.markdown.links import find_mentions
+from memsyncd.core.markdown.links import find_definitions, find_mentions
 from memsyncd.core.markdown.outline import NotePatch, Outline, OutlineSection
 from memsyncd.core.markdown.parse import (
     find_conflicts,
     find_unclosed_block,
+    make_block_names,
     make_chunks,
     make_links,
     make_sections,
@@ -54,6 +55,8 @@ def parse_patch(
     if not lines or not old.text or (lines and not lines[-1]):
         return None
     before, after = _find_same_lines(old.text, text)
+    if find_definitions(old.text) != find_definitions(text):
+        return None  # the links of any section may lead elsewhere
     old_lines = old.text.count("\n") + 1
     n_shift = len(lines) - old_lines
     first = _find_first(old.sections, lines, before)
@@ -72,16 +75,19 @@ def parse_patch(
     if problems or front.problems or front.n_lines > raw_sections[0].start:
         return None
     warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
-    packer = Packer(lines, policy, is_ascii=decoded.text.isascii())
+    part = slice(raw_sections[0].start, raw_sections[-1].end)
+    packer = Packer(lines, policy, is_ascii=decoded.text.isascii(), part=part)
     note = Note(
         path=path.text,
         digest=digest_bytes(data),
         n_lines=len(lines),
         title=old.title,
+        aliases=front.aliases,
         meta=front.meta,
         sections=sections,
         chunks=make_chunks(packer, raw_sections, 0),
         links=make_links(raw_sections, mentions),
+        block_names=make_block_names(raw_sections, mentions),
         problems=(*decoded.problems, *find_conflicts(path.text, decoded), *warned.problems),
         secrets=warned.secrets,
         text=decoded.text,

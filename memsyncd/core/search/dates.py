@@ -24,6 +24,8 @@ _MONTHS = (
 _NAMES = "|".join(f"{month[:3]}(?:{month[3:]})?" if len(month) > 3 else month for month in _MONTHS)
 _DIGIT = re.compile(r"\d")
 _ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/.](\d{1,2})(?:[-/.](\d{1,2}))?(?!\d)")
+# Of file names, whose words are often joined by the sign that joins the parts of a date.
+_IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.])(\d{1,2})\2(\d{1,2})(?!\d)")
 _COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)(\d\d)(\d\d)(?!\d)")
 _MONTH_FIRST = re.compile(
     rf"\b({_NAMES})\.?(?:\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d))?(?:,?\s+((?:19|20)\d\d))?\b",
@@ -33,6 +35,8 @@ _DAY_FIRST = re.compile(
     rf"\b(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?({_NAMES})\b\.?(?:,?\s+((?:19|20)\d\d))?",
     re.IGNORECASE,
 )
+_SLASHED = re.compile(r"(?<!\d)(\d{1,2})[/.-](\d{1,2})[/.-]((?:19|20)\d\d)(?!\d)")
+_MONTHS_OF_YEAR = 12
 _DATE_KEYS = ("date", "day", "created", "created_at")
 _DAY = re.compile(r"(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?")
 _AGO = re.compile(r"(\d{1,5})\s*(d|w|m|y)")
@@ -143,8 +147,17 @@ def _go_back(today: date, n: int, unit: str) -> date:
 
 def find_note_date(path: str, meta: Meta) -> str | None:
     """A note's day in ISO form: the stated one, else the one in its name; None without either."""
-    named = _parse_day(path.rpartition("/")[2])
-    return find_stated_date(meta) or (named.isoformat() if named else None)
+    return find_stated_date(meta) or _find_date_of_name(path.rpartition("/")[2])
+
+
+def _find_date_of_name(name: str) -> str | None:
+    for found in _IN_NAME.finditer(name):
+        try:
+            return date(int(found[1]), int(found[3]), int(found[4])).isoformat()
+        except ValueError:
+            continue
+    named = _parse_day(name)
+    return named.isoformat() if named else None
 
 
 def find_stated_date(meta: Meta) -> str | None:
@@ -155,7 +168,26 @@ def find_stated_date(meta: Meta) -> str | None:
         meta.created or "",
         *(value for key, value in meta.extra if key.lower() in _DATE_KEYS),
     )
-    return next((day.isoformat() for day in map(_parse_day, stated) if day), None)
+    return next((day.isoformat() for day in map(_parse_stated, stated) if day), None)
+
+
+def _parse_stated(text: str) -> date | None:
+    """A day as people write it: ISO, `21/12/2020` where it can be only one day, or with a name."""
+    day = _parse_day(text)
+    if day or not text:
+        return day
+    try:
+        if found := _SLASHED.search(text):
+            first, second, year = (int(part) for part in found.groups())
+            if max(first, second) > _MONTHS_OF_YEAR or first == second:
+                return date(year, min(first, second), max(first, second))
+            return None
+        for named in find_named_dates(text):
+            if named.year and named.day:
+                return date(named.year, named.month, named.day)
+    except ValueError:
+        return None
+    return None
 
 
 def _parse_day(text: str) -> date | None:

@@ -47,6 +47,7 @@ _FIELDS: Final = {
     "lifecycle": "lifecycles",
     "status": "statuses",
     "meta": "metas",
+    "related_to": "related_to",
     "tier": "tiers",
 }
 _NAMES = "|".join((*_FIELDS, "is", "importance", "after", "before"))
@@ -95,6 +96,8 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     before: str | None = None
     # `key=value`, for keys of metadata that have no filter of their own.
     metas: tuple[str, ...] = ()
+    # Notes that link to or from this note, `note` or `relation=note`.
+    related_to: tuple[str, ...] = ()
     min_importance: float | None = None
     is_archived: bool = False
     is_expired: bool = False
@@ -115,6 +118,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         return replace(self, now_s=0.0, kind_importance=(), find_tier=None) == NO_FILTERS
+
+    @property
+    def is_hiding_alone(self) -> bool:
+        """True if these filters select nothing and only leave out archived or expired sections."""
+        return replace(self, includes_archived=False, includes_expired=False).is_empty
 
     @property
     def words(self) -> tuple[str, ...]:

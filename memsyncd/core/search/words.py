@@ -63,6 +63,32 @@ def find_subwords(text: str) -> str:
     return " ".join(subwords)
 
 
+# --- Marks that are no words ----------------------------------------------------------------------
+
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+# Each with the text that shows that there may be one, and that the search skips to: the sort of a
+# callout (`> [!note]- Title`), references to blocks, the names of blocks, and what says how Logseq
+# shows a block.
+_PROGRAM_MARKS = tuple(
+    (sign, re.compile(pattern, re.MULTILINE))
+    for sign, pattern in (
+        ("[!", r"\[![\w-]{1,40}(?:\|[^\]\n]{0,40})?\][-+]?"),
+        ("((", rf"\(\({_UUID}\)\)"),
+        ("^", r"\^(?<=\s\^)[A-Za-z0-9-]{1,100}[ \t]*$"),
+        ("id:: ", rf"id:: {_UUID}"),
+        ("collapsed:: ", r"collapsed:: (?:true|false)\b"),
+    )
+)
+
+
+def blank_marks(text: str) -> str:
+    """The text with blanks in place of marks for programs, which are no words of a note."""
+    for sign, pattern in _PROGRAM_MARKS:
+        if sign in text:
+            text = pattern.sub(lambda found: " " * len(found[0]), text)
+    return text
+
+
 class SubwordFinder:
     """Find the subwords of many pieces of one text, each beneath titles, as `find_subwords` does.
 

@@ -447,6 +447,7 @@ def test_metadata_is_one_comment(addition: Addition, comment: str) -> None:
 
 
 @given(words, words, words, st.lists(words, max_size=4), st.floats(0, 1))
+@example("a", "b", "c", ["# #d"], 0.5)
 def test_a_written_comment_is_read_back(
     task: str, session: str, source: str, tags: list[str], importance: float
 ) -> None:

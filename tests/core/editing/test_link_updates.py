@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.link_updates import update_links
-from memsyncd.core.markdown.linkgraph import NoteNames
+from memsyncd.core.markdown.notenames import NoteNames
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import parse_note_path
 from memsyncd.errors import EditRefused
@@ -14,8 +14,8 @@ from memsyncd.errors import EditRefused
 
 def update(text: str | bytes, moved: dict[str, str], *others: str, path: str = "MEMORY.md") -> str:
     paths = {path, *moved, *others}
-    before = NoteNames((one, "") for one in paths)
-    after = NoteNames((moved.get(one, one), "") for one in paths)
+    before = NoteNames.of((one, "") for one in paths)
+    after = NoteNames.of((moved.get(one, one), "") for one in paths)
     data = text if isinstance(text, bytes) else text.encode()
     return update_links(path, data, moved, before=before, after=after).decode(
         "utf-8", "surrogateescape"
@@ -38,7 +38,7 @@ MOVED = {".memories/redis.md": ".memories/ops/valkey 8.md"}
             "- resolved_by [[redis]]\r\n- informs [[redis]]\r\n",
             "- resolved_by [[valkey 8]]\r\n- informs [[valkey 8]]\r\n",
         ),
-        ("| [[redis\\|label]] |", "| [[valkey 8|label]] |"),
+        ("| [[redis\\|label]] |", "| [[valkey 8\\|label]] |"),
         ("`[[redis]]` [[redis]] `[[redis]]`", "`[[redis]]` [[valkey 8]] `[[redis]]`"),
         ("```\n[[redis]]\n```\n", "```\n[[redis]]\n```\n"),
         (
@@ -121,8 +121,8 @@ def test_every_link_leads_to_the_same_note_after_any_renaming(data: st.DataObjec
         label="links",
     )
     text = "\n\n".join(links) + "\n"
-    before = NoteNames((path, "") for path in paths)
-    after = NoteNames((moved.get(path, path), "") for path in paths)
+    before = NoteNames.of((path, "") for path in paths)
+    after = NoteNames.of((moved.get(path, path), "") for path in paths)
     updated = update_links(source, text.encode(), moved, before=before, after=after)
 
     def resolve(path: str, content: bytes, names: NoteNames) -> list[str | None]:

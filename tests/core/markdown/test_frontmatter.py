@@ -124,7 +124,7 @@ def test_no_problem_repeats_a_misplaced_secret() -> None:
     token = "github_pat_" + make(22) + "_" + make(59)
     found = find_front_matter(
         "a.md",
-        ["---", f"importance: {token}", f"priority: {token}", f"{token}: 1", f"{token}: 2", "---"],
+        ["---", f"lifecycle: {token}", f"expires: {token}", f"{token}: 1", f"{token}: 2", "---"],
     )
     assert [problem.code for problem in found.problems] == [
         "bad_value",

@@ -6,14 +6,15 @@ from hypothesis import strategies as st
 
 from memsyncd.core.markdown.linkgraph import (
     Edge,
-    NoteNames,
+    EdgeGraph,
     make_edges,
     note_of,
     walk_links,
 )
+from memsyncd.core.markdown.notenames import NoteNames
 from memsyncd.core.model import WrittenLink
 
-NAMES = NoteNames(
+NAMES = NoteNames.of(
     [
         ("MEMORY.md", "Memory"),
         (".memories/redis.md", "Redis and its time limits"),
@@ -69,10 +70,19 @@ ANCHORS = {
 }
 
 
+BLOCKS = {("^limit", ".memories/redis.md"): ".memories/redis.md#redis/time-limits"}
+
+
+class Places:
+    def read_anchors(self, path: str) -> list[str]:
+        return ANCHORS.get(path, [])
+
+    def find_block(self, block: str, path: str = "") -> str | None:
+        return BLOCKS.get((block, path))
+
+
 def make(*links: tuple[str, int, str, str, str]) -> list[Edge]:
-    return make_edges(
-        [WrittenLink(*link) for link in links], NAMES, lambda path: ANCHORS.get(path, [])
-    )
+    return make_edges([WrittenLink(*link) for link in links], NAMES, Places())
 
 
 @pytest.mark.parametrize(
@@ -83,6 +93,7 @@ def make(*links: tuple[str, int, str, str, str]) -> list[Edge]:
         ("redis/time-limits", ".memories/redis.md#redis/time-limits"),
         ("gone", ".memories/redis.md"),
         ("^block", ".memories/redis.md"),
+        ("^Limit", ".memories/redis.md#redis/time-limits"),
         ("", ".memories/redis.md"),
     ],
 )
@@ -146,11 +157,13 @@ EDGES = st.lists(
 def test_backlinks_are_the_inverse_of_links(edges: list[Edge], one: str, other: str) -> None:
     out = {
         edge
-        for edge in walk_links(edges, one, direction="out")
+        for edge in walk_links(EdgeGraph(edges), one, direction="out")
         if edge.to and note_of(edge.to) == other
     }
     back = {
-        edge for edge in walk_links(edges, other, direction="in") if note_of(edge.source) == one
+        edge
+        for edge in walk_links(EdgeGraph(edges), other, direction="in")
+        if note_of(edge.source) == one
     }
     assert out == back
 
@@ -160,7 +173,7 @@ def test_a_walk_ends_and_finds_each_edge_once_and_nearest_first(
     edges: list[Edge], start: str, direction: str
 ) -> None:
     walks = [
-        walk_links(edges, start, direction=direction, max_depth=depth)  # type: ignore[arg-type]
+        walk_links(EdgeGraph(edges), start, direction=direction, max_depth=depth)  # type: ignore[arg-type]
         for depth in (1, 2, 20)
     ]
     for walk, depth in zip(walks, (1, 2, 20), strict=True):
@@ -181,5 +194,10 @@ def test_a_walk_from_a_section_holds_those_beneath_it_and_no_others() -> None:
         Edge("b.md#", "a.md#x/y", "", "", "", (1,)),
         Edge("c.md#", "a.md", "", "", "", (1,)),
     ]
-    assert [edge.to for edge in walk_links(edges, "a.md#x", direction="out")] == ["b.md", "c.md"]
-    assert [edge.source for edge in walk_links(edges, "a.md#x", direction="in")] == ["b.md#"]
+    assert [edge.to for edge in walk_links(EdgeGraph(edges), "a.md#x", direction="out")] == [
+        "b.md",
+        "c.md",
+    ]
+    assert [edge.source for edge in walk_links(EdgeGraph(edges), "a.md#x", direction="in")] == [
+        "b.md#"
+    ]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.core.markdown.links import Mention, find_mentions
+from memsyncd.core.markdown.links import Mention, find_link_targets, find_mentions
 from memsyncd.core.markdown.scanner import split_blocks
 
 
@@ -17,7 +17,6 @@ def find(text: str) -> list[Mention]:
         ("[[a]]", "a", "", ""),
         ("see [[ a b # c d | shown ]]", "a b", "c d", ""),
         ("[[#here]]", "", "here", ""),
-        ("![[a.md]]", "a.md", "", ""),
         ("[t](a.md)", "a.md", "", ""),
         ("[t](../x/a.markdown#b)", "../x/a.markdown", "b", ""),
         ("[t](<a b.txt> 'title')", "a b.txt", "", ""),
@@ -102,3 +101,78 @@ def test_a_fence_in_an_item_ends_where_it_closes() -> None:
 
 def test_a_line_of_many_links_is_parsed_in_linear_time() -> None:
     assert len(find("[[a]] `b` #c " * 20_000)) == 40_000
+
+
+UUID = "0b0c7a3e-1111-2222-3333-444455556666"
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ("![[a.md]]", [("a.md", "", "embed")]),
+        ("{{embed [[a]]}}", [("a", "", "embed")]),
+        (f"{{{{embed (({UUID}))}}}}", [(f"(({UUID}))", "", "embed")]),
+        (f"see (({UUID}))", [(f"(({UUID}))", "", "link")]),
+        ("[[a#^b1]] [[a^b1]] [[#^b1]] [[^b1]]", [
+            ("a", "^b1", "link"), ("a", "^b1", "link"), ("", "^b1", "link"), ("", "^b1", "link")]),
+        ("| [[a\\|label]] |", [("a", "", "link")]),
+        ("[label]([[a]])", [("a", "", "link")]),
+        ("[t](b/c)", [("b/c", "", "path")]),
+        ("[t](c.png) [[c.png]] ![[d.pdf#page=3]] [[https://a.b]] [[{{title}}]]", []),
+        ("see [[n]], [t][n] and [N]\n\n[n]: x/n.md 'N'", [("x/n.md", "", "link")] * 3),
+        ("see [[n]], [t][n]\n\n[n]: x/n", [("x/n", "", "path")] * 2),
+        ("see [n], [^1]\n\n[n]: https://a.b\n[^1]: x.md", []),
+        ("`[[a]]` `((x))` ```", []),
+        ("text\n\n\t- [[a]]\n\t  ```\n\t  [[b]]\n\t  ```\n\t\t- [[c]]", [
+            ("a", "", "link"), ("c", "", "link")]),
+        ("text\n\n    - [[a]]\n\n\tx [[b]]", []),
+    ],
+)  # fmt: skip
+def test_links_are_found_in_the_syntax_of_each_tool(
+    text: str, links: list[tuple[str, str, str]]
+) -> None:
+    assert [(one.target, one.heading, one.kind) for one in find(text) if one.is_link] == links
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("owner:: ann", [("owner", "ann")]),
+        ("- **Due Date**:: 2026-01-02", [("Due Date", "2026-01-02")]),
+        ("- [x] done [by:: [[ann]]] (on:: monday)", [("by", "[[ann]]"), ("on", "monday")]),
+        ("run:: `make all`", [("run", "`make all`")]),
+        ("`a:: b` std::vector, a::b, a ::b, a::", []),
+        ("12:: no", []),
+    ],
+)
+def test_fields_are_found_on_lines_and_in_brackets(
+    text: str, fields: list[tuple[str, str]]
+) -> None:
+    assert [one.field for one in find(text) if one.field] == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("text ^B-1", ["^b-1"]),
+        ("^b1", ["^b1"]),
+        (f"- block\n  id:: {UUID}", [f"(({UUID}))"]),
+        ("2^10 a^b x ^b c", []),
+        ("`x ^b1`", []),
+    ],
+)
+def test_names_of_blocks_are_found_at_their_ends(text: str, names: list[str]) -> None:
+    assert [one.block for one in find(text) if one.block] == names
+
+
+def test_a_link_behind_a_number_sign_is_a_tag_too() -> None:
+    assert [one.tag for one in find("#[[two words]] and [[no tag]]") if one.tag] == ["two words"]
+
+
+def test_the_targets_of_definitions_are_rewritten() -> None:
+    text = "see [[n]]\n\n[n]: <x y.md> 'N'\n[o]: o%20p#q"
+    lines = text.split("\n")
+    targets = find_link_targets(text, lines, split_blocks(lines))
+    assert [(text[one.start : one.end], one.is_encoded, one.is_path) for one in targets] == [
+        ("n", False, False), ("x y.md", False, False), ("o%20p", True, True),
+    ]  # fmt: skip

@@ -20,6 +20,9 @@ LINES = st.sampled_from([
     "<!-- memory: {kind: Decision, tags: [a b]} -->", "<!-- open", "-->", "<div>", "</div>", "<pre>", "[ref]: /url", "[ref]:",
     "'title'", "kind: x", "tags: [x, y]", "word " * 30, "日本語", "1. one", "* star", "<<<<<<< a", "=======", ">>>>>>> b",
     "password: Tr0ub4dor3xQ9z", "see [x](b.md)", "   # indented", "\t# tab", "#", "x" * 70_000,
+    "owner:: ann", "tags:: red, [[blue]]", "alias:: other, more", "a [key:: value] (k:: v)", "a block ^b1", "^b2",
+    "id:: 0b0c7a3e-1111-2222-3333-444455556666", "((0b0c7a3e-1111-2222-3333-444455556666))", "![[x#^b1]] {{embed [[y]]}}",
+    "[note]: b.md 'Title'", "see [note], [[note]] and [it][note]", "> [!note]- Title", "#[[two words]]", "| [[x\\|y]] | [z](../z) |",
 ])  # fmt: skip
 HEADS = st.sampled_from(["# red", "## blue", "# red", "### deep #tag", "# `x` #"])
 TEXTS = st.lists(LINES, max_size=25) | st.lists(HEADS | LINES | st.just(""), max_size=40)
@@ -69,6 +72,7 @@ def apply_patch(old: Note, patch: NotePatch) -> Note:
         sections=join("sections", "start"),
         chunks=join("chunks", "start"),
         links=join("links", "line"),
+        block_names=join("block_names", "line"),
     )
 
 

@@ -1,0 +1,327 @@
+"""Tasks and sessions of agents: `memsyncd task`, `session`, `triage` and `profile`."""
+
+from __future__ import annotations
+
+from memsyncd.cli.format import render_count
+from memsyncd.cli.notes import CLIENT, CLIENT_OPTION
+from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.terminal import clean, clean_values
+from memsyncd.errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any, Final, NoReturn
+
+    from memsyncd.cli.console import Console
+
+NOTHING_FOUND: Final = 1
+
+
+def _show_items(items: list[dict[str, Any]], console: Console) -> None:
+    paint = console.terminal.paint
+    for one in clean_values({"items": items})["items"]:
+        place = f"{one['path']}:{one['start_line']}-{one['end_line']}"
+        marks = [one["priority"], one["kind"], one["task"], one["status"]]
+        heading = one["heading"][-1] if one["heading"] else ""
+        said = "  ".join(filter(None, (*marks, heading)))
+        console.terminal.print(f"{paint('bold blue', place)}  {said}")
+
+
+def _answer_block(answer: dict[str, Any], args: Args, console: Console) -> int:
+    """Print the text of an answer; status 1 if it is empty."""
+    if args.json:
+        console.terminal.print_json(answer)
+    elif answer["text"]:
+        console.terminal.print(clean(answer["text"]).removesuffix("\n"))
+    else:
+        console.terminal.report("there is nothing yet")
+    return 0 if answer["text"] else NOTHING_FOUND
+
+
+# --- task ---------------------------------------------------------------------------------------
+
+
+def _ready(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace,
+        "task.ready",
+        task=args.task,
+        include_archived=args.include_archived,
+        limit=args.limit,
+    )
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        _show_items(answer["items"], console)
+        console.terminal.report(f"{answer['n_ready']:,} ready, {answer['blocked']:,} blocked")
+    return 0 if answer["items"] else NOTHING_FOUND
+
+
+def _list(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace, "task.list", task=args.task, include_archived=args.include_archived
+    )
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        _show_items(answer["items"], console)
+    return 0 if answer["items"] else NOTHING_FOUND
+
+
+def _context(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace,
+        "task.context",
+        task=args.task,
+        max_bytes=args.max_bytes,
+        include_archived=args.include_archived,
+    )
+    return _answer_block(answer, args, console)
+
+
+def _checkpoint(args: Args, console: Console) -> int:
+    metadata = dict(map(_read_pair, args.meta))
+    answer = console.call_on(
+        args.workspace,
+        "task.checkpoint",
+        content=args.text,
+        task=args.task,
+        session=args.session,
+        metadata=metadata or None,
+        client=args.client or CLIENT,
+    )
+    _print_added(answer, answer, args, console)
+    return 0
+
+
+def _summarize(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace,
+        "task.summarize",
+        task=args.task,
+        max_bytes=args.max_bytes,
+        dry_run=not args.write,
+        client=args.client or CLIENT,
+    )
+    status = _answer_block(answer, args, console)
+    if answer["added"] and not args.json:
+        added = answer["added"]
+        console.terminal.report(f"written to {added['path']}:{added['start_line']}")
+    return status
+
+
+def _read_pair(text: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not (name and mark):
+        raise BadRequest(f"no KEY=VALUE: {text}", hint="for example --meta milestone=ports")
+    return name, value
+
+
+def _print_added(
+    answer: dict[str, Any], added: dict[str, Any], args: Args, console: Console
+) -> None:
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        console.terminal.print(f"{added['path']}:{added['start_line']}-{added['end_line']}")
+
+
+# --- session ------------------------------------------------------------------------------------
+
+
+def _start(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace,
+        "session.start",
+        session=args.session,
+        task=args.task,
+        content=args.text,
+        agent=args.agent,
+        max_bytes=args.max_bytes,
+        client=args.client or CLIENT,
+    )
+    _print_added(answer, answer["added"], args, console)
+    if not args.json and answer["text"]:
+        console.terminal.print(clean(answer["text"]).removesuffix("\n"))
+    return 0
+
+
+def _resume(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace,
+        "session.resume",
+        session=args.session,
+        task=args.task,
+        agent=args.agent,
+        max_bytes=args.max_bytes,
+    )
+    return _answer_block(answer, args, console)
+
+
+# --- triage, profile ----------------------------------------------------------------------------
+
+
+def _triage(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace,
+        "triage",
+        tag=args.tag or None,
+        promote=args.promote,
+        task=args.task,
+        priority=args.priority,
+        limit=args.limit,
+        client=args.client or CLIENT,
+    )
+    if args.json:
+        console.terminal.print_json(answer)
+        return 0
+    _show_items(answer["items"], console)
+    counts = f"{answer['open']:,} open, {answer['closed']:,} closed"
+    console.terminal.report(f"{counts}, {answer['untriaged']:,} without a task")
+    if answer["promoted"] is not None:
+        _print_added(answer, answer["promoted"], args, console)
+    elif args.promote:
+        console.terminal.report("the task has this section already")
+    return 0 if answer["open"] or answer["closed"] else NOTHING_FOUND
+
+
+def _profile(args: Args, console: Console) -> int:
+    answer = console.call_on(
+        args.workspace, "profile", limit=args.limit, include_archived=args.include_archived
+    )
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        _show_items(answer["items"], console)
+        tags = ", ".join(f"{tag} {n}" for tag, n in clean_values(answer["tags"]).items())
+        console.terminal.report(
+            f"{render_count(answer['sections'], 'section')} in"
+            f" {render_count(answer['notes'], 'note')}" + (f"; tags: {tags}" if tags else "")
+        )
+    return 0 if answer["items"] else NOTHING_FOUND
+
+
+def _refuse(_args: Args, _console: Console) -> NoReturn:
+    raise BadRequest("name a command first", hint="see `memsyncd task --help`")
+
+
+_TASK: Final = Argument("task", "TASK", "the task, such as WU-123")
+_ARCHIVED: Final = Option("--include-archived", "archived sections too")
+_BYTES: Final = Option("--max-bytes", "at most N bytes", metavar="N", parse=parse_count)
+_LIMIT: Final = Option("-n --limit", "at most N sections", metavar="N", parse=parse_count)
+_OF_TASK: Final = Option("--task", "the task", metavar="ID")
+_AGENT: Final = Option("--agent", "show the signals to this agent, too", metavar="NAME")
+_SHARED: Final = (make_workspace_option("in this workspace"), JSON)
+
+_TASK_COMMANDS = {
+    "ready": Command(
+        _ready,
+        summary="list what can be worked on: P0 first, then the oldest",
+        arguments=(Argument("task", "TASK", "the task; without one, all", many="optional"),),
+        options=(_ARCHIVED, _LIMIT, *_SHARED),
+        examples=("memsyncd task ready WU-123",),
+    ),
+    "list": Command(
+        _list,
+        summary="list all sections of a task, by path and line",
+        arguments=(_TASK,),
+        options=(_ARCHIVED, *_SHARED),
+        examples=("memsyncd task list WU-123",),
+    ),
+    "context": Command(
+        _context,
+        summary="print profile, summaries, task and discoveries for a prompt",
+        arguments=(_TASK,),
+        options=(_BYTES, _ARCHIVED, *_SHARED),
+        examples=("memsyncd task context WU-123 --max-bytes 4096",),
+    ),
+    "checkpoint": Command(
+        _checkpoint,
+        summary="append the progress of a task or session",
+        arguments=(Argument("text", "TEXT", "what is done, and what is next"),),
+        options=(
+            _OF_TASK,
+            Option("--session", "the session", metavar="ID"),
+            Option("--meta", "such as milestone=ports", metavar="KEY=VALUE", is_repeated=True),
+            CLIENT_OPTION,
+            *_SHARED,
+        ),
+        examples=("memsyncd task checkpoint 'Criteria 1-3 are met.' --task WU-123",),
+    ),
+    "summarize": Command(
+        _summarize,
+        summary="print a summary of a task; --write keeps it",
+        arguments=(_TASK,),
+        options=(
+            Option("--write", "append the summary as a section"),
+            _BYTES,
+            CLIENT_OPTION,
+            *_SHARED,
+        ),
+        examples=("memsyncd task summarize WU-123 --write",),
+    ),
+}
+_SESSION_COMMANDS = {
+    "start": Command(
+        _start,
+        summary="record that a session begins",
+        arguments=(
+            Argument("session", "SESSION", "the session's id"),
+            Argument("text", "TEXT", "what it is to do", many="optional"),
+        ),
+        options=(_OF_TASK, _AGENT, _BYTES, CLIENT_OPTION, *_SHARED),
+        examples=("memsyncd session start s-7 'Finish the ports.' --task WU-123",),
+    ),
+    "resume": Command(
+        _resume,
+        summary="print what restores an agent after its context was cleared",
+        arguments=(Argument("session", "SESSION", "the session's id", many="optional"),),
+        options=(_OF_TASK, _AGENT, _BYTES, *_SHARED),
+        examples=("memsyncd session resume s-7 --agent claude",),
+    ),
+}
+
+COMMANDS = {
+    "task": Command(
+        _refuse,
+        arguments=(
+            Argument(
+                "action", "COMMAND", "one of the commands above", choices=tuple(_TASK_COMMANDS)
+            ),
+        ),
+        commands=_TASK_COMMANDS,
+        examples=("memsyncd task ready WU-123", "memsyncd task context WU-123"),
+    ),
+    "session": Command(
+        _refuse,
+        arguments=(
+            Argument(
+                "action", "COMMAND", "one of the commands above", choices=tuple(_SESSION_COMMANDS)
+            ),
+        ),
+        commands=_SESSION_COMMANDS,
+        examples=("memsyncd session resume s-7",),
+    ),
+    "triage": Command(
+        _triage,
+        options=(
+            Option("--tag", "sections with this tag (default bug)", metavar="T", is_repeated=True),
+            Option("--promote", "make a task of this section", metavar="ANCHOR"),
+            Option("--task", "the name of the task", metavar="ID"),
+            Option("--priority", "its priority, P0 to P3", metavar="P"),
+            _LIMIT,
+            CLIENT_OPTION,
+            *_SHARED,
+        ),
+        examples=(
+            "memsyncd triage",
+            "memsyncd triage --promote '.memories/errors.md#timeouts' --task WU-130",
+        ),
+    ),
+    "profile": Command(
+        _profile,
+        options=(_ARCHIVED, _LIMIT, *_SHARED),
+        examples=("memsyncd profile", "memsyncd profile --limit 5 --json"),
+    ),
+}

@@ -1,0 +1,250 @@
+"""Order the memories of a task, render them within a number of bytes, and summarise them.
+
+Everything is decided by the sections alone, so that the same notes give the same text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import msgspec
+
+CLOSED = frozenset({"done", "closed", "resolved", "fixed", "cancelled", "wontfix", "archived"})
+BLOCKED = "blocked"
+# Kinds that record what has happened: nobody works on them.
+RECORDS = frozenset({"session", "checkpoint", "summary"})
+LAST_PRIORITY = "P9"
+PROJECT = "project"
+# A longer entry is cut, so that one memory does not take the room of all.
+ENTRY_BYTES = 600
+LEAST_BYTES = 60
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n\s*\n|\n(?=\s*[-*+] )")
+_WORD = re.compile(r"\w{3,}")
+_LIST_MARK = re.compile(r"^[-*+>#\s]+")
+
+
+class TaskItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A section, with the metadata that tasks need. `time` is when it was created, in ISO form."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: str
+    body: str
+    kind: str
+    priority: str | None
+    task: str
+    lifecycle: str | None
+    status: str
+    tags: tuple[str, ...]
+    importance: float
+    time: str
+    blocked_by: tuple[str, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        return self.status not in CLOSED
+
+
+class TaskGroup(msgspec.Struct, frozen=True):
+    """Sections beneath one heading of a block, best first; they take `share` of its bytes at
+    most.
+    """
+
+    title: str
+    items: Sequence[TaskItem]
+    share: float = 1.0
+
+
+class TaskBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """A block of markdown, and the anchors of what it includes and leaves out."""
+
+    text: str
+    included: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+ItemValue = Callable[[TaskItem], float]
+
+# --- order --------------------------------------------------------------------------------------
+
+
+def find_ready(items: Sequence[TaskItem], task: str | None) -> tuple[list[TaskItem], int]:
+    """Return the open sections of a task, or of all, P0 first and then the oldest; and how many
+    are left out because they are blocked.
+
+    A section is blocked by its status, or by a task or section that it names in `blocked_by` and
+    that is not known to be done.
+    """
+    work = [
+        one
+        for one in items
+        if one.is_open and one.kind not in RECORDS and (one.task == task if task else one.task)
+    ]
+    done = _find_done(items)
+    ready = [one for one in work if one.status != BLOCKED and done.issuperset(one.blocked_by)]
+    return sorted(ready, key=_by_priority), len(work) - len(ready)
+
+
+def _find_done(items: Iterable[TaskItem]) -> set[str]:
+    """The anchors of closed sections, and the tasks whose sections with a status are all closed."""
+    states: dict[str, list[bool]] = {}
+    for one in items:
+        if one.status:
+            states.setdefault(one.anchor, []).append(not one.is_open)
+            states.setdefault(one.task, []).append(not one.is_open)
+    return {name for name, are_closed in states.items() if all(are_closed)}
+
+
+def _by_priority(item: TaskItem) -> tuple[object, ...]:
+    return item.priority or LAST_PRIORITY, item.time, item.path, item.start_line
+
+
+def order_profile(items: Iterable[TaskItem], value: ItemValue | None = None) -> list[TaskItem]:
+    """Return what holds for the whole project: by `value`, else the most important first."""
+    lasting = [one for one in items if one.lifecycle == PROJECT and one.is_open]
+    return _order(lasting, value or (lambda one: one.importance))
+
+
+def _order(items: Iterable[TaskItem], value: ItemValue | None) -> list[TaskItem]:
+    """By `value`, the largest first; then the latest, and by place."""
+    found = sorted(items, key=lambda one: (one.path, one.start_line))
+    found.sort(key=lambda one: one.time, reverse=True)
+    return sorted(found, key=lambda one: -value(one)) if value else found
+
+
+def group_for_task(
+    items: Sequence[TaskItem], task: str, value: ItemValue | None = None
+) -> tuple[TaskGroup, ...]:
+    """Return profile, summaries, task and discoveries, each by `value`, else the latest first."""
+    own = [one for one in items if one.task == task]
+    lasting = [one for one in items if one.task != task]
+    return (
+        TaskGroup("Project profile", order_profile(lasting, value), 0.5),
+        TaskGroup("Summaries", _order([one for one in own if one.kind == "summary"], value)),
+        TaskGroup(
+            f"Task {task}",
+            _order([one for one in own if one.kind not in ("summary", "discovery")], value),
+        ),
+        TaskGroup("Discoveries", _order([one for one in own if one.kind == "discovery"], value)),
+    )
+
+
+def group_for_session(
+    items: Sequence[TaskItem], *, task: str | None, session_anchors: Collection[str]
+) -> tuple[TaskGroup, ...]:
+    """Return what restores an agent: the last checkpoint, open discoveries, and what is ready, of
+    a task or of the session's own sections.
+    """
+    own = [one for one in items if one.anchor in session_anchors or (task and one.task == task)]
+    checkpoints = _order([one for one in own if one.kind == "checkpoint"], None)
+    summaries = _order([one for one in own if one.kind == "summary"], None)
+    discoveries = [one for one in own if one.kind == "discovery" and one.is_open]
+    tasks = {one.task for one in own if one.task}
+    ready = [one for name in sorted(tasks) for one in find_ready(items, name)[0]]
+    return (
+        TaskGroup("Last checkpoint", checkpoints[:1]),
+        TaskGroup("Summary", summaries[:1]),
+        TaskGroup("Open discoveries", _order(discoveries, None)),
+        TaskGroup("Ready", [one for one in ready if one.kind != "discovery"]),
+    )
+
+
+# --- blocks -------------------------------------------------------------------------------------
+
+
+def render_block(groups: Iterable[TaskGroup], *, max_bytes: int, top: str = "") -> TaskBlock:
+    """Render groups in their order, at most `max_bytes` of UTF-8; empty if no section fits.
+
+    `top` comes first, if anything follows it or if it says something by itself.
+    """
+    lines = [top] if top else []
+    room = max_bytes - len(top.encode())
+    included: list[str] = []
+    left_out: list[str] = []
+    for group in groups:
+        title = f"## {group.title}"
+        # Its title, and the blank line above.
+        left = min(room, int(max_bytes * group.share)) - len(title.encode()) - 3
+        entries: list[str] = []
+        for item in group.items:
+            entry = _render_entry(item, left)
+            if entry:
+                entries.append(entry)
+                left -= len(entry.encode()) + 1
+            (included if entry else left_out).append(item.anchor)
+        if entries:
+            text = "\n".join((title, *entries))
+            room -= len(text.encode()) + 2
+            lines.append(text)
+    text = "\n\n".join(lines)
+    return TaskBlock(
+        text=f"{text}\n" if text and len(text.encode()) < max_bytes else "",
+        included=tuple(included),
+        left_out=tuple(left_out),
+    )
+
+
+def _render_entry(item: TaskItem, room: int) -> str:
+    """One line, cut to the room; empty if there is too little."""
+    marks = ", ".join(filter(None, (item.time[:10], item.kind, item.priority, item.status)))
+    head = f"- {item.path}:{item.start_line}-{item.end_line} ({marks}) {item.heading}"
+    text = " ".join(item.body.split())
+    line = f"{head}: {text}" if text else head
+    limit = min(room, ENTRY_BYTES)
+    if len(line.encode()) <= limit:
+        return line
+    if limit < LEAST_BYTES or limit < len(head.encode()) + 4:
+        return ""
+    return cut_text(line, limit)
+
+
+def cut_text(text: str, max_bytes: int) -> str:
+    """Cut a text between words to at most so many bytes, with `…` at its end."""
+    if len(text.encode()) <= max_bytes:
+        return text
+    kept = text.encode()[: max_bytes - len("…".encode())].decode(errors="ignore")
+    return (kept.rpartition(" ")[0] or kept) + "…"
+
+
+# --- summaries ----------------------------------------------------------------------------------
+
+
+def summarize(items: Sequence[TaskItem], *, max_bytes: int) -> str:
+    """Return the sentences with the most frequent words of these sections, in their order, as a
+    list that cites each.
+
+    Extractive after Luhn (1958): a sentence's score is the mean weight of its words, where a word
+    weighs the logarithm of its occurrences; very short sentences count for less.
+    """
+    sentences = [
+        (item, " ".join(_LIST_MARK.sub("", part).split()))
+        for item in items
+        for part in _SENTENCE_END.split(item.body)
+    ]
+    counts = Counter(word for _, text in sentences for word in _list_words(text))
+    scored = [(_score(text, counts), at) for at, (_, text) in enumerate(sentences) if text]
+    chosen: dict[int, str] = {}
+    seen: set[str] = set()
+    left = max_bytes
+    for score, at in sorted(scored, key=lambda one: (-one[0], one[1])):
+        item, text = sentences[at]
+        line = f"- {text} ({item.path}:{item.start_line})\n"
+        if score > 0 and text not in seen and len(line.encode()) <= left:
+            chosen[at] = line
+            seen.add(text)
+            left -= len(line.encode())
+    return "".join(chosen[at] for at in sorted(chosen))
+
+
+def _list_words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _score(text: str, counts: Counter[str]) -> float:
+    words = _list_words(text)
+    return sum(math.log1p(counts[word]) for word in words) / (len(words) + 3)

@@ -1,0 +1,132 @@
+"""Recalls memories by criteria, without a query: by keywords, by topic and kind, then by words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from memsyncd.config import Config
+from memsyncd.core.guard.secrets import redact
+from memsyncd.core.model import count_tokens
+from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
+from memsyncd.engine.promote import read_memory
+from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.search import RunOptions, complete_filters, search
+from memsyncd.engine.upkeep import EVERYTHING, PLAN_LIMIT_S, Memory, list_named
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest
+from memsyncd.protocol.search import (
+    Filters,
+    Recalled,
+    RecalledMemory,
+    RecallParams,
+    RecallStage,
+    SearchParams,
+)
+from memsyncd.store.lookup import read_notes
+
+# The most memories that one answer reads from the disk, and that words find.
+N_READ = 200
+N_FOUND = 50
+
+
+def recall(
+    workspace: Workspace,
+    config: Config,
+    params: RecallParams,
+    now_s: float,
+    accessed: Mapping[str, float] | None = None,
+) -> Recalled:
+    """Recall the memories of the first stage that has any, the most important first, then those
+    last accessed (`accessed`: times by anchor), or else updated, as many as the budget holds.
+
+    Raises BadRequest without a criterion.
+    """
+    if not (params.keywords or params.topic or params.kind or params.text.strip()):
+        hint = "give keywords, a topic, a kind or a text"
+        raise BadRequest("recall: there is no criterion", hint=hint)
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        notes = redact_notes(reader, read_notes(reader, path=None, filters=EVERYTHING), config)
+    stage, anchors = _find_stage(workspace, config, params, now_s)
+    memories = [*list_named(notes, anchors)] if anchors else []
+    times = accessed or {}
+
+    def order(memory: Memory) -> tuple[object, ...]:
+        head = memory.head
+        last_s = times.get(head.anchor, find_stored_moment_s(head))
+        importance = describe_meta(head, config.kinds, now_s)["importance"]
+        return -importance, -last_s, memory.note.path, head.span.start
+
+    memories.sort(key=order)
+    found = [*_fill(workspace, config, params, memories, now_s)]
+    return Recalled(
+        workspace=workspace.id,
+        stage=stage,
+        memories=found,
+        tokens=sum(one.tokens for one in found),
+        left_out=len(memories) - len(found),
+    )
+
+
+def _find_stage(
+    workspace: Workspace, config: Config, params: RecallParams, now_s: float
+) -> tuple[RecallStage | None, list[str]]:
+    """Return the first stage with memories, and their anchors."""
+    for stage, narrowed in _list_stages(params):
+        filters = complete_filters(params.filters, config, now_s)
+        for one in narrowed:
+            filters = filters.join(complete_filters(one, config, now_s))
+        with workspace.acquire(PLAN_LIMIT_S) as reader:
+            notes = read_notes(reader, path=None, filters=filters)
+        anchors = [section.anchor for note in notes for section in note.sections]
+        if anchors:
+            return stage, anchors
+    text = params.text.strip() or " ".join(params.keywords)
+    if not text:
+        return None, []
+    asked = SearchParams(query=text, limit=N_FOUND, filters=params.filters)
+    answer = search([workspace], asked, config, RunOptions(now_s=now_s))
+    anchors = list(dict.fromkeys(hit.anchor for hit in answer.hits))
+    return ("words" if anchors else None), anchors
+
+
+def _list_stages(params: RecallParams) -> Iterator[tuple[RecallStage, list[Filters]]]:
+    """Yield the stages that find memories by metadata, with filters that must all hold."""
+    wanted = [Filters(kind=[params.kind])] if params.kind is not None else []
+    wanted += [Filters(meta=[f"topic={params.topic}"])] if params.topic else []
+    if params.keywords:
+        yield "keywords", [*wanted, Filters(meta=[f"keywords={one}" for one in params.keywords])]
+    if wanted:
+        yield "topic and kind", wanted
+
+
+def _fill(
+    workspace: Workspace,
+    config: Config,
+    params: RecallParams,
+    memories: Sequence[Memory],
+    now_s: float,
+) -> Iterator[RecalledMemory]:
+    """Yield the memories that the budget holds, in their order."""
+    left = params.max_tokens
+    for n_read, memory in enumerate(memories):
+        if n_read == N_READ:
+            return
+        text = read_memory(workspace, memory)
+        if text is None:
+            continue
+        text = redact(text) if config.guard.is_masking else text
+        n_tokens = count_tokens(text)
+        if n_tokens > left:
+            continue
+        left -= n_tokens
+        head = memory.head
+        yield RecalledMemory(
+            anchor=head.anchor,
+            path=memory.note.path,
+            start_line=head.span.start,
+            end_line=memory.sections[-1].span.end,
+            heading=list(head.heading),
+            text=text,
+            tokens=n_tokens,
+            **describe_meta(head, config.kinds, now_s),
+        )

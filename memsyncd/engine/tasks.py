@@ -1,0 +1,348 @@
+"""Reads the sections of tasks and sessions from the index, and answers questions about them.
+
+Nothing here writes: what is to be written is returned as a section to append.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from memsyncd.config import Config
+from memsyncd.core.guard.secrets import redact
+from memsyncd.core.search.tasks import (
+    TaskItem,
+    cut_text,
+    find_ready,
+    group_for_session,
+    group_for_task,
+    order_profile,
+    render_block,
+    summarize,
+)
+from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.search import complete_filters
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.protocol.search import Filters
+from memsyncd.protocol.signals import Signal
+from memsyncd.protocol.tasks import (
+    Profile,
+    ProfileParams,
+    SessionBlock,
+    SessionResumeParams,
+    TaskContext,
+    TaskContextParams,
+    TaskListParams,
+    TaskReady,
+    TaskReadyParams,
+    TaskSection,
+    TaskSections,
+    TaskSummarizeParams,
+    TaskSummary,
+    Triage,
+    TriageParams,
+)
+from memsyncd.store.lookup import read_notes
+from memsyncd.store.search import has_secrets
+from memsyncd.store.texts import read_note_text
+
+READ_LIMIT_S = 5.0
+BLOCKED_BY, CHECKPOINT = "blocked_by", "checkpoint"
+# The values that one filter takes.
+MAX_VALUES = 32
+SIGNAL_BYTES = 300
+# Signals take at most this part of a session's block.
+SIGNAL_SHARE = 0.25
+_COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
+_NAMES = re.compile(r"[\s,\[\]]+")
+
+Sections = dict[str, tuple[TaskItem, TaskSection]]
+
+
+def read_task_sections(
+    workspace: Workspace, config: Config, filters: Filters, *, now_s: float
+) -> Sections:
+    """Return the sections that pass the filters and say something, by anchor, in file order."""
+    found: Sections = {}
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        compiled = complete_filters(filters, config, now_s)
+        is_masking = config.guard.is_masking and has_secrets(reader)
+        notes = redact_notes(reader, read_notes(reader, path=None, filters=compiled), config)
+        for note in notes:
+            lines = read_note_text(reader, note.path).split("\n")
+            for section in note.sections:
+                first = section.span.start - 1 + bool(section.level)
+                body = _COMMENT.sub("", "\n".join(lines[first : section.span.end]), count=1).strip()
+                if not body or (section.level == 0 and body.startswith("---")):
+                    continue
+                one = TaskSection(
+                    anchor=section.anchor,
+                    path=note.path,
+                    start_line=section.span.start,
+                    end_line=section.span.end,
+                    heading=list(section.heading),
+                    text=redact(body) if is_masking else body,
+                    **describe_meta(section, config.kinds, now_s),
+                )
+                found[one.anchor] = (_make_item(one), one)
+    return found
+
+
+def _read_with_blockers(
+    workspace: Workspace, config: Config, *selected: Filters, now_s: float
+) -> Sections:
+    """Read what passes any of the filters, and the tasks and sections that block it."""
+    found: Sections = {}
+    for filters in selected:
+        found |= read_task_sections(workspace, config, filters, now_s=now_s)
+    names = sorted({name for item, _ in found.values() for name in item.blocked_by})
+    for at in range(0, len(names), MAX_VALUES):
+        part = names[at : at + MAX_VALUES]
+        anchors = [name for name in part if "#" in name]
+        tasks = [name for name in part if "#" not in name]
+        for filters in (
+            Filters(task=tasks, include_archived=True),
+            Filters(section=anchors, include_archived=True),
+        ):
+            if filters.task or filters.section:
+                found = read_task_sections(workspace, config, filters, now_s=now_s) | found
+    return found
+
+
+def _make_item(one: TaskSection) -> TaskItem:
+    kind = (one.kind or "").lower()
+    stated = "; ".join(f"{key}: {value}" for key, value in one.meta.items())
+    return TaskItem(
+        anchor=one.anchor,
+        path=one.path,
+        start_line=one.start_line,
+        end_line=one.end_line,
+        heading=one.heading[-1] if one.heading else one.path,
+        # What a checkpoint states is read by people and agents, too.
+        body=f"{one.text}\n({stated})" if stated and kind == CHECKPOINT else one.text,
+        kind=kind,
+        priority=one.priority,
+        task=one.task or "",
+        lifecycle=one.lifecycle,
+        status=(one.status or "").lower(),
+        tags=tuple(one.tags),
+        importance=one.importance,
+        time=one.created or one.day,
+        blocked_by=tuple(name for name in _NAMES.split(one.meta.get(BLOCKED_BY, "")) if name),
+    )
+
+
+def _items(sections: Sections) -> list[TaskItem]:
+    return [item for item, _ in sections.values()]
+
+
+def _show(sections: Sections, items: Iterable[TaskItem]) -> list[TaskSection]:
+    return [sections[item.anchor][1] for item in items]
+
+
+# --- tasks --------------------------------------------------------------------------------------
+
+
+def list_ready(
+    workspace: Workspace, config: Config, params: TaskReadyParams, *, now_s: float
+) -> TaskReady:
+    tasks = [params.task] if params.task else []
+    filters = Filters(task=tasks, include_archived=params.include_archived)
+    sections = _read_with_blockers(workspace, config, filters, now_s=now_s)
+    ready, n_blocked = find_ready(_items(sections), params.task)
+    return TaskReady(
+        workspace=workspace.id,
+        items=_show(sections, ready[: params.limit]),
+        n_ready=len(ready),
+        blocked=n_blocked,
+    )
+
+
+def list_task(
+    workspace: Workspace, config: Config, params: TaskListParams, *, now_s: float
+) -> TaskSections:
+    filters = Filters(task=[params.task], include_archived=params.include_archived)
+    sections = read_task_sections(workspace, config, filters, now_s=now_s)
+    return TaskSections(workspace=workspace.id, items=_show(sections, _items(sections)))
+
+
+def build_task_context(
+    workspace: Workspace, config: Config, params: TaskContextParams, *, now_s: float
+) -> TaskContext:
+    is_with_archived = params.include_archived
+    sections = read_task_sections(
+        workspace,
+        config,
+        Filters(lifecycle=["project"], include_archived=is_with_archived),
+        now_s=now_s,
+    ) | read_task_sections(
+        workspace,
+        config,
+        Filters(task=[params.task], include_archived=is_with_archived),
+        now_s=now_s,
+    )
+    groups = group_for_task(_items(sections), params.task)
+    block = render_block(groups, max_bytes=params.max_bytes)
+    return TaskContext(
+        workspace=workspace.id,
+        text=block.text,
+        bytes=len(block.text.encode()),
+        included=list(block.included),
+        left_out=list(block.left_out),
+    )
+
+
+def summarize_task(
+    workspace: Workspace, config: Config, params: TaskSummarizeParams, *, now_s: float
+) -> tuple[TaskSummary, bool]:
+    """Return the summary, and whether it is one that the task does not have yet."""
+    sections = read_task_sections(workspace, config, Filters(task=[params.task]), now_s=now_s)
+    items = _items(sections)
+    sources = [one for one in items if one.kind != "summary"]
+    text = params.content or summarize(sources, max_bytes=params.max_bytes)
+    is_known = any(one.kind == "summary" and one.body == text.strip() for one in items)
+    summary = TaskSummary(
+        workspace=workspace.id, text=text, sources=[one.anchor for one in sources], added=None
+    )
+    return summary, bool(text.strip()) and not is_known
+
+
+def compute_profile(
+    workspace: Workspace, config: Config, params: ProfileParams, *, now_s: float
+) -> Profile:
+    filters = Filters(lifecycle=["project"], include_archived=params.include_archived)
+    sections = read_task_sections(workspace, config, filters, now_s=now_s)
+    items = order_profile(_items(sections))
+    return Profile(
+        workspace=workspace.id,
+        items=_show(sections, items[: params.limit]),
+        tags=_count(tag for one in items for tag in one.tags),
+        kinds=_count(one.kind or "none" for one in items),
+        sections=len(items),
+        notes=len({one.path for one in items}),
+    )
+
+
+def _count(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items(), key=lambda one: (-one[1], one[0])))
+
+
+# --- triage -------------------------------------------------------------------------------------
+
+
+def triage(
+    workspace: Workspace, config: Config, params: TriageParams, *, now_s: float
+) -> tuple[Triage, dict[str, Any] | None]:
+    """Count the sections with the tags; also return the fields of the section that makes a task of
+    the one to promote, None if there is nothing to write.
+
+    Raises BadRequest without a task, NoteNotFound if there is no such section.
+    """
+    sections = read_task_sections(workspace, config, Filters(tag=params.tag), now_s=now_s)
+    known = [one for one in _items(sections) if one.anchor]
+    opened = [one for one in known if one.is_open]
+    ordered = sorted(opened, key=lambda one: (one.priority or "P9", one.time, one.path))
+    waiting = [one for one in ordered if not one.task]
+    shown = Triage(
+        workspace=workspace.id,
+        open=len(opened),
+        closed=len(known) - len(opened),
+        untriaged=len(waiting),
+        by_priority=_count(one.priority or "none" for one in opened),
+        next=_show(sections, waiting[:1])[0] if waiting else None,
+        items=_show(sections, ordered[: params.limit]),
+        promoted=None,
+    )
+    if params.promote is None:
+        return shown, None
+    if params.task is None:
+        raise BadRequest("the task has no name", hint="give one: task")
+    if params.promote not in sections:
+        tags = ", ".join(params.tag)
+        raise NoteNotFound(f"no section {params.promote} with the tag {tags}", hint="see: triage")
+    return shown, _make_task(workspace, config, sections, params, now_s=now_s)
+
+
+def _make_task(
+    workspace: Workspace, config: Config, sections: Sections, params: TriageParams, *, now_s: float
+) -> dict[str, Any] | None:
+    assert params.promote is not None
+    item, section = sections[params.promote]
+    link = f"- discovered_from [[{item.path}#{item.heading}]]"
+    of_task = Filters(task=[params.task or ""])
+    for one, _ in read_task_sections(workspace, config, of_task, now_s=now_s).values():
+        if link in one.body:
+            return None  # it was promoted before
+    return {
+        "content": f"{section.text}\n\n{link}",
+        "summary": item.heading[:200],
+        "task": params.task,
+        "priority": params.priority or item.priority,
+        "lifecycle": "task",
+        "tags": list(item.tags),
+    }
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+def build_session_block(
+    workspace: Workspace,
+    config: Config,
+    params: SessionResumeParams,
+    signals: Sequence[Signal],
+    *,
+    now_s: float,
+) -> SessionBlock:
+    """Build what restores an agent after its context was cleared. Raises BadRequest if neither a
+    session nor a task is named.
+    """
+    if params.session is None and params.task is None:
+        raise BadRequest("it is not said what to resume", hint="name a session or a task")
+    of_session = Filters(session=[params.session] if params.session else [])
+    own = {}
+    if params.session is not None:
+        found = read_task_sections(workspace, config, of_session, now_s=now_s)
+        own = {anchor: item for anchor, (item, _) in found.items()}
+    latest = max(
+        (one for one in own.values() if one.task),
+        key=lambda one: (one.time, one.path, one.start_line),
+        default=None,
+    )
+    task = params.task or (latest.task if latest else None)
+    selected = [Filters(task=[task])] if task else []
+    if own:
+        selected.append(of_session)
+    sections = _read_with_blockers(workspace, config, *selected, now_s=now_s)
+    shown = _render_signals(signals, int(params.max_bytes * SIGNAL_SHARE))
+    names = [f"task {task}" if task else "", f"session {params.session}" if params.session else ""]
+    top = f"# Resuming {', '.join(filter(None, names))}{shown}"
+    groups = group_for_session(_items(sections), task=task, session_anchors=own)
+    block = render_block(groups, max_bytes=params.max_bytes, top=top)
+    is_empty = not (block.included or signals)
+    return SessionBlock(
+        workspace=workspace.id,
+        text="" if is_empty else block.text,
+        task=task,
+        included=list(block.included),
+        left_out=list(block.left_out),
+        signals=[one.id for one in signals],
+    )
+
+
+def _render_signals(signals: Sequence[Signal], room: int) -> str:
+    """The unread signals as lines below a heading, as many as there is room for."""
+    lines = ["\n\n## Signals"]
+    left = room - len(lines[0])
+    for one in signals:
+        text = " ".join(one.content.split())
+        line = cut_text(f"- {one.id} {one.type} from {one.sender}: {text}", SIGNAL_BYTES)
+        if len(line.encode()) >= left:
+            break
+        lines.append(line)
+        left -= len(line.encode()) + 1
+    return "\n".join(lines) if len(lines) > 1 else ""

@@ -1,0 +1,377 @@
+"""Archives memories, restores archived ones, and cleans up those past their time, by a plan.
+
+A memory is a section of the first or second level without others of the second level beneath it,
+with all sections beneath it. A plan names the memories that change, those that stay and those that
+cannot change, and has a digest. It is computed from the index and the notes; carried out, it is one
+change set, refused if it is no longer the plan whose digest the client names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.kinds import find_kind
+from memsyncd.core.editing.sections import SECTION_LEVEL
+from memsyncd.core.model import ARCHIVED
+from memsyncd.core.notepath import NotePath
+from memsyncd.core.search.query import Filters
+from memsyncd.core.upkeep.archive import archive_sections, restore_sections
+from memsyncd.engine.edit import Decide, Edit, Put
+from memsyncd.engine.metadata import (
+    NO_ACCESSES,
+    Valuation,
+    find_stored_moment_s,
+    is_expired,
+    make_valuation,
+)
+from memsyncd.engine.search import complete_filters
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, Conflict, NoteNotFound, TooLarge
+from memsyncd.files.read import check_size, read_text_file, resolve
+from memsyncd.protocol import search as protocol
+from memsyncd.protocol.upkeep import ArchiveParams, CleanupParams, UpkeepItem, UpkeepPlan
+from memsyncd.store.lookup import StoredNote, StoredSection, read_notes
+
+PLAN_LIMIT_S = 10.0
+PROJECT = "project"
+NO_FILTERS = protocol.Filters()
+EVERYTHING = Filters(includes_archived=True, includes_expired=True)
+
+Act = Literal["archive", "restore", "cleanup"]
+Verdict = tuple[Literal["change", "retain", "skip"], str]
+"""What becomes of a memory, and why."""
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """A section with those beneath it, in a note as indexed."""
+
+    note: StoredNote
+    sections: tuple[StoredSection, ...]
+
+    @property
+    def head(self) -> StoredSection:
+        return self.sections[0]
+
+
+Judge = Callable[[Memory], Verdict | None]
+"""Decides about a memory; None if it is not asked for."""
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan for the client, and the new bytes of each note."""
+
+    plan: UpkeepPlan
+    puts: tuple[Put, ...]
+
+
+# --- acts ---------------------------------------------------------------------------------------
+
+
+def plan_archive(
+    workspace: Workspace,
+    config: Config,
+    params: ArchiveParams,
+    now_s: float,
+    accesses: Mapping[str, int] = NO_ACCESSES,
+) -> Planned:
+    """Plan to archive the memories that are named, that pass the filters, or whose decay is below a
+    limit; without any of these, those whose decay is below the configured limit.
+    """
+    valuation = make_valuation(config, now_s, accesses)
+    is_asked = _make_selection(workspace, config, params, now_s)
+    below = params.below
+    if below is None and not _is_selecting(params):
+        below = config.memory.archive_below
+
+    def judge(memory: Memory) -> Verdict | None:
+        if not is_asked(memory):
+            return None
+        refusal = _find_protection(memory, config)
+        if refusal:
+            return "skip", refusal
+        if below is None:
+            return "change", "named"
+        score = value_memory(memory, valuation)
+        return ("change", "decay") if score < below else ("retain", "decay")
+
+    return _make_plan(workspace, "archive", judge, valuation, params.anchors)
+
+
+def plan_restore(
+    workspace: Workspace,
+    config: Config,
+    params: ArchiveParams,
+    now_s: float,
+    accesses: Mapping[str, int] = NO_ACCESSES,
+) -> Planned:
+    """Plan to restore the archived memories that are named or pass the filters."""
+    if not _is_selecting(params):
+        hint = "name anchors, a path or filters; undo takes a whole change set back"
+        raise BadRequest("restore: no memory is selected", hint=hint)
+    if params.below is not None:
+        raise BadRequest("restore takes no `below`", hint="name anchors, a path or filters")
+    is_asked = _make_selection(workspace, config, params, now_s)
+
+    def judge(memory: Memory) -> Verdict | None:
+        has_archived = any(one.status == ARCHIVED for one in memory.sections)
+        return ("change", "named") if has_archived and is_asked(memory) else None
+
+    valuation = make_valuation(config, now_s, accesses)
+    return _make_plan(workspace, "restore", judge, valuation, params.anchors)
+
+
+def plan_cleanup(
+    workspace: Workspace,
+    config: Config,
+    params: CleanupParams,
+    now_s: float,
+    accesses: Mapping[str, int] = NO_ACCESSES,
+) -> Planned:
+    """Plan to archive memories past their time: expired ones, ephemeral ones and those of sessions,
+    and on request those whose decay is below a limit.
+    """
+    valuation = make_valuation(config, now_s, accesses)
+    limits_s = {"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s}
+
+    def judge(memory: Memory) -> Verdict | None:
+        head = memory.head
+        limit_s = limits_s.get(head.lifecycle or "")
+        score = value_memory(memory, valuation)
+        if is_expired(head.expires, now_s):
+            reason = "expired"
+        elif limit_s is not None and now_s - find_stored_moment_s(head) > limit_s:
+            reason = head.lifecycle or ""
+        elif params.below is not None and score < params.below:
+            reason = "decay"
+        else:
+            return None if limit_s is None and params.below is None else ("retain", "in time")
+        refusal = _find_protection(memory, config)
+        return ("skip", refusal) if refusal else ("change", reason)
+
+    return _make_plan(workspace, "cleanup", judge, valuation)
+
+
+def make_upkeep_decision(
+    plan: Callable[[], Planned], act: str, *, client: str, digest: str | None
+) -> Decide[UpkeepPlan]:
+    """Make the decision to carry out a plan, which is computed again when its turn comes.
+
+    It raises Conflict if `digest` is given and the plan has another one by then.
+    """
+
+    def decide() -> tuple[Edit, UpkeepPlan]:
+        planned = plan()
+        if digest is not None and planned.plan.plan != digest:
+            raise Conflict(
+                f"{act}: notes have changed since this was planned",
+                hint="plan again with a dry run, then apply that plan",
+                wanted=digest,
+                digest=planned.plan.plan,
+            )
+        edit = Edit(command=act, client=client, path=".", operations=planned.puts)
+        return edit, planned.plan
+
+    return decide
+
+
+# --- memories -----------------------------------------------------------------------------------
+
+
+def list_memories(notes: Sequence[StoredNote]) -> Iterator[Memory]:
+    """Yield the memories of notes; neither what is before the first heading, nor titles."""
+    for note in notes:
+        sections = note.sections
+        at = 0
+        while at < len(sections):
+            head = sections[at]
+            after = at + 1
+            while after < len(sections) and _is_beneath(sections[after], head):
+                after += 1
+            is_title = any(one.level <= SECTION_LEVEL for one in sections[at + 1 : after])
+            if head.level and not is_title:
+                yield Memory(note, sections[at:after])
+            at = at + 1 if is_title else after
+
+
+def _is_beneath(section: StoredSection, head: StoredSection) -> bool:
+    return section.level > head.level > 0 and section.anchor.startswith(f"{head.anchor}/")
+
+
+def list_named(notes: Sequence[StoredNote], anchors: Sequence[str]) -> Iterator[Memory]:
+    """Yield the named sections, each with all beneath it. Raises NoteNotFound for one that is not
+    there.
+    """
+    named = set(anchors)
+    for note in notes:
+        found = [at for at, one in enumerate(note.sections) if one.anchor in named]
+        done = 0
+        for at in found:
+            head, after = note.sections[at], at + 1
+            while after < len(note.sections) and _is_beneath(note.sections[after], head):
+                after += 1
+            if at >= done:
+                yield Memory(note, note.sections[at:after])
+                done = after
+        named -= {note.sections[at].anchor for at in found}
+    if named:
+        hint = "list sections with: memsyncd list --sections"
+        raise NoteNotFound(f"no section {min(named)}", hint=hint)
+
+
+def value_memory(memory: Memory, valuation: Valuation) -> float:
+    return round(valuation.compute_stored(memory.head).score, 4)
+
+
+def _find_protection(memory: Memory, config: Config) -> str:
+    """Return why a memory is never archived, or why it need not be; empty if it may be."""
+    if any(one.lifecycle == PROJECT for one in memory.sections):
+        return "its lifecycle is project"
+    for section in memory.sections:
+        if find_kind(config.kinds, section.kind).protected:
+            return f"its kind, {section.kind}, is protected"
+    if all(one.status == ARCHIVED for one in memory.sections):
+        return "it is archived already"
+    return ""
+
+
+def _is_selecting(params: ArchiveParams) -> bool:
+    return bool(params.anchors or params.path is not None or params.filters != NO_FILTERS)
+
+
+def _make_selection(
+    workspace: Workspace, config: Config, params: ArchiveParams, now_s: float
+) -> Callable[[Memory], bool]:
+    """Make the function that tells whether the path and the filters select a memory."""
+    if params.path is None and params.filters == NO_FILTERS:
+        return lambda _memory: True
+    if params.anchors:
+        hint = "leave out the anchors, or the path and the filters"
+        raise BadRequest("name either anchors or a path and filters", hint=hint)
+    filters = complete_filters(params.filters, config, now_s)
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        filters = replace(filters, includes_archived=True, includes_expired=True)
+        notes = read_notes(reader, path=params.path, filters=filters)
+    passing = {one.anchor for note in notes for one in note.sections}
+    return lambda memory: memory.head.anchor in passing
+
+
+# --- plans --------------------------------------------------------------------------------------
+
+
+def _make_plan(
+    workspace: Workspace,
+    act: Act,
+    judge: Judge,
+    valuation: Valuation,
+    named: Sequence[str] = (),
+) -> Planned:
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        notes = read_notes(reader, path=None, filters=EVERYTHING)
+    listed: dict[str, list[UpkeepItem]] = {"change": [], "retain": [], "skip": []}
+    wanted: dict[NotePath, list[_Wanted]] = {}
+    for memory in list_named(notes, named) if named else list_memories(notes):
+        verdict = judge(memory)
+        if verdict is None:
+            continue
+        item = _describe(memory, verdict[1], valuation)
+        if verdict[0] == "change":
+            path = NotePath(memory.note.path)
+            wanted.setdefault(path, []).append(_Wanted(item, memory))
+        else:
+            listed[verdict[0]].append(item)
+    puts: list[Put] = []
+    for path, several in wanted.items():
+        put, refused = _change_note(workspace, act, path, several)
+        puts += [put] if put else []
+        for one in several:
+            reason = refused.get(one.item.anchor)
+            item = replace(one.item, reason=reason) if reason else one.item
+            listed["skip" if reason else "change"].append(item)
+    plan = UpkeepPlan(
+        plan=_digest_plan(act, puts),
+        archived=listed["change"] if act != "restore" else [],
+        restored=listed["change"] if act == "restore" else [],
+        retained=listed["retain"],
+        skipped=listed["skip"],
+    )
+    return Planned(plan=plan, puts=tuple(puts))
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    item: UpkeepItem
+    memory: Memory
+
+    def list_anchors(self, act: Act) -> list[str]:
+        """Return the anchors of the sections that the act changes."""
+        is_from_archive = act == "restore"
+        sections = self.memory.sections
+        return [one.anchor for one in sections if (one.status == ARCHIVED) is is_from_archive]
+
+
+def _digest_plan(act: Act, puts: Sequence[Put]) -> str:
+    """Return a digest of the notes that change, of their present and of their new texts."""
+    notes = [
+        (put.path.text, put.was.digest if put.was else "", digest_bytes(put.data)) for put in puts
+    ]
+    return digest_bytes(json.dumps([act, notes]).encode())
+
+
+def _describe(memory: Memory, reason: str, valuation: Valuation) -> UpkeepItem:
+    head, score = memory.head, value_memory(memory, valuation)
+    return UpkeepItem(
+        anchor=head.anchor,
+        path=memory.note.path,
+        start_line=head.span.start,
+        end_line=memory.sections[-1].span.end,
+        heading=list(head.heading),
+        decay=score,
+        tier=valuation.find_tier(score),
+        reason=reason,
+    )
+
+
+def _change_note(
+    workspace: Workspace, act: Act, path: NotePath, wanted: Sequence[_Wanted]
+) -> tuple[Put | None, dict[str, str]]:
+    """Return what writes a note with its memories changed, and why the others of them stay.
+
+    Raises Conflict if the note is not as indexed.
+    """
+    scope = workspace.scope
+    if resolve(scope, path).folder != scope.root or scope.read_only.matches(path.text):
+        return None, {one.item.anchor: "its note is read only" for one in wanted}
+    file = read_text_file(scope, path)
+    if file is None or file.digest != wanted[0].memory.note.digest:
+        hint = "try again once it is indexed"
+        raise Conflict(f"{path.text} was saved a moment ago", hint=hint)
+    anchors = {one.item.anchor: one.list_anchors(act) for one in wanted}
+    data, reasons = _change_text(act, path, file.data, anchors)
+    refused = {
+        item: next(reasons[anchor] for anchor in several if anchor in reasons)
+        for item, several in anchors.items()
+        if not reasons.keys().isdisjoint(several)
+    }
+    if refused:
+        left = {item: several for item, several in anchors.items() if item not in refused}
+        data, _ = _change_text(act, path, file.data, left)
+    if data == file.data:
+        return None, refused
+    try:
+        check_size(scope, path.text, data, way_out="split the note")
+    except TooLarge as error:
+        return None, {one.item.anchor: error.message for one in wanted}
+    return Put(path=file.path, data=data, was=file), refused
+
+
+def _change_text(
+    act: Act, path: NotePath, data: bytes, anchors: Mapping[str, Sequence[str]]
+) -> tuple[bytes, dict[str, str]]:
+    change = restore_sections if act == "restore" else archive_sections
+    return change(path.text, data, [anchor for several in anchors.values() for anchor in several])

@@ -1,0 +1,203 @@
+"""Parameters and results of the methods for tasks and sessions of agents."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from memsyncd.protocol.fields import Limit, Name, Params, Result, TimeoutMs, Values
+from memsyncd.protocol.memory import AddedSection, ClientName, Word, Written
+from memsyncd.protocol.search import SectionMeta
+
+BlockBytes = Annotated[int, msgspec.Meta(ge=200, le=1_000_000)]
+TaskName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class TaskSection(SectionMeta, frozen=True, kw_only=True):
+    """A section of a task, with its text without heading and comment."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    text: str
+
+
+class TaskReadyParams(Params, frozen=True, kw_only=True):
+    task: TaskName | None = None
+    """Without a task, the sections of all tasks."""
+    include_archived: bool = False
+    limit: Limit = 50
+    workspace: Name | None = None
+
+
+class TaskReady(Result, frozen=True, kw_only=True):
+    workspace: str
+    items: list[TaskSection]
+    """Open ones, P0 first and then the oldest; records of what has happened (sessions, checkpoints,
+    summaries) are no work."""
+    n_ready: int
+    """Before `limit`."""
+    blocked: int
+    """Left out: their status is `blocked`, or `blocked_by` names a task or section that is not
+    done."""
+
+
+class TaskListParams(Params, frozen=True, kw_only=True):
+    task: TaskName
+    include_archived: bool = False
+    workspace: Name | None = None
+
+
+class TaskSections(Result, frozen=True, kw_only=True):
+    workspace: str
+    items: list[TaskSection]
+    """By path and line."""
+
+
+class CheckpointParams(Params, frozen=True, kw_only=True):
+    """Progress that an agent can go on from; `session.resume` shows the last one."""
+
+    content: str
+    task: TaskName | None = None
+    session: Word | None = None
+    metadata: dict[Word, Word] = msgspec.field(default_factory=dict)
+    """Such as `milestone`: keys of the section's own, which `filters.meta` finds."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class TaskContextParams(Params, frozen=True, kw_only=True):
+    task: TaskName
+    max_bytes: BlockBytes = 4096
+    include_archived: bool = False
+    track_access: bool = True
+    """Count an access for each section that is included."""
+    caller_session: Name | None = None
+    workspace: Name | None = None
+
+
+class TaskContext(Result, frozen=True, kw_only=True):
+    """Profile, summaries, task and discoveries, in this order; the same notes give one text."""
+
+    workspace: str
+    text: str
+    """Empty if there is nothing."""
+    bytes: int
+    included: list[str]
+    """Anchors."""
+    left_out: list[str]
+    """Anchors of what found no room."""
+
+
+class TaskSummarizeParams(Params, frozen=True, kw_only=True):
+    """Summarise a task's open and closed sections, except earlier summaries."""
+
+    task: TaskName
+    content: str | None = None
+    """The summary, if the caller has made it; else sentences of the sections are chosen."""
+    max_bytes: BlockBytes = 1000
+    dry_run: bool = True
+    """Write nothing; otherwise the summary becomes a section of kind summary."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+
+
+class TaskSummary(Result, frozen=True, kw_only=True):
+    workspace: str
+    text: str
+    sources: list[str]
+    """Anchors."""
+    added: AddedSection | None
+    """Null for a dry run, without anything to summarise, and if the task has this summary."""
+
+
+class SessionStartParams(Params, frozen=True, kw_only=True):
+    session: TaskName
+    task: TaskName | None = None
+    content: str = ""
+    """What the session is to do."""
+    agent: Word | None = None
+    """Whose signals the block shows, besides those to the session and the task."""
+    max_bytes: BlockBytes = 4096
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class SessionStarted(Written, frozen=True, kw_only=True):
+    added: AddedSection
+    """The section that says so."""
+    text: str
+    """As of `session.resume`."""
+
+
+class SessionResumeParams(Params, frozen=True, kw_only=True):
+    """At least a session or a task. The task of a session is that of its latest section."""
+
+    session: TaskName | None = None
+    task: TaskName | None = None
+    agent: Word | None = None
+    max_bytes: BlockBytes = 4096
+    workspace: Name | None = None
+
+
+class SessionBlock(Result, frozen=True, kw_only=True):
+    workspace: str
+    text: str
+    """Task, unread signals, last checkpoint, summary, open discoveries, and what is ready."""
+    task: str | None
+    included: list[str]
+    left_out: list[str]
+    signals: list[int]
+    """The unread signals; reading them here does not acknowledge them."""
+
+
+class TriageParams(Params, frozen=True, kw_only=True):
+    tag: Values = msgspec.field(default_factory=lambda: ["bug"])
+    promote: Name | None = None
+    """The anchor of a section to make a task of: a new section with `task` that links to it."""
+    task: TaskName | None = None
+    priority: Word | None = None
+    limit: Limit = 50
+    client: ClientName | None = None
+    workspace: Name | None = None
+
+
+class Triage(Result, frozen=True, kw_only=True):
+    workspace: str
+    open: int
+    closed: int
+    untriaged: int
+    """Open ones without a task."""
+    by_priority: dict[str, int]
+    """Of the open ones; those without a priority under `none`."""
+    next: TaskSection | None
+    """The open one without a task that comes first: P0 first, then the oldest."""
+    items: list[TaskSection]
+    """The open ones, in that order."""
+    promoted: AddedSection | None
+    """The new section; null if nothing was promoted now, or before."""
+
+
+class ProfileParams(Params, frozen=True, kw_only=True):
+    limit: Limit = 20
+    include_archived: bool = False
+    workspace: Name | None = None
+
+
+class Profile(Result, frozen=True, kw_only=True):
+    """What holds for the whole project: the sections with the lifecycle `project`."""
+
+    workspace: str
+    items: list[TaskSection]
+    """The most important first."""
+    tags: dict[str, int]
+    """Of all of them, the commonest first."""
+    kinds: dict[str, int]
+    sections: int
+    """Before `limit`."""
+    notes: int

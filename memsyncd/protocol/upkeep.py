@@ -1,0 +1,123 @@
+"""Parameters and results of the methods that archive, restore, clean up and promote memories."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from memsyncd.protocol.fields import Name, Params, Result, TimeoutMs
+from memsyncd.protocol.memory import ClientName, Place, Word, Written
+from memsyncd.protocol.search import Filters
+
+
+class ArchiveParams(Params, frozen=True, kw_only=True):
+    """Which memories: those named by anchors, or those at a path that pass the filters. A memory is
+    a section with those beneath it.
+    """
+
+    anchors: Annotated[list[Place], msgspec.Meta(max_length=10_000)] = msgspec.field(
+        default_factory=list
+    )
+    path: Place | None = None
+    """A note, folder or glob."""
+    filters: Filters = Filters()
+    below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
+    """`archive`: only memories whose decay is below this; if nothing else selects memories, that of
+    the configuration, 0.1 by default."""
+    dry_run: bool = True
+    """Change nothing, and answer what would change."""
+    plan: Name | None = None
+    """The digest of a dry run: refused if the plan is another one now."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class CleanupParams(Params, frozen=True, kw_only=True):
+    below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
+    """Also archive memories whose decay is below this."""
+    dry_run: bool = True
+    """Change nothing, and answer what would change."""
+    plan: Name | None = None
+    """The digest of a dry run: refused if the plan is another one now."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class UpkeepItem(Result, frozen=True, kw_only=True):
+    """A memory of a plan: the lines of its section and of those beneath it, before the change."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    decay: float
+    tier: Literal["hot", "warm", "cold"]
+    reason: str
+    """`decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or why it is skipped."""
+
+
+class UpkeepPlan(Result, frozen=True, kw_only=True):
+    """What an act changes, in the order of notes and lines."""
+
+    plan: str
+    """A digest of the changes."""
+    archived: list[UpkeepItem]
+    restored: list[UpkeepItem]
+    retained: list[UpkeepItem]
+    """Selected, and worth more than the limit or not past their time."""
+    skipped: list[UpkeepItem]
+    """Selected, and not to be changed."""
+
+
+class Upkept(Written, frozen=True, kw_only=True):
+    """A plan, and whether it was carried out."""
+
+    is_applied: bool
+    change_set: int | None
+    """The change set that `undo` takes back; None if nothing changed, or no history is kept."""
+    plan: str
+    """A digest of the changes."""
+    archived: list[UpkeepItem]
+    restored: list[UpkeepItem]
+    retained: list[UpkeepItem]
+    """Selected, and worth more than the limit or not past their time."""
+    skipped: list[UpkeepItem]
+    """Selected, and not to be changed."""
+
+
+class PromoteParams(Params, frozen=True, kw_only=True):
+    """A memory, or all summaries of a task: sections of the kind `summary`."""
+
+    anchor: Place | None = None
+    task: Word | None = None
+    tag: Word
+    """`decision`, `convention`, `pattern`, `pitfall`, `interface`, `invariant`, `faq`, or as
+    configured."""
+    note: Name | None = None
+    """By default the configured one, `.memories/project.md`."""
+    dry_run: bool = False
+    """Change nothing, and answer what would be promoted."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class PromotedMemory(Result, frozen=True, kw_only=True):
+    source: str
+    """The anchor of the memory, which stays as it is."""
+    heading: str
+    anchor: str | None
+    """The section in the project's note; null for a new one of a dry run."""
+    path: str
+    is_new: bool
+    """False if it was promoted with this tag before."""
+
+
+class Promoted(Written, frozen=True, kw_only=True):
+    is_applied: bool
+    change_set: int | None
+    promoted: list[PromotedMemory]

@@ -1,0 +1,139 @@
+"""Read links and the names of notes from index.db, and resolve the links of single notes.
+
+A link leads to a note with a name of the same key. So the links from and to one note are read by
+its keys, and no others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import starmap
+
+from memsyncd.core.markdown.linkgraph import (
+    Edge,
+    EdgeGraph,
+    LinkDirection,
+    make_edges,
+    note_of,
+    walk_links,
+)
+from memsyncd.core.markdown.notenames import NamedNote, NameTable, NoteNames
+from memsyncd.core.model import WrittenLink
+from memsyncd.store.lookup import read_anchors
+from memsyncd.store.pool import Reader
+
+# Names among which a similar one is looked for.
+MAX_SIMILAR = 20_000
+# Of a walk that reads the links of each note it comes to.
+MAX_STEPS = 2
+
+_LINKS = (
+    "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM"
+    " {source} JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
+    " ORDER BY f.path, l.line"
+)
+_ALL = _LINKS.format(source="links l")
+_OUTGOING = (
+    "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM files f"
+    " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
+    " ORDER BY l.line"
+)
+# The index has no empty keys.
+_INCOMING = _LINKS.format(
+    source="json_each(?) k CROSS JOIN links l ON l.key = k.value AND l.key <> ''"
+)
+_KEYS = (
+    "SELECT n.key FROM files f JOIN names n ON n.file = f.id WHERE f.path = ?1"
+    " UNION SELECT b.name FROM files f JOIN sections s ON s.file = f.id"
+    " JOIN blocks b ON b.section = s.id WHERE f.path = ?1 AND b.name LIKE '((%'"
+)
+_NAMES = "SELECT f.path, n.name FROM names n JOIN files f ON f.id = n.file"
+_NAMED = "SELECT f.path, n.name FROM names n JOIN files f ON f.id = n.file WHERE n.key = ?"
+_NEAR = (
+    "SELECT DISTINCT key FROM names WHERE key >= ? AND key < ? AND name LIKE '/%' ORDER BY key"
+    " LIMIT ?"
+)
+_BLOCK = (
+    "SELECT f.path || '#' || s.slugs FROM blocks b JOIN sections s ON s.id = b.section"
+    " JOIN files f ON f.id = s.file WHERE b.name = ? AND (?2 = '' OR f.path = ?2)"
+    " ORDER BY f.path, s.start_line LIMIT 1"
+)
+
+
+class StoredLinks:
+    """The links and names in one snapshot of an index.
+
+    It is the graph of all links, the index of all names, and finds the parts of notes.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.names = NoteNames(self)
+
+    def list_all(self) -> list[Edge]:
+        """All links of the workspace, by path and line."""
+        self.names = NoteNames(NameTable(self._reader.rows(_NAMES)))
+        return self._resolve(read_links(self._reader))
+
+    def walk(
+        self, start: str, *, direction: LinkDirection = "both", max_depth: int = 1
+    ) -> list[Edge]:
+        """As `walk_links`. A long walk may reach all notes, and reads all links at once."""
+        graph = self if max_depth <= MAX_STEPS else EdgeGraph(self.list_all())
+        return walk_links(graph, start, direction=direction, max_depth=max_depth)
+
+    def find_related(self, name: str, relation: str | None = None) -> set[str]:
+        """The paths of the notes that link to or from a note, which is named as a link names it."""
+        path = self.names.find("", note_of(name))
+        if path is None:
+            return set()
+        anchor = name[len(note_of(name)) :]
+        edges = self.walk(path + anchor)
+        places = {
+            note_of(place)
+            for edge in edges
+            if relation is None or edge.relation == relation
+            for place in (edge.source, edge.to)
+            if place is not None
+        }
+        return places - {path}
+
+    def list_outgoing(self, path: str) -> Sequence[Edge]:
+        return self._resolve(starmap(WrittenLink, self._reader.rows(_OUTGOING, (path,))))
+
+    def list_incoming(self, path: str) -> Sequence[Edge]:
+        keys = json.dumps([key for (key,) in self._reader.rows(_KEYS, (path,))])
+        links = starmap(WrittenLink, self._reader.rows(_INCOMING, (keys,)))
+        # Of a note's own links, some name no note.
+        edges = [edge for edge in self._resolve(links) if _source_path(edge) != path]
+        edges += self.list_outgoing(path)
+        found = [edge for edge in edges if edge.to is not None and note_of(edge.to) == path]
+        return sorted(found, key=lambda edge: (_source_path(edge), edge.lines))
+
+    def find_named(self, key: str) -> Sequence[NamedNote]:
+        return self._reader.rows(_NAMED, (key,))
+
+    def find_keys(self, initial: str) -> Iterable[str]:
+        after = initial + "\U0010ffff"
+        rows = self._reader.rows(_NEAR, (initial, after, MAX_SIMILAR))
+        return [key for (key,) in rows]
+
+    def read_anchors(self, path: str) -> Sequence[str]:
+        return read_anchors(self._reader, path)
+
+    def find_block(self, block: str, path: str = "") -> str | None:
+        rows = self._reader.rows(_BLOCK, (block, path))
+        return str(rows[0][0]) if rows else None
+
+    def _resolve(self, links: Iterable[WrittenLink]) -> list[Edge]:
+        return make_edges(links, self.names, self)
+
+
+def read_links(reader: Reader) -> list[WrittenLink]:
+    """Return the links of all notes, by path and line."""
+    return list(starmap(WrittenLink, reader.rows(_ALL)))
+
+
+def _source_path(edge: Edge) -> str:
+    return edge.source.rpartition("#")[0]

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.markdown.notenames import NameTable, NoteNames, list_names, make_key
+
+NOTES = [
+    ("notes/Über uns.md", "About us", ("Team", "Dec 1st, 2020")),
+    ("journals/2020_12_21.md", "", ()),
+    ("pages/area___topic.md", "", ()),
+    ("pages/a%2Fb.md", "", ()),
+    ("zk/200911172034 An idea.md", "An idea", ()),
+    ("zk/x7qk-other.md", "Other", ("id-9",)),
+    ("zk/todo-list.md", "Todo list", ()),
+    ("zk/2021-02-03-walk.md", "Walk", ()),
+    ("one/same.md", "", ()),
+    ("two/same.md", "", ()),
+    ("note.md.txt", "", ()),
+]
+NAMES = NoteNames(
+    NameTable(
+        (path, name) for path, title, others in NOTES for name in list_names(path, title, others)
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [
+        ("team", "notes/Über uns.md"),
+        ("Dec 1st, 2020", "notes/Über uns.md"),
+        ("2020-12-21", "journals/2020_12_21.md"),
+        ("Dec 21st, 2020", "journals/2020_12_21.md"),
+        ("area/topic", "pages/area___topic.md"),
+        ("A/B", "pages/a%2Fb.md"),
+        ("200911172034", "zk/200911172034 An idea.md"),
+        ("x7qk", "zk/x7qk-other.md"),
+        ("id-9", "zk/x7qk-other.md"),
+        ("note.md", "note.md.txt"),
+        ("todo", None),
+        ("2021", None),
+        ("x7q", None),
+        ("..", None),
+        (".", None),
+        ("/", None),
+    ],
+)
+def test_a_note_is_found_by_the_names_that_tools_give_it(target: str, found: str | None) -> None:
+    assert NAMES.find("MEMORY.md", target) == found
+
+
+def test_the_nearest_of_several_notes_is_found() -> None:
+    assert NAMES.find("two/a.md", "same") == "two/same.md"
+    assert NAMES.find("one/a.md", "same") == "one/same.md"
+    assert NAMES.find("one/a.md", "../two/same") == "two/same.md"
+
+
+def test_a_path_is_found_by_nothing_but_its_path() -> None:
+    assert NAMES.find("two/a.md", "same", is_path=True) == "two/same.md"
+    assert NAMES.find("MEMORY.md", "same", is_path=True) is None
+    assert NAMES.find("MEMORY.md", "team", is_path=True) is None
+
+
+PARTS = st.text(alphabet="aÄ%2F_. -/\\\u0308\u00e4mdMD", max_size=8)
+NAMED = st.lists(st.tuples(PARTS.map(lambda text: f"{text}.md"), PARTS), min_size=1, max_size=6)
+
+
+@given(NAMED, PARTS, PARTS)
+def test_a_target_and_the_note_that_it_names_share_a_key(
+    notes: list[tuple[str, str]], folder: str, target: str
+) -> None:
+    found = NoteNames.of(notes).find(f"{folder}/x.md", target)
+    if found is not None and target:
+        names = {name for path, title in notes if path == found for name in list_names(path, title)}
+        assert make_key(target) in set(map(make_key, names))
+
+
+@given(NAMED)
+def test_a_note_is_found_by_its_path(notes: list[tuple[str, str]]) -> None:
+    paths = {path for path, _ in notes if "/" not in path and "\\" not in path and path[0] != "."}
+    names = NoteNames.of(notes)
+    assert all(names.find("x.md", path) == path for path in paths if "%" not in path)

@@ -1,0 +1,140 @@
+"""Memories of a task are ordered, rendered within bytes, and summarised."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.search.tasks import (
+    TaskItem,
+    find_ready,
+    group_for_task,
+    order_profile,
+    render_block,
+    summarize,
+)
+
+
+def make(anchor: str, **fields: object) -> TaskItem:
+    given_fields = {
+        "path": "tasks.md",
+        "start_line": 1,
+        "end_line": 3,
+        "heading": anchor,
+        "body": f"Text of {anchor}.",
+        "kind": "note",
+        "priority": None,
+        "task": "T",
+        "lifecycle": None,
+        "status": "",
+        "tags": (),
+        "importance": 0.5,
+        "time": "2026-03-01",
+    }
+    return TaskItem(anchor=anchor, **{**given_fields, **fields})  # type: ignore[arg-type]
+
+
+def test_ready_sections_are_ordered_by_priority_and_then_age() -> None:
+    items = [
+        make("late", priority="P1", time="2026-03-02"),
+        make("none"),
+        make("early", priority="P1"),
+        make("urgent", priority="P0", time="2026-04-01"),
+        make("done", status="done", priority="P0"),
+        make("past", kind="checkpoint", priority="P0"),
+        make("other", task="U", priority="P0"),
+    ]
+    ready, n_blocked = find_ready(items, "T")
+    assert [one.anchor for one in ready] == ["urgent", "early", "late", "none"]
+    assert n_blocked == 0
+    assert {one.anchor for one in find_ready(items, None)[0]} >= {"other", "urgent"}
+
+
+def test_blocked_sections_are_left_out_until_what_blocks_them_is_done() -> None:
+    blocked = make("blocked", status="blocked")
+    waiting = make("waiting", blocked_by=("U", "n.md#a"))
+    unknown = make("unknown", blocked_by=("nobody",))
+    before = [blocked, waiting, unknown, make("u", task="U", status="open")]
+    assert find_ready(before, "T") == ([], 3)
+    after = [
+        blocked,
+        waiting,
+        unknown,
+        make("u", task="U", status="done"),
+        make("n.md#a", task="", status="fixed"),
+    ]
+    assert find_ready(after, "T") == ([waiting], 2)
+
+
+def test_the_groups_of_a_task_are_in_their_order_and_newest_first_or_by_value() -> None:
+    items = [
+        make("old", time="2026-01-01", kind="checkpoint"),
+        make("new", time="2026-05-01"),
+        make("found", kind="discovery"),
+        make("sum", kind="summary"),
+        make("lasting", task="", lifecycle="project", importance=0.6),
+        make("lasting2", task="", lifecycle="project", importance=0.9),
+    ]
+    groups = group_for_task(items, "T")
+    assert [[one.anchor for one in group.items] for group in groups] == [
+        ["lasting2", "lasting"],
+        ["sum"],
+        ["new", "old"],
+        ["found"],
+    ]
+    by_value = group_for_task(items, "T", value=lambda one: -len(one.anchor) - ("w" in one.anchor))
+    assert [one.anchor for one in by_value[2].items] == ["old", "new"]
+
+
+ITEMS = st.lists(
+    st.builds(
+        lambda n, kind, body, lifecycle: make(
+            f"a{n}", start_line=n, kind=kind, body=body, lifecycle=lifecycle
+        ),
+        st.integers(1, 50),
+        st.sampled_from(["note", "summary", "discovery", "checkpoint"]),
+        st.text(max_size=900),
+        st.sampled_from([None, "project"]),
+    ),
+    max_size=12,
+    unique_by=lambda one: one.anchor,
+)
+
+
+@given(ITEMS, st.integers(200, 3000), st.randoms())
+def test_a_block_is_within_its_bytes_and_names_each_section_whatever_their_order(
+    items: list[TaskItem], max_bytes: int, random: object
+) -> None:
+    block = render_block(group_for_task(items, "T"), max_bytes=max_bytes)
+    assert len(block.text.encode()) <= max_bytes
+    assert sorted({*block.included, *block.left_out}) == sorted({one.anchor for one in items})
+    assert bool(block.text) == bool(block.included)
+    shuffled = [*items]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert render_block(group_for_task(shuffled, "T"), max_bytes=max_bytes) == block
+
+
+@given(ITEMS, st.integers(0, 2000))
+def test_a_summary_is_made_of_sentences_within_its_bytes(
+    items: list[TaskItem], max_bytes: int
+) -> None:
+    text = summarize(items, max_bytes=max_bytes)
+    assert len(text.encode()) <= max_bytes
+    assert summarize(items, max_bytes=max_bytes) == text
+
+
+def test_a_summary_has_the_sentences_with_frequent_words_in_their_order() -> None:
+    items = [
+        make("a", body="The redis pool leaks sockets. It was a sunny day."),
+        make("b", body="The redis pool needs a limit of sockets.", start_line=9),
+    ]
+    assert summarize(items, max_bytes=120) == (
+        "- The redis pool leaks sockets. (tasks.md:1)\n"
+        "- The redis pool needs a limit of sockets. (tasks.md:9)\n"
+    )
+
+
+def test_nothing_gives_an_empty_block_profile_and_summary() -> None:
+    assert render_block(group_for_task([], "T"), max_bytes=4096).text == ""
+    assert order_profile([]) == []
+    assert summarize([], max_bytes=100) == ""

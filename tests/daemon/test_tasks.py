@@ -1,0 +1,146 @@
+"""Tasks and sessions of agents, through the socket and the Python class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memsyncd.client.memory import Memsyncd
+from memsyncd.errors import BadRequest, NoteNotFound
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Place
+
+pytestmark = pytest.mark.shared_daemon
+
+
+@pytest.fixture
+def memory(place: Place) -> Iterator[Memsyncd]:
+    with Memsyncd(place.root, env=place.env, client="builder", session="s1") as memory:
+        yield memory
+
+
+def test_an_agent_goes_on_after_its_context_was_cleared(memory: Memsyncd) -> None:
+    memory.start_session("s1", task="WU-1", content="Split the ports.")
+    memory.add("The adapter hides a second socket.", kind="discovery", task="WU-1")
+    memory.add("Define the ports.", summary="Ports", task="WU-1", priority="P1")
+    memory.checkpoint("Port definitions are complete.", task="WU-1", metadata={"milestone": "a"})
+    memory.send_signal("WU-0 is done", type="completion", task="WU-1")
+    block = memory.resume_session("s1", agent="builder")
+    text = block["text"]
+    assert text.startswith("# Resuming task WU-1, session s1\n")
+    assert block["task"] == "WU-1"
+    wanted = [
+        "WU-0 is done",
+        "## Last checkpoint",
+        "Port definitions are complete. (milestone: a)",
+        "## Open discoveries",
+        "second socket",
+        "## Ready",
+        "Define the ports.",
+    ]
+    places = [text.find(part) for part in wanted]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert memory.resume_session(task="WU-1", max_bytes=400)["text"].encode()[400:] == b""
+    memory.ack_signals(*block["signals"], agent="builder", session="s1", task="WU-1")
+    assert memory.resume_session("s1", agent="builder")["signals"] == []
+
+
+def test_nothing_to_resume_is_an_empty_text_and_nobody_is_an_error(
+    place: Place, memory: Memsyncd
+) -> None:
+    assert memory.resume_session("unknown")["text"] == ""
+    assert memory.task_context("unknown")["text"] == ""
+    with Memsyncd(place.root, env=place.env) as other:
+        with pytest.raises(BadRequest):
+            other.resume_session()
+        with pytest.raises(BadRequest):
+            other.checkpoint("Nothing.")
+
+
+def test_the_context_of_a_task_is_in_order_within_its_bytes_and_counted(memory: Memsyncd) -> None:
+    memory.add("We use hexagonal architecture.", kind="decision", lifecycle="project")
+    memory.add("Half of it is done.", kind="summary", task="WU-2")
+    memory.add("Sockets leak.", kind="discovery", task="WU-2")
+    memory.checkpoint("Completed criteria 1-3.", task="WU-2")
+    found = memory.task_context("WU-2")
+    titles = [line for line in found["text"].splitlines() if line.startswith("## ")]
+    assert titles == ["## Project profile", "## Summaries", "## Task WU-2", "## Discoveries"]
+    assert found["bytes"] == len(found["text"].encode()) <= 4096
+    assert memory.task_context("WU-2", track_access=False) == found
+    counts = {one["anchor"] for one in memory.access_stats()["counts"]}
+    assert set(found["included"]) <= counts
+    small = memory.task_context("WU-2", max_bytes=200)
+    assert small["bytes"] <= 200
+    assert small["left_out"]
+
+
+def test_ready_sections_leave_out_blocked_ones_and_a_task_is_listed_in_file_order(
+    place: Place, memory: Memsyncd
+) -> None:
+    (place.root / ".memories" / "work.md").write_text(
+        "# Work\n\n## Later\n<!-- memory: {task: WU-3, priority: P2} -->\n\nlater words\n\n"
+        "## First\n<!-- memory: {task: WU-3, priority: P0} -->\n\nfirst words\n\n"
+        "## Waits\n<!-- memory: {task: WU-3, blocked_by: WU-4} -->\n\nwaiting words\n"
+    )
+    place.wait_found("waiting", ".memories/work.md")
+    ready = memory.ready("WU-3")
+    assert [one["heading"][-1] for one in ready["items"]] == ["First", "Later"]
+    assert (ready["n_ready"], ready["blocked"]) == (2, 1)
+    (place.root / ".memories" / "other.md").write_text(
+        "# Done\n<!-- memory: {task: WU-4, status: done} -->\n\nfinished words\n"
+    )
+    place.wait_found("finished", ".memories/other.md")
+    assert memory.ready("WU-3")["blocked"] == 0
+    listed = memory.task_sections("WU-3")
+    assert [one["text"] for one in listed] == ["later words", "first words", "waiting words"]
+
+
+def test_a_summary_is_written_once_and_taken_back_by_one_undo(memory: Memsyncd) -> None:
+    memory.add("The redis pool leaks sockets. It rains.", task="WU-5")
+    memory.add("The redis pool needs a limit.", task="WU-5")
+    planned = memory.summarize_task("WU-5")
+    assert planned["added"] is None
+    assert "redis pool" in planned["text"]
+    done = memory.summarize_task("WU-5", dry_run=False)
+    assert done["text"] == planned["text"]
+    assert done["added"] is not None
+    assert memory.summarize_task("WU-5", dry_run=False)["added"] is None
+    own = memory.summarize_task("WU-5", model=lambda sections: f"{len(sections)} sections.")
+    assert own["text"] == "3 sections."
+    memory.undo(done["added"]["path"])
+    assert [one["kind"] for one in memory.task_sections("WU-5")] == [None, None]
+
+
+def test_bugs_are_counted_and_made_tasks_once(memory: Memsyncd) -> None:
+    slow = memory.add("Start is slow.", summary="Slow", tags=["bug"], priority="P2")
+    leak = memory.add("Sockets leak.", summary="Leak", tags=["bug"], priority="P0")
+    found = memory.triage()
+    assert (found["open"], found["closed"], found["untriaged"]) == (2, 0, 2)
+    assert found["by_priority"] == {"P0": 1, "P2": 1}
+    assert found["next"] is not None
+    assert found["next"]["anchor"] == leak["anchor"]
+    promoted = memory.triage(promote=leak["anchor"], task="WU-6")["promoted"]
+    assert promoted is not None
+    assert memory.triage(promote=leak["anchor"], task="WU-6")["promoted"] is None
+    [item] = memory.ready("WU-6")["items"]
+    assert (item["anchor"], item["priority"]) == (promoted["anchor"], "P0")
+    assert "discovered_from" in item["text"]
+    with pytest.raises(NoteNotFound):
+        memory.triage(promote="MEMORY.md#nothing", task="WU-6")
+    with pytest.raises(BadRequest):
+        memory.triage(promote=slow["anchor"])
+
+
+def test_the_profile_has_the_most_important_of_the_project(memory: Memsyncd) -> None:
+    memory.add("Ports and adapters.", lifecycle="project", importance=0.6, tags=["pattern"])
+    memory.add("Never log bodies.", lifecycle="project", importance=0.9, tags=["invariant"])
+    memory.add("Only today.", lifecycle="session")
+    profile = memory.profile()
+    assert [one["text"] for one in profile["items"]] == ["Never log bodies.", "Ports and adapters."]
+    assert profile["tags"] == {"invariant": 1, "pattern": 1}
+    assert (profile["sections"], profile["notes"]) == (2, 1)
+    assert len(memory.profile(limit=1)["items"]) == 1

@@ -1,0 +1,209 @@
+"""Memories are archived, restored and cleaned up by a plan, which is carried out as it was shown."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+
+from memsyncd.config import Config
+from memsyncd.core.globs import Globs
+from memsyncd.engine.browse import list_notes
+from memsyncd.engine.upkeep import make_upkeep_decision, plan_archive, plan_cleanup, plan_restore
+from memsyncd.errors import BadRequest, Conflict, NoteNotFound
+from memsyncd.protocol.search import Filters, ListParams
+from memsyncd.protocol.upkeep import ArchiveParams, CleanupParams, UpkeepPlan
+from tests.engine.conftest import build_block, search_in
+
+NOW = datetime.fromisoformat("2026-11-20T12:00")
+NOW_S = NOW.timestamp()
+PLANS = {"archive": plan_archive, "restore": plan_restore, "cleanup": plan_cleanup}
+
+
+def aged(n_days: float) -> str:
+    return (NOW - timedelta(days=n_days)).isoformat(timespec="minutes")
+
+
+def make_section(name: str, n_days: float, more: str = "") -> str:
+    meta = f"created: {aged(n_days)}{', ' + more if more else ''}"
+    return f"## {name}\n<!-- memory: {{{meta}}} -->\n\nabout the {name}\n\n"
+
+
+LOG = "# Log\n\n" + "".join(
+    make_section(*section)
+    for section in (
+        ("Fresh", 1), ("Stale", 200), ("Decided", 200, "lifecycle: project"),
+        ("Failure", 5000, "kind: error"), ("Gone", 300, "status: archived"), ("Warm", 30),
+    )
+)  # fmt: skip
+
+
+@pytest.fixture
+def log(bench: Any) -> Any:
+    bench.write(".memories/log.md", LOG + "### Part of Warm\n\ndetail\n")
+    bench.sync()
+    return bench
+
+
+def make_plan(bench: Any, act: str, **params: Any) -> Any:
+    kind = CleanupParams if act == "cleanup" else ArchiveParams
+    plan: Any = PLANS[act]
+    return partial(plan, bench.workspace, bench.config, kind(**params), NOW_S)
+
+
+def show(bench: Any, act: str = "archive", **params: Any) -> UpkeepPlan:
+    return make_plan(bench, act, **params)().plan  # type: ignore[no-any-return]
+
+
+def apply(bench: Any, act: str = "archive", plan: str | None = None, **params: Any) -> Any:
+    made = make_plan(bench, act, **params)
+    return bench.edit(make_upkeep_decision(made, act, client="test", digest=plan))
+
+
+def names(items: Any) -> list[str]:
+    return [item.heading[-1] for item in items]
+
+
+def find(bench: Any, query: str = "about", **more: Any) -> set[str]:
+    hits = search_in([bench.workspace], query, now_s=NOW_S, limit=50, **more).hits
+    return {hit.heading[-1] for hit in hits}
+
+
+def test_what_is_worth_little_is_archived_and_nothing_protected(log: Any) -> None:
+    plan = show(log)
+    assert names(plan.archived) == ["Stale"]
+    assert {item.heading[-1]: item.reason for item in plan.skipped} == {
+        "Decided": "its lifecycle is project",
+        "Failure": "its kind, error, is protected",
+        "Gone": "it is archived already",
+    }
+    assert names(plan.retained) == ["Fresh", "Warm"]
+    assert (plan.archived[0].tier, plan.archived[0].reason) == ("cold", "decay")
+
+
+def test_an_applied_plan_equals_its_dry_run_and_one_undo_takes_it_back(log: Any) -> None:
+    before = log.files()
+    shown = show(log, below=0.5)
+    assert log.files() == before
+    outcome = apply(log, plan=shown.plan, below=0.5)
+    assert outcome.answer == shown
+    assert names(shown.archived) == ["Stale", "Warm"]
+    assert log.files() != before
+    assert [one.command for one in log.past()[:1]] == ["archive"]
+    log.undo(change_set=outcome.change_set)
+    assert log.files() == before
+
+
+def test_archived_memories_are_left_out_by_default(log: Any) -> None:
+    apply(log, path=".memories/log.md")
+    hidden = {"Stale", "Fresh", "Warm", "Gone"}
+    assert find(log) == {"Decided", "Failure"}
+    assert hidden <= find(log, filters=Filters(include_archived=True))
+    listed = list_notes(log.workspace, Config(), ListParams(), now_s=NOW_S)
+    shown = {section.heading[-1] for note in listed for section in note.sections}
+    assert not shown & hidden
+    assert "Part of Warm" not in shown
+    assert "about the Stale" not in build_block(log.workspace, now_s=NOW_S).text
+    every = ListParams(filters=Filters(include_archived=True))
+    listed = list_notes(log.workspace, Config(), every, now_s=NOW_S)
+    assert hidden <= {section.heading[-1] for note in listed for section in note.sections}
+
+
+def test_restoring_gives_the_same_bytes(log: Any) -> None:
+    before = log.files()
+    shown = show(log, path=".memories/log.md")
+    apply(log, path=".memories/log.md")
+    assert names(shown.archived) == ["Fresh", "Stale", "Warm"]
+    two = Filters(section=["Stale", "Fresh"])
+    outcome = apply(log, "restore", plan=show(log, "restore", filters=two).plan, filters=two)
+    assert names(outcome.answer.restored) == ["Fresh", "Stale"]
+    assert log.files() != before
+    apply(log, "restore", anchors=[".memories/log.md#log/warm"])
+    assert log.files() == before
+
+
+def test_memories_are_archived_by_name_with_what_is_beneath_them(log: Any) -> None:
+    plan = show(log, anchors=[".memories/log.md#log/warm"])
+    assert (names(plan.archived), plan.retained, plan.skipped) == (["Warm"], [], [])
+    assert plan.archived[0].reason == "named"
+    apply(log, anchors=[".memories/log.md#log/warm"])
+    assert b"Part of Warm\n<!-- memory: {status: archived} -->" in log.files()[".memories/log.md"]
+    assert names(show(log, anchors=[".memories/log.md#log/decided"]).skipped) == ["Decided"]
+    with pytest.raises(NoteNotFound, match="#log/none"):
+        show(log, anchors=[".memories/log.md#log/none"])
+    with pytest.raises(BadRequest):
+        show(log, anchors=[".memories/log.md#log/warm"], path="**")
+    with pytest.raises(BadRequest, match="no memory is selected"):
+        show(log, "restore")
+
+
+def test_filters_select_and_a_limit_chooses_among_them(log: Any) -> None:
+    old = Filters(before="2026-11-01")
+    assert names(show(log, filters=old).archived) == ["Stale", "Warm"]
+    plan = show(log, filters=old, below=0.1)
+    assert (names(plan.archived), names(plan.retained)) == (["Stale"], ["Warm"])
+
+
+def test_a_plan_that_is_out_of_date_is_refused(log: Any) -> None:
+    shown = show(log)
+    log.write(".memories/log.md", LOG + make_section("Other", 300))
+    log.sync()
+    before = log.files()
+    with pytest.raises(Conflict, match="since this was planned"):
+        apply(log, plan=shown.plan)
+    assert log.files() == before
+
+
+def test_a_note_that_is_not_indexed_yet_is_not_changed(log: Any) -> None:
+    log.write(".memories/log.md", LOG + "more\n")
+    before = log.files()
+    with pytest.raises(Conflict, match="a moment ago"):
+        apply(log)
+    assert log.files() == before
+
+
+def test_accesses_keep_a_memory(log: Any) -> None:
+    params = ArchiveParams(below=0.3)
+    plan = partial(plan_archive, log.workspace, log.config, params, NOW_S)
+    assert names(plan().plan.archived) == ["Stale", "Warm"]
+    counts = {".memories/log.md#log/warm": 50}
+    assert names(plan(counts).plan.archived) == ["Stale"]
+
+
+def test_a_read_only_note_is_skipped(log: Any) -> None:
+    scope = msgspec.structs.replace(
+        log.workspace.scope, read_only=Globs.parse([".memories/log.md"])
+    )
+    log.workspace.scope = scope
+    plan = show(log)
+    assert plan.archived == []
+    assert "its note is read only" in {item.reason for item in plan.skipped}
+
+
+def test_memories_past_their_time_are_cleaned_up(bench: Any) -> None:
+    text = "# Log\n\n" + "".join(
+        make_section(*section)
+        for section in (
+            ("Flash", 2, "lifecycle: ephemeral"), ("Spark", 0.5, "lifecycle: ephemeral"),
+            ("Old session", 8, "lifecycle: session"), ("Session", 6, "lifecycle: session"),
+            ("Offer", 3, f"expires: {aged(1)}"), ("Later", 3, f"expires: {aged(-1)}"),
+            ("Kept", 3, f"expires: {aged(1)}, lifecycle: project"), ("Stale", 300),
+        )
+    )  # fmt: skip
+    bench.write(".memories/log.md", text)
+    bench.sync()
+    plan = show(bench, "cleanup")
+    assert [(item.heading[-1], item.reason) for item in plan.archived] == [
+        ("Flash", "ephemeral"), ("Old session", "session"), ("Offer", "expired"),
+    ]  # fmt: skip
+    assert names(plan.retained) == ["Spark", "Session"]
+    assert names(plan.skipped) == ["Kept"]
+    assert "Stale" in names(show(bench, "cleanup", below=0.1).archived)
+    outcome = apply(bench, "cleanup", plan=plan.plan)
+    assert outcome.answer == plan
+    assert show(bench, "cleanup").archived == []
+    bench.undo(change_set=outcome.change_set)
+    assert bench.files()[".memories/log.md"] == text.encode()
