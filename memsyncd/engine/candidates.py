@@ -64,6 +64,9 @@ MAX_PAIRED = 6
 FAMILY_CHUNKS, FAMILY_SHARE = 150, 100
 FAMILY_OWN_CHUNKS, FAMILY_OWN_SHARE = 500, 20
 MAX_FAMILIES = 8
+# On a large index a word of more chunks finds enough by itself.
+FAMILY_OWN_CHUNKS_LARGE = 50
+MAX_FAMILIES_LARGE = 3
 # If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
@@ -235,11 +238,16 @@ def find_families(reader: Reader, query: Query, n_chunks: int) -> dict[int, Foun
         if family and family.n_related <= most:
             found[index] = family
     counts = count_matching(reader, [one.match for one in found.values()], most=n_chunks)
-    rarest = sorted(zip(counts, found, strict=True))[:MAX_FAMILIES]
+    is_large = n_chunks >= LARGE_INDEX_CHUNKS
+    most_own = max(FAMILY_OWN_CHUNKS, n_chunks // FAMILY_OWN_SHARE)
+    most_own = FAMILY_OWN_CHUNKS_LARGE if is_large else most_own
+    rarest = sorted(zip(counts, found, strict=True))[
+        : MAX_FAMILIES_LARGE if is_large else MAX_FAMILIES
+    ]
     return {
         index: found[index]._replace(n_own=n)
         for n, index in sorted(rarest, key=lambda one: one[1])
-        if n <= max(FAMILY_OWN_CHUNKS, n_chunks // FAMILY_OWN_SHARE)
+        if n <= most_own
     }
 
 
