@@ -17,7 +17,6 @@ from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Note, Section, Span
 from memsyncd.core.notepath import MEMORY_FILE, parse_note_path
 from memsyncd.core.search.context import ContextChunk
@@ -46,6 +45,9 @@ class BranchMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_branch_memory(folder: str, config: Config) -> BranchMemory | None:
     """Read the MEMORY.md in a folder of a worktree; None if there is none. Blocks on its disk."""
+    # No start of the daemon needs the parser.
+    from memsyncd.core.markdown.parse import parse_note
+
     scope = parse_scope(folder, max_file_bytes=config.sync.max_file_bytes)
     read = read_note_file(scope, parse_note_path(MEMORY_FILE), now_ns=time.time_ns())
     if not isinstance(read, ReadFile):

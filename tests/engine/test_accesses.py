@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -215,6 +215,7 @@ def render(sections: list[tuple[str, str]]) -> str:
 
 
 @given(SECTIONS, SECTIONS)
+@example([("A", "y"), ("A", "z"), ("A", "x"), ("A", "x")], [("A", "x"), ("A", ""), ("A", "z")])
 def test_each_section_has_one_counterpart_at_most(
     before: list[tuple[str, str]], after: list[tuple[str, str]]
 ) -> None:

@@ -126,6 +126,7 @@ def _match_by_place(n_old: int, n_new: int, found: dict[int, int]) -> None:
         new_left = [at for at in range(new_start + 1, new_end) if at not in taken]
         if len(left) == len(new_left):
             found.update(zip(left, new_left, strict=True))
+            taken.update(new_left)  # where sections have changed places, ranges overlap
 
 
 def _read_id(path: str, lines: Sequence[str], section: RawSection) -> str:
