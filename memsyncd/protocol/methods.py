@@ -159,7 +159,7 @@ METHODS: dict[str, Method] = {
         search.SimilarParams,
         search.SimilarSections,
         "Find the sections that say nearly what a section or a text says.",
-        _READS,
+        _OPENS,
         route="GET /v1/similar",
     ),
     "links": Method(
