@@ -122,13 +122,15 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
 
 PATH_LINK: Final = "path"
+NAME_LINK: Final = "name"
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
     """A link out of a section.
 
     `target` is as written, `heading` is the part after a `#`, `relation` is the word before a typed
-    link. `kind` is `link`, `embed`, or `path`: a link only if there is a note with this path.
+    link. `kind` is `link`, `embed`, or `path` or `name`: a link only if there is a note with this
+    path or name.
     """
 
     anchor: str

@@ -35,7 +35,7 @@ from memsyncd.errors import (
     WorkspaceNotFound,
 )
 from memsyncd.logs import Event, get_log
-from memsyncd.store.index import Index, remove_index, replace_index
+from memsyncd.store.index import Counts, Index, read_counts, remove_index, replace_index
 from memsyncd.store.integrity import read_generation, read_text_bytes
 from memsyncd.store.pool import ConnectionPool
 
@@ -79,7 +79,10 @@ def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[Op
         workspace.close_old_readers()
         workspace.old_readers = old = ConnectionPool(str(workspace.index_path))
         workspace.open_failure = None
-        workspace.change(generation=max(workspace.condition.generation, _read_generation(old)))
+        workspace.change(
+            generation=max(workspace.condition.generation, _read_generation(old)),
+            counts=_read_counts(old) or workspace.condition.counts,
+        )
         return OpenResult(rebuild_reason=failure.message)
     except StoreFailed as failure:
         workspace.open_failure, workspace.open_failed_s = failure, clock.now_s()
@@ -104,6 +107,16 @@ def _read_generation(readers: ConnectionPool) -> int:
     with unreadable, readers.acquire(READ_S) as reader:
         return read_generation(reader)
     return 0
+
+
+def _read_counts(readers: ConnectionPool) -> Counts | None:
+    """The counts of an index that is rebuilt, by which its scores compare with those of other
+    workspaces; None if unknown.
+    """
+    unreadable = contextlib.suppress(MemsyncdError, LookupError, ValueError)
+    with unreadable, readers.acquire(READ_S) as reader:
+        return read_counts(reader)
+    return None
 
 
 def _recover(workspace: Workspace, clock: Clock) -> frozenset[str]:

@@ -32,7 +32,7 @@ from memsyncd.store.connection import (
     translating_errors,
 )
 from memsyncd.store.integrity import FileGuard, Tampering
-from memsyncd.store.pool import ConnectionPool
+from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.rows import (
     Ids,
     Rows,
@@ -162,6 +162,16 @@ class Counts(msgspec.Struct, frozen=True):
             chunks=self.chunks - other.chunks,
             problems=self.problems - other.problems,
         )
+
+
+def read_counts(reader: Reader) -> Counts:
+    """Return the counts that an index of any version names. Raises ValueError for others than these
+    four numbers.
+    """
+    with translating_errors():
+        value: str = reader.rows("SELECT value FROM meta WHERE key = 'counts'")[0][0]
+    files, sections, chunks, problems = map(int, value.split())
+    return Counts(files=files, sections=sections, chunks=chunks, problems=problems)
 
 
 # --- the index ----------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from memsyncd.store.blobs import Blobs
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it when the same bytes and policy give other sections, chunks or problems than before.
-READING_VERSION = 8
+READING_VERSION = 9
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -92,7 +92,7 @@ CREATE TABLE links(
   target TEXT NOT NULL,
   heading TEXT NOT NULL,
   relation TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('link', 'embed', 'path')),
+  kind TEXT NOT NULL CHECK (kind IN ('link', 'embed', 'name', 'path')),
   key TEXT NOT NULL
 ) STRICT;
 CREATE INDEX links_by_section ON links(section);

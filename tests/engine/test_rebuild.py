@@ -30,6 +30,7 @@ from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
 from memsyncd.protocol.memory import PathState
 from memsyncd.store import integrity
 from memsyncd.store import pool as readers_module
+from memsyncd.store.index import Counts
 from tests.engine.conftest import other_program_reading, take
 
 
@@ -162,6 +163,31 @@ def test_the_generation_grows_when_an_index_of_another_version_is_rebuilt(bench:
     assert bench.open().rebuild_reason != ""
     assert bench.workspace.condition.generation == generation
     assert bench.rebuild().generation > generation
+
+
+def test_an_old_index_that_answers_until_it_is_rebuilt_has_its_counts(bench: Any) -> None:
+    bench.write("MEMORY.md", "# One\n\none\n\n# Two\n\ntwo\n")
+    bench.sync()
+    counts = bench.workspace.condition.counts
+    bench.workspace.close()
+    with contextlib.closing(sqlite3.connect(bench.workspace.index_path)) as file, file:
+        file.execute("UPDATE meta SET value = 'older' WHERE key = 'fingerprint'")
+    bench.workspace.change(counts=Counts())
+    assert bench.open().rebuild_reason != ""
+    assert counts.chunks > 0
+    assert bench.workspace.condition.counts == counts
+
+
+def test_an_index_whose_counts_cannot_be_read_is_rebuilt_all_the_same(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.workspace.close()
+    with contextlib.closing(sqlite3.connect(bench.workspace.index_path)) as file, file:
+        file.execute("UPDATE meta SET value = 'older' WHERE key = 'fingerprint'")
+        file.execute("UPDATE meta SET value = '1 2 3 4 5 six' WHERE key = 'counts'")
+    assert bench.open().rebuild_reason != ""
+    bench.rebuild()
+    assert bench.workspace.condition.counts.files == 1
 
 
 def test_an_index_whose_generation_cannot_be_read_is_rebuilt_all_the_same(bench: Any) -> None:

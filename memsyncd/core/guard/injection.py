@@ -169,8 +169,9 @@ _ASCII = bytes(range(128))
 _HIDES = re.compile(
     # within a word, which then no search and no filter finds
     "(?<=[A-Za-z])[\u200b\u2060-\u2064\ufeff]{1,64}(?=[A-Za-z])"
-    # a text of its own, in two or three letters without width
-    "|[\u200b-\u200f\u2060-\u2064\ufeff]{4,64}"
+    # a text of its own, in two or three letters without width; Khmer and Thai repeat one
+    "|(?=([\u200b-\u200f\u2060-\u2064\ufeff])\\1{0,63}(?!\\1)[\u200b-\u200f\u2060-\u2064\ufeff])"
+    "[\u200b-\u200f\u2060-\u2064\ufeff]{4,64}"
     # the same in selectors of variants; an emoji has one
     "|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,64}"
     # letters as tags; in flags of regions a flag precedes them

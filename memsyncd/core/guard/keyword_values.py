@@ -79,6 +79,8 @@ _PASS_SUFFIX = re.compile(r"[_-]?\d*")
 _CODE = re.compile(r"[(){}\[\]]|^[$%@/~.&#!-]|::|\.\.|->|://|\$[A-Z_]{3,}$")
 _NEXT_PARAMETER = re.compile(r"&[A-Za-z_][\w.-]{0,40}=")
 _WORDS = re.compile(
+    # an abbreviation before a word, as in `E2E-krypteringspassord`
+    r"(?:[A-Z]\d[A-Z]?-(?=[a-z]{8}))?"
     r"[A-Za-z]+(?:[._/:=-]+(?:[A-Za-z]+|\d{1,2}(?![0-9A-Za-z])))*[._/-]?\d{0,4}[.!?]?"
 )
 # The most common form of passwords that people choose.

@@ -8,10 +8,12 @@ from typing import Literal, NamedTuple, Protocol
 
 from memsyncd.core.markdown.notenames import NoteNames, is_block_reference
 from memsyncd.core.markdown.sections import make_slug
-from memsyncd.core.model import PATH_LINK, WrittenLink
+from memsyncd.core.model import NAME_LINK, PATH_LINK, WrittenLink
 from memsyncd.core.notepath import NOTE_SUFFIXES
 
 LinkDirection = Literal["out", "in", "both"]
+
+_UNCERTAIN = frozenset((NAME_LINK, PATH_LINK))
 
 
 class Edge(NamedTuple):
@@ -54,9 +56,10 @@ def make_edges(links: Iterable[WrittenLink], names: NoteNames, places: Places) -
     destinations: dict[tuple[str, str, str, str], str | None] = {}
     for link in links:
         to = _resolve(link, names, places, anchors_by_name)
-        if to is None and link.kind == PATH_LINK:
-            continue  # to a folder or a page, as far as anybody knows
-        kind = "link" if link.kind == PATH_LINK else link.kind
+        is_uncertain = link.kind in _UNCERTAIN
+        if to is None and is_uncertain:
+            continue  # to a folder, a page or a file, as far as anybody knows
+        kind = "link" if is_uncertain else link.kind
         key = (link.source, to or f"{link.target}#{link.heading}", link.relation, kind)
         joined.setdefault(key, []).append(link)
         destinations[key] = to

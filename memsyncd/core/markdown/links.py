@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from memsyncd.core.markdown.scanner import CODE, FENCE, HEADING, ITEM, QUOTE, Block
-from memsyncd.core.model import PATH_LINK
+from memsyncd.core.model import NAME_LINK, PATH_LINK
 from memsyncd.core.notepath import NOTE_SUFFIXES
 
 TEXT_LIMIT_CHARS = 500
@@ -43,9 +43,12 @@ _BACKTICKS = re.compile(r"`+")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}\Z")
 _ATTACHMENT = re.compile(
     r"\.(?:avif|bmp|gif|jpe?g|png|svg|webp|ico|tiff?|heic|flac|m4a|mp3|ogg|opus|wav|3gp|mkv|mov|mp4|"
-    r"ogv|webm|pdf|canvas|base|csv|json|ya?ml|toml|docx?|xlsx?|pptx?|odt|epub|zip|html?|org|tex|"
-    r"edn|excalidraw|drawio|js|ts|css|py|sh)\Z",
+    r"ogv|webm|pdf|canvas|base|docx?|xlsx?|pptx?|odt|epub|zip|excalidraw|drawio)\Z",
     re.IGNORECASE,
+)
+# Files of text, after which pages are named as well: `custom.css.md`.
+_TEXT_FILE = re.compile(
+    r"\.(?:csv|json|ya?ml|toml|html?|org|tex|edn|js|ts|css|py|sh)\Z", re.IGNORECASE
 )
 _TEMPLATE = re.compile(r"\{\{|<%|://")
 _EMBEDDING = re.compile(r"(?:!|\{\{embed[ \t]+)\Z", re.IGNORECASE)
@@ -363,12 +366,17 @@ def _make_wiki_link(
         target, heading = block[1], f"^{block[2]}"
     if not (target or heading) or _ATTACHMENT.search(target) or _TEMPLATE.search(target):
         return None
+    kind = _find_kind(line, found.start())
+    if _TEXT_FILE.search(target):
+        if kind == "embed":
+            return None
+        kind = NAME_LINK
     return Mention(
         line=number,
         target=target.strip(),
         heading=heading.strip(),
         relation=_find_relation(line, found),
-        kind=_find_kind(line, found.start()),
+        kind=kind,
     )
 
 

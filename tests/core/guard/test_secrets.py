@@ -122,6 +122,7 @@ ASSIGNED = [
     ("password", "DB_PASSWORD=", "Winter2024!"),
     ("password", "mysqldump --password ", "kX9mQ2vL7p"),
     ("API key", "tool --api-key ", make(32, HEX)),
+    ("password", "mysqldump --password ", "K9m-zebrawal7"),
     ("token", "[x](https://acme.dev/r?next=1&token=", make(40)),
     ("password in a URL", "postgres://app:", "kX9mQ2@"),
     ("password in a URL", "see https://deploy:", "kX9mQ2@"),
@@ -157,6 +158,7 @@ MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAu1SU1LfVLPHCozMxH2Mo
 A key begins with `-----BEGIN RSA PRIVATE KEY-----` and ends with `-----END RSA PRIVATE KEY-----`.
 -----BEGIN CERTIFICATE REQUEST-----
 | --------------------------------- | :-------------------------------: |
+| `--password` | E2E-krypteringspassord (du blir bedt om det) |
 monkey: a1b2c3d4e5f6a7b8c9d0 keyboard = qwertyuiop1234567890asdf
 test_that_a_very_long_name_of_a_test_is_no_secret_at_all \
 node_modules/.pnpm/some-package-with-a-long-name@4.5.6

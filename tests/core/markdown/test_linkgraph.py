@@ -22,6 +22,7 @@ NAMES = NoteNames.of(
         (".memories/ops/Über uns.md", ""),
         (".memories/c#.md", "C sharp"),
         (".memories/plain.txt", ""),
+        (".memories/pages/custom.css.md", ""),
     ]
 )
 
@@ -120,6 +121,18 @@ def test_links_from_one_section_to_one_place_by_one_relation_are_one() -> None:
         ("b", None, "", (8,)),
         ("b", None, "", (9,)),
     ]
+
+
+def test_a_name_of_a_file_leads_to_the_note_with_that_name_and_else_is_no_link() -> None:
+    edges = make_edges(
+        [
+            WrittenLink("MEMORY.md#", 1, "custom.css", "", "", "name"),
+            WrittenLink("MEMORY.md#", 2, "gone.css", "", "", "name"),
+        ],
+        NAMES,
+        Places(),
+    )
+    assert [(edge.to, edge.kind) for edge in edges] == [(".memories/pages/custom.css.md", "link")]
 
 
 @pytest.mark.parametrize(

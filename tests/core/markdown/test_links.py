@@ -118,6 +118,7 @@ UUID = "0b0c7a3e-1111-2222-3333-444455556666"
         ("| [[a\\|label]] |", [("a", "", "link")]),
         ("[label]([[a]])", [("a", "", "link")]),
         ("[t](b/c)", [("b/c", "", "path")]),
+        ("[[custom.css]] ![[custom.css]] [t](custom.css)", [("custom.css", "", "name")]),
         ("[t](c.png) [[c.png]] ![[d.pdf#page=3]] [[https://a.b]] [[{{title}}]]", []),
         ("see [[n]], [t][n] and [N]\n\n[n]: x/n.md 'N'", [("x/n.md", "", "link")] * 3),
         ("see [[n]], [t][n]\n\n[n]: x/n", [("x/n", "", "path")] * 2),
