@@ -169,7 +169,7 @@ def _recall(args: Args, console: Console) -> int:
         terminal.print_json(answer)
     else:
         for one in answer["memories"]:
-            terminal.print(terminal.paint("bold blue", clean(one["anchor"])))
+            terminal.print(terminal.paint("bold blue", clean_values(one["anchor"])))
             terminal.print(f"{clean(one['text'])}\n")
         stage = f"found by {answer['stage']}" if answer["stage"] else "nothing is found"
         left = f", {answer['left_out']} left out" if answer["left_out"] else ""

@@ -61,7 +61,7 @@ UNUSUAL_TEXTS = {
         (4, 6),
     ),
     "YAML that is wrong": (
-        b"---\nimportance: very\nexpires: soon\n---\n\nlarch\n",
+        b"---\nimportance: 5\nexpires: soon\n---\n\nlarch\n",
         [(2, "bad_value"), (3, "bad_value")],
         (6, 6),
     ),
