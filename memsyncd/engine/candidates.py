@@ -227,28 +227,24 @@ def find_families(reader: Reader, query: Query, n_chunks: int) -> dict[int, Foun
     Of words and families in many chunks there is none: it says little and takes long to look up.
     """
     words = {
-        index: term
+        index: (term.words[0], compile_spellings(term)[0])
         for index, term in enumerate(query.positive)
         if term.form is Form.WORD and len(term.words) == 1 and not is_unspaced(term.text)
     }
-    most = max(FAMILY_CHUNKS, n_chunks // FAMILY_SHARE)
-    found: dict[int, FoundFamily] = {}
-    for index, term in words.items():
-        family = read_family(reader, term.words[0], compile_spellings(term)[0])
-        if family and family.n_related <= most:
-            found[index] = family
-    counts = count_matching(reader, [one.match for one in found.values()], most=n_chunks)
-    is_large = n_chunks >= LARGE_INDEX_CHUNKS
     most_own = max(FAMILY_OWN_CHUNKS, n_chunks // FAMILY_OWN_SHARE)
-    most_own = FAMILY_OWN_CHUNKS_LARGE if is_large else most_own
-    rarest = sorted(zip(counts, found, strict=True))[
-        : MAX_FAMILIES_LARGE if is_large else MAX_FAMILIES
-    ]
-    return {
-        index: found[index]._replace(n_own=n)
-        for n, index in sorted(rarest, key=lambda one: one[1])
-        if n <= most_own
-    }
+    most_families, most_related = MAX_FAMILIES, max(FAMILY_CHUNKS, n_chunks // FAMILY_SHARE)
+    if n_chunks >= LARGE_INDEX_CHUNKS:
+        most_own, most_families = FAMILY_OWN_CHUNKS_LARGE, MAX_FAMILIES_LARGE
+    # A word takes less time to count than its family to read: the rarest words come first.
+    counts = count_matching(reader, [match for _, match in words.values()], most=most_own + 1)
+    found: dict[int, FoundFamily] = {}
+    for n_own, index in sorted(zip(counts, words, strict=True)):
+        if n_own > most_own or len(found) == most_families:
+            break
+        family = read_family(reader, *words[index])
+        if family and family.n_related <= most_related:
+            found[index] = family._replace(n_own=n_own)
+    return dict(sorted(found.items()))
 
 
 def _find_rare(

@@ -20,7 +20,7 @@ from memsyncd.core.markdown.notenames import list_names, make_key
 from memsyncd.core.markdown.outline import NotePatch, Outline, OutlineSection
 from memsyncd.core.model import Note, count_tokens, parse_expiry, path_words, title_words
 from memsyncd.core.search.dates import find_note_date, find_stated_date
-from memsyncd.core.search.words import SubwordFinder, blank_marks
+from memsyncd.core.search.words import MarkBlanker, SubwordFinder
 from memsyncd.store.texts import inflate, make_blocks
 
 Row = tuple[Any, ...]
@@ -441,9 +441,8 @@ def _collect_chunks(
         first = min(chunk.start for chunk in chunks)
         last = max(chunk.end for chunk in chunks)
         text_of_chunks = "\n".join(note.text.split("\n")[first - 1 : last])
-    blanked = blank_marks(text_of_chunks)
-    has_marks = blanked != text_of_chunks
-    finder = SubwordFinder(blanked)
+    blanker = MarkBlanker(text_of_chunks)
+    finder = SubwordFinder(blanker.whole)
     for chunk in chunks:
         chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
         text, place = chunk.text, (chunk.start, chunk.end, chunk.part)
@@ -451,8 +450,7 @@ def _collect_chunks(
         heading, _, tags, digest = _make_fts_row(text, of_section)
         section_id, n_tokens = section_ids[chunk.anchor], count_tokens(text)
         rows.chunks.append((chunk_id, file_id, section_id, *place, n_tokens, digest))
-        if has_marks:
-            text = blank_marks(text)
+        text = blanker.blank(text)
         subwords = finder.find(of_section.titles, text, chunk.start - first + 1)
         rows.fts.append((chunk_id, heading, text, tags, subwords))
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -190,10 +189,8 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
     definitions = find_definitions(text, lines)
     if not definitions and not _may_mention(text):
         return []
-    may_mention: Callable[[str], bool] = _may_link
     if definitions or _may_have_names(text):  # few notes
-        may_mention = partial(_may_mention_or_refer, definitions)
-        places = [at for at, line in enumerate(lines) if may_mention(line)]
+        places = [at for at, line in enumerate(lines) if _may_mention_or_refer(definitions, line)]
     else:
         places = [
             at
@@ -204,7 +201,12 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
     for block in blocks if places else ():
         first = bisect_left(places, block.start)
         if first < len(places) and places[first] < block.end and _is_prose(lines, block):
-            mentions.extend(_find_in_block(lines, block, may_mention, definitions))
+            of_block = places[first : bisect_left(places, block.end, first)]
+            if block.kind in (ITEM, QUOTE, CODE):
+                of_block = _leave_out_fences(lines, block, of_block)
+            is_heading = block.kind == HEADING
+            for at in of_block:
+                mentions += _find_in_line(lines[at], at + 1, definitions, is_heading=is_heading)
     return mentions
 
 
@@ -245,22 +247,16 @@ def _may_have_names(text: str) -> bool:
     )
 
 
-def _find_in_block(
-    lines: Sequence[str],
-    block: Block,
-    may_mention: Callable[[str], bool],
-    definitions: Definitions,
-) -> Iterator[Mention]:
-    fence, may_nest = "", block.kind in (ITEM, QUOTE, CODE)
+def _leave_out_fences(lines: Sequence[str], block: Block, places: list[int]) -> list[int]:
+    """Those of the places that are in no fence within the block."""
+    fence, fenced = "", set()
     for at in range(block.start, block.end):
         line = lines[at]
-        if may_nest and (fence or "```" in line or "~~~" in line):
+        if fence or "```" in line or "~~~" in line:
             fence, is_code = _follow_fence(line, fence)
             if is_code:
-                continue
-        if may_mention(line):
-            is_heading = block.kind == HEADING
-            yield from _find_in_line(line, at + 1, definitions, is_heading=is_heading)
+                fenced.add(at)
+    return [at for at in places if at not in fenced] if fenced else places
 
 
 def _follow_fence(line: str, fence: str) -> tuple[str, bool]:

@@ -46,6 +46,8 @@ _PLUSES = re.compile(r"\+\+(?<=\b[A-Za-z]\+\+)(?![\w#+])")
 _SHARP = re.compile(r"#(?<=\b[CFJcfj]#)(?![\w#+])")
 _SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
+# A hump as in `_SORTED_HUMP`, a sign, or what is not ASCII: a text without these has no subwords.
+_MAY_HAVE_SUBWORDS = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?=[A-Z][a-z]))|[^\x00-\x7f]|\+\+|#")
 # The index folds `ü` to `u` and leaves `ß`; people write `ue` and `ss` as well.
 _SPELLINGS = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "SS"}
@@ -82,10 +84,31 @@ _PROGRAM_MARKS = tuple(
 
 def blank_marks(text: str) -> str:
     """The text with blanks in place of marks for programs, which are no words of a note."""
-    for sign, pattern in _PROGRAM_MARKS:
-        if sign in text and (sign != "::" or ":: " in text):
-            text = pattern.sub(lambda found: " " * len(found[0]), text)
-    return text
+    return MarkBlanker(text).whole
+
+
+class MarkBlanker:
+    """Blank the marks of a text, and of its pieces: only of the sorts that the text has."""
+
+    def __init__(self, text: str) -> None:
+        self.whole = text
+        self._found: list[tuple[str, re.Pattern[str]]] = []
+        for sign, pattern in _PROGRAM_MARKS:
+            if sign in text and (sign != "::" or ":: " in text):
+                blanked, n_found = pattern.subn(_blank, self.whole)
+                if n_found:
+                    self.whole = blanked
+                    self._found.append((sign, pattern))
+
+    def blank(self, piece: str) -> str:
+        for sign, pattern in self._found:
+            if sign in piece:
+                piece = pattern.sub(_blank, piece)
+        return piece
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
 
 
 class SubwordFinder:
@@ -99,7 +122,8 @@ class SubwordFinder:
         self._text = text
         self._found = _find_by_sort(text)
         self._starts = [[start for start, _ in found] for found in self._found]
-        self._titles: dict[str, list[list[str]]] = {}
+        self._sorts = [sort for sort, found in enumerate(self._found) if found]
+        self._titles: dict[str, Sequence[Sequence[str]]] = {}
         lengths = (len(line) + 1 for line in text.split("\n"))
         self._line_starts = list(accumulate(lengths, initial=0))
 
@@ -110,11 +134,18 @@ class SubwordFinder:
         start = self._line_starts[line - 1]
         if not self._is_at(start, piece):
             return find_subwords(f"{' '.join(titles)}\n{piece}")
-        of_titles = [self._titles.get(title) or self._add_title(title) for title in titles]
+        of_titles: list[Sequence[Sequence[str]]] = []
+        for title in titles:
+            words_by_sort = self._titles.get(title)
+            if words_by_sort is None:
+                words_by_sort = self._add_title(title)
+            if words_by_sort:
+                of_titles.append(words_by_sort)
         subwords: list[str] = []
-        for sort, starts in enumerate(self._starts):
+        for sort in _ALL_SORTS if of_titles else self._sorts:
             for of_title in of_titles:
                 subwords += of_title[sort]
+            starts = self._starts[sort]
             if starts:
                 first = bisect_left(starts, start)
                 after = bisect_left(starts, start + len(piece), first)
@@ -122,8 +153,11 @@ class SubwordFinder:
                     subwords += words
         return " ".join(subwords)
 
-    def _add_title(self, title: str) -> list[list[str]]:
-        words = [[word for _, some in found for word in some] for found in _find_by_sort(title)]
+    def _add_title(self, title: str) -> Sequence[Sequence[str]]:
+        """The subwords of a title by sort; empty if it has none."""
+        words: Sequence[Sequence[str]] = ()
+        if _MAY_HAVE_SUBWORDS.search(title):
+            words = [[word for _, some in found for word in some] for found in _find_by_sort(title)]
         self._titles[title] = words
         return words
 
@@ -135,6 +169,7 @@ class SubwordFinder:
 
 # Where a name or a run begins, and its subwords.
 _Found = list[tuple[int, list[str]]]
+_ALL_SORTS = range(4)
 
 
 def _find_by_sort(text: str) -> tuple[_Found, _Found, _Found, _Found]:
@@ -205,6 +240,8 @@ def spell_out(word: str) -> str:
 
 
 def _signed_ranges(text: str) -> list[tuple[int, int, str]]:
+    if "++" not in text and "#" not in text:
+        return []
     found = [m for sign in (_PLUSES, _SHARP) for m in sign.finditer(text)]
     return sorted((m.start() - 1, m.end(), f"{text[m.start() - 1]}{_SIGNS[m[0]]}") for m in found)
 
