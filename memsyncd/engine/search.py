@@ -55,7 +55,7 @@ from memsyncd.engine.metadata import (
     make_valuation,
 )
 from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
-from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspace import Workspace, index_fingerprint
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import search as protocol
 from memsyncd.protocol.search import ContextParams, Hit, SearchAnswer, SearchParams
@@ -147,6 +147,7 @@ def make_question(
         match=compile_positive(query),
         must_not=compile_must_not(query),
         filters=_complete(filters.join(query.filters), config, options.now_s, options.accesses),
+        fingerprint=index_fingerprint(config),
         absent=options.absent,
         is_hurried=options.is_hurried,
     )

@@ -23,7 +23,7 @@ from memsyncd.core.search.tasks import (
     summarize,
 )
 from memsyncd.engine.metadata import describe_meta
-from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
@@ -47,7 +47,6 @@ from memsyncd.protocol.tasks import (
     TriageParams,
 )
 from memsyncd.store.lookup import read_notes
-from memsyncd.store.search import has_secrets
 from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0
@@ -70,7 +69,7 @@ def read_task_sections(
     found: Sections = {}
     with workspace.acquire(READ_LIMIT_S) as reader:
         compiled = complete_filters(filters, config, now_s)
-        is_masking = config.guard.is_masking and has_secrets(reader)
+        is_masking = must_redact(reader, config)
         notes = redact_notes(reader, read_notes(reader, path=None, filters=compiled), config)
         for note in notes:
             lines = read_note_text(reader, note.path).split("\n")
