@@ -239,10 +239,15 @@ def _list_filters(
 
 
 def compute_stats(
-    workspace: Workspace, config: Config, params: StatsParams, *, now_s: float
+    workspace: Workspace,
+    config: Config,
+    params: StatsParams,
+    *,
+    now_s: float,
+    accesses: Mapping[str, int] = NO_ACCESSES,
 ) -> dict[str, Any]:
     """Count sections and notes; return the fields of `MemoryStats` that the index gives."""
-    filters = complete_filters(params.filters, config, now_s)
+    filters = complete_filters(params.filters, config, now_s, accesses)
     with workspace.acquire(READ_LIMIT_S) as reader:
         found = count_sections(reader, filters, params.by, most=params.limit)
         show = redact if must_redact(reader, config) else str
