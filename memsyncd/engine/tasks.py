@@ -242,7 +242,7 @@ def triage(
     Raises BadRequest without a task, NoteNotFound if there is no such section.
     """
     sections = read_task_sections(workspace, config, Filters(tag=params.tag), now_s=now_s)
-    known = [one for one in _items(sections) if one.anchor]
+    known = _leave_out_promoted([one for one in _items(sections) if one.anchor])
     opened = [one for one in known if one.is_open]
     ordered = sorted(opened, key=lambda one: (one.priority or "P9", one.time, one.path))
     waiting = [one for one in ordered if not one.task]
@@ -271,7 +271,7 @@ def _make_task(
 ) -> dict[str, Any] | None:
     assert params.promote is not None
     item, section = sections[params.promote]
-    link = f"- discovered_from [[{item.path}#{item.heading}]]"
+    link = _link_to(item)
     of_task = Filters(task=[params.task or ""])
     for one, _ in read_task_sections(workspace, config, of_task, now_s=now_s).values():
         if link in one.body:
@@ -284,6 +284,21 @@ def _make_task(
         "lifecycle": "task",
         "tags": list(item.tags),
     }
+
+
+def _leave_out_promoted(items: Sequence[TaskItem]) -> list[TaskItem]:
+    """Leave out the sections of which tasks were made, which have their tags and link to them."""
+    linked = {line for one in items for line in one.body.splitlines()}
+    # The task mostly has the heading of its source. Of several sources with one heading it is not
+    # known which one is linked: none is left out.
+    sources = [one for one in items if _link_to(one) not in one.body]
+    names = Counter(map(_link_to, sources))
+    gone = {one.anchor for one in sources if _link_to(one) in linked and names[_link_to(one)] == 1}
+    return [one for one in items if one.anchor not in gone]
+
+
+def _link_to(item: TaskItem) -> str:
+    return f"- discovered_from [[{item.path}#{item.heading}]]"
 
 
 # --- sessions -----------------------------------------------------------------------------------

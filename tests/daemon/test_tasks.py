@@ -129,6 +129,12 @@ def test_bugs_are_counted_and_made_tasks_once(memory: Memsyncd) -> None:
     [item] = memory.ready("WU-6")["items"]
     assert (item["anchor"], item["priority"]) == (promoted["anchor"], "P0")
     assert "discovered_from" in item["text"]
+    found = memory.triage()
+    assert (found["open"], found["closed"], found["untriaged"]) == (2, 0, 1)
+    assert found["next"] is not None
+    assert found["next"]["anchor"] == slow["anchor"]
+    memory.add("Another leak.", summary="Leak", tags=["bug"])
+    assert memory.triage()["open"] == 4
     with pytest.raises(NoteNotFound):
         memory.triage(promote="MEMORY.md#nothing", task="WU-6")
     with pytest.raises(BadRequest):
