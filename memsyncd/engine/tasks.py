@@ -13,6 +13,7 @@ from typing import Any
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.search.tasks import (
+    ItemValue,
     TaskItem,
     cut_text,
     find_ready,
@@ -22,7 +23,7 @@ from memsyncd.core.search.tasks import (
     render_block,
     summarize,
 )
-from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.metadata import describe_meta, make_valuation
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
@@ -184,7 +185,8 @@ def build_task_context(
         Filters(task=[params.task], include_archived=is_with_archived),
         now_s=now_s,
     )
-    groups = group_for_task(_items(sections), params.task)
+    value = _value_by_decay(workspace, config, sections, now_s) if params.sort == "decay" else None
+    groups = group_for_task(_items(sections), params.task, value)
     block = render_block(groups, max_bytes=params.max_bytes)
     return TaskContext(
         workspace=workspace.id,
@@ -193,6 +195,16 @@ def build_task_context(
         included=list(block.included),
         left_out=list(block.left_out),
     )
+
+
+def _value_by_decay(
+    workspace: Workspace, config: Config, sections: Sections, now_s: float
+) -> ItemValue:
+    # It imports the editing of notes, which no start needs.
+    from memsyncd.engine.accesses import count_accesses
+
+    valuation = make_valuation(config, now_s, count_accesses(workspace))
+    return lambda item: valuation.compute(sections[item.anchor][1]).score
 
 
 def summarize_task(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -76,6 +76,24 @@ def test_the_context_of_a_task_is_in_order_within_its_bytes_and_counted(memory: 
     small = memory.task_context("WU-2", max_bytes=200)
     assert small["bytes"] <= 200
     assert small["left_out"]
+
+
+def test_the_context_of_a_task_is_ordered_by_decay_on_request(memory: Memsyncd) -> None:
+    memory.add("An urgent old thought.", task="WU-7", priority="P0", created="2026-01-02")
+    memory.add("A young thought.", task="WU-7", priority="P3", created="2026-01-03")
+    memory.add("A young rule.", lifecycle="project", created="2026-01-03", priority="P3")
+    memory.add("An important old rule.", lifecycle="project", created="2026-01-02", priority="P0")
+
+    def list_said(sort: Literal["recency", "decay"]) -> list[str]:
+        lines = memory.task_context("WU-7", sort=sort)["text"].splitlines()
+        return [line.rpartition(": ")[2] for line in lines if line.startswith("- ")]
+
+    assert list_said("recency") == [
+        "A young rule.", "An important old rule.", "A young thought.", "An urgent old thought.",
+    ]  # fmt: skip
+    assert list_said("decay") == [
+        "An important old rule.", "A young rule.", "An urgent old thought.", "A young thought.",
+    ]  # fmt: skip
 
 
 def test_ready_sections_leave_out_blocked_ones_and_a_task_is_listed_in_file_order(
