@@ -75,6 +75,7 @@ def _context(args: Args, console: Console) -> int:
         "task.context",
         task=args.task,
         max_bytes=args.max_bytes,
+        sort=args.sort,
         include_archived=args.include_archived,
     )
     return _answer_block(answer, args, console)
@@ -233,7 +234,12 @@ _TASK_COMMANDS = {
         _context,
         summary="print profile, summaries, task and discoveries for a prompt",
         arguments=(_TASK,),
-        options=(_BYTES, _ARCHIVED, *_SHARED),
+        options=(
+            _BYTES,
+            Option("--sort", "each part by recency (default) or decay", metavar="S"),
+            _ARCHIVED,
+            *_SHARED,
+        ),
         examples=("memsyncd task context WU-123 --max-bytes 4096",),
     ),
     "checkpoint": Command(

@@ -190,6 +190,7 @@ class AgentMethods(Closing):
         task: str,
         *,
         max_bytes: int = 4096,
+        sort: Literal["recency", "decay"] = "recency",
         include_archived: bool = False,
         track_access: bool = True,
     ) -> TaskContext:
@@ -199,6 +200,7 @@ class AgentMethods(Closing):
         params = {
             "task": task,
             "max_bytes": max_bytes,
+            "sort": sort,
             "include_archived": include_archived,
             "track_access": track_access,
             "caller_session": self._session,

@@ -273,13 +273,9 @@ def find_accesses(workspace: Workspace) -> Mapping[str, AccessCount]:
     return found
 
 
-def count_accesses(workspaces: Iterable[Workspace]) -> dict[str, int]:
+def count_accesses(workspace: Workspace) -> dict[str, int]:
     """Return how often each section was accessed, by anchor, on which decay depends."""
-    return {
-        anchor: one.count
-        for workspace in workspaces
-        for anchor, one in find_accesses(workspace).items()
-    }
+    return {anchor: one.count for anchor, one in find_accesses(workspace).items()}
 
 
 def compute_access_stats(

@@ -28,7 +28,7 @@ from memsyncd.engine.metadata import (
     find_order,
     make_valuation,
 )
-from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
@@ -58,7 +58,6 @@ from memsyncd.store.lookup import (
 )
 from memsyncd.store.metadata import StoredMeta, count_sections
 from memsyncd.store.pool import MEMO_LIMIT, Reader
-from memsyncd.store.search import has_secrets
 
 if TYPE_CHECKING:
     from memsyncd.core.markdown.linkgraph import Edge
@@ -240,13 +239,18 @@ def _list_filters(
 
 
 def compute_stats(
-    workspace: Workspace, config: Config, params: StatsParams, *, now_s: float
+    workspace: Workspace,
+    config: Config,
+    params: StatsParams,
+    *,
+    now_s: float,
+    accesses: Mapping[str, int] = NO_ACCESSES,
 ) -> dict[str, Any]:
     """Count sections and notes; return the fields of `MemoryStats` that the index gives."""
-    filters = complete_filters(params.filters, config, now_s)
+    filters = complete_filters(params.filters, config, now_s, accesses)
     with workspace.acquire(READ_LIMIT_S) as reader:
         found = count_sections(reader, filters, params.by, most=params.limit)
-        show = redact if config.guard.is_masking and has_secrets(reader) else str
+        show = redact if must_redact(reader, config) else str
     return {
         "sections": found.n_sections,
         "notes": found.n_notes,

@@ -63,7 +63,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     own included.
 
     `absent` are notes that a fresh scan no longer found: workspace ids and paths. `is_hurried`:
-    raise NotFresh rather than look up much.
+    raise NotFresh rather than look up much. `fingerprint`: that of an index made as configured.
     """
 
     text: str
@@ -71,6 +71,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     match: str
     must_not: str
     filters: Filters
+    fingerprint: str
     absent: frozenset[tuple[str, str]] = frozenset()
     is_hurried: bool = False
 
@@ -369,7 +370,7 @@ def _find_near_words(
     near = {word: _find_near(reader, fold_word(word)) for word in gone[:MAX_LOOKED_UP_WORDS]}
     # A reader who guesses a password must not learn that the guess is close.
     public = {
-        word: tuple(one for one in found if not is_secret_word(reader, one))
+        word: tuple(one for one in found if not is_secret_word(reader, one, question.fingerprint))
         for word, found in near.items()
     }
     return {word: found for word, found in public.items() if found}

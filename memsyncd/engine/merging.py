@@ -6,7 +6,7 @@ others; see `core.search.merging` for their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -16,18 +16,20 @@ from memsyncd.core.search.merging import RawHit, TermCounts, compare_raw_scores
 from memsyncd.core.search.query import Query
 from memsyncd.core.search.ranking import normalize_scores
 from memsyncd.engine.metadata import Valuation, find_order
-from memsyncd.protocol.search import Hit, SearchAnswer, SearchParams
+from memsyncd.protocol.search import Hit, SearchAnswer, SearchParams, Sort
 
 
 class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
     """The hits of one workspace, best first, with their raw scores.
 
-    `counts` is None in a search of one workspace, which needs none.
+    `counts` is None in a search of one workspace, which needs none. `valuation` has the accesses of
+    this workspace.
     """
 
     workspace_name: str
     hits: Sequence[Hit]
     raw_scores: Sequence[float]
+    valuation: Valuation
     counts: TermCounts | None = None
 
 
@@ -36,7 +38,6 @@ def merge_search_parts(
     query: Query,
     params: SearchParams,
     config: Config,
-    valuation: Valuation,
 ) -> SearchAnswer | None:
     """Order the hits of all workspaces, scale their scores and drop those below the minimum.
 
@@ -46,7 +47,7 @@ def merge_search_parts(
     found = _merge(parts, query)
     if not found:
         return None
-    order = find_order(params.sort, valuation)
+    order = _find_order(parts, params.sort)
     if order and not n_terms:
         found.sort(key=lambda one: order(one[1]))
     scored = _scale(found[: params.limit or config.search.max_results], n_terms)
@@ -63,6 +64,15 @@ def merge_search_parts(
         else f"every match scores below min_score {min_score}; the best scores {best}",
         did_you_mean=None,
     )
+
+
+def _find_order(
+    parts: Sequence[SearchPart], sort: Sort
+) -> Callable[[Hit], tuple[object, ...]] | None:
+    if sort != "decay":
+        return find_order(sort, parts[0].valuation)
+    valuations = {part.hits[0].workspace: part.valuation for part in parts if part.hits}
+    return lambda hit: (-valuations[hit.workspace].compute(hit).score,)
 
 
 def _merge(parts: Sequence[SearchPart], query: Query) -> list[tuple[float, Hit]]:

@@ -22,6 +22,7 @@ from memsyncd.protocol.search import (
     RecallStage,
     SearchParams,
 )
+from memsyncd.store.accesses import AccessCount
 from memsyncd.store.lookup import read_notes
 
 # The most memories that one answer reads from the disk, and that words find.
@@ -34,10 +35,10 @@ def recall(
     config: Config,
     params: RecallParams,
     now_s: float,
-    accessed: Mapping[str, float] | None = None,
+    accessed: Mapping[str, AccessCount] | None = None,
 ) -> Recalled:
     """Recall the memories of the first stage that has any, the most important first, then those
-    last accessed (`accessed`: times by anchor), or else updated, as many as the budget holds.
+    last accessed (`accessed`: by anchor), or else updated, as many as the budget holds.
 
     Raises BadRequest without a criterion.
     """
@@ -46,13 +47,15 @@ def recall(
         raise BadRequest("recall: there is no criterion", hint=hint)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         notes = redact_notes(reader, read_notes(reader, path=None, filters=EVERYTHING), config)
-    stage, anchors = _find_stage(workspace, config, params, now_s)
-    memories = [*list_named(notes, anchors)] if anchors else []
     times = accessed or {}
+    options = RunOptions(now_s=now_s, accesses={key: one.count for key, one in times.items()})
+    stage, anchors = _find_stage(workspace, config, params, options)
+    memories = [*list_named(notes, anchors)] if anchors else []
 
     def order(memory: Memory) -> tuple[object, ...]:
         head = memory.head
-        last_s = times.get(head.anchor, find_stored_moment_s(head))
+        last = times.get(head.anchor)
+        last_s = last.last_at_s if last else find_stored_moment_s(head)
         importance = describe_meta(head, config.kinds, now_s)["importance"]
         return -importance, -last_s, memory.note.path, head.span.start
 
@@ -68,13 +71,13 @@ def recall(
 
 
 def _find_stage(
-    workspace: Workspace, config: Config, params: RecallParams, now_s: float
+    workspace: Workspace, config: Config, params: RecallParams, options: RunOptions
 ) -> tuple[RecallStage | None, list[str]]:
     """Return the first stage with memories, and their anchors."""
     for stage, narrowed in _list_stages(params):
-        filters = complete_filters(params.filters, config, now_s)
+        filters = complete_filters(params.filters, config, options.now_s, options.accesses)
         for one in narrowed:
-            filters = filters.join(complete_filters(one, config, now_s))
+            filters = filters.join(complete_filters(one, config, options.now_s))
         with workspace.acquire(PLAN_LIMIT_S) as reader:
             notes = read_notes(reader, path=None, filters=filters)
         anchors = [section.anchor for note in notes for section in note.sections]
@@ -84,7 +87,7 @@ def _find_stage(
     if not text:
         return None, []
     asked = SearchParams(query=text, limit=N_FOUND, filters=params.filters)
-    answer = search([workspace], asked, config, RunOptions(now_s=now_s))
+    answer = search([workspace], asked, config, options)
     anchors = list(dict.fromkeys(hit.anchor for hit in answer.hits))
     return ("words" if anchors else None), anchors
 

@@ -14,12 +14,14 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from memsyncd.config import Config
+from memsyncd.config import Config, GuardConfig
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
+from memsyncd.core.guard.warnings import find_warnings
 from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.search.passages import StartChunk
 from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.core.search.ranking import Candidate
+from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.store.lookup import StoredNote, StoredSection
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -28,11 +30,13 @@ from memsyncd.store.search import (
     SectionTitle,
     find_candidates,
     has_secrets,
+    knows_secrets,
+    read_chunk_lines,
     read_chunk_secrets,
     read_section_titles,
     read_sections,
 )
-from memsyncd.store.texts import read_texts
+from memsyncd.store.texts import read_note_text, read_texts
 
 MAX_EXAMINED_CHUNKS = 20
 
@@ -44,9 +48,14 @@ def read_redacted_texts(
 ) -> Mapping[int, str]:
     """Read the texts of chunks, by their numbers, as they may be shown, each with as many lines."""
     texts = read_texts(reader, [one.chunk for one in chosen])
-    if not config.guard.is_masking or not has_secrets(reader):
+    if not must_redact(reader, config):
         return texts
-    return _redact_texts(texts, read_chunk_secrets(reader, texts))
+    return _redact_texts(texts, _find_secrets(reader, texts, index_fingerprint(config)))
+
+
+def must_redact(reader: Reader, config: Config) -> bool:
+    """True if what is shown of this index may have to be redacted."""
+    return config.guard.is_masking and has_secrets(reader, index_fingerprint(config))
 
 
 def read_redacted_sections(
@@ -54,7 +63,7 @@ def read_redacted_sections(
 ) -> Mapping[int, HitSection]:
     """Read sections with their metadata, by their numbers, as they may be shown."""
     sections = read_sections(reader, ids)
-    if not config.guard.is_masking or not has_secrets(reader):
+    if not must_redact(reader, config):
         return sections
     return {number: _redact_section(section) for number, section in sections.items()}
 
@@ -64,7 +73,7 @@ def read_redacted_titles(
 ) -> Mapping[int, SectionTitle]:
     """Read anchors, headings and kinds of sections, by their numbers, as they may be shown."""
     titles = read_section_titles(reader, ids)
-    if not config.guard.is_masking or not has_secrets(reader):
+    if not must_redact(reader, config):
         return titles
     show = cache(redact)  # sections of a note share most of their headings
     return {
@@ -75,21 +84,40 @@ def read_redacted_titles(
     }
 
 
-def _redact_texts(
-    texts: Mapping[int, str], held: Mapping[int, ChunkSecrets] | None
-) -> Mapping[int, str]:
-    """Redact the texts of chunks that hold secrets; all if the index does not know which do."""
-    if held is None:
-        return {chunk: redact(text) for chunk, text in texts.items()}
+def _redact_texts(texts: Mapping[int, str], held: Mapping[int, ChunkSecrets]) -> Mapping[int, str]:
+    """Redact the texts of chunks that hold secrets."""
     return {
         chunk: redact_chunk(text, held[chunk]) if chunk in held else text
         for chunk, text in texts.items()
     }
 
 
+def _find_secrets(
+    reader: Reader, chunks: Iterable[int], fingerprint: str
+) -> Mapping[int, ChunkSecrets]:
+    """Return the secrets of each of `chunks` that shares lines with one."""
+    if knows_secrets(reader, fingerprint):
+        return read_chunk_secrets(reader, chunks)
+    # An index of another version, or made while secrets were not looked for, answers until it is
+    # rebuilt. A key spans chunks: the whole notes are searched.
+    found: dict[int, ChunkSecrets] = {}
+    secrets_of: dict[str, Sequence[SecretLines]] = {}
+    for chunk, path, start, end, is_partial in read_chunk_lines(reader, chunks):
+        if path not in secrets_of:
+            text = read_note_text(reader, path)
+            secrets_of[path] = find_warnings(path, text, GuardConfig()).secrets
+        span = Span(start, end)
+        shared = [
+            one for one in secrets_of[path] if one.span.start <= end and start <= one.span.end
+        ]
+        if shared:
+            found[chunk] = ChunkSecrets(span=span, is_partial=is_partial, secrets=shared)
+    return found
+
+
 def redact_notes(reader: Reader, notes: Sequence[StoredNote], config: Config) -> list[StoredNote]:
     """Redact the titles, kinds and tags of listed notes and of their sections."""
-    if not config.guard.is_masking or not has_secrets(reader):
+    if not must_redact(reader, config):
         return [*notes]
     return [
         _redact_labels(
@@ -103,15 +131,15 @@ def redact_notes(reader: Reader, notes: Sequence[StoredNote], config: Config) ->
     ]
 
 
-def is_secret_word(reader: Reader, word: str) -> bool:
+def is_secret_word(reader: Reader, word: str, fingerprint: str) -> bool:
     """True if an indexed word occurs only within secrets, judged by the chunks that match it
-    best.
+    best. `fingerprint` is that of an index made as configured.
     """
-    if not word.isalnum() or not has_secrets(reader):
+    if not word.isalnum() or not has_secrets(reader, fingerprint):
         return False
     found = find_candidates(reader, f'"{word}"', NO_FILTERS, limit=MAX_EXAMINED_CHUNKS)
     texts = read_texts(reader, [row[0] for row in found.rows])
-    shown = _redact_texts(texts, read_chunk_secrets(reader, texts))
+    shown = _redact_texts(texts, _find_secrets(reader, texts, fingerprint))
     return _contain(texts, word) and not _contain(shown, word)
 
 

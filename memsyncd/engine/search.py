@@ -55,7 +55,7 @@ from memsyncd.engine.metadata import (
     make_valuation,
 )
 from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
-from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspace import Workspace, index_fingerprint
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import search as protocol
 from memsyncd.protocol.search import ContextParams, Hit, SearchAnswer, SearchParams
@@ -86,7 +86,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
     absent: frozenset[tuple[str, str]] = msgspec.field(default_factory=frozenset)
     is_hurried: bool = False
-    # The accesses of sections, by anchor, on which their decay depends.
+    # The accesses of the sections of the one workspace that is read, by anchor: on them depends the
+    # decay.
     accesses: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def limit_s(self, params: SearchParams | ContextParams, config: Config) -> float:
@@ -116,8 +117,7 @@ def search(
         search_part(workspace, question, params, config, options, is_merged=is_merged)
         for workspace in searched
     ]
-    valuation = make_valuation(config, options.now_s, options.accesses)
-    answer = merge_search_parts(parts, question.query, params, config, valuation)
+    answer = merge_search_parts(parts, question.query, params, config)
     return answer or explain_search(workspaces, question, params, config, options)
 
 
@@ -147,6 +147,7 @@ def make_question(
         match=compile_positive(query),
         must_not=compile_must_not(query),
         filters=_complete(filters.join(query.filters), config, options.now_s, options.accesses),
+        fingerprint=index_fingerprint(config),
         absent=options.absent,
         is_hurried=options.is_hurried,
     )
@@ -269,8 +270,8 @@ def search_part(
             _make_hit(workspace, one, config.kinds, options.now_s, is_explained=params.explain)
             for one in _read_hits(reader, question.query, found, passages, config)
         ]
+    valuation = make_valuation(config, options.now_s, options.accesses)
     if params.explain:
-        valuation = make_valuation(config, options.now_s, options.accesses)
         hits = [
             replace(hit, explain={**(hit.explain or {}), **valuation.explain(hit)}) for hit in hits
         ]
@@ -285,6 +286,7 @@ def search_part(
         hits=[hit for _, hit in ordered],
         # What lacks a phrase has no higher score than what holds it.
         raw_scores=[*accumulate((raw_score for raw_score, _ in ordered), min)],
+        valuation=valuation,
         counts=merged_counts,
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.search.tasks import (
+    ItemValue,
     TaskItem,
     cut_text,
     find_ready,
@@ -22,8 +23,8 @@ from memsyncd.core.search.tasks import (
     render_block,
     summarize,
 )
-from memsyncd.engine.metadata import describe_meta
-from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.metadata import describe_meta, make_valuation
+from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
@@ -47,7 +48,6 @@ from memsyncd.protocol.tasks import (
     TriageParams,
 )
 from memsyncd.store.lookup import read_notes
-from memsyncd.store.search import has_secrets
 from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0
@@ -70,7 +70,7 @@ def read_task_sections(
     found: Sections = {}
     with workspace.acquire(READ_LIMIT_S) as reader:
         compiled = complete_filters(filters, config, now_s)
-        is_masking = config.guard.is_masking and has_secrets(reader)
+        is_masking = must_redact(reader, config)
         notes = redact_notes(reader, read_notes(reader, path=None, filters=compiled), config)
         for note in notes:
             lines = read_note_text(reader, note.path).split("\n")
@@ -185,7 +185,8 @@ def build_task_context(
         Filters(task=[params.task], include_archived=is_with_archived),
         now_s=now_s,
     )
-    groups = group_for_task(_items(sections), params.task)
+    value = _value_by_decay(workspace, config, sections, now_s) if params.sort == "decay" else None
+    groups = group_for_task(_items(sections), params.task, value)
     block = render_block(groups, max_bytes=params.max_bytes)
     return TaskContext(
         workspace=workspace.id,
@@ -194,6 +195,16 @@ def build_task_context(
         included=list(block.included),
         left_out=list(block.left_out),
     )
+
+
+def _value_by_decay(
+    workspace: Workspace, config: Config, sections: Sections, now_s: float
+) -> ItemValue:
+    # It imports the editing of notes, which no start needs.
+    from memsyncd.engine.accesses import count_accesses
+
+    valuation = make_valuation(config, now_s, count_accesses(workspace))
+    return lambda item: valuation.compute(sections[item.anchor][1]).score
 
 
 def summarize_task(
@@ -243,7 +254,7 @@ def triage(
     Raises BadRequest without a task, NoteNotFound if there is no such section.
     """
     sections = read_task_sections(workspace, config, Filters(tag=params.tag), now_s=now_s)
-    known = [one for one in _items(sections) if one.anchor]
+    known = _leave_out_promoted([one for one in _items(sections) if one.anchor])
     opened = [one for one in known if one.is_open]
     ordered = sorted(opened, key=lambda one: (one.priority or "P9", one.time, one.path))
     waiting = [one for one in ordered if not one.task]
@@ -272,7 +283,7 @@ def _make_task(
 ) -> dict[str, Any] | None:
     assert params.promote is not None
     item, section = sections[params.promote]
-    link = f"- discovered_from [[{item.path}#{item.heading}]]"
+    link = _link_to(item)
     of_task = Filters(task=[params.task or ""])
     for one, _ in read_task_sections(workspace, config, of_task, now_s=now_s).values():
         if link in one.body:
@@ -285,6 +296,21 @@ def _make_task(
         "lifecycle": "task",
         "tags": list(item.tags),
     }
+
+
+def _leave_out_promoted(items: Sequence[TaskItem]) -> list[TaskItem]:
+    """Leave out the sections of which tasks were made, which have their tags and link to them."""
+    linked = {line for one in items for line in one.body.splitlines()}
+    # The task mostly has the heading of its source. Of several sources with one heading it is not
+    # known which one is linked: none is left out.
+    sources = [one for one in items if _link_to(one) not in one.body]
+    names = Counter(map(_link_to, sources))
+    gone = {one.anchor for one in sources if _link_to(one) in linked and names[_link_to(one)] == 1}
+    return [one for one in items if one.anchor not in gone]
+
+
+def _link_to(item: TaskItem) -> str:
+    return f"- discovered_from [[{item.path}#{item.heading}]]"
 
 
 # --- sessions -----------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def plan_archive(
     limit; without any of these, those whose decay is below the configured limit.
     """
     valuation = make_valuation(config, now_s, accesses)
-    is_asked = _make_selection(workspace, config, params, now_s)
+    is_asked = _make_selection(workspace, config, params, now_s, accesses)
     below = params.below
     if below is None and not _is_selecting(params):
         below = config.memory.archive_below
@@ -117,7 +117,7 @@ def plan_restore(
         raise BadRequest("restore: no memory is selected", hint=hint)
     if params.below is not None:
         raise BadRequest("restore takes no `below`", hint="name anchors, a path or filters")
-    is_asked = _make_selection(workspace, config, params, now_s)
+    is_asked = _make_selection(workspace, config, params, now_s, accesses)
 
     def judge(memory: Memory) -> Verdict | None:
         has_archived = any(one.status == ARCHIVED for one in memory.sections)
@@ -246,7 +246,11 @@ def _is_selecting(params: ArchiveParams) -> bool:
 
 
 def _make_selection(
-    workspace: Workspace, config: Config, params: ArchiveParams, now_s: float
+    workspace: Workspace,
+    config: Config,
+    params: ArchiveParams,
+    now_s: float,
+    accesses: Mapping[str, int],
 ) -> Callable[[Memory], bool]:
     """Make the function that tells whether the path and the filters select a memory."""
     if params.path is None and params.filters == NO_FILTERS:
@@ -254,7 +258,7 @@ def _make_selection(
     if params.anchors:
         hint = "leave out the anchors, or the path and the filters"
         raise BadRequest("name either anchors or a path and filters", hint=hint)
-    filters = complete_filters(params.filters, config, now_s)
+    filters = complete_filters(params.filters, config, now_s, accesses)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         filters = replace(filters, includes_archived=True, includes_expired=True)
         notes = read_notes(reader, path=params.path, filters=filters)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -73,6 +73,8 @@ class CheckpointParams(Params, frozen=True, kw_only=True):
 class TaskContextParams(Params, frozen=True, kw_only=True):
     task: TaskName
     max_bytes: BlockBytes = 4096
+    sort: Literal["recency", "decay"] = "recency"
+    """Within each part. By `recency` the profile has the most important first."""
     include_archived: bool = False
     track_access: bool = True
     """Count an access for each section that is included."""

@@ -24,7 +24,6 @@ from memsyncd.engine import browse
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.merging import SearchPart, merge_search_parts
-from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
@@ -40,6 +39,7 @@ from memsyncd.protocol.fields import Freshness, Params, WorkspaceParams
 from memsyncd.protocol.methods import describe_methods
 from memsyncd.protocol.search import (
     AccessParams,
+    ContextAnswer,
     ContextParams,
     ContextPart,
     ContextResult,
@@ -343,7 +343,8 @@ class Handlers:
         config = self._workspaces.config
 
         def run() -> SearchAnswer:
-            given = _count_accesses(chosen) if _needs_accesses(params) else {}
+            # Several are searched by `_search_several`; without any the answer explains it.
+            given = _count_accesses(chosen[0], params) if chosen else {}
             return search(chosen, params, config, replace_fields(options, accesses=given))
 
         answer = await self._in_thread(run, end_s)
@@ -374,14 +375,14 @@ class Handlers:
         question = make_question(params, config, RunOptions(now_s=now_s))
 
         def read(workspace: Workspace, options: RunOptions) -> SearchPart:
-            asked = replace_fields(question, absent=options.absent)
+            given = _count_accesses(workspace, params)
+            options = replace_fields(options, accesses=given)
+            asked = make_question(params, config, options)
             return search_part(workspace, asked, params, config, options, is_merged=True)
 
         parts = await self._ask_each(chosen, params, now_s, arrived_s, read)
         found = [part.value for part in parts if part.value is not None]
-        answer = merge_search_parts(
-            found, question.query, params, config, make_valuation(config, now_s)
-        )
+        answer = merge_search_parts(found, question.query, params, config)
         if answer is None:
             answered = [part.workspace for part in parts if part.error is None]
             options = RunOptions(now_s=now_s)
@@ -448,9 +449,12 @@ class Handlers:
             is_counted = was_open or params.timeout_ms
             start_s = arrived_s if is_counted else self._clock.now_s()
         end_s = start_s + options.limit_s(params, config)
-        answer = await self._in_thread(
-            partial(build_context, workspace, params, config, options), end_s
-        )
+
+        def run() -> ContextAnswer:
+            given = _count_accesses(workspace, params)
+            return build_context(workspace, params, config, replace_fields(options, accesses=given))
+
+        answer = await self._in_thread(run, end_s)
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
@@ -474,7 +478,7 @@ class Handlers:
                 workspace,
                 params,
                 config,
-                options,
+                replace_fields(options, accesses=_count_accesses(workspace, params)),
                 is_merged=len(chosen) > 1,
                 is_user_wide=workspace is user_wide,
                 worktree=folders.get(workspace.id, ""),
@@ -524,7 +528,7 @@ class Handlers:
         config, now_s = self._workspaces.config, self._clock.wall_s()
 
         def read() -> list[NoteInfo]:
-            given = _count_accesses([workspace]) if _needs_accesses(params) else {}
+            given = _count_accesses(workspace, params)
             return browse.list_notes(workspace, config, params, now_s=now_s, accesses=given)
 
         notes = await self._in_thread(read)
@@ -536,7 +540,11 @@ class Handlers:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         config, now_s = self._workspaces.config, self._clock.wall_s()
-        read = partial(browse.compute_stats, workspace, config, params, now_s=now_s)
+
+        def read() -> dict[str, Any]:
+            given = _count_accesses(workspace, params)
+            return browse.compute_stats(workspace, config, params, now_s=now_s, accesses=given)
+
         counted = await self._in_thread(read)
         freshness = self._describe_freshness([workspace])
         return MemoryStats(workspace=workspace.id, freshness=freshness, **counted)
@@ -652,14 +660,21 @@ class Handlers:
         return round((self._clock.now_s() - arrived_s) * 1000, 3)
 
 
-def _needs_accesses(params: SearchParams | ListParams) -> bool:
+def _needs_accesses(params: SearchParams | ListParams | ContextParams | StatsParams) -> bool:
     """True if the answer depends on the decay of sections."""
-    query = params.query.lower() if isinstance(params, SearchParams) else ""
-    return params.sort == "decay" or params.explain or bool(params.filters.tier) or "tier:" in query
+    if isinstance(params, SearchParams | ListParams) and (params.sort == "decay" or params.explain):
+        return True
+    query = params.query.lower() if isinstance(params, SearchParams | ContextParams) else ""
+    return bool(params.filters.tier) or "tier:" in query
 
 
-def _count_accesses(workspaces: Sequence[Workspace]) -> dict[str, int]:
+def _count_accesses(
+    workspace: Workspace, params: SearchParams | ListParams | ContextParams | StatsParams
+) -> dict[str, int]:
+    """The accesses of the sections of a workspace, if the answer depends on them."""
+    if not _needs_accesses(params):
+        return {}
     # It imports the editing of notes, which no start needs.
     from memsyncd.engine.accesses import count_accesses
 
-    return count_accesses(workspaces)
+    return count_accesses(workspace)

@@ -253,7 +253,7 @@ class Writes:
         config = self._workspaces.config
 
         def make() -> upkeep.Planned:
-            return plan(workspace, config, params, now_s, count_accesses([workspace]))
+            return plan(workspace, config, params, now_s, count_accesses(workspace))
 
         outcome: EditOutcome[upkeep_protocol.UpkeepPlan]
         if params.dry_run:
@@ -296,8 +296,8 @@ class Writes:
         now_s = self._clock.wall_s()
 
         def run() -> Recalled:
-            times = {anchor: one.last_at_s for anchor, one in find_accesses(workspace).items()}
-            return recall.recall(workspace, config, params, now_s, times)
+            accessed = find_accesses(workspace)
+            return recall.recall(workspace, config, params, now_s, accessed)
 
         recalled: Recalled = await self._in_thread(run, disk_of=workspace)
         freshness = describe_freshness([workspace], config, now_s=self._clock.now_s())

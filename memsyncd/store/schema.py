@@ -14,6 +14,7 @@ records.db: numbered migrations that keep everything.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -165,6 +166,7 @@ CREATE VIRTUAL TABLE words_exact USING fts5vocab('chunks_exact', 'row');
 # --- index.db -----------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=8)
 def compute_fingerprint(reading: str) -> str:
     """Return the fingerprint of an index; `reading` describes the policies that parse its notes."""
     return digest_text("\n".join((SCHEMA, TOKENIZER, str(READING_VERSION), reading)))

@@ -23,6 +23,7 @@ from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, Ranking
 from memsyncd.store.filters import compile_filters, compile_match_filters
 from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import MEMO_LIMIT, Reader
+from memsyncd.store.schema import read_fingerprint
 
 # --- candidates ---------------------------------------------------------------------------------
 
@@ -464,14 +465,30 @@ def count_blank_lines_before(reader: Reader, sections: Iterable[int]) -> dict[in
 # --- secrets ------------------------------------------------------------------------------------
 
 _HAS_SECRETS = "SELECT EXISTS(SELECT 1 FROM secrets)"
-_SECRETS_OF_CHUNKS = (
-    "SELECT c.id, c.start_line, c.end_line, s.start_line, s.end_line, s.what,"
-    " EXISTS(SELECT 1 FROM chunks o WHERE o.file = c.file AND o.start_line = c.start_line"
+_IS_PARTIAL = (
+    "EXISTS(SELECT 1 FROM chunks o WHERE o.file = c.file AND o.start_line = c.start_line"
     " AND o.end_line = c.end_line AND o.id <> c.id)"
+)
+_LINES_OF_CHUNKS = (
+    f"SELECT c.id, f.path, c.start_line, c.end_line, {_IS_PARTIAL} FROM chunks c"
+    " JOIN files f ON f.id = c.file WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id"
+)
+_SECRETS_OF_CHUNKS = (
+    f"SELECT c.id, c.start_line, c.end_line, s.start_line, s.end_line, s.what, {_IS_PARTIAL}"
     " FROM chunks c JOIN secrets s"
     " ON s.file = c.file AND s.start_line <= c.end_line AND s.end_line >= c.start_line"
     " WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id, s.start_line, s.end_line"
 )
+
+
+class ChunkLines(NamedTuple):
+    """Where a chunk lies: its note, and its lines, of whose text it may hold only a part."""
+
+    chunk: int
+    path: str
+    start: int
+    end: int
+    is_partial: bool
 
 
 class ChunkSecrets(msgspec.Struct, frozen=True, kw_only=True):
@@ -485,19 +502,19 @@ class ChunkSecrets(msgspec.Struct, frozen=True, kw_only=True):
     secrets: list[SecretLines]
 
 
-def has_secrets(reader: Reader) -> bool:
-    """True if any note contains a secret, or the index is too old to know."""
-    if not reader.connection.table_exists(None, "secrets"):
-        return True
-    return bool(reader.rows(_HAS_SECRETS)[0][0])
+def knows_secrets(reader: Reader, fingerprint: str) -> bool:
+    """True if the index has this fingerprint, and with it the lines of all secrets of its notes."""
+    is_same = read_fingerprint(reader.connection) == fingerprint
+    return is_same and reader.connection.table_exists(None, "secrets")
 
 
-def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets] | None:
-    """Return the secrets of each of `chunks` that shares lines with one; None if the index is too
-    old to know.
-    """
-    if not reader.connection.table_exists(None, "secrets"):
-        return None
+def has_secrets(reader: Reader, fingerprint: str) -> bool:
+    """True if any note contains a secret, or the index does not know."""
+    return not knows_secrets(reader, fingerprint) or bool(reader.rows(_HAS_SECRETS)[0][0])
+
+
+def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets]:
+    """Return the secrets of each of `chunks` that shares lines with one."""
     found: dict[int, ChunkSecrets] = {}
     rows = reader.rows(_SECRETS_OF_CHUNKS, (json.dumps(list(chunks)),))
     for chunk, start, end, first, last, what, is_partial in rows:
@@ -505,6 +522,16 @@ def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, Chunk
         secret = SecretLines(span=Span(first, last), what=what)
         found.setdefault(chunk, of_chunk).secrets.append(secret)
     return found
+
+
+def read_chunk_lines(reader: Reader, chunks: Iterable[int]) -> list[ChunkLines]:
+    """Return where each of `chunks` lies."""
+    return [
+        ChunkLines(chunk, path, start, end, bool(is_partial))
+        for chunk, path, start, end, is_partial in reader.rows(
+            _LINES_OF_CHUNKS, (json.dumps(list(chunks)),)
+        )
+    ]
 
 
 # --- session start ------------------------------------------------------------------------------

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memsyncd.client.memory import Memsyncd
+from memsyncd.config import MemoryConfig
+from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.daemon.conftest import Home, Place
 
 pytestmark = pytest.mark.shared_daemon
@@ -34,6 +39,68 @@ def test_what_a_context_a_get_and_a_tracked_search_return_is_counted(place: Plac
         stats = memory.access_stats(TIMEOUTS)
     assert [one["count"] for one in stats["counts"]] == [4]
     assert [one["sessions"] for one in stats["counts"]] == [1]
+
+
+HOT = {"tier": ["hot"], "tag": ["redis"]}
+BY_DECAY = {"explain": True, "sort": "decay"}
+N_ACCESSES = 20
+
+
+@pytest.fixture
+def pair(place: Place) -> Iterator[tuple[str, str]]:
+    """Two workspaces with the same note, of whose section only the first one's accesses make a hot
+    one.
+    """
+    other, ask = place.home.make_folder(), place.client.call
+    worth = MemoryConfig().hot_from * 0.7 * 0.85
+    meta = f"<!-- memory: {{importance: {worth}, tags: [redis]}} -->"
+    for root in (place.root, other):
+        (root / ".memories").mkdir(exist_ok=True)
+        (root / ".memories" / "redis.md").write_text(f"# Redis\n\n## Timeouts\n{meta}\nRaise it.\n")
+    theirs = ask("workspace.add", path=str(other))["workspaces"][0]["id"]
+    try:
+        for workspace in (place.id, theirs):
+            ask("sync", workspace=workspace)
+        for _ in range(N_ACCESSES):
+            ask("access.record", anchors=[TIMEOUTS], workspace=place.id)
+        wanted = pytest.approx(1 + math.log1p(N_ACCESSES) / 10, abs=1e-3)
+        wait_until(
+            lambda: (
+                find_hits(place, place.id, **BY_DECAY)[0]["explain"]["decay_accesses"] == wanted
+            ),
+            "the accesses are not stored",
+        )
+        yield place.id, theirs
+    finally:
+        ask("workspace.remove", workspace=theirs)
+
+
+def find_hits(place: Place, workspace: str | list[str], **more: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = place.client.call(
+        "search", query="raise", workspace=workspace, **more
+    )["hits"]
+    return found
+
+
+def test_a_count_belongs_to_its_workspace(place: Place, pair: tuple[str, str]) -> None:
+    ours, theirs = pair
+    hits = find_hits(place, [theirs, ours], **BY_DECAY)
+    counted = [(hit["workspace"], hit["explain"]["decay_accesses"] > 1) for hit in hits]
+    assert counted == [(ours, True), (theirs, False)]
+
+
+def test_accesses_decide_the_tier_in_every_answer(place: Place, pair: tuple[str, str]) -> None:
+    ours, theirs = pair
+    ask = place.client.call
+    for workspace, expected in ((ours, [ours]), (theirs, []), ([theirs, ours], [ours])):
+        assert [one["workspace"] for one in find_hits(place, workspace, filters=HOT)] == expected
+        shown = ask("context", query="raise", filters=HOT, workspace=workspace)["included"]
+        assert [one["workspace"] for one in shown] == expected
+    for workspace, n_hot in ((ours, 1), (theirs, 0)):
+        of_hot = {"filters": HOT, "workspace": workspace}
+        assert ask("stats", **of_hot)["sections"] == n_hot
+        assert len(ask("recall", text="raise", **of_hot)["memories"]) == n_hot
+        assert len(ask("archive", **of_hot)["archived"]) == n_hot
 
 
 def test_counts_survive_a_restart_and_follow_the_note(own: Home) -> None:

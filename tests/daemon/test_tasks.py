@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -78,6 +78,24 @@ def test_the_context_of_a_task_is_in_order_within_its_bytes_and_counted(memory: 
     assert small["left_out"]
 
 
+def test_the_context_of_a_task_is_ordered_by_decay_on_request(memory: Memsyncd) -> None:
+    memory.add("An urgent old thought.", task="WU-7", priority="P0", created="2026-01-02")
+    memory.add("A young thought.", task="WU-7", priority="P3", created="2026-01-03")
+    memory.add("A young rule.", lifecycle="project", created="2026-01-03", priority="P3")
+    memory.add("An important old rule.", lifecycle="project", created="2026-01-02", priority="P0")
+
+    def list_said(sort: Literal["recency", "decay"]) -> list[str]:
+        lines = memory.task_context("WU-7", sort=sort)["text"].splitlines()
+        return [line.rpartition(": ")[2] for line in lines if line.startswith("- ")]
+
+    assert list_said("recency") == [
+        "A young rule.", "An important old rule.", "A young thought.", "An urgent old thought.",
+    ]  # fmt: skip
+    assert list_said("decay") == [
+        "An important old rule.", "A young rule.", "An urgent old thought.", "A young thought.",
+    ]  # fmt: skip
+
+
 def test_ready_sections_leave_out_blocked_ones_and_a_task_is_listed_in_file_order(
     place: Place, memory: Memsyncd
 ) -> None:
@@ -129,6 +147,12 @@ def test_bugs_are_counted_and_made_tasks_once(memory: Memsyncd) -> None:
     [item] = memory.ready("WU-6")["items"]
     assert (item["anchor"], item["priority"]) == (promoted["anchor"], "P0")
     assert "discovered_from" in item["text"]
+    found = memory.triage()
+    assert (found["open"], found["closed"], found["untriaged"]) == (2, 0, 1)
+    assert found["next"] is not None
+    assert found["next"]["anchor"] == slow["anchor"]
+    memory.add("Another leak.", summary="Leak", tags=["bug"])
+    assert memory.triage()["open"] == 4
     with pytest.raises(NoteNotFound):
         memory.triage(promote="MEMORY.md#nothing", task="WU-6")
     with pytest.raises(BadRequest):

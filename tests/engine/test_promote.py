@@ -13,6 +13,7 @@ from memsyncd.engine.recall import recall
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.protocol.search import Filters, LinksParams, ListParams, Recalled, RecallParams
 from memsyncd.protocol.upkeep import PromoteParams
+from memsyncd.store.accesses import AccessCount
 
 AT = "2026-03-01T12:00:00Z"
 NOW_S = 1_772_366_400.0
@@ -157,7 +158,7 @@ def fragments(bench: Any) -> Any:
     return bench
 
 
-def ask(bench: Any, accessed: dict[str, float] | None = None, **params: Any) -> Recalled:
+def ask(bench: Any, accessed: dict[str, AccessCount] | None = None, **params: Any) -> Recalled:
     return recall(bench.workspace, bench.config, RecallParams(**params), NOW_S, accessed)
 
 
@@ -193,7 +194,7 @@ def test_what_was_accessed_last_comes_first_among_equals(bench: Any) -> None:
     bench.write("MEMORY.md", section.format("One", 1) + section.format("Two", 2))
     bench.sync()
     assert name(ask(bench, topic="x")) == ["Two", "One"]
-    assert name(ask(bench, {"MEMORY.md#one": NOW_S}, topic="x")) == ["One", "Two"]
+    assert name(ask(bench, {"MEMORY.md#one": AccessCount(1, NOW_S)}, topic="x")) == ["One", "Two"]
 
 
 def test_a_recall_keeps_within_its_budget(bench: Any) -> None:

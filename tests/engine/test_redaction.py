@@ -22,7 +22,7 @@ from memsyncd.protocol.search import GetParams, ListParams
 from memsyncd.store.search import find_candidates
 from memsyncd.store.texts import read_texts
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
-from tests.engine.conftest import build_block, search_in
+from tests.engine.conftest import POLICY, build_block, search_in
 
 TOKEN = "ghp_" + make(36)
 PASSWORD = "kX9mQ2vL7p"
@@ -41,7 +41,10 @@ password: {PASSWORD}
 
 That was the key of the shell.
 """
-MASKED, UNMASKED = Config(), Config(guard=GuardConfig(secrets="flag"))
+MASKED, UNMASKED, UNGUARDED = (
+    structs.replace(POLICY, guard=GuardConfig(secrets=secrets))
+    for secrets in ("mask", "flag", "off")
+)
 
 
 def show(bench: Any, query: str, config: Config = MASKED) -> str:
@@ -72,7 +75,7 @@ def filled(bench: Any) -> Any:
 
 
 def test_a_snippet_redacts_a_secret_and_highlights_the_query(filled: Any) -> None:
-    hits = search_in([filled.workspace], "runner token spring", Config()).hits
+    hits = search_in([filled.workspace], "runner token spring", MASKED).hits
     assert (
         hits[0].snippet
         == "The **runner**'s **token** is [masked: GitHub **token**], made in **spring**."
@@ -83,7 +86,7 @@ def test_a_snippet_redacts_a_secret_and_highlights_the_query(filled: Any) -> Non
 
 
 def test_a_search_for_a_secret_finds_it_without_showing_it(filled: Any) -> None:
-    hits = search_in([filled.workspace], TOKEN, Config()).hits
+    hits = search_in([filled.workspace], TOKEN, MASKED).hits
     assert hits
     assert not any(TOKEN in hit.snippet for hit in hits)
     assert KEY_LINES[2] not in show(filled, f"shell {KEY_LINES[2]}").replace(
@@ -118,7 +121,7 @@ def test_redaction_changes_neither_the_hits_nor_their_order(filled: Any) -> None
                 (hit.path, hit.start_line, hit.end_line, hit.score, hit.matched)
                 for hit in search_in([filled.workspace], query, config).hits
             ]
-            for config in (Config(), UNMASKED)
+            for config in (MASKED, UNMASKED)
         )
         assert masked == plain
 
@@ -158,7 +161,7 @@ def test_no_chunk_shows_a_secret_whether_or_not_it_is_redacted_as_a_whole(bench:
         chunks = [row[0] for row in reader.rows("SELECT id FROM chunks")]
         texts = read_texts(reader, chunks)
         found = find_candidates(reader, '"note" OR "hosts"', NO_FILTERS, limit=10_000)
-        shown = read_redacted_texts(reader, found.make_candidates(), Config())
+        shown = read_redacted_texts(reader, found.make_candidates(), MASKED)
     assert shown
     assert {chunk: redact(text) for chunk, text in shown.items()} == shown
     untouched = [chunk for chunk, text in shown.items() if text == texts[chunk]]
@@ -193,13 +196,60 @@ def test_problems_list_secrets_until_they_are_removed(filled: Any) -> None:
 
 
 def test_the_guard_checks_are_part_of_the_fingerprint_of_an_index(bench: Any) -> None:
-    off = structs.replace(bench.config, guard=GuardConfig(secrets="off"))
-    assert index_fingerprint(off) != index_fingerprint(bench.config)
-    bench.config = off
+    assert index_fingerprint(UNGUARDED) != index_fingerprint(bench.config)
+    bench.config = UNGUARDED
     bench.write("MEMORY.md", f"# Memory\n\nThe token is {TOKEN}.\n")
     bench.sync()
     assert find_problems(bench.workspace) == []
-    assert TOKEN in show(bench, "token")
+    assert TOKEN in show(bench, "token", UNGUARDED)
+
+
+QUERIES = ("", "token password key shell runner database", "path:hosts.md", "rsa private")
+
+
+def assert_nothing_leaks(bench: Any) -> None:
+    shown = [build(bench, query, max_tokens=9000) for query in QUERIES]
+    shown += [show(bench, query) for query in QUERIES]
+    shown.append(str(list_notes(bench.workspace, MASKED, ListParams())))
+    assert "[masked: private key]" in str(shown)
+    leaked = [
+        secret for secret in (TOKEN, PASSWORD, *KEY_LINES) if any(secret in text for text in shown)
+    ]
+    assert leaked == []
+
+
+def test_an_index_made_without_the_check_shows_no_secret_while_it_answers(bench: Any) -> None:
+    bench.config = UNGUARDED
+    bench.write(".memories/hosts.md", HOSTS)
+    bench.rebuild()
+    assert bench.ask("SELECT count(*) FROM secrets") == [(0,)]
+    assert_nothing_leaks(bench)
+
+
+def test_an_index_of_an_older_version_shows_no_secret_that_it_missed(filled: Any) -> None:
+    writer = filled.workspace.index._writer
+    writer.execute("UPDATE meta SET value = 'older' WHERE key = 'fingerprint'")
+    writer.execute("DELETE FROM secrets WHERE start_line > 3")
+    assert_nothing_leaks(filled)
+
+
+def test_similar_words_reveal_no_secret_of_an_index_made_without_the_check(bench: Any) -> None:
+    bench.config = UNGUARDED
+    bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n")
+    bench.rebuild()
+    assert "similar words" not in explain_empty(bench, "snuflower")
+
+
+def test_a_secret_that_an_edit_writes_or_moves_is_masked(bench: Any) -> None:
+    plain = "".join(f"# Host {n}\n\nThe runner {n} waits.\n\n" for n in range(40))
+    for at in ("# Host 20\n", "The runner 39 waits.\n", "# Host 0\n"):
+        bench.write(".memories/hosts.md", plain)
+        bench.sync()
+        for moved in ("", "An early line.\n\n"):
+            text = plain.replace("The runner 5 waits.\n", f"The runner 5 waits.\n{moved}")
+            bench.write(".memories/hosts.md", text.replace(at, f"{at}\n{HOSTS}"))
+            bench.sync()
+            assert_nothing_leaks(bench)
 
 
 def test_an_index_without_secret_rows_is_redacted_too(filled: Any) -> None:

@@ -138,7 +138,7 @@ def ask(bench: Bench) -> None:
     workspace = bench.workspace
     for query in ("redis", '"redis answers"', "redis kubernetes", "nowhere", "redsi"):
         for filters in (Filters(), ALL_FILTERS, Filters(archived=True)):
-            search_in([workspace], query, filters=filters)
+            search_in([workspace], query, bench.config, filters=filters)
             build_block(workspace, query, filters=filters)
     build_block(workspace)
     [note, *_] = list_notes(workspace, SEARCH_POLICY, ListParams(kind="decision", tag="ops"))
