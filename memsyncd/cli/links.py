@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NOTHING_FOUND: Final = 1
 DEFAULT_LIMIT: Final = 100
+# The most that the daemon returns at a time.
+MAX_LIMIT: Final = 10_000
 
 
 def _links(args: Args, console: Console) -> int:
@@ -71,12 +73,19 @@ def _print_links(answer: dict[str, Any], root: str, console: Console) -> None:
         terminal.print(_render_link(link, root, console))
     n_left_out = answer["n_links"] - len(answer["links"])
     if n_left_out:
-        terminal.report(f"{n_left_out:,} more; show them with --limit {answer['n_links']}")
+        terminal.report(render_left_out(n_left_out, answer["n_links"]))
     if not answer["links"]:
         terminal.report("no links")
     freshness = render_freshness(answer["freshness"])
     if freshness:
         terminal.report(terminal.err_paint("yellow", freshness))
+
+
+def render_left_out(n_left_out: int, n_links: int) -> str:
+    """Say how many links are not shown, and how to see them."""
+    if n_links > MAX_LIMIT:
+        return f"{n_left_out:,} more; name a note for its links, or use --limit {MAX_LIMIT}"
+    return f"{n_left_out:,} more; show them with --limit {n_links}"
 
 
 def _render_link(link: dict[str, Any], root: str, console: Console) -> str:
