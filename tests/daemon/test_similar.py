@@ -59,7 +59,7 @@ def test_the_command_names_each_similar_section(place: Place) -> None:
     done = run("similar", "--text", POOL)
     assert done.stdout.endswith(".memories/errors.md:3-5  Errors > Redis\n"), done.stderr
     assert run("similar", "--stdin", given=POOL).stdout == done.stdout
-    alone = run("similar", ".memories/errors.md#redis")
+    alone = run("similar", ".memories/errors.md#errors/redis")
     assert (alone.returncode, alone.stdout) == (1, "")
     assert "--min-similarity" in alone.stderr
     assert run("similar").returncode == 2
