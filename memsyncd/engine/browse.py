@@ -148,7 +148,6 @@ def _find_place(
 
 def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection]:
     """Return a note's path and its section. Raises NoteNotFound with the nearest anchor."""
-    """Look up a section and the path of its note. Raises NoteNotFound with a similar anchor."""
     found = read_section(reader, anchor)
     if found is None:
         hint = _suggest_anchor(anchor, read_anchors(reader, anchor.rpartition("#")[0]))

@@ -5,7 +5,10 @@ A search by the text's longest words selects candidates; their texts are compare
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from memsyncd.config import Config
+from memsyncd.core.model import Span
 from memsyncd.core.search.similarity import compute_similarity, find_features, make_similar_query
 from memsyncd.engine.browse import find_stored_section
 from memsyncd.engine.search import RunOptions, search
@@ -41,7 +44,7 @@ def find_similar(
     if params.anchor is not None:
         with workspace.acquire(limit_s) as reader:
             path, section = find_stored_section(reader, params.anchor)
-            text = _read_section_texts(reader, path).get(section.anchor, "")
+            text = _read_sections(reader, path).get(section.anchor, _NOTHING)[0]
     wanted = find_features(text)
     request = SearchParams(
         query=make_similar_query(text),
@@ -50,15 +53,18 @@ def find_similar(
         filters=Filters(include_archived=params.include_archived),
     )
     hits = search([workspace], request, config, options).hits if request.query else []
-    texts: dict[str, str] = {}
+    sections: dict[str, _Section] = {}
     with workspace.acquire(limit_s) as reader:
         for path in dict.fromkeys(hit.path for hit in hits):
-            texts |= _read_section_texts(reader, path)
-    found = {
-        hit.anchor: (compute_similarity(wanted, find_features(texts.get(hit.anchor, ""))), hit)
-        for hit in hits
-        if hit.anchor != params.anchor
-    }
+            sections |= _read_sections(reader, path)
+    found: dict[str, tuple[float, Hit]] = {}
+    for hit in hits:
+        if hit.anchor != params.anchor:
+            text, span = sections.get(hit.anchor, _NOTHING)
+            # A passage may go on to the neighbours of its section.
+            lines = {"start_line": span.start, "end_line": span.end} if span else {}
+            similarity = compute_similarity(wanted, find_features(text))
+            found[hit.anchor] = similarity, replace(hit, **lines)
     ordered = sorted(found.values(), key=lambda one: (-one[0], one[1].path, one[1].start_line))
     return [
         _describe(similarity, hit)
@@ -67,11 +73,15 @@ def find_similar(
     ]
 
 
-def _read_section_texts(reader: Reader, path: str) -> dict[str, str]:
-    """The text of each section of a note, without the sections beneath it."""
+_Section = tuple[str, Span | None]
+_NOTHING: _Section = ("", None)
+
+
+def _read_sections(reader: Reader, path: str) -> dict[str, _Section]:
+    """The text and the lines of each section of a note, without the sections beneath it."""
     lines = read_note_text(reader, path).split("\n")
     return {
-        one.anchor: "\n".join(lines[one.span.start - 1 : one.span.end])
+        one.anchor: ("\n".join(lines[one.span.start - 1 : one.span.end]), one.span)
         for one in read_sections_of(reader, path)
     }
 
