@@ -218,6 +218,8 @@ def _print_answer(args: Args, answer: dict[str, Any], console: Console) -> None:
         terminal.print(clean(answer["text"]).removesuffix("\n"))
     for path in shown["updated_links"]:
         terminal.print(f"{'would update' if is_dry_run else 'updated'} the links of {path}")
+    if shown["updated_links"] and answer["change_set"] is not None:
+        terminal.report(f"to revert all of it: memsyncd undo --change-set {answer['change_set']}")
     for path in shown["skipped_links"]:
         terminal.report(
             terminal.err_paint("yellow", f"{path} is read only here: its links stay as they are")

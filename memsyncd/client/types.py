@@ -375,6 +375,8 @@ class MemoryResult(Written):
     text: str
     # Digest of the note after the command; None for a folder and for a deleted note.
     digest: str | None
+    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
+    change_set: int | None
     # The notes whose links a rename has changed, by their paths before it.
     updated_links: list[str]
     # The notes with links to be changed that memsyncd may only read.

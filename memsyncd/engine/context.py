@@ -250,7 +250,7 @@ def merge_offers(
 
     Each workspace's own order is kept. Labels name the workspaces unless there is one alone.
     """
-    branches = [offer.branch for offer in offers if offer.branch is not None]
+    branches = [(offer, offer.branch) for offer in offers if offer.branch is not None]
     is_alone = len(offers) == 1 and not offers[0].root and not branches
     if is_alone and (user_wide is None or not user_wide.parts):
         return _answer_alone(offers[0])
@@ -259,8 +259,8 @@ def merge_offers(
         for at, number in _order_lines(offers)
     ]
     first_placed = [
-        _place(branch, number, -1, BRANCH_LABEL)
-        for branch in branches
+        _place(branch, number, -1, _label_branch(offer) if len(offers) > 1 else BRANCH_LABEL)
+        for offer, branch in branches
         for number in range(len(branch.parts))
     ]
     if user_wide is not None:
@@ -282,6 +282,10 @@ def merge_offers(
         unranked=sum(offer.n_unranked for offer in offers),
         why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
     )
+
+
+def _label_branch(offer: ContextOffer) -> str:
+    return f"{offer.workspace_name}, {BRANCH_LABEL}"
 
 
 def _answer_alone(offer: ContextOffer) -> ContextAnswer:

@@ -75,6 +75,8 @@ class MemoryResult(Written, frozen=True, kw_only=True):
     """The answer in the wording of the memory tool."""
     digest: str | None
     """Digest of the note after the command; None for a folder and for a deleted note."""
+    change_set: int | None = None
+    """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
     updated_links: list[str] = msgspec.field(default_factory=list)
     """The notes whose links a rename has changed, by their paths before it."""
     skipped_links: list[str] = msgspec.field(default_factory=list)

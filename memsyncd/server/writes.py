@@ -108,6 +108,7 @@ class Writes:
         return protocol.MemoryResult(
             text=answer.text,
             digest=answer.digest,
+            change_set=outcome.change_set,
             updated_links=list(answer.updated_links),
             skipped_links=list(answer.skipped_links),
             **_describe_write(workspace, outcome),

@@ -601,3 +601,18 @@ def test_an_access_raises_the_decay_by_which_answers_are_sorted(memory: Memsyncd
     one, other = memory.archive(never, often)["archived"]
     assert (one["anchor"], other["anchor"]) == (never, often)
     assert one["decay"] < other["decay"]
+
+
+def test_one_undo_takes_back_a_rename_with_the_links_that_it_changed(
+    memory: Memsyncd, place: Place
+) -> None:
+    for name, text in (("old", "# Old\n"), ("other", "# Other\n\nSee [[old]].\n")):
+        memory.memory("create", path=f"/memories/{name}.md", file_text=text)
+    before = place.notes()
+    renamed = memory.memory(
+        "rename", old_path="/memories/old.md", new_path="/memories/new.md", update_links=True
+    )
+    assert renamed["updated_links"] == [".memories/other.md"]
+    assert place.notes() != before
+    memory.undo(change_set=renamed["change_set"])
+    assert place.notes() == before

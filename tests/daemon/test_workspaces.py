@@ -209,7 +209,7 @@ def test_the_context_of_a_worktree_shows_the_memory_of_its_branch(
     linked = make_worktree(main)
     write(main / "MEMORY.md", "# Database\n\nPostgres, on the main branch.")
     write(main / ".memories" / "redis.md", "# Redis\n\nThe database has a cache.")
-    place = make_place(main)
+    place, other = make_place(main), make_place(home.make_folder())
     place.wait_found("cache", ".memories/redis.md")
     for query in ("", "database"):
         ask = {"workspace": str(linked / "src"), "query": query, "wait": "disk"}
@@ -225,6 +225,8 @@ def test_the_context_of_a_worktree_shows_the_memory_of_its_branch(
         assert f"· {main}/.memories/redis.md:1-3" in own["text"]
         assert str(linked / "MEMORY.md") in {part["path"] for part in own["included"]}
         assert "Postgres" in place.client.call("context", workspace=str(main), query=query)["text"]
+        both = place.client.call("context", **{**ask, "workspace": [str(linked), other.id]})
+        assert f"· [{main.name}, this branch] MEMORY.md:1-4\nSQLite" in both["text"]
         small = place.client.call("context", **ask, max_tokens=100)
         assert small["tokens"] <= 100
         write(linked / "MEMORY.md", (main / "MEMORY.md").read_text().rstrip("\n"))
