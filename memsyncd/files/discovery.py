@@ -19,6 +19,7 @@ from memsyncd.files.places import (
     PROJECTS,
     Preset,
     find_agent_globs,
+    read_start,
     recognise_place,
 )
 
@@ -101,9 +102,12 @@ def _find_agents(folders: ToolFolders) -> Iterator[KnownPlace]:
 def _find_vaults(folders: ToolFolders) -> Iterator[KnownPlace]:
     lists = (f"{folders.config}/obsidian/obsidian.json", *_in_home(folders, OBSIDIAN_FILES))
     for file in lists:
-        yield from _name_vaults("Obsidian", parse_obsidian_vaults(_read(file)))
+        yield from _name_vaults(
+            "Obsidian", parse_obsidian_vaults(read_start(file, READ_LIMIT_BYTES))
+        )
     yield from _name_vaults("Logseq", _list_graphs(f"{folders.home}/.logseq/graphs"))
-    notebook = folders.zk or parse_zk_notebook(_read(f"{folders.config}/zk/config.toml"))
+    settings = read_start(f"{folders.config}/zk/config.toml", READ_LIMIT_BYTES)
+    notebook = folders.zk or parse_zk_notebook(settings)
     if notebook:
         path = os.path.join(folders.home, _expand(notebook, folders.home))
         yield from _name_vaults("zk", [path])
@@ -141,14 +145,6 @@ def _list_graphs(folder: str) -> list[str]:
 
 def _expand(path: str, home: str) -> str:
     return home + path[1:] if path == "~" or path.startswith("~/") else path
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return file.read(READ_LIMIT_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 # --- the files of tools -------------------------------------------------------------------------

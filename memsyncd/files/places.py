@@ -149,12 +149,14 @@ def _read_project(folder: str, slug: str) -> str:
     except OSError:
         return ""
     latest = [path for _, path in sorted(transcripts, reverse=True)[:TRANSCRIPTS_LIMIT]]
-    return next((found for path in latest if (found := find_project(_read_start(path), slug))), "")
+    starts = (read_start(path, TRANSCRIPT_LIMIT_BYTES) for path in latest)
+    return next((found for start in starts if (found := find_project(start, slug))), "")
 
 
-def _read_start(path: str) -> str:
+def read_start(path: str, limit_bytes: int) -> str:
+    """Return the beginning of a file as text; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
-            return file.read(TRANSCRIPT_LIMIT_BYTES).decode("utf-8", "replace")
+            return file.read(limit_bytes).decode("utf-8", "replace")
     except OSError:
         return ""
