@@ -18,7 +18,6 @@ from memsyncd.protocol.search import (
     Filters,
     Hit,
     SearchParams,
-    SectionMeta,
     SimilarParams,
     SimilarSection,
 )
@@ -75,6 +74,7 @@ def find_similar(
 
 _Section = tuple[str, Span | None]
 _NOTHING: _Section = ("", None)
+_OF_A_HIT = [name for name in SimilarSection.__struct_fields__ if name in Hit.__struct_fields__]
 
 
 def _read_sections(reader: Reader, path: str) -> dict[str, _Section]:
@@ -88,13 +88,5 @@ def _read_sections(reader: Reader, path: str) -> dict[str, _Section]:
 
 def _describe(similarity: float, hit: Hit) -> SimilarSection:
     return SimilarSection(
-        workspace=hit.workspace,
-        anchor=hit.anchor,
-        path=hit.path,
-        start_line=hit.start_line,
-        end_line=hit.end_line,
-        heading=hit.heading,
-        digest=hit.digest,
-        similarity=round(similarity, 3),
-        **{name: getattr(hit, name) for name in SectionMeta.__struct_fields__},
+        similarity=round(similarity, 3), **{name: getattr(hit, name) for name in _OF_A_HIT}
     )
