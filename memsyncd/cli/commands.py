@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "accesses": Entry("accesses", "count how often sections were recalled, and when last"),
         "profile": Entry("tasks", "list what holds for the whole project"),
         "links": Entry("links", "list links between notes, backlinks and dangling links"),
+        "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },
     "Write": {

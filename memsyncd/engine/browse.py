@@ -210,11 +210,14 @@ def list_notes(
         for note in notes:
             note.sections[:] = [_explain_section(one, valuation) for one in note.sections]
     order = find_order(params.sort, valuation)
-    if order is None:
-        return notes
-    for note in notes:
-        note.sections.sort(key=order)
-    return sorted(notes, key=lambda note: [*map(order, note.sections[:1])])
+    if order is not None:
+        for note in notes:
+            note.sections.sort(key=order)
+        notes.sort(key=lambda note: [*map(order, note.sections[:1])])
+    if not params.sections:
+        for note in notes:
+            note.sections.clear()
+    return notes
 
 
 def _explain_section(one: SectionInfo, valuation: Valuation) -> SectionInfo:

@@ -99,6 +99,13 @@ METHODS: dict[str, Method] = {
         "Return counters and durations of requests, syncs and writes, and the process's resources.",
         route="GET /metrics",
     ),
+    "panel.open": Method(
+        NoParams,
+        operations.PanelAddress,
+        "Open a port for the panel, and return an address that opens it once.",
+        (BadConfig, Unsafe),
+    ),
+    "log.tail": Method(NoParams, operations.LogTail, "Return the last lines of the daemon's log."),
     "workspace.add": Method(
         operations.AddParams,
         operations.AddedWorkspaces,
@@ -144,6 +151,12 @@ METHODS: dict[str, Method] = {
         "Read a section, a note or some of its lines.",
         _OPENS,
         route="GET /v1/get",
+    ),
+    "render": Method(
+        search.RenderParams,
+        search.Rendered,
+        "Render a note as HTML for a page, with the file's line numbers.",
+        _OPENS,
     ),
     "list": Method(
         search.ListParams, search.Listing, "List notes and sections.", _READS, route="GET /v1/list"

@@ -268,3 +268,18 @@ class FindingInfo(Result, frozen=True, kw_only=True):
 
 class DoctorResult(Result, frozen=True, kw_only=True):
     findings: list[FindingInfo]
+
+
+# --- panel ------------------------------------------------------------------------------------
+
+
+class PanelAddress(Result, frozen=True, kw_only=True):
+    """The address of the panel. It is valid once, within `expires_s`."""
+
+    url: str
+    expires_s: float
+
+
+class LogTail(Result, frozen=True, kw_only=True):
+    lines: list[str]
+    """The oldest first, as they were written; at most 200, cut to 500 characters."""

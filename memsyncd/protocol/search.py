@@ -350,6 +350,23 @@ class Got(SectionMeta, frozen=True, kw_only=True):
     """Links to it."""
 
 
+class RenderParams(Params, frozen=True, kw_only=True):
+    path: Name
+    workspace: Name | None = None
+
+
+class Rendered(Result, frozen=True, kw_only=True):
+    """A note as HTML without any of its own tags. Each block names its line as `data-line`, and a
+    link to another note its target as `data-note`.
+    """
+
+    workspace: str
+    path: str
+    digest: str
+    n_lines: int
+    html: str
+
+
 class ListParams(Params, frozen=True, kw_only=True):
     workspace: Name | None = None
     path: Name | None = None
@@ -361,6 +378,8 @@ class ListParams(Params, frozen=True, kw_only=True):
     """Sections within their notes, and notes by their first section."""
     explain: bool = False
     """Give the decay of each section, its factors and its tier."""
+    sections: bool = True
+    """False leaves the sections out of the notes: the list of a large vault is short then."""
 
 
 class SectionInfo(SectionMeta, frozen=True, kw_only=True):

@@ -54,6 +54,8 @@ from memsyncd.protocol.search import (
     NoteInfo,
     Problems,
     RecordedAccesses,
+    Rendered,
+    RenderParams,
     SearchAnswer,
     SearchParams,
     SearchResult,
@@ -129,6 +131,7 @@ class Handlers:
             "search": self._search,
             "context": self._context,
             "get": self._get,
+            "render": self._render,
             "list": self._list,
             "stats": self._stats,
             "similar": self._similar,
@@ -521,6 +524,21 @@ class Handlers:
             found = await self._in_thread(read, disk_of=workspace)
         self._note_accesses(workspace, [found[0].anchor or found[0].path], params)
         return found[0]
+
+    async def _render(self, session: Session, params: RenderParams) -> Rendered:
+        # A daemon whose panel nobody opens never renders.
+        from memsyncd.core.markdown.render import render_html
+
+        place = GetParams(path=params.path, workspace=params.workspace, track_access=False)
+        got = await self._get(session, place)
+        html = await self._in_thread(lambda: render_html(got.text.split("\n")))
+        return Rendered(
+            workspace=got.workspace,
+            path=got.path,
+            digest=got.digest,
+            n_lines=got.n_lines,
+            html=html,
+        )
 
     async def _list(self, _session: Session, params: ListParams) -> Listing:
         workspace = self._workspaces.find(params.workspace)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from memsyncd.engine.workspace import Condition, Entry, Workspace, read_freshnes
 from memsyncd.engine.workspaces import Settings, Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.files.scan import NoteCount
+from memsyncd.logs import read_recent_lines
 from memsyncd.protocol import fields, metrics
 from memsyncd.protocol.fields import NoParams, WorkspaceParams
 from memsyncd.protocol.operations import (
@@ -36,6 +37,8 @@ from memsyncd.protocol.operations import (
     CollectionInfo,
     Failed,
     Found,
+    LogTail,
+    PanelAddress,
     Pong,
     RemoveParams,
     Status,
@@ -82,8 +85,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     started_at_s: float
     read_process: Callable[[], metrics.ProcessMetrics]
     read_load: Callable[[], Load]
-    http: str | None = None
-    http_token: str | None = None
+    find_http: Callable[[], tuple[str, str] | None] = lambda: None
+    """The URL of the port and the file of its token, once a port is open."""
+    open_panel: Callable[[], Awaitable[PanelAddress]]
     find_socket_problem: Callable[[], str] = lambda: ""
 
 
@@ -107,6 +111,8 @@ class Operations:
             "ping": self._ping,
             "status": self._status,
             "metrics": self._metrics,
+            "log.tail": lambda _session, _params: LogTail(lines=read_recent_lines()),
+            "panel.open": lambda _session, _params: facts.open_panel(),
             "workspace.add": self._add,
             "workspace.remove": self._remove,
             "workspace.list": self._list,
@@ -120,6 +126,7 @@ class Operations:
 
     def _status(self, _session: Session, params: WorkspaceParams) -> Status:
         facts, load = self._facts, self._facts.read_load()
+        url, token_file = facts.find_http() or (None, None)
         chosen = choose_workspaces(self._workspaces, params.workspace)
         for workspace in chosen:
             self._workspaces.scheduler.quick_check(workspace)
@@ -134,8 +141,8 @@ class Operations:
             failed_requests=load.counts.failed_requests,
             socket=facts.socket,
             socket_problem=facts.find_socket_problem() or None,
-            http=facts.http,
-            http_token=facts.http_token,
+            http=url,
+            http_token=token_file,
             config=facts.config,
             sqlite=facts.sqlite,
             workspaces=[self._describe_status(workspace) for workspace in chosen],

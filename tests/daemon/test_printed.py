@@ -178,6 +178,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "archive": [[], ["--kind", NAME], [f"{NOTE}#{NAME}", "--json"], [NAME]],
     "unarchive": [[NAME], ["--tag", NAME, "--json"], []],
     "cleanup": [[], ["--json"], ["--plan", NAME, "--apply"]],
+    "ui": [["--print"], ["--json"]],
     "discover": [[], ["--json"], ["--add", NAME, "--yes"]],
     "similar": [[NOTE], ["--text", NAME], [f"{NOTE}#larch-heading", "--json"], [NAME], []],
     "integrate": [["cursor", "--print"], ["claude-code", "--check"], [NAME]],
