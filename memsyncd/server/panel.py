@@ -36,6 +36,7 @@ SAFE_HEADERS = (
 # Not a redirect of HTTP: a browser that comes from a file or another program would not send the
 # cookie along. The address with the token is replaced in the browser's history.
 _OPENED = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>memsyncd</title>
+<link rel="icon" href="{http.PANEL}icon.svg">
 <meta http-equiv="refresh" content="0;url={http.PANEL}">
 <p><a href="{http.PANEL}">memsyncd</a></html>
 """
