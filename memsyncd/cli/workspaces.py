@@ -240,8 +240,8 @@ def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> li
     folder = info["memory_dir"]
     where = "the folder itself" if folder == "." else f"{folder}/"
     lines = [f"{found['what']}: {notes}; memories are written to {where}"]
-    if info["read_only"]:
-        lines.append(f"read only: {', '.join(info['read_only'])}")
+    if found["read_only"]:
+        lines.append(f"read only: {', '.join(found['read_only'])}")
     if info["preset"] == "vault":
         return [*lines, "to change this: --preset memory, --include GLOB, --exclude GLOB"]
     return [*lines, "to index more: --preset vault for every note, or --include GLOB"]

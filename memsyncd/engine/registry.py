@@ -30,6 +30,7 @@ from memsyncd.files.places import (
     AgentProject,
     FolderKind,
     Preset,
+    find_agent_globs,
     find_memory_owner,
     recognise_place,
 )
@@ -57,14 +58,16 @@ COLLECTION_NAME = "claude-code"
 class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at a path. `known` is the id of the workspace that is the same folder, if any.
 
-    `place` is what a folder that may be added was recognised as. `worktree` is the real path that
-    was named if it lies in a linked git worktree, which shares the memory of `root`.
+    `place` is what a folder that may be added was recognised as, `rules` has the instructions for
+    agents in it. `worktree` is the real path that was named if it lies in a linked git worktree,
+    which shares the memory of `root`.
     """
 
     root: Root
     refusal: MemsyncdError | None
     known: str | None
     place: FolderKind | None = None
+    rules: tuple[str, ...] = ()
     worktree: str = ""
 
 
@@ -132,6 +135,7 @@ class Registry:
             refusal=refusal,
             known=known.id if known is not None else None,
             place=recognise_place(root.path) if is_new else None,
+            rules=() if refusal else find_agent_globs(root.path),
             worktree=worktree,
         )
 
@@ -177,7 +181,6 @@ class Registry:
                 entry,
                 preset=place.preset,
                 exclude=entry.exclude or place.exclude,
-                read_only=entry.read_only or place.read_only,
                 memory_dir=memory_dir or place.memory_dir,
             )
         if entry.is_collection:
@@ -217,6 +220,8 @@ class Registry:
         others = [one for one in self.entries.values() if one.is_user_wide and one.id != entry.id]
         if entry.is_user_wide and others:
             hint = f"remove it first: memsyncd remove {others[0].name}"
+            if others[0].source == "config":
+                hint = "change it in the configuration: memsyncd config path"
             raise Conflict(f"{others[0].name} is the user-wide workspace already", hint=hint)
 
     def _check_free(self, entry: Entry) -> None:
