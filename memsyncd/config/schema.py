@@ -320,6 +320,9 @@ class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     # The folder to which memories are written, relative to path. Empty: .memories, or in a vault
     # path itself.
     memory_dir: str = ""
+    # True for one workspace at most, the user-wide memory: its MEMORY.md, pinned notes and
+    # preferences join the context of every other. It takes the place of one that was added.
+    user: bool = False
     # Folders outside path to which symbolic links in it may lead.
     allow_links_to: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
 

@@ -98,8 +98,11 @@ class Registry:
 
     def _set(self, saved: Iterable[Entry], configured: Iterable[Entry]) -> None:
         """Replace all entries. A member stays while its collection is there and does not exclude
-        it.
+        it. The user-wide workspace of the configuration takes the place of one that was added.
         """
+        configured = list(configured)
+        if any(entry.is_user_wide for entry in configured):
+            saved = [replace(entry, is_user_wide=False) for entry in saved]
         every = {entry.id: entry for entry in (*saved, *configured)}
         self.collections = {key: entry for key, entry in every.items() if entry.is_collection}
         self.entries = {}
@@ -499,6 +502,9 @@ def _is_saved(entry: Entry) -> bool:
 
 def _make_collection(entry: Entry, name: str) -> Entry:
     """Make the entry of a collection from one for the agent's folder, or for its projects."""
+    if entry.is_user_wide:
+        hint = "name one folder of notes, or leave out the preset"
+        raise BadRequest("the projects of an agent cannot be the user-wide workspace", hint=hint)
     if entry.include or entry.read_only or entry.memory_dir or entry.allow_links_to:
         hint = "leave these out, or add one folder with --preset vault"
         message = "the preset claude-code takes exclude alone: it is for folders of projects"
