@@ -247,7 +247,7 @@ class Got(SectionMeta):
     heading: list[str]
     # Lines of the whole note.
     n_lines: int
-    # Links from the section or note, as `links` lists them.
+    # Links from the section or note, as `links` lists them; 0 for the file of a worktree.
     n_links: int
     # Links to it.
     n_backlinks: int

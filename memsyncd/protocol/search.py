@@ -321,6 +321,7 @@ class Recalled(Result, frozen=True, kw_only=True):
 class GetParams(Params, frozen=True, kw_only=True):
     anchor: Name | None = None
     path: Name | None = None
+    """From the workspace's root, or absolute; an absolute path in a linked worktree is its file."""
     start_line: Line | None = None
     end_line: Line | None = None
     workspace: Name | None = None
@@ -345,7 +346,7 @@ class Got(SectionMeta, frozen=True, kw_only=True):
     n_lines: int
     """Lines of the whole note."""
     n_links: int
-    """Links from the section or note, as `links` lists them."""
+    """Links from the section or note, as `links` lists them; 0 for the file of a worktree."""
     n_backlinks: int
     """Links to it."""
 
