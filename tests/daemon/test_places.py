@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -385,6 +387,20 @@ def test_folders_over_the_limit_are_said_once_and_found_by_timed_scans(
     findings = place.client.call("doctor", workspace=place.id)["findings"]
     assert [one["check"] for one in findings if "max_watched_folders" in one["what"]] == ["watcher"]
     place.close()
+
+
+def test_more_links_than_one_answer_holds_are_listed_in_pages(
+    root: Path, make_place: MakePlace
+) -> None:
+    write(root, "MEMORY.md", "\n".join(f"[[none-{number}]]" for number in range(10_050)))
+    place = make_place(root)
+    program = (sys.executable, "-m", "memsyncd", "links")
+    place.wait_found("9999", "MEMORY.md")
+    answer = json.loads(place.run(*program, "--limit", "20000", "--json"))
+    assert answer["n_links"] == len({one["target"] for one in answer["links"]}) == 10_050
+    shown = place.run(*program, "--limit", "10040").splitlines()
+    assert len(shown) == 10_041
+    assert shown[-1] == "10 more; show them with --limit 10050"
 
 
 # --- git ------------------------------------------------------------------------------------------
