@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -17,7 +18,7 @@ from memsyncd.cli.parser import (
 )
 from memsyncd.cli.targets import find_workspace_note, find_writable, parse_target, roots_by_id
 from memsyncd.cli.terminal import clean, clean_values
-from memsyncd.errors import BadRequest
+from memsyncd.errors import BadRequest, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Final, NoReturn
 
     from memsyncd.cli.console import Console
+    from memsyncd.cli.targets import Target
 
 
 # --- text from the command line or stdin --------------------------------------------------------
@@ -79,18 +81,26 @@ def _get(args: Args, console: Console) -> int:
         )
     roots = roots_by_id(console.call("workspace.list")["workspaces"])
     root, path = find_workspace_note(target.path, console.cwd, list(roots.values()))
-    workspace = args.workspace or root
-    if target.heading is None:
-        answer = console.call_on(
-            workspace, "get", path=path, start_line=target.start_line, end_line=target.end_line
-        )
-    else:
-        answer = console.call_on(workspace, "get", anchor=f"{path}#{target.heading}")
+    answer = None
+    full = os.path.join(console.cwd, path)
+    if root is None and args.workspace is None and os.path.lexists(full):
+        # In a linked worktree, the file that the branch has here.
+        with contextlib.suppress(WorkspaceNotFound):
+            answer = _call_get(target, full, console.cwd, console)
+    if answer is None:
+        answer = _call_get(target, path, args.workspace or root, console)
     if args.json:
         console.terminal.print_json(answer)
     else:
         _print_text(answer, roots.get(answer["workspace"], ""), console)
     return 0
+
+
+def _call_get(target: Target, path: str, workspace: str | None, console: Console) -> dict[str, Any]:
+    if target.heading is not None:
+        return console.call_on(workspace, "get", anchor=f"{path}#{target.heading}")
+    lines = {"start_line": target.start_line, "end_line": target.end_line}
+    return console.call_on(workspace, "get", path=path, **lines)
 
 
 def _print_text(answer: dict[str, Any], root: str, console: Console) -> None:

@@ -276,9 +276,23 @@ def _print_block(answer: dict[str, Any], console: Console) -> None:
         summary = f"{answer['tokens']:,} tokens; no room for {n_sections} more{weaker},"
         summary += " see --json and --max-tokens"
         terminal.report(terminal.err_paint("dim", summary))
+    for line in _list_sources(clean_values(answer)):
+        terminal.report(terminal.err_paint("dim", line))
     report_left_out(answer, console)
     if stale := render_freshness(answer["freshness"]):
         terminal.report(terminal.err_paint("yellow", stale))
+
+
+def _list_sources(answer: dict[str, Any]) -> list[str]:
+    """List each label of a workspace in the block, with the folder that its paths start from."""
+    shown = {part["workspace"] for part in answer["included"]}
+    every = answer["workspaces"]
+    is_labelled = sum(not one["user"] for one in every) > 1
+    return [
+        f"[{'user-wide' if one['user'] else one['name']}]  {one['root']}"
+        for one in every
+        if one["id"] in shown and (one["user"] or is_labelled)
+    ]
 
 
 COMMANDS = {

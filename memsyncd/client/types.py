@@ -228,6 +228,8 @@ class AnsweringWorkspace(TypedDict):
     root: str
     # The folder in a linked git worktree that stands for `root`, if one was named.
     worktree: str | None
+    # True for the user-wide workspace, whose parts of a block are labelled `user-wide`.
+    user: bool
     # Why the workspace is left out; null if it is not.
     failure: str | None
     # The code of that error.
@@ -247,7 +249,7 @@ class Got(SectionMeta):
     heading: list[str]
     # Lines of the whole note.
     n_lines: int
-    # Links from the section or note, as `links` lists them.
+    # Links from the section or note, as `links` lists them; 0 for the file of a worktree.
     n_links: int
     # Links to it.
     n_backlinks: int

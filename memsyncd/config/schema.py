@@ -299,8 +299,9 @@ class SourceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A folder with memory, one table for each; `memsyncd add PATH` does the same without a file.
 
-    MEMORY.md and every note under .memories/ are indexed, and the files that `include` names. A
-    folder that does not exist yet is waited for.
+    MEMORY.md and every note under .memories/ are indexed, the files that `include` names, and read
+    only the instructions for agents, such as AGENTS.md, CLAUDE.md and .cursor/rules/. A folder that
+    does not exist yet is waited for.
     """
 
     path: Annotated[str, Meta(min_length=1)]
@@ -314,11 +315,14 @@ class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     include: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # Notes that are not indexed, such as [".memories/private/**"].
     exclude: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
-    # More notes, to which memsyncd never writes, such as ["AGENTS.md", "CLAUDE.md"].
+    # More notes, to which memsyncd never writes, such as ["docs/*.md"].
     read_only: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # The folder to which memories are written, relative to path. Empty: .memories, or in a vault
     # path itself.
     memory_dir: str = ""
+    # True for one workspace at most, the user-wide memory: its MEMORY.md, pinned notes and
+    # preferences join the context of every other. It takes the place of one that was added.
+    user: bool = False
     # Folders outside path to which symbolic links in it may lead.
     allow_links_to: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
 

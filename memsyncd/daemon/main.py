@@ -476,6 +476,7 @@ def to_entries(config: Config, registry: Registry, access: FolderAccess) -> list
                 read_only=row.read_only,
                 preset=row.preset,
                 memory_dir=row.memory_dir,
+                is_user_wide=row.user,
                 links=row.allow_links_to,
                 # A disk that does not answer keeps no daemon from starting: the path is taken to
                 # have no links.

@@ -301,7 +301,7 @@ def find_links(
     workspace: Workspace, config: Config, params: LinksParams
 ) -> tuple[list[LinkInfo], int]:
     """Find the links at a note or section, or all of them, nearest first; with their number before
-    the limit.
+    the page is taken.
 
     Raises BadRequest for both a note and a section, NoteNotFound if the place is not indexed.
     """
@@ -320,7 +320,7 @@ def find_links(
         chosen = [edge for edge in edges if _is_chosen(edge, params)]
         infos = [
             _make_link_info(edge, links.names, is_masking=config.guard.is_masking)
-            for edge in chosen[: params.limit]
+            for edge in chosen[params.offset : params.offset + params.limit]
         ]
     return infos, len(chosen)
 

@@ -26,6 +26,7 @@ MaxTokens = Annotated[int, msgspec.Meta(ge=100, le=50_000)]
 MaxBytes = Annotated[int, msgspec.Meta(ge=100, le=1_000_000)]
 LinkDepth = Annotated[int, msgspec.Meta(ge=1, le=20)]
 LinkLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+LinkOffset = Annotated[int, msgspec.Meta(ge=0)]
 HeadingText = Annotated[str, msgspec.Meta(max_length=200)]
 
 
@@ -165,6 +166,8 @@ class AnsweringWorkspace(Result, frozen=True, kw_only=True):
     """The folder that paths are relative to."""
     worktree: str | None
     """The folder in a linked git worktree that stands for `root`, if one was named."""
+    user: bool
+    """True for the user-wide workspace, whose parts of a block are labelled `user-wide`."""
     failure: str | None
     """Why the workspace is left out; null if it is not."""
     code: str | None
@@ -321,6 +324,7 @@ class Recalled(Result, frozen=True, kw_only=True):
 class GetParams(Params, frozen=True, kw_only=True):
     anchor: Name | None = None
     path: Name | None = None
+    """From the workspace's root, or absolute; an absolute path in a linked worktree is its file."""
     start_line: Line | None = None
     end_line: Line | None = None
     workspace: Name | None = None
@@ -345,7 +349,7 @@ class Got(SectionMeta, frozen=True, kw_only=True):
     n_lines: int
     """Lines of the whole note."""
     n_links: int
-    """Links from the section or note, as `links` lists them."""
+    """Links from the section or note, as `links` lists them; 0 for the file of a worktree."""
     n_backlinks: int
     """Links to it."""
 
@@ -491,6 +495,9 @@ class LinksParams(Params, frozen=True, kw_only=True):
     dangling: bool = False
     """Only links that lead to no note."""
     limit: LinkLimit = 100
+    offset: LinkOffset = 0
+    """Links to leave out before the first one: those of the pages before. `freshness.generation`
+    tells whether the notes have changed between two pages."""
     workspace: Name | None = None
 
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
 from memsyncd.engine import browse
+from memsyncd.engine.branch_memory import read_branch_place
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.merging import SearchPart, merge_search_parts
@@ -33,8 +34,9 @@ from memsyncd.engine.search import (
 )
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
-from memsyncd.engine.workspaces import Workspaces
-from memsyncd.errors import NoteNotFound, NotFresh, StoreFailed
+from memsyncd.engine.workspaces import FilePlace, Workspaces
+from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
+from memsyncd.files.scope import is_within_folder
 from memsyncd.protocol.fields import Freshness, Params, WorkspaceParams
 from memsyncd.protocol.methods import describe_methods
 from memsyncd.protocol.search import (
@@ -96,6 +98,11 @@ LOOP_BUDGET_S = 0.004
 # A search for more hits runs in a thread at once: reading each hit takes time, however fast it was
 # found.
 LOOP_LIMIT = 20
+# Methods that take the absolute path of a note; `/memories/…` is one of the memory tool.
+FILE_METHODS = frozenset(
+    "get list links similar access.stats validate archive archive.restore promote history "
+    "history.purge diff undo".split()
+)
 NO_WORKTREES: Mapping[str, str] = {}
 # How long a search waits for a save that is being indexed. It would compete with that for the
 # interpreter's lock, and miss it.
@@ -105,6 +112,25 @@ WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts
 
 
 T = TypeVar("T")
+
+
+def _find_absolute(params: Any) -> str:
+    """Return the absolute path that the parameters name a note by; empty for any other."""
+    path, anchor = getattr(params, "path", None) or "", getattr(params, "anchor", None) or ""
+    named = str(path or anchor.rpartition("#")[0])
+    if not named.startswith("/"):
+        return ""
+    from memsyncd.core.editing.memory_path import MEMORIES
+
+    return "" if is_within_folder(named, MEMORIES) else named
+
+
+def _replace_path(params: Any, found: FilePlace, workspace: Workspace) -> Any:
+    """Return the parameters with the path from the workspace's root."""
+    if getattr(params, "path", None):
+        return replace_fields(params, workspace=workspace.id, path=found.path)
+    heading = params.anchor.rpartition("#")[2]
+    return replace_fields(params, workspace=workspace.id, anchor=f"{found.path}#{heading}")
 
 
 class Handlers:
@@ -144,6 +170,8 @@ class Handlers:
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
+        if method in FILE_METHODS and (file := _find_absolute(params)):
+            return self._dispatch_by_file(session, method, params, file)
         named = getattr(params, "workspace", None)
         names = named if isinstance(named, list) else [named]
         if any(map(self._places.needs_disk, names)):
@@ -166,6 +194,31 @@ class Handlers:
             outcome = self._context(session, params, folders)
         else:
             outcome = self._find(method)(session, params)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    async def _dispatch_by_file(self, session: Session, method: str, params: Any, file: str) -> Any:
+        """Carry out a method for a note that is named by its absolute path.
+
+        Raises BadRequest if it does not lie in the workspace that is named as well.
+        """
+        found = await self._places.find_file(file)
+        workspace = self._workspaces.find(found.workspace_id)
+        named = params.workspace
+        if named is not None:
+            is_path = self._places.needs_disk(named)
+            other = (await self._places.find(named))[0] if is_path else self._workspaces.find(named)
+            if other is not workspace:
+                message = f"the path lies in the workspace {workspace.entry.name}"
+                raise BadRequest(message, hint="name that workspace, or leave it out")
+        params = _replace_path(params, found, workspace)
+        if not found.worktree:
+            outcome = self._find(method)(session, params)
+        elif method == "get":
+            outcome = self._get(session, params, found.worktree)
+        else:
+            shared = f"{workspace.entry.root}/{found.path}"
+            message = "the path lies in a git worktree, which shares the memory of the main one"
+            raise BadRequest(message, hint=f"name the note there: {shared}")
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     def _find(self, method: str) -> Callable[[Session, Any], Outcome]:
@@ -507,9 +560,16 @@ class Handlers:
 
     # --- get, list, links, problems ---
 
-    async def _get(self, _session: Session, params: GetParams) -> Got:
+    async def _get(self, _session: Session, params: GetParams, worktree: str = "") -> Got:
+        """`worktree` is the folder in which the file of a branch is read, if it is another text."""
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
+        if worktree:
+            config, now_s = self._workspaces.config, self._clock.wall_s()
+            of_branch = partial(read_branch_place, workspace, worktree, params, config, now_s)
+            got = await self._in_thread(of_branch, disk_of=workspace)
+            if got is not None:
+                return got
         kinds = self._workspaces.config.kinds
         read = partial(
             browse.read_place, workspace, params, now_ns=self._clock.wall_ns(), kinds=kinds

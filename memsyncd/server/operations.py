@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd import PROTOCOL, __version__
 from memsyncd.config import Config
+from memsyncd.core.globs import Globs
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_recording
 from memsyncd.engine.clock import Clock
@@ -216,6 +217,7 @@ class Operations:
                 notes=n_notes,
                 is_complete=is_complete,
                 others=0,
+                read_only=[],
             ),
         )
 
@@ -235,6 +237,7 @@ class Operations:
             notes=count.n_notes,
             is_complete=is_complete,
             others=n_others,
+            read_only=_list_read_only(added.entry, seen.rules),
             worktree=seen.worktree or None,
         )
 
@@ -388,6 +391,13 @@ def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
         collection=entry.collection or None,
         project=entry.project or None,
     )
+
+
+def _list_read_only(entry: Entry, rules: Iterable[str]) -> list[str]:
+    """The read-only globs of a workspace; of `rules`, the instructions that are there, its own."""
+    exclude = Globs.parse_excludes(entry.exclude)
+    own = (one for one in rules if one in entry.all_read_only and not exclude.matches(one))
+    return list(dict.fromkeys((*entry.read_only, *own)))
 
 
 def describe_collection(collection: ProjectCollection, workspaces: Workspaces) -> CollectionInfo:
