@@ -105,8 +105,8 @@ FILE_METHODS = frozenset(
     "history.purge diff undo".split()
 )
 NO_WORKTREES: Mapping[str, str] = {}
-# How long a search waits for a save that is being indexed. It would compete with that for the
-# interpreter's lock, and miss it.
+# How long a search waits for saves that came before it. It would compete with their sync for the
+# interpreter's lock, and miss them.
 SAVE_WAIT_S = 0.005
 # The last two are those of MCP that call the others.
 WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts/get"})
@@ -275,8 +275,9 @@ class Handlers:
             return self._search_fresh(chosen, params, folders, options, arrived_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, params, folders, options, arrived_s)
-        if saves := self._find_saves(chosen):
-            return self._search_after(saves, session, chosen, params, folders, arrived_s)
+        unhandled = self._workspaces.watching.find_unhandled()
+        if unhandled is not None or self._find_saves(chosen):
+            return self._search_after(unhandled, session, chosen, params, folders, arrived_s)
         return self._search_now(session, chosen, params, folders, options, arrived_s)
 
     def _find_saves(self, chosen: Sequence[Workspace]) -> list[Future[SyncDone]]:
@@ -285,15 +286,20 @@ class Handlers:
 
     async def _search_after(
         self,
-        saves: Sequence[Future[SyncDone]],
+        unhandled: Future[None] | None,
         session: Session,
         chosen: Sequence[Workspace],
         params: SearchParams,
         folders: Mapping[str, str],
         arrived_s: float,
     ) -> SearchResult:
-        """Search once the saves are indexed, or SAVE_WAIT_S later."""
-        await wait_until_done(saves, SAVE_WAIT_S)
+        """Search once the saves are indexed of which an event has told or will, or SAVE_WAIT_S
+        later.
+        """
+        end_s = self._clock.now_s() + SAVE_WAIT_S
+        if unhandled is not None:
+            await wait_until_done([unhandled], SAVE_WAIT_S)
+        await wait_until_done(self._find_saves(chosen), end_s - self._clock.now_s())
         options = RunOptions(now_s=self._clock.wall_s())
         found = self._search_now(session, chosen, params, folders, options, arrived_s, n_own=1)
         return found if isinstance(found, SearchResult) else await found
