@@ -7,7 +7,7 @@ import os
 from memsyncd.cli.format import render_freshness, render_path
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
 from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
-from memsyncd.cli.terminal import clean_values
+from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
@@ -32,20 +32,15 @@ def _links(args: Args, console: Console) -> int:
         args.limit or DEFAULT_LIMIT,
         **place,
         direction="both" if args.out == args.backlinks else "out" if args.out else "in",
-        relation=args.relation,
+        relation=args.relation or None,
         depth=args.depth or 1,
         dangling=args.dangling,
+        format=args.format,
     )
     if args.json:
         console.terminal.print_json(answer)
-    elif args.format:
-        from memsyncd.cli.links_graph import render_dot, render_svg
-
-        start = place.get("path") or place.get("anchor", "").partition("#")[0] or None
-        render = render_dot if args.format == "dot" else render_svg
-        console.terminal.print(render(clean_values(answer["links"]), start).rstrip("\n"))
     else:
-        _print_links(clean_values(answer), roots.get(answer["workspace"], ""), console)
+        _print_links(answer, roots.get(answer["workspace"], ""), console)
     return 0 if answer["links"] else NOTHING_FOUND
 
 
@@ -60,7 +55,8 @@ def _list_links(
         answer = console.call_on(workspace, "links", limit=page, offset=len(links), **params)
         links += answer["links"]
         generations.add(answer["freshness"]["generation"])
-        if len(answer["links"]) < page or len(links) >= limit:
+        # A drawing is one of all links, so it has as many as one answer can.
+        if len(answer["links"]) < page or len(links) >= limit or params["format"]:
             break
     if len(generations) > 1:
         text = "notes changed meanwhile: some links may be missing or listed twice; ask again"
@@ -88,8 +84,11 @@ def _find_place(
 
 def _print_links(answer: dict[str, Any], root: str, console: Console) -> None:
     terminal = console.terminal
-    for link in answer["links"]:
-        terminal.print(_render_link(link, root, console))
+    if answer["drawing"] is not None:
+        terminal.print(clean(answer["drawing"]).rstrip("\n"))
+    else:
+        for link in clean_values(answer["links"]):
+            terminal.print(_render_link(link, root, console))
     n_left_out = answer["n_links"] - len(answer["links"])
     if n_left_out:
         terminal.report(f"{n_left_out:,} more; show them with --limit {answer['n_links']}")
@@ -137,7 +136,9 @@ COMMANDS = {
         options=(
             Option("--out", "only links from it"),
             Option("--backlinks", "only links to it"),
-            Option("--relation", "only typed links such as resolved_by", metavar="R"),
+            Option(
+                "--relation", "only typed links such as resolved_by", metavar="R", is_repeated=True
+            ),
             Option(
                 "--depth",
                 "follow links this many steps (default 1)",

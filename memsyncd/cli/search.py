@@ -76,6 +76,9 @@ def _read_sort(text: str) -> str:
     return text
 
 
+FOLLOW: Final = Option(
+    "--follow", "show what this relation leads to: resolved_by", metavar="R", is_repeated=True
+)
 SORTS: Final = ("relevance", "decay", "importance", "priority", "recency", "file")
 SORT: Final = Option(
     "--sort", "by decay, importance, priority, recency or file", metavar="S", parse=_read_sort
@@ -134,6 +137,7 @@ def _search_params(args: Args) -> dict[str, object]:
         "wait": "disk" if args.wait else None,
         "timeout_ms": args.timeout_ms,
         "explain": args.explain or None,
+        "follow": args.follow or None,
     }
 
 
@@ -254,6 +258,7 @@ def _context_params(args: Args) -> dict[str, object]:
         "max_bytes": args.max_bytes,
         "filters": filters_from(args),
         "heading": args.heading,
+        "follow": args.follow or None,
         "user": False if args.no_user else None,
         "wait": "disk" if args.wait else None,
         "timeout_ms": args.timeout_ms,
@@ -316,6 +321,7 @@ COMMANDS = {
                 parse=parse_fraction,
             ),
             SORT,
+            FOLLOW,
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,
             Option("--explain", "show the parts of each score"),
@@ -334,6 +340,7 @@ COMMANDS = {
             "memsyncd search token --kind decision --wait --json",
             "memsyncd search token --all --open",
             "memsyncd search token -w api -w web",
+            "memsyncd search redis timeout --kind error --follow resolved_by",
         ),
     ),
     "context": Command(
@@ -364,6 +371,7 @@ COMMANDS = {
                 "the first line (default '## Prior Knowledge'); '' for none",
                 metavar="TEXT",
             ),
+            FOLLOW,
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,
             JSON,

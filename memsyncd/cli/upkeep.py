@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.format import render_count, render_path
+from memsyncd.cli.format import render_contradictions, render_count, render_path
 from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, report_unless_indexed
 from memsyncd.cli.parser import (
     JSON,
@@ -15,7 +15,7 @@ from memsyncd.cli.parser import (
     make_workspace_option,
     parse_count,
 )
-from memsyncd.cli.search import FILTERS, NOTHING_FOUND, filters_from
+from memsyncd.cli.search import FILTERS, FOLLOW, NOTHING_FOUND, filters_from
 from memsyncd.cli.targets import find_workspace_note, roots_by_id
 from memsyncd.cli.terminal import clean, clean_values
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from memsyncd.cli.console import Console
+    from memsyncd.cli.terminal import Paint
 
 # --- check --------------------------------------------------------------------------------------
 
@@ -154,6 +155,13 @@ def _promote(args: Args, console: Console) -> int:
     return 0
 
 
+def _render_recalled(one: dict[str, Any], paint: Paint) -> str:
+    """Render the anchor of a memory, what led to it, and its contradictions."""
+    led = f"{one['relation']} of {one['related_to']}" if one["relation"] else ""
+    marks = [paint("cyan", led) if led else "", *render_contradictions(one, paint, root="", cwd="")]
+    return "  ".join(filter(None, (paint("bold blue", one["anchor"]), *marks)))
+
+
 def _recall(args: Args, console: Console) -> int:
     answer = console.call_on(
         args.workspace,
@@ -163,13 +171,14 @@ def _recall(args: Args, console: Console) -> int:
         kind=args.kind,
         text=args.text,
         max_tokens=args.max_tokens,
+        follow=args.follow or None,
     )
     terminal = console.terminal
     if args.json:
         terminal.print_json(answer)
     else:
         for one in answer["memories"]:
-            terminal.print(terminal.paint("bold blue", clean_values(one["anchor"])))
+            terminal.print(_render_recalled(clean_values(one), terminal.paint))
             terminal.print(f"{clean(one['text'])}\n")
         stage = f"found by {answer['stage']}" if answer["stage"] else "nothing is found"
         left = f", {answer['left_out']} left out" if answer["left_out"] else ""
@@ -235,10 +244,14 @@ COMMANDS = {
                 metavar="N",
                 parse=parse_count,
             ),
+            FOLLOW,
             make_workspace_option(),
             JSON,
         ),
-        examples=("memsyncd recall redis timeout", "memsyncd recall --topic auth --kind error"),
+        examples=(
+            "memsyncd recall redis timeout",
+            "memsyncd recall --topic auth --kind error --follow resolved_by",
+        ),
     ),
     "cleanup": Command(
         _clean_up,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Filters,
         Got,
         Group,
+        Links,
         MemoryCommand,
         MemoryResult,
         MemoryStats,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         Undone,
         Upkept,
         Validation,
+        Words,
     )
 
     WorkspaceNames = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
@@ -304,14 +306,17 @@ class Memsyncd(AgentMethods):
         kind: str | None = None,
         text: str = "",
         max_tokens: int | None = None,
+        follow: Words = (),
         filters: Filters | None = None,
     ) -> Recalled:
         """Recall memories by any of the keywords, else by topic and kind, else by words, the most
-        important first, within a budget. Raises BadRequest without a criterion.
+        important first, within a budget, each with those that the relations of `follow` lead to.
+        Raises BadRequest without a criterion.
         """
         params: dict[str, object] = {"topic": topic, "kind": kind, "max_tokens": max_tokens}
         params |= {"keywords": [*keywords]} if keywords else {}
         params |= {"text": text} if text else {}
+        params |= {"follow": _read_words(follow)} if follow else {}
         params |= {"filters": _read_filters(filters)} if filters else {}
         recalled: Recalled = self._connection.ask("recall", params)
         return recalled
@@ -363,13 +368,15 @@ class Memsyncd(AgentMethods):
         limit: int | None = None,
         min_score: float | None = None,
         sort: Sort | None = None,
+        follow: Words = (),
         workspaces: WorkspaceNames = None,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
     ) -> Hits:
         """Find passages by words, `"phrases"`, `-not`, `prefix*` and filters, best first, or the
-        best ones in the order of `sort`.
+        best ones in the order of `sort`. With `follow`, a relation such as `resolved_by` or
+        several, hits have what their typed links lead to (`related`).
 
         `workspaces` searches others instead of this one: names, ids or paths, or `*` for all. With
         `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
@@ -380,6 +387,7 @@ class Memsyncd(AgentMethods):
             "limit": limit,
             "min_score": min_score,
             "sort": sort,
+            "follow": _read_words(follow),
             "filters": _read_filters(filters),
             **_read_workspaces(workspaces),
         }
@@ -429,6 +437,7 @@ class Memsyncd(AgentMethods):
         max_bytes: int | None = None,
         heading: str | None = None,
         mark: bool = False,
+        follow: Words = (),
         user: bool = True,
         workspaces: WorkspaceNames = None,
         track_access: bool = True,
@@ -441,7 +450,8 @@ class Memsyncd(AgentMethods):
 
         Without a query, the context with which a session starts. Empty if nothing is relevant. With
         `mark`, a line below the heading says if the text tries to instruct its reader. Each section
-        of the block counts as recalled, unless `track_access` is False. `user` is false to leave
+        of the block counts as recalled, unless `track_access` is False. `follow` names relations:
+        the sections that they lead to are included as well. `user` is false to leave
         out the user-wide workspace; `workspaces` as in `search`.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
@@ -450,6 +460,7 @@ class Memsyncd(AgentMethods):
             **size,
             "heading": heading,
             "mark": mark or None,
+            "follow": _read_words(follow),
             "user": None if user else False,
             **_read_workspaces(workspaces),
             "track_access": track_access,
@@ -498,6 +509,32 @@ class Memsyncd(AgentMethods):
         }
         found: list[SimilarSection] = self._connection.ask("similar", params)["sections"]
         return found
+
+    def links(
+        self,
+        target: str | None = None,
+        *,
+        direction: Literal["out", "in", "both"] = "both",
+        relation: Words | None = None,
+        depth: int = 1,
+        dangling: bool = False,
+        limit: int = 100,
+        format: Literal["dot", "svg"] | None = None,  # noqa: A002  as the protocol names it
+    ) -> Links:
+        """Return the links from and to a section or note, or all links of the workspace, nearest
+        first. `depth` follows them so many steps, by the `relation` or relations alone if any is
+        named. With `format`, `drawing` of the result is a graph of them.
+        """
+        params = read_target(target) | {
+            "direction": direction,
+            "relation": relation if relation is None or isinstance(relation, str) else [*relation],
+            "depth": depth,
+            "dangling": dangling,
+            "limit": limit,
+            "format": format,
+        }
+        links: Links = self._connection.ask("links", params)
+        return links
 
     # --- history ---
 
@@ -600,6 +637,11 @@ def _read_workspaces(names: WorkspaceNames) -> dict[str, object]:
         return {}
     listed = [names] if isinstance(names, str | os.PathLike) else names
     return {"workspace": [name_workspace(name) for name in listed]}
+
+
+def _read_words(words: Words) -> list[str] | None:
+    """Convert a word or several to the parameter of the daemon, None for none."""
+    return ([words] if isinstance(words, str) else [*words]) or None
 
 
 def _read_section(section: NewSection) -> dict[str, object]:

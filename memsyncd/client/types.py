@@ -203,7 +203,31 @@ class SectionMeta(TypedDict):
     meta: dict[str, str]
 
 
-class Hit(SectionMeta):
+class RelatedMeta(SectionMeta):
+    """The metadata of a section, and the contradictions in which it is. Both are anchors of
+    sections, or paths of notes, that typed links `contradicts` name.
+    """
+
+    contradicts: list[str]
+    contradicted_by: list[str]
+
+
+class RelatedSection(SectionMeta):
+    """A section, with those beneath it, or a whole note, that a typed link leads to."""
+
+    # The relation that was followed, from the section that was found to this one.
+    relation: str
+    # Of a whole note, that of its first section.
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # Plain text of one line: its beginning.
+    snippet: str
+
+
+class Hit(RelatedMeta):
     workspace: str
     anchor: str
     path: str
@@ -216,6 +240,8 @@ class Hit(SectionMeta):
     # Digest of the file as indexed.
     digest: str
     matched: list[str]
+    # What the relations to `follow` lead to, at most 20 sections, in order of the links.
+    related: list[RelatedSection]
     explain: dict[str, float] | None
 
 
@@ -255,7 +281,7 @@ class Got(SectionMeta):
     n_backlinks: int
 
 
-class ContextPart(SectionMeta):
+class ContextPart(RelatedMeta):
     """Lines of a section that the text includes, and the section's metadata."""
 
     workspace: str
@@ -264,8 +290,13 @@ class ContextPart(SectionMeta):
     start_line: int
     end_line: int
     heading: list[str]
-    # `match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project` or `recent`.
+    # `match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
+    # `related`, if a relation was followed to it.
     reason: str
+    # A relation that was followed to it.
+    relation: str | None
+    # The section from which it was followed.
+    related_to: str | None
 
 
 class LeftOutPart(TypedDict):
@@ -535,6 +566,40 @@ class SimilarSection(SectionMeta):
     similarity: float
 
 
+class LinkInfo(TypedDict):
+    """The links from one section to one place by one relation."""
+
+    # The anchor of the section that holds them.
+    source: str
+    lines: list[int]
+    # Empty for an untyped link.
+    relation: str
+    # `link`, or `embed` for one that shows the note in place.
+    kind: str
+    # The path of a note or the anchor of a section; null if no note has this name.
+    to: str | None
+    # The name as written; empty for a link within its own note.
+    target: str
+    # The heading as written.
+    heading: str
+    # Steps from the note or section; 0 in a list of all links.
+    depth: int
+    # The note with the most similar name, for a link that leads to none.
+    similar: str | None
+
+
+class Links(TypedDict):
+    workspace: str
+    # The nearest first, then by path and line.
+    links: list[LinkInfo]
+    # All that were found, before `limit`.
+    n_links: int
+    # The links in the `format` that was asked for: sections if they are those of a section, else
+    # notes.
+    drawing: str | None
+    freshness: Freshness
+
+
 class Captured(Written):
     # The sections that are new.
     added: list[AddedSection]
@@ -609,9 +674,13 @@ class Promoted(Written):
     promoted: list[PromotedMemory]
 
 
-class RecalledMemory(SectionMeta):
+class RecalledMemory(RelatedMeta):
     """A section with those beneath it."""
 
+    # A relation that was followed to it.
+    relation: str | None
+    # The memory from which it was followed.
+    related_to: str | None
     anchor: str
     path: str
     start_line: int

@@ -68,6 +68,12 @@ from memsyncd.engine.redaction import (
     read_redacted_texts,
     read_redacted_titles,
 )
+from memsyncd.engine.relations import (
+    RelatedReader,
+    find_contradictions,
+    find_relations,
+    make_related_reader,
+)
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_question
 from memsyncd.engine.workspace import Workspace
 from memsyncd.first_notes import is_first_text
@@ -76,6 +82,7 @@ from memsyncd.protocol.search import (
     ContextParams,
     ContextPart,
     LeftOutPart,
+    describe_contradictions,
     mark_warning,
 )
 from memsyncd.store.lookup import count_matches
@@ -87,6 +94,7 @@ from memsyncd.store.search import (
 )
 
 MATCH = "match"
+RELATED = "related"
 # A block shows lines of fewer chunks than a search needs for its passages, and reads the text of
 # all of them.
 N_CONTEXT_CANDIDATES = 200
@@ -171,11 +179,13 @@ def offer_context(
             chunks = [one for one in chunks if one[1].path != MEMORY_FILE]
             weigh = _make_word_scorer(reader, question.query, workspace) if has_words else None
             branch_offer = _offer_branch(workspace, branch, params, config, options, weigh)
+        related = make_related_reader(reader, config, question, workspace.id, options.now_s)
+        chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
         if has_words and is_merged:
             counts = count_terms(reader, question.query, workspace)
-            raw_hits = _find_raw_hits(reader, question.query, matching.passages, block)
-        included = _read_included(reader, workspace, chunks, block, config, options.now_s)
+            raw_hits = _find_raw_hits(reader, question.query, matching.passages, block, relations)
+        parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
     why_empty = None
     if not block.text and not is_user_wide:
         why_empty = NO_ROOM if chunks else explain(workspace, question, timeout_s, n_empty)
@@ -183,7 +193,7 @@ def offer_context(
         workspace_id=workspace.id,
         workspace_name=workspace.entry.name,
         block=block,
-        parts=included,
+        parts=parts,
         raw_hits=raw_hits,
         counts=counts,
         n_unranked=matching.n_unranked,
@@ -381,16 +391,18 @@ def _read_included(
     block: ContextBlock,
     config: Config,
     now_s: float,
+    relations: Relations,
 ) -> list[ContextPart]:
     """Describe what the block includes, in its order; metadata is read of these sections alone."""
     ids = {chunk.anchor: section for section, chunk in chunks}
-    shown = {ids[part.chunk.anchor] for part in block.included}
-    sections, kinds = read_redacted_sections(reader, shown, config), config.kinds
+    anchors = [part.chunk.anchor for part in block.included]
+    sections = read_redacted_sections(reader, {ids[anchor] for anchor in anchors}, config)
     return [
         ContextPart(
             workspace=workspace.id,
             **_describe_place(part),
-            **describe_meta(sections[ids[part.chunk.anchor]], kinds, now_s),
+            **relations.get(part.chunk.anchor, _UNRELATED),
+            **describe_meta(sections[ids[part.chunk.anchor]], config.kinds, now_s),
         )
         for part in block.included
     ]
@@ -405,6 +417,85 @@ def _describe_place(part: ContextLines) -> dict[str, Any]:
         "heading": list(part.chunk.heading),
         "reason": part.reason,
     }
+
+
+# --- relations ----------------------------------------------------------------------------------
+
+Relations = dict[str, dict[str, Any]]
+"""Fields of `ContextPart` by the anchor of a section: `relation`, `related_to`, `contradicts`,
+`contradicted_by`."""
+_UNRELATED: dict[str, Any] = {}
+# What relations lead to gets one part of so many of the budget.
+RELATED_SHARE = 2
+
+
+def _add_related(
+    reader: Reader,
+    chunks: Sequence[FoundChunk],
+    names: Sequence[str],
+    related: RelatedReader,
+    budget: Budget,
+    config: Config,
+) -> tuple[list[FoundChunk], Relations]:
+    relations: Relations = {}
+    if names:
+        chunks, relations = _follow(reader, chunks, names, related, budget, config)
+    return _add_contradictions(reader, chunks, relations), relations
+
+
+def _follow(
+    reader: Reader,
+    chunks: Sequence[FoundChunk],
+    names: Sequence[str],
+    related: RelatedReader,
+    budget: Budget,
+    config: Config,
+) -> tuple[list[FoundChunk], Relations]:
+    """Insert what the relations of a section lead to behind its first chunk, and label it."""
+    by_anchor = find_relations(reader, (chunk.anchor for _, chunk in chunks), names)
+    found: list[FoundChunk] = []
+    relations: Relations = {}
+    labels: dict[str, str] = {}
+    left = budget.max_tokens // RELATED_SHARE
+    for section, chunk in chunks:
+        found.append((section, chunk))
+        # Each place once: those of the best section come first.
+        for one in related.read(by_anchor.pop(chunk.anchor, ())):
+            read = _read_chunks(reader, [(each, RELATED) for each in one.chunks], config)
+            n_tokens = sum(count_tokens(each.text) + LABEL_TOKENS for _, each in read)
+            if n_tokens > left:
+                continue
+            left -= n_tokens
+            found += [
+                (number, replace(each, place=chunk.place, group=chunk.group))
+                for number, each in read
+            ]
+            name = chunk.heading[-1] if chunk.heading else chunk.path
+            for _, each in read:
+                labels.setdefault(each.anchor, f"{name} {one.relation.name} this")
+                relations.setdefault(
+                    each.anchor, {"relation": one.relation.name, "related_to": chunk.anchor}
+                )
+    labelled = [
+        (section, replace(chunk, relation=labels.get(chunk.anchor, ""))) for section, chunk in found
+    ]
+    return labelled, relations
+
+
+def _add_contradictions(
+    reader: Reader, chunks: Sequence[FoundChunk], relations: Relations
+) -> list[FoundChunk]:
+    """Label the sections that contradict another, or that another contradicts."""
+    found = find_contradictions(reader, (chunk.anchor for _, chunk in chunks))
+    labelled = []
+    for section, chunk in chunks:
+        if chunk.anchor in found:
+            relations.setdefault(chunk.anchor, {}).update(found[chunk.anchor]._asdict())
+            labels = [chunk.relation, describe_contradictions(*found[chunk.anchor])]
+            labelled.append((section, replace(chunk, relation="; ".join(filter(None, labels)))))
+        else:
+            labelled.append((section, chunk))
+    return labelled
 
 
 # --- for a query --------------------------------------------------------------------------------
@@ -454,9 +545,15 @@ def _find_matching(
 
 
 def _find_raw_hits(
-    reader: Reader, query: Query, passages: Sequence[ScoredPassage], block: ContextBlock
+    reader: Reader,
+    query: Query,
+    passages: Sequence[ScoredPassage],
+    block: ContextBlock,
+    relations: Relations,
 ) -> list[RawHit]:
-    """Return for each part of a block the best raw score in its section, and the terms there."""
+    """Return for each part of a block the best raw score in its section, and the terms there; for
+    one that does not match, those of the section that led to it.
+    """
     matcher = Matcher(make_patterns(reader, query, {}))
     found: dict[str, RawHit] = {}
     for passage in passages:
@@ -464,7 +561,10 @@ def _find_raw_hits(
         known = found.get(anchor, RawHit(0.0))
         terms = known.terms.union(matcher.find(reader.tokenize(text)))
         found[anchor] = RawHit(max(known.raw_score, passage.raw_score), terms)
-    return [found[part.chunk.anchor] for part in block.included]
+    anchors = [part.chunk.anchor for part in block.included]
+    return [
+        found[anchor if anchor in found else relations[anchor]["related_to"]] for anchor in anchors
+    ]
 
 
 def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:

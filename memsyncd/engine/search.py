@@ -55,6 +55,7 @@ from memsyncd.engine.metadata import (
     make_valuation,
 )
 from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
+from memsyncd.engine.relations import complete_hits, make_related_reader
 from memsyncd.engine.workspace import Workspace, index_fingerprint
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import search as protocol
@@ -273,6 +274,9 @@ def search_part(
             _make_hit(workspace, one, config.kinds, options.now_s, is_explained=params.explain)
             for one in _read_hits(reader, question.query, found, passages, config)
         ]
+        related = make_related_reader(reader, config, question, workspace.id, options.now_s)
+        sections = [[chunk.section for chunk in one.chunks] for one in passages]
+        hits = complete_hits(reader, hits, sections, params.follow, related)
     valuation = make_valuation(config, options.now_s, options.accesses)
     if params.explain:
         hits = [

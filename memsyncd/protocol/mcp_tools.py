@@ -411,6 +411,8 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
         warning = find_warning(f"{heading}\n{hit.snippet}".replace("**", ""))
         lines += [search.mark_warning(warning, "the snippet below")] if warning else []
         lines.append(f"  {snippet}")
+        disputed = search.describe_contradictions(hit.contradicts, hit.contradicted_by)
+        lines += [f"  {disputed}"] if disputed else []
     return "\n".join(lines)
 
 

@@ -323,7 +323,7 @@ class Handlers:
             raise overdue_error()
         n_hits = params.limit or self._workspaces.config.search.max_results
         is_short = len(chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
-        is_short = is_short and not _needs_accesses(params)
+        is_short = is_short and not _needs_accesses(params) and not params.follow
         may_try = is_short and self._loop_turns.may_try(session, n_own)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
@@ -663,6 +663,7 @@ class Handlers:
             workspace=workspace.id,
             links=links,
             n_links=n_links,
+            drawing=browse.draw_links(links, params),
             freshness=self._describe_freshness([workspace]),
         )
 

@@ -99,6 +99,7 @@ CREATE TABLE links(
 ) STRICT;
 CREATE INDEX links_by_section ON links(section);
 CREATE INDEX links_by_key ON links(key) WHERE key <> '';
+CREATE INDEX links_by_relation ON links(relation, key) WHERE relation <> '';
 
 CREATE TABLE names(
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,

@@ -45,12 +45,26 @@ HIT: dict[str, Any] = {
     "importance": None,
     "digest": "0",
     "matched": ["redis", "timeout"],
+    "contradicts": [],
+    "contradicted_by": [],
+    "related": [],
     "explain": {"stemmed": 12.3456, "exact": 3.0},
 }
 
 
 def render(hit: dict[str, Any], paint: Paint = PLAIN, *, width: int = 0) -> str:
     return render_hit(hit, paint, root="/w", cwd="/w", width=width)
+
+
+def test_a_hit_shows_its_contradictions_and_what_its_relations_lead_to() -> None:
+    related = {**HIT, "relation": "resolved_by", "snippet": "Raise the limit.", "tags": []}
+    hit = {**HIT, "contradicts": ["a.md#old"], "contradicted_by": ["b.md"], "related": [related]}
+    assert render(hit).splitlines()[2:] == [
+        "  contradicts a.md#old",
+        "  contradicted by b.md",
+        "  resolved_by → .memories/redis.md:4-6  Redis › Timeouts  decision",
+        "    Raise the limit.",
+    ]
 
 
 def test_a_hit_has_its_position_text_and_score() -> None:

@@ -45,6 +45,7 @@ WORDS: dict[str, Any] = {"Sort": search_protocol.Sort, "Group": search_protocol.
 RESULTS: tuple[type[msgspec.Struct], ...] = (
     fields.Freshness,
     search_protocol.SectionMeta,
+    search_protocol.RelatedMeta,
     search_protocol.Hit,
     search_protocol.AnsweringWorkspace,
     search_protocol.Got,
@@ -69,6 +70,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.ProjectIndexed,
     memory_protocol.SourceInfo,
     search_protocol.SimilarSection,
+    search_protocol.Links,
     memory_protocol.Captured,
     memory_protocol.Validation,
     upkeep_protocol.Upkept,

@@ -60,6 +60,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["larch", "--explain"],
         ["larch", "--json"],
         ["larch", "--all"],
+        ["larch", "--follow", NAME],
         ["larhc"],
         [f"beech{STEERING}\n{FORGED}"],
         ["larch", "--tag", NAME],
@@ -104,6 +105,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["--dangling"],
         [NAME, "--json"],
         ["--relation", NAME],
+        [NOTE, "--format", "svg"],
     ],
     "remember": [
         [f"larch {STEERING}", "--summary", NAME, "--client", NAME, "--tag", NAME, "--kind", "fact"],
