@@ -215,7 +215,11 @@ class Hit(SectionMeta):
     score: float
     # Digest of the file as indexed.
     digest: str
+    # The words of the query that the hit holds, itself or a related one.
     matched: list[str]
+    # Those of `matched` of which it holds related words alone, such as `electrician` for
+    # `electrics`.
+    related: list[str]
     explain: dict[str, float] | None
 
 
