@@ -315,7 +315,7 @@ def _find_passages(
         limit=limit,
         passage_tokens=config.search.passage_tokens,
         find_exact_ratio=find_exact_ratio(reader, question.query, workspace),
-        boost=make_boost(reader, found.chunks, config, options.now_s),
+        boost=make_boost(reader, found.chunks, config, options.now_s, question.query.identifiers),
     )
     return found, passages
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memsyncd.config import Config, SearchConfig
 from memsyncd.core.search.families import FAMILY_WEIGHT
+from memsyncd.core.search.identifiers import IDENTIFIER_WEIGHT
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
 from memsyncd.protocol.search import Filters, SearchAnswer
@@ -492,6 +493,21 @@ def test_a_word_beside_the_best_chunk_of_a_passage_is_no_related_one(bench: Any)
     bench.sync()
     [hit] = ask(bench, "electrics").hits
     assert (hit.matched, hit.related) == (["electrics"], [])
+
+
+def test_the_whole_name_of_an_option_ranks_before_a_longer_one_and_explain_says_so(
+    bench: Any,
+) -> None:
+    bench.write(".memories/a.md", "the mirror needs `--no-build-isolation` here\n")
+    bench.write(".memories/b.md", "the mirror needs a long pause and `--no-build` here\n")
+    bench.write(".memories/c.md", "the baker comes on Tuesday\n")
+    bench.sync()
+    first, second = ask(bench, "mirror `--no-build`").hits
+    assert (first.path, second.path) == (".memories/b.md", ".memories/a.md")
+    assert first.explain["identifier"] == pytest.approx(1 + IDENTIFIER_WEIGHT)
+    assert "identifier" not in second.explain
+    block = build_block(bench.workspace, "mirror `--no-build`", max_tokens=300)
+    assert next(part.path for part in block.included) == ".memories/b.md"
 
 
 def test_a_related_word_passes_the_filters_as_any_other(bench: Any) -> None:

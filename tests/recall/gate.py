@@ -55,6 +55,7 @@ MINIMUM_SCORES = {
     "stopwords": MinimumScore(0.99, 0.99, 0.99),
     "spelling": MinimumScore(0.99, 0.99, 0.99),
     "weekend": MinimumScore(0.99, 0.99, 0.99),
+    "whole-name": MinimumScore(0.99, 0.99, 0.99),
 }
 
 Answers = Mapping[str, Sequence[Lines]]
