@@ -554,6 +554,17 @@ def test_umlauts_are_found_by_their_spelling_and_the_other_way_round(bench: Any)
         assert all("**" in hit.snippet for hit in hits), query
 
 
+def test_a_russian_word_is_found_with_and_without_the_dots_of_its_yo(bench: Any) -> None:
+    bench.write(".memories/a.md", "Платёж прошёл в полдень\n")
+    bench.write(".memories/b.md", "Платеж прошел в полночь\n")
+    bench.sync()
+    for query in ("платёж", "платеж", "ПЛАТЁЖ", "прошёл", "прошел", "плате\u0308ж"):
+        hits = ask(bench, query).hits
+        assert {hit.path for hit in hits} == {".memories/a.md", ".memories/b.md"}, query
+        assert all("**" in hit.snippet for hit in hits), query
+    assert {hit.path for hit in ask(bench, "платежи").hits} == {".memories/a.md", ".memories/b.md"}
+
+
 # --- importance and age -----------------------------------------------------------------------------------------------
 
 DAY_S = 86_400

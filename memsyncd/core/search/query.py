@@ -271,7 +271,7 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spelling(self) -> str:
-        """A single German word without umlauts, if it has any. Texts with umlauts have it, too."""
+        """A single word without umlauts or `ё`, if it has any. Texts with them have it, too."""
         is_word = self.form is Form.WORD and len(self.words) == 1
         return spell_out(self.words[0]) if is_word else ""
 
