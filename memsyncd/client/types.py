@@ -239,7 +239,11 @@ class Hit(RelatedMeta):
     score: float
     # Digest of the file as indexed.
     digest: str
+    # The words of the query that the hit holds, itself or a related one.
     matched: list[str]
+    # Those of `matched` of which it holds related words alone, such as `electrician` for
+    # `electrics`.
+    matched_related: list[str]
     # What the relations to `follow` lead to, at most 20 sections, in order of the links.
     related: list[RelatedSection]
     explain: dict[str, float] | None

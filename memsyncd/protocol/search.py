@@ -179,6 +179,10 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
     digest: str
     """Digest of the file as indexed."""
     matched: list[str]
+    """The words of the query that the hit holds, itself or a related one."""
+    matched_related: list[str]
+    """Those of `matched` of which it holds related words alone, such as `electrician` for
+    `electrics`."""
     related: list[RelatedSection] = msgspec.field(default_factory=list)
     """What the relations to `follow` lead to, at most 20 sections, in order of the links."""
     explain: dict[str, float] | None = None
@@ -189,7 +193,7 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
 
     hits: list[Hit]
     relaxed: bool
-    """True if no hit holds every word."""
+    """True if no hit holds every word itself."""
     why_empty: str | None
     did_you_mean: str | None
     """Without hits: the query with similar indexed words in place of mistyped ones, if that has
