@@ -6,8 +6,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import Limit, Name, Params, Result, TimeoutMs, Values
-from memsyncd.protocol.memory import AddedSection, ClientName, Word, Written
+from memsyncd.protocol.fields import (
+    ClientName,
+    Limit,
+    Name,
+    Params,
+    Result,
+    TimeoutMs,
+    Values,
+    Word,
+)
+from memsyncd.protocol.memory import AddedSection, Written
 from memsyncd.protocol.search import SectionMeta
 
 BlockBytes = Annotated[int, msgspec.Meta(ge=200, le=1_000_000)]
