@@ -252,6 +252,7 @@ def _context_params(args: Args) -> dict[str, object]:
         "query": " ".join(args.query) or None,
         "max_tokens": args.max_tokens,
         "max_bytes": args.max_bytes,
+        "sort": args.sort,
         "filters": filters_from(args),
         "heading": args.heading,
         "user": False if args.no_user else None,
@@ -345,6 +346,7 @@ COMMANDS = {
             ),
             Option("--max-bytes", "at most N bytes as well", metavar="N", parse=parse_count),
             *FILTERS,
+            SORT,
             Option(
                 "--heading",
                 "the first line (default '## Prior Knowledge'); '' for none",

@@ -195,6 +195,8 @@ class Triage(Result, frozen=True, kw_only=True):
 
 
 class ProfileParams(Params, frozen=True, kw_only=True):
+    tag: Values = msgspec.field(default_factory=list)
+    """Only sections with one of these tags."""
     limit: Limit = 20
     include_archived: bool = False
     workspace: Name | None = None

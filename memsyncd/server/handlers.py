@@ -665,7 +665,9 @@ class Handlers:
 
 def _needs_accesses(params: SearchParams | ListParams | ContextParams | StatsParams) -> bool:
     """True if the answer depends on the decay of sections."""
-    if isinstance(params, SearchParams | ListParams) and (params.sort == "decay" or params.explain):
+    if not isinstance(params, StatsParams) and params.sort == "decay":
+        return True
+    if isinstance(params, SearchParams | ListParams) and params.explain:
         return True
     query = params.query.lower() if isinstance(params, SearchParams | ContextParams) else ""
     return bool(params.filters.tier) or "tier:" in query
