@@ -88,6 +88,50 @@ class NewRelation(TypedDict, total=False):
     to: Required[str]
 
 
+class TopicMetadata(TypedDict, total=False):
+    """A new note. Its title, summary, fields and relations are its text; the rest is its front
+    matter, which holds for all of its fields. An error names every field that is wrong.
+    """
+
+    kind: str | None
+    tags: Words
+    importance: float | None
+    priority: str | None
+    lifecycle: str | None
+    source: str | None
+    task: str | None
+    session: str | None
+    scope: str | None
+    keywords: Words
+    expires: str | None
+    # Keys of one's own.
+    metadata: dict[str, str]
+
+
+class TopicChanges(TypedDict, total=False):
+    """Changes of a topic: what is given is replaced, an empty text or list removes it, and
+    `updated` becomes now. The text of its fields stays.
+    """
+
+    # Kept in the front matter, so that the anchors of the sections stay.
+    title: str | None
+    # Replaces the text below the title, but not its relations.
+    summary: str | None
+    kind: str | None
+    tags: Words | None
+    importance: float | None
+    priority: str | None
+    lifecycle: str | None
+    source: str | None
+    task: str | None
+    session: str | None
+    scope: str | None
+    keywords: Words | None
+    expires: str | None
+    # Keys of one's own; an empty text removes one.
+    metadata: dict[str, str]
+
+
 class Filters(TypedDict, total=False):
     """Values of one list are alternatives; different filters must all hold."""
 

@@ -35,6 +35,16 @@ PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
     "CapturedText": (memory_protocol.CapturedText, frozenset()),
     "ProjectSource": (memory_protocol.ProjectSource, frozenset()),
     "NewRelation": (topics_protocol.NewRelation, frozenset()),
+    "TopicMetadata": (
+        topics_protocol.TopicCreateParams,
+        frozenset(
+            "title summary fields relations note on_similar client workspace timeout_ms".split()
+        ),
+    ),
+    "TopicChanges": (
+        topics_protocol.TopicPatchParams,
+        frozenset("topic relate unrelate if_digest client workspace timeout_ms".split()),
+    ),
     "Filters": (search_protocol.Filters, frozenset()),
     "MemoryCommand": (
         memory_protocol.MemoryParams,
