@@ -175,14 +175,8 @@ def offer_context(
             chunks = [one for one in chunks if one[1].path != MEMORY_FILE]
             weigh = _make_word_scorer(reader, question.query, workspace) if has_words else None
             branch_offer = _offer_branch(workspace, branch, params, config, options, weigh)
-        keys: Sequence[SortKey] = ()
-        known: dict[str, SortKey] = {}
-        if params.sort != "relevance":
-            ordered, known = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
-            chunks = ordered if not has_words else _keep_order(chunks, ordered)
+        chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
-        if known and not has_words:
-            keys = [known[part.chunk.anchor] for part in block.included]
         if has_words and is_merged:
             counts = count_terms(reader, question.query, workspace)
             raw_hits = _find_raw_hits(reader, question.query, matching.passages, block)
@@ -201,21 +195,23 @@ def offer_context(
         why_empty=why_empty,
         root=workspace.entry.root if worktree else "",
         branch=branch_offer,
-        keys=keys,
+        keys=[keys[one.chunk.anchor] for one in block.included] if keys else (),
     )
 
 
 def _sort_chunks(
     reader: Reader,
     workspace: Workspace,
-    chunks: Sequence[FoundChunk],
+    chunks: list[FoundChunk],
     sort: Sort,
     config: Config,
     options: RunOptions,
 ) -> tuple[list[FoundChunk], dict[str, SortKey]]:
     """Return the chunks in this order, which is also that in which they are shown, and the key of
-    each section.
+    each section. Chunks that match a query are only shown in it, and have no keys.
     """
+    if sort == "relevance":
+        return chunks, {}
     order = find_order(sort, make_valuation(config, options.now_s, options.accesses))
     sections = read_redacted_sections(reader, {number for number, _ in chunks}, config)
     keys: dict[str, SortKey] = {}
@@ -232,17 +228,13 @@ def _sort_chunks(
         )
         keys.setdefault(chunk.anchor, (*order(part), *place))
     ranks = {anchor: rank for rank, anchor in enumerate(sorted(keys, key=keys.__getitem__))}
+    placed = [
+        (number, replace(chunk, place=(0, float(ranks[chunk.anchor])))) for number, chunk in chunks
+    ]
+    if any(chunk.reason == MATCH for _, chunk in placed):
+        return placed, {}
     # Of one section the better chunks stay first.
-    ordered = sorted(chunks, key=lambda one: ranks[one[1].anchor])
-    return [
-        (number, replace(chunk, place=(0, float(ranks[chunk.anchor])))) for number, chunk in ordered
-    ], keys
-
-
-def _keep_order(chunks: Sequence[FoundChunk], ordered: Sequence[FoundChunk]) -> list[FoundChunk]:
-    """The chunks in their own order, with the places of the others."""
-    places = {chunk.anchor: chunk.place for _, chunk in ordered}
-    return [(number, replace(chunk, place=places[chunk.anchor])) for number, chunk in chunks]
+    return sorted(placed, key=lambda one: one[1].place), keys
 
 
 def _share_budget(params: ContextParams, share: float) -> Budget:
