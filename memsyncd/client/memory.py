@@ -18,7 +18,7 @@ import os
 from memsyncd.client.anchors import read_target
 from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
-from memsyncd.client.topics import TopicMethods
+from memsyncd.client.topics import TopicCalls
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ SYNC_S = 600.0
 ARCHIVED = "archived"
 
 
-class Memsyncd(TopicMethods):
+class Memsyncd(TopicCalls):
     """The memory of one workspace. An instance belongs to one thread.
 
     `workspace` is a name, an id or any path inside it; by default the workspace of the current

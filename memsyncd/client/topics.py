@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     OnSimilar = Literal["add", "append", "report"]
 
 
-class TopicMethods(AgentMethods):
+class TopicCalls(AgentMethods):
     """The part of `Memsyncd` for topics. Each method raises what `Memsyncd` raises."""
 
     def topics(
