@@ -68,6 +68,8 @@ def find_topic_faults(
     and the summary as its content.
     """
     has_summary = bool(metadata.content.strip())
+    if not metadata.summary.strip():
+        yield BadRequest("title: is empty", hint="name the topic")
     for fault in find_faults(metadata, most_chars=most_chars):
         if fault.message.startswith("summary: "):
             yield _rename(fault, "summary", "title")

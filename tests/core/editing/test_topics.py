@@ -70,6 +70,8 @@ def test_every_fault_of_a_topic_is_named() -> None:
         "relations: lead to what no link can name",
     ]
     assert not [*find_topic_faults(Addition(content="", summary="Auth"), {}, ())]
+    (untitled,) = find_topic_faults(Addition(content="text"), {}, ())
+    assert untitled.message == "title: is empty"
 
 
 @pytest.mark.parametrize("data", FORMS)
