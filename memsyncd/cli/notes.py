@@ -399,8 +399,10 @@ def report_similar(answer: dict[str, Any], console: Console) -> None:
         heading = " › ".join(one["heading"])
         was = "appended to" if _is_target(one, answer) else "nearly the same"
         console.terminal.report(f"{was}: {place}  {heading}  {one['similarity']:.2f}")
-    if answer["similar"] and answer["action"] != "appended":
-        console.terminal.report("append there instead with --on-similar append")
+    if not answer["similar"] or answer["action"] in ("appended", "unchanged"):
+        return
+    undo = f"memsyncd undo --change-set {answer['change_set']}, then " * bool(answer["change_set"])
+    console.terminal.report(f"to append there instead: {undo}--on-similar append")
 
 
 def _is_target(one: dict[str, Any], answer: dict[str, Any]) -> bool:
