@@ -47,6 +47,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "promote": Entry("upkeep", "copy a memory to the project's note, as lasting knowledge"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
+        "topic": Entry("topics", "notes as topics with fields: append, history, archive"),
         "task": Entry("tasks", "list, checkpoint and summarise tasks, and print their context"),
         "session": Entry("tasks", "begin and resume sessions of agents"),
         "triage": Entry("tasks", "count sections tagged as bugs, and make tasks of them"),

@@ -261,6 +261,7 @@ def _context_params(args: Args) -> dict[str, object]:
         "query": " ".join(args.query) or None,
         "max_tokens": args.max_tokens,
         "max_bytes": args.max_bytes,
+        "sort": args.sort,
         "filters": filters_from(args),
         "heading": args.heading,
         "follow": args.follow or None,
@@ -371,6 +372,7 @@ COMMANDS = {
             ),
             Option("--max-bytes", "at most N bytes as well", metavar="N", parse=parse_count),
             *FILTERS,
+            SORT,
             Option(
                 "--heading",
                 "the first line (default '## Prior Knowledge'); '' for none",

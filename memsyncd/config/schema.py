@@ -186,6 +186,11 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ephemeral_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 1.0
     # … and those of the lifecycle session after so many.
     session_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 7.0
+    # `memsyncd topic append` keeps so many values of a field in its note; the others stay in the
+    # history.
+    field_values: Annotated[int, Meta(ge=1, le=10_000)] = 20
+    # Who writes something is told of what says nearly the same, from this similarity on.
+    similar_from: Annotated[float, Meta(ge=0.1, le=1.0)] = 0.7
     # `memsyncd promote` appends to this note, relative to a workspace's root …
     promote_to: Annotated[str, Meta(min_length=1)] = ".memories/project.md"
     # … with one of these tags.

@@ -237,6 +237,9 @@ class ContextParams(Params, frozen=True, kw_only=True):
     without spaces."""
     max_bytes: MaxBytes | None = None
     """Limit of the whole text in UTF-8."""
+    sort: Sort = "relevance"
+    """The order in which the block shows sections; by `relevance` that of paths and lines. With
+    words in the query the best get the room, without any those that come first in this order."""
     filters: Filters = Filters()
     heading: HeadingText = "## Prior Knowledge"
     """First line of the text; empty for none."""

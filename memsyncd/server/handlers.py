@@ -233,6 +233,7 @@ class Handlers:
         from memsyncd.server.doctor import Doctor
         from memsyncd.server.signals import SignalMethods
         from memsyncd.server.tasks import TaskMethods
+        from memsyncd.server.topics import TopicMethods
         from memsyncd.server.writes import Writes
 
         facts = self._facts
@@ -245,7 +246,9 @@ class Handlers:
         self._table["doctor"] = doctor.examine
         finder = PlaceFinder(self._workspaces, self._clock, self._places)
         self._table["workspace.discover"] = finder.discover
-        self._table |= Writes(self._workspaces, self._clock, self._in_thread).methods
+        writes = Writes(self._workspaces, self._clock, self._in_thread)
+        self._table |= writes.methods
+        self._table |= TopicMethods(self._workspaces, self._clock, self._in_thread, writes).methods
         signals = SignalMethods(self._workspaces, self._subscriptions)
         self._subscriptions.send_backlog = signals.send_backlog
         self._table |= signals.methods
@@ -253,7 +256,7 @@ class Handlers:
             self._workspaces,
             self._clock,
             self._in_thread,
-            add=self._table["note.add"],
+            add=writes.add_section,
             read_inbox=self._table["signal.inbox"],
         ).methods
 
@@ -748,7 +751,9 @@ class Handlers:
 
 def _needs_accesses(params: SearchParams | ListParams | ContextParams | StatsParams) -> bool:
     """True if the answer depends on the decay of sections."""
-    if isinstance(params, SearchParams | ListParams) and (params.sort == "decay" or params.explain):
+    if not isinstance(params, StatsParams) and params.sort == "decay":
+        return True
+    if isinstance(params, SearchParams | ListParams) and params.explain:
         return True
     query = params.query.lower() if isinstance(params, SearchParams | ContextParams) else ""
     return bool(params.filters.tier) or "tier:" in query

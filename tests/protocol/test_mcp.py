@@ -205,8 +205,10 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
         "idempotentHint",
         "openWorldHint",
     }
-    codes = [error.code for error in METHODS[tool.method].errors]
-    assert described["_meta"] == {"anthropic/alwaysLoad": True, "memsyncd/errors": codes}
+    methods = mcp_tools.list_methods(tool)
+    codes = dict.fromkeys(error.code for one in methods for error in METHODS[one].errors)
+    load = {"anthropic/alwaysLoad": True} if tool.name != "memory_agent" else {}
+    assert described["_meta"] == {**load, "memsyncd/errors": [*codes]}
     schema = described["inputSchema"]
     assert all("type" in part and part["description"] for part in schema["properties"].values())
     assert set(schema["required"]) <= set(schema["properties"])
@@ -234,6 +236,45 @@ def test_arguments_become_parameters(
 ) -> None:
     params = mcp_tools.make_params(mcp_tools.TOOLS[name], arguments)
     assert {field: getattr(params, field) for field in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "fields"),
+    [
+        ({"action": "resume", "session": "s"}, "session.resume", {"session": "s"}),
+        ({"action": "checkpoint", "content": "x", "task": "T"}, "task.checkpoint", {"task": "T"}),
+        ({"action": "inbox", "agent": "a"}, "signal.inbox", {"agent": "a"}),
+        (
+            {"action": "send", "content": "x", "agent": "a", "task": ["T"]},
+            "signal.send",
+            {"agents": ["a"], "tasks": ["T"], "content": "x"},
+        ),
+        ({"action": "ack", "signals": 3, "agent": "a"}, "signal.ack", {"signals": [3]}),
+    ],
+)
+def test_an_action_of_a_tool_is_a_call_of_its_method(
+    arguments: dict[str, Any], method: str, fields: dict[str, Any]
+) -> None:
+    called, params = mcp_tools.choose_call(mcp_tools.TOOLS["memory_agent"], arguments)
+    assert called == method
+    assert {field: getattr(params, field) for field in fields} == fields
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"action": "delete"},
+        {"action": "resume", "content": "x"},
+        {"action": "send", "signals": [1]},
+        {"action": "ack", "agent": "a"},
+        {"action": "inbox", "agent": 3},
+    ],
+)
+def test_wrong_actions_are_refused_with_a_remedy(arguments: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest) as caught:
+        mcp_tools.choose_call(mcp_tools.TOOLS["memory_agent"], arguments)
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(
