@@ -69,8 +69,8 @@ _HOLDING = (
     "SELECT {number}, rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
     " AND +rowid IN (SELECT value FROM json_each(?))"
 )
-# FTS5 looks for a run of rows in the time of one row: for a word in many chunks that is cheaper than
-# to pass over all of them.
+# FTS5 looks for a run of rows in the time of one row: cheaper, for a word in many chunks, than to
+# pass over all of them.
 _HOLDING_RUNS = (
     "SELECT {number}, f.rowid FROM json_each(?) run CROSS JOIN chunks_fts f"
     " WHERE f.chunks_fts MATCH ? AND f.rowid >= run.value ->> 0 AND f.rowid <= run.value ->> 1"
