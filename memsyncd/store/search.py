@@ -33,6 +33,9 @@ N_TIES = 200
 # If it does, so many of those that tie are put in order: in a large index a word may tie in nearly
 # all chunks.
 MAX_TIED = 5_000
+# To find those that tie, all matches are scored again: for a word in more chunks that takes longer
+# than a search may.
+MAX_SCORED_TWICE = 50_000
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
 # In the order of a row's fields; each score is computed once, as that of the order.
@@ -281,7 +284,8 @@ def _find_best(
     reader: Reader, table: str, allowed: str, bound: dict[str, Any], limit: int
 ) -> list[ChunkRow]:
     """Return rows with their raw scores. The order in which SQLite finds chunks with equal scores
-    must not decide which are found, unless more than MAX_TIED are equal.
+    must not decide which are found, unless more than MAX_TIED are equal, or more than
+    MAX_SCORED_TWICE match.
     """
     most = limit + N_TIES
     statement = _BEST.format(table=table, weights=_WEIGHTS, allowed=allowed)
@@ -291,6 +295,9 @@ def _find_best(
         return rows
     least = sorted([row[6] for row in rows], reverse=True)[limit - 1]
     if len(rows) == most and min(row[6] for row in rows) == least:
+        most_scored = MAX_SCORED_TWICE + 1
+        if count_matching(reader, [bound["match"]], most=most_scored) == [most_scored]:
+            return rows[:limit]
         statement = _TIED_IN_ORDER.format(table=table, weights=_WEIGHTS, allowed=allowed)
         better = [row for row in rows if row[6] > least]
         tied = {**bound, "least": least, "most": MAX_TIED, "limit": limit - len(better)}
