@@ -30,6 +30,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "stats": Entry("stats", "count sections by kind, tag, task, month and size"),
         "recall": Entry("upkeep", "recall memories by keywords, topic and kind, within a budget"),
         "similar": Entry("similar", "find sections that say nearly what a section or text says"),
+        "patterns": Entry("similar", "list what recurs in several workspaces"),
         "accesses": Entry("accesses", "count how often sections were recalled, and when last"),
         "profile": Entry("tasks", "list what holds for the whole project"),
         "links": Entry("links", "list links between notes, backlinks and dangling links"),

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         MemoryResult,
         MemoryStats,
         NewSection,
+        Patterns,
         ProjectIndexed,
         ProjectSource,
         Promoted,
@@ -515,6 +516,30 @@ class Memsyncd(TopicCalls):
         }
         found: list[SimilarSection] = self._connection.ask("similar", params)["sections"]
         return found
+
+    def patterns(
+        self,
+        *,
+        workspaces: WorkspaceNames = None,
+        kind: Words = (),
+        topic: str | None = None,
+        min_similarity: float | None = None,
+        min_workspaces: int | None = None,
+        limit: int | None = None,
+    ) -> Patterns:
+        """Return what recurs in several `workspaces`, by default in all: sections of the same kind
+        and topic with similar texts.
+        """
+        params = {
+            "kind": _read_words(kind),
+            "topic": topic,
+            "min_similarity": min_similarity,
+            "min_workspaces": min_workspaces,
+            "limit": limit,
+        }
+        named = _read_workspaces(workspaces) or {"workspace": "*"}
+        patterns: Patterns = self._connection.ask("patterns", params | named)
+        return patterns
 
     def links(
         self,

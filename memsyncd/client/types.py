@@ -734,6 +734,41 @@ class SourceInfo(TypedDict):
     files: list[str]
 
 
+class PatternSection(SectionMeta):
+    workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # Plain text of one line: its beginning.
+    snippet: str
+
+
+class Pattern(TypedDict):
+    """Sections of several workspaces that have the same kind and topic, and similar texts."""
+
+    kind: str | None
+    topic: str | None
+    # Each section is at least so similar to another one.
+    similarity: float
+    n_workspaces: int
+    sections: list[PatternSection]
+
+
+class Patterns(TypedDict):
+    patterns: list[Pattern]
+    # All that were found, before `limit`.
+    n_patterns: int
+    # Sections that were compared: those with a kind or topic that several workspaces have.
+    compared: int
+    # Sections that were too many to be compared: the notes saved last come first.
+    left_out: int
+    workspaces: list[AnsweringWorkspace]
+    freshness: Freshness
+    took_ms: float
+
+
 class LinkInfo(TypedDict):
     """The links from one section to one place by one relation."""
 

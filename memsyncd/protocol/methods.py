@@ -184,6 +184,13 @@ METHODS: dict[str, Method] = {
         _OPENS,
         route="GET /v1/similar",
     ),
+    "patterns": Method(
+        search.PatternsParams,
+        search.Patterns,
+        "List what recurs in several workspaces: the same kind and topic, similar texts.",
+        _READS,
+        route="GET /v1/patterns",
+    ),
     "links": Method(
         search.LinksParams,
         search.Links,

@@ -542,6 +542,54 @@ class SimilarSections(Result, frozen=True, kw_only=True):
     freshness: Freshness
 
 
+class PatternsParams(Params, frozen=True, kw_only=True):
+    workspace: WorkspaceNames = "*"
+    """Two or more; by default all."""
+    kind: Values = msgspec.field(default_factory=list)
+    topic: Keyword | None = None
+    min_similarity: Annotated[float, msgspec.Meta(ge=0.1, le=1.0)] = 0.5
+    """As in `similar`."""
+    min_workspaces: Annotated[int, msgspec.Meta(ge=2, le=200)] = 2
+    limit: Limit = 20
+    """Patterns, those of most workspaces first."""
+    timeout_ms: TimeoutMs | None = None
+
+
+class PatternSection(SectionMeta, frozen=True, kw_only=True):
+    workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    snippet: str
+    """Plain text of one line: its beginning."""
+
+
+class Pattern(Result, frozen=True, kw_only=True):
+    """Sections of several workspaces that have the same kind and topic, and similar texts."""
+
+    kind: str | None
+    topic: str | None
+    similarity: float
+    """Each section is at least so similar to another one."""
+    n_workspaces: int
+    sections: list[PatternSection]
+
+
+class Patterns(Result, frozen=True, kw_only=True):
+    patterns: list[Pattern]
+    n_patterns: int
+    """All that were found, before `limit`."""
+    compared: int
+    """Sections that were compared: those with a kind or topic that several workspaces have."""
+    left_out: int
+    """Sections that were too many to be compared: the notes saved last come first."""
+    workspaces: list[AnsweringWorkspace]
+    freshness: Freshness
+    took_ms: float
+
+
 class LinksParams(Params, frozen=True, kw_only=True):
     anchor: Name | None = None
     """A section, with those beneath it."""

@@ -231,6 +231,7 @@ class Handlers:
         # To import these, with the editing of notes, takes longer than the first answer may.
         from memsyncd.server.discovery import PlaceFinder
         from memsyncd.server.doctor import Doctor
+        from memsyncd.server.patterns import PatternMethods
         from memsyncd.server.signals import SignalMethods
         from memsyncd.server.tasks import TaskMethods
         from memsyncd.server.topics import TopicMethods
@@ -246,6 +247,10 @@ class Handlers:
         self._table["doctor"] = doctor.examine
         finder = PlaceFinder(self._workspaces, self._clock, self._places)
         self._table["workspace.discover"] = finder.discover
+        of_several = PatternMethods(
+            self._workspaces, self._clock, self._federation, self._in_thread
+        )
+        self._table |= of_several.methods
         writes = Writes(self._workspaces, self._clock, self._in_thread)
         self._table |= writes.methods
         self._table |= TopicMethods(self._workspaces, self._clock, self._in_thread, writes).methods

@@ -87,6 +87,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.ProjectIndexed,
     memory_protocol.SourceInfo,
     search_protocol.SimilarSection,
+    search_protocol.Patterns,
     search_protocol.Links,
     memory_protocol.Captured,
     memory_protocol.Validation,

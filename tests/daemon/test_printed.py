@@ -97,6 +97,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["-w", NAME],
     ],
     "stats": [[], ["--by", "tag", "--by", "status"], ["--json"], ["--tag", NAME], ["--by", NAME]],
+    "patterns": [["-w", NAME], ["--topic", NAME], []],
     "clear": [["--yes", "-w", NAME]],
     "links": [
         [],
