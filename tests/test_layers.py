@@ -61,11 +61,14 @@ SHORT_FOR_A_REASON = {
     "memsyncd/core/changes/freshness.py": "a policy, pure and tested as such",
     "memsyncd/core/upkeep/promotion.py": "a policy, pure and tested as such",
     "memsyncd/core/upkeep/decay.py": "a policy, pure and tested as such",
+    "memsyncd/protocol/semantic.py": "a subject of its own, which methods and answers will share",
     "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
 }
-# The oracle of the fast scanner, which tests compare it with; the counts by which memories decay.
+# The oracle of the fast scanner, which tests compare it with; the counts by which memories decay;
+# what ranking fuses cosines with.
 UNREAD_FOR_A_REASON = frozenset(
     {
+        "memsyncd/semantic/__init__.py: median",
         "memsyncd/core/markdown/scanner.py: split_blocks_slowly",
         "memsyncd/engine/accesses.py: find_accesses",
     }
