@@ -38,6 +38,7 @@ from memsyncd.protocol import (
     metrics,
     operations,
     search,
+    semantic,
     signals,
     tasks,
     topics,
@@ -190,6 +191,18 @@ METHODS: dict[str, Method] = {
         "List what recurs in several workspaces: the same kind and topic, similar texts.",
         _READS,
         route="GET /v1/patterns",
+    ),
+    "semantic.status": Method(
+        WorkspaceParams,
+        semantic.SemanticReport,
+        "Report how much of the workspaces semantic search covers.",
+        _FINDS,
+    ),
+    "semantic.warm": Method(
+        semantic.SemanticWarmParams,
+        semantic.SemanticReport,
+        "Make the vectors that are missing now, or all again; returns at once.",
+        _FINDS,
     ),
     "links": Method(
         search.LinksParams,
