@@ -288,6 +288,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     days: tuple[NamedDate, ...] = ()
     # Terms beyond the limit, which are ignored.
     n_dropped: int = 0
+    # The text without filters, quotes and what is excluded, as one reads it.
+    plain_text: str = ""
 
     @property
     def positive(self) -> tuple[Term, ...]:
@@ -321,7 +323,16 @@ def parse_query(text: str, today: date | None = None) -> Query:
     query = _limit(
         kept if kept or must else [*should.values()], [*must.values()], [*must_not.values()]
     )
-    return replace(query, filters=filters, days=find_named_dates(text))
+    return replace(
+        query,
+        filters=filters,
+        days=find_named_dates(text),
+        plain_text=" ".join(
+            match["phrase"] or match["word"] or ""
+            for match in _TERM.finditer(text)
+            if not match["no"]
+        ),
+    )
 
 
 def drop_terms(query: Query, common: Collection[Term]) -> Query:
