@@ -215,6 +215,7 @@ class Hit(SectionMeta):
     score: float
     # Digest of the file as indexed.
     digest: str
+    # The words of the query that it holds; empty if only its meaning is near the query's.
     matched: list[str]
     explain: dict[str, float] | None
 

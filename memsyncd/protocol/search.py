@@ -19,6 +19,7 @@ from memsyncd.protocol.fields import (
     Values,
     WorkspaceNames,
 )
+from memsyncd.protocol.semantic import SemanticState
 from memsyncd.protocol.signals import SignalReader
 
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -141,6 +142,7 @@ class Hit(SectionMeta, frozen=True, kw_only=True):
     digest: str
     """Digest of the file as indexed."""
     matched: list[str]
+    """The words of the query that it holds; empty if only its meaning is near the query's."""
     explain: dict[str, float] | None = None
 
 
@@ -152,8 +154,13 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
     """True if no hit holds every word."""
     why_empty: str | None
     did_you_mean: str | None
-    """Without hits: the query with similar indexed words in place of mistyped ones, if that has
-    hits."""
+    """If no hit holds a word: the query with similar indexed words in place of mistyped ones, if
+    that has hits."""
+    semantic: SemanticState = "off"
+    """Whether vectors took part: `ready` with those of all chunks, `partial` while some are
+    pending; `off` if none did, or not in time, and words alone decided."""
+    semantic_pending: int = 0
+    """Chunks without a vector yet, which only their words find."""
 
 
 class AnsweringWorkspace(Result, frozen=True, kw_only=True):
@@ -257,6 +264,9 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
     """Further matching chunks: only the best are ranked, and rank below all that is included or
     left out."""
     why_empty: str | None
+    semantic: SemanticState = "off"
+    """As in the result of `search`."""
+    semantic_pending: int = 0
 
 
 class ContextResult(ContextAnswer, frozen=True, kw_only=True):
