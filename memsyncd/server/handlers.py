@@ -21,12 +21,14 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
 from memsyncd.engine import browse
+from memsyncd.engine.candidates import uses_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.merging import SearchPart, merge_search_parts
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
+    lacks_words,
     make_question,
     search,
     search_part,
@@ -260,7 +262,7 @@ class Handlers:
             raise overdue_error()
         n_hits = params.limit or self._workspaces.config.search.max_results
         is_short = len(chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
-        is_short = is_short and not _needs_accesses(params)
+        is_short = is_short and not _needs_accesses(params) and not uses_vectors(chosen[0])
         may_try = is_short and self._loop_turns.may_try(session, n_own)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
@@ -383,10 +385,10 @@ class Handlers:
         parts = await self._ask_each(chosen, params, now_s, arrived_s, read)
         found = [part.value for part in parts if part.value is not None]
         answer = merge_search_parts(found, question.query, params, config)
-        if answer is None:
+        if answer is None or lacks_words(answer, question):
             answered = [part.workspace for part in parts if part.error is None]
             options = RunOptions(now_s=now_s)
-            explain = partial(explain_search, answered, question, params, config, options)
+            explain = partial(explain_search, answered, question, params, config, options, answer)
             answer = await self._in_thread(explain)
         return SearchResult(
             **asdict(answer),
