@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         CapturedText,
         Cleared,
         Diff,
+        Duplicates,
         Filters,
         Got,
         Group,
@@ -484,20 +485,40 @@ class Memsyncd(AgentMethods):
         text: str | None = None,
         *,
         anchor: str | None = None,
+        topic: str | None = None,
         min_similarity: float | None = None,
         limit: int | None = None,
         include_archived: bool = False,
     ) -> list[SimilarSection]:
-        """Find the sections that say nearly what a text, or a section, says; most similar first."""
+        """Find the sections that say nearly what a text, a section or the sections of a topic say;
+        the most similar first.
+        """
         params = {
             "text": text,
             "anchor": anchor,
+            "topic": topic,
             "min_similarity": min_similarity,
             "limit": limit,
             "include_archived": include_archived,
         }
         found: list[SimilarSection] = self._connection.ask("similar", params)["sections"]
         return found
+
+    def duplicates(
+        self,
+        *,
+        min_similarity: float | None = None,
+        limit: int | None = None,
+        **filters: Unpack[Filters],
+    ) -> Duplicates:
+        """Plan which sections to merge by hand: groups of near copies, the largest first."""
+        params = {
+            "min_similarity": min_similarity,
+            "limit": limit,
+            "filters": _read_filters(filters),
+        }
+        plan: Duplicates = self._connection.ask("duplicates", params)
+        return plan
 
     # --- history ---
 

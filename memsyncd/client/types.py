@@ -534,6 +534,44 @@ class SimilarSection(SectionMeta):
     similarity: float
 
 
+class Copy(TypedDict):
+    """A section of which there are near copies."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # Digest of the file as indexed.
+    digest: str
+    # Words in common with the first of the group.
+    similarity: float
+
+
+class DuplicateGroup(TypedDict):
+    # The longest first: it is likely to hold what the others say.
+    sections: list[Copy]
+    # The lowest by words of the pairs that make the group.
+    similarity: float
+    # The lowest of vectors; null where vectors did not find a pair.
+    cosine: float | None
+
+
+class Duplicates(TypedDict):
+    """A plan: nothing is changed."""
+
+    workspace: str
+    # The largest first.
+    groups: list[DuplicateGroup]
+    # All that were found, before `limit`.
+    n_groups: int
+    how_to_merge: str
+    # Whether copies in other words were looked for, too.
+    semantic: Literal["off", "partial", "ready"]
+    semantic_pending: int
+    freshness: Freshness | None
+
+
 class Captured(Written):
     # The sections that are new.
     added: list[AddedSection]

@@ -162,6 +162,13 @@ METHODS: dict[str, Method] = {
         _OPENS,
         route="GET /v1/similar",
     ),
+    "duplicates": Method(
+        search.DuplicatesParams,
+        search.Duplicates,
+        "Plan which sections to merge: groups of near copies. Nothing is changed.",
+        _READS,
+        route="GET /v1/duplicates",
+    ),
     "links": Method(
         search.LinksParams,
         search.Links,

@@ -441,11 +441,14 @@ class MemoryStats(Result, frozen=True, kw_only=True):
 
 class SimilarParams(Params, frozen=True, kw_only=True):
     anchor: Name | None = None
-    """A section; or `text`."""
+    """A section; or `text`; or `topic`."""
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)] | None = None
-    min_similarity: Score = 0.3
-    """From 0 to 1: the share of words, and of pairs of adjacent words, in common. From 0.7 on both
-    say nearly the same."""
+    topic: Keyword | None = None
+    """The sections whose metadata names it; what is similar to them is of other topics, or none."""
+    min_similarity: Score | None = None
+    """From 0 to 1. With vectors the cosine, by default what is clearly above the usual one of this
+    workspace; without, the share of words, and of pairs of adjacent words, in common, by default
+    0.3: from 0.7 on both say nearly the same."""
     limit: Limit = 10
     include_archived: bool = False
     workspace: Name | None = None
@@ -466,7 +469,57 @@ class SimilarSection(SectionMeta, frozen=True, kw_only=True):
 class SimilarSections(Result, frozen=True, kw_only=True):
     sections: list[SimilarSection]
     """The most similar first."""
-    freshness: Freshness
+    semantic: SemanticState = "off"
+    """`off` if words were compared; with vectors, whether all sections have theirs."""
+    semantic_pending: int = 0
+    freshness: Freshness | None = None
+
+
+class DuplicatesParams(Params, frozen=True, kw_only=True):
+    min_similarity: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.7
+    """The share of words, and of pairs of adjacent words, that copies have in common."""
+    limit: Limit = 20
+    """Groups."""
+    filters: Filters = Filters()
+    workspace: Name | None = None
+
+
+class Copy(Result, frozen=True, kw_only=True):
+    """A section of which there are near copies."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    digest: str
+    """Digest of the file as indexed."""
+    similarity: float
+    """Words in common with the first of the group."""
+
+
+class DuplicateGroup(Result, frozen=True, kw_only=True):
+    sections: list[Copy]
+    """The longest first: it is likely to hold what the others say."""
+    similarity: float
+    """The lowest by words of the pairs that make the group."""
+    cosine: float | None
+    """The lowest of vectors; null where vectors did not find a pair."""
+
+
+class Duplicates(Result, frozen=True, kw_only=True):
+    """A plan: nothing is changed."""
+
+    workspace: str
+    groups: list[DuplicateGroup]
+    """The largest first."""
+    n_groups: int
+    """All that were found, before `limit`."""
+    how_to_merge: str
+    semantic: SemanticState = "off"
+    """Whether copies in other words were looked for, too."""
+    semantic_pending: int = 0
+    freshness: Freshness | None = None
 
 
 class LinksParams(Params, frozen=True, kw_only=True):

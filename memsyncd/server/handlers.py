@@ -45,6 +45,8 @@ from memsyncd.protocol.search import (
     ContextParams,
     ContextPart,
     ContextResult,
+    Duplicates,
+    DuplicatesParams,
     GetParams,
     Got,
     Hit,
@@ -134,6 +136,7 @@ class Handlers:
             "list": self._list,
             "stats": self._stats,
             "similar": self._similar,
+            "duplicates": self._duplicates,
             "links": self._links,
             "access.record": self._record_accesses,
             "problems": self._problems,
@@ -560,12 +563,20 @@ class Handlers:
         options = RunOptions(now_s=self._clock.wall_s())
         read = partial(find_similar, workspace, params, config, options)
         try:
-            sections = await self._in_thread(read)
+            found = await self._in_thread(read)
         except NoteNotFound:
             await self._scan(workspace)
-            sections = await self._in_thread(read)
-        freshness = self._describe_freshness([workspace])
-        return SimilarSections(sections=sections, freshness=freshness)
+            found = await self._in_thread(read)
+        return replace_fields(found, freshness=self._describe_freshness([workspace]))
+
+    async def _duplicates(self, _session: Session, params: DuplicatesParams) -> Duplicates:
+        from memsyncd.engine.similar import find_duplicates
+
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        await wait_until_open([workspace], OPEN_S)
+        options = RunOptions(now_s=self._clock.wall_s())
+        found = await self._in_thread(partial(find_duplicates, workspace, params, config, options))
+        return replace_fields(found, freshness=self._describe_freshness([workspace]))
 
     async def _links(self, _session: Session, params: LinksParams) -> Links:
         workspace = self._workspaces.find(params.workspace)

@@ -69,6 +69,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.ProjectIndexed,
     memory_protocol.SourceInfo,
     search_protocol.SimilarSection,
+    search_protocol.Duplicates,
     memory_protocol.Captured,
     memory_protocol.Validation,
     upkeep_protocol.Upkept,
