@@ -45,7 +45,7 @@ from memsyncd.engine.candidates import (
     make_patterns,
 )
 from memsyncd.engine.clock import find_local_day
-from memsyncd.engine.explain import Question, explain_nothing
+from memsyncd.engine.explain import HURRIED_CPU_S, Question, explain_nothing
 from memsyncd.engine.merging import SearchPart, merge_search_parts
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
@@ -266,7 +266,10 @@ def search_part(
     n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
     # Filters alone rank nothing: the order decides among all that were found.
     n_passages = n_hits if question.match or params.sort in UNORDERED else n_candidates
-    with workspace.acquire(options.limit_s(params, config)) as reader:
+    limit_s = options.limit_s(params, config)
+    with workspace.acquire(limit_s) as reader:
+        if options.is_hurried:
+            reader.allow(limit_s, HURRIED_CPU_S)
         found, passages = _find_passages(
             reader, workspace, question, config, options, n_candidates, limit=n_passages
         )

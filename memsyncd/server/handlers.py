@@ -93,8 +93,9 @@ from memsyncd.server.waits import (
     wait_until_open,
 )
 
-# What a search may take of the event loop before it moves to a thread.
-LOOP_BUDGET_S = 0.004
+# How long a search may hold up the event loop before it moves to a thread, if it has to wait for a
+# disk or for the processor; its own processor time is limited more.
+LOOP_BUDGET_S = 0.02
 # A search for more hits runs in a thread at once: reading each hit takes time, however fast it was
 # found.
 LOOP_LIMIT = 20
