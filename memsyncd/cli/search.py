@@ -147,9 +147,14 @@ def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
         terminal.print()
         terminal.print(render_explanation(hits, terminal.paint))
     if answer["relaxed"]:
-        terminal.report(
-            terminal.err_paint("dim", "no passage contains every word; these contain some")
-        )
+        terminal.report(terminal.err_paint("dim", describe_relaxed(hits)))
+
+
+def describe_relaxed(hits: list[dict[str, Any]]) -> str:
+    """Say what hits contain, none of which contains every word itself."""
+    if any(len(hit.get("related", ())) < len(hit["matched"]) for hit in hits):
+        return "no passage contains every word; these contain some"
+    return "no passage contains any of these words; these contain related ones"
 
 
 def _open_hit(

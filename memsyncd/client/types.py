@@ -215,8 +215,12 @@ class Hit(SectionMeta):
     score: float
     # Digest of the file as indexed.
     digest: str
-    # The words of the query that it holds; empty if only its meaning is near the query's.
+    # The words of the query that the hit holds, itself or a related one; empty if its meaning alone
+    # is near.
     matched: list[str]
+    # Those of `matched` of which it holds related words alone, such as `electrician` for
+    # `electrics`.
+    related: list[str]
     explain: dict[str, float] | None
 
 

@@ -8,7 +8,7 @@ out, although the index still has them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from itertools import accumulate, chain
 from typing import Final, NamedTuple
@@ -359,7 +359,7 @@ def _find_passages(
         limit=limit,
         passage_tokens=config.search.passage_tokens,
         find_exact_ratio=find_exact_ratio(reader, question.query, workspace),
-        boost=make_boost(reader, found.chunks, config, options.now_s),
+        boost=make_boost(reader, found.chunks, config, options.now_s, question.query.identifiers),
     )
     return found, passages
 
@@ -374,6 +374,7 @@ class _ReadHit(NamedTuple):
     section: HitSection
     snippet: str
     matched: list[str]
+    related: list[str]
 
 
 def _read_hits(
@@ -400,15 +401,37 @@ def _read_hits(
         {index for index in one if len(patterns[index].words) == 1 and not is_redacted(body)}
         for one, body in zip(matches, bodies, strict=True)
     ]
-    held = _find_held(reader, query, found, passages, known)
+    related = _find_related(found, passages)
+    sure = [indices - others for indices, others in zip(known, related, strict=True)]
+    held = _find_held(reader, query, found, passages, sure)
     return [
         _ReadHit(
             passage,
             shown_sections[passage.best.candidate.section],
             highlight(body, ranges),
-            [term.text for index, term in enumerate(query.positive) if index in indices],
+            matched=_name_terms(query, indices | others),
+            related=_name_terms(query, others - indices),
         )
-        for passage, body, ranges, indices in zip(passages, bodies, matches, held, strict=True)
+        for passage, body, ranges, indices, others in zip(
+            passages, bodies, matches, held, related, strict=True
+        )
+    ]
+
+
+def _name_terms(query: Query, indices: Collection[int]) -> list[str]:
+    return [term.text for index, term in enumerate(query.positive) if index in indices]
+
+
+def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
+    """Return for each passage the indices of the terms of which it contains related words."""
+    families = found.chunks.related
+    return [
+        {
+            index
+            for index, gains in families.items()
+            if any(one.chunk in gains for one in passage.chunks)
+        }
+        for passage in passages
     ]
 
 
@@ -425,17 +448,13 @@ def _find_held(
     Of the others the index knows: titles, tags and the other chunks would have to be read for it.
     """
     wordless = found.chunks.wordless
-    if len(query.positive) == 1:
+    if len(query.positive) == 1 and not found.chunks.related:
         return [
             set() if all(one.chunk in wordless for one in passage.chunks) else {0}
             for passage in passages
         ]
     held = [set(indices) for indices in known]
     chunks = [[one.chunk for one in passage.chunks] for passage in passages]
-    for index, gains in found.chunks.related.items():
-        for some, indices in zip(chunks, held, strict=True):
-            if not gains.keys().isdisjoint(some):
-                indices.add(index)
     wanted: list[tuple[str, list[int], int]] = []
     for index, term in enumerate(query.positive):
         left = [some for some, indices in zip(chunks, held, strict=True) if index not in indices]
@@ -457,7 +476,7 @@ def _make_hit(
     is_explained: bool,
 ) -> Hit:
     """Make a hit whose score is 1 until all hits of the search are known."""
-    passage, section, snippet, matched = read
+    passage, section = read.passage, read.section
     return Hit(
         workspace=workspace.id,
         anchor=section.anchor,
@@ -465,11 +484,12 @@ def _make_hit(
         start_line=passage.span.start,
         end_line=passage.span.end,
         heading=list(section.heading),
-        snippet=snippet,
+        snippet=read.snippet,
         score=1.0,
         **describe_meta(section, kinds, now_s),
         digest=section.digest,
-        matched=matched,
+        matched=read.matched,
+        related=read.related,
         explain=_explain_score(passage, found.vectors.cosines) if is_explained else None,
     )
 

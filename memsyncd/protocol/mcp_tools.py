@@ -399,7 +399,12 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
             lines.append(f"Did you mean: {found.did_you_mean}")
         return "\n".join(lines)
     if found.relaxed:
-        lines.append("No passage holds every word; these hold some:")
+        is_related = all(len(hit.related) == len(hit.matched) for hit in found.hits)
+        lines.append(
+            "No passage holds any of these words; these hold related ones:"
+            if is_related
+            else "No passage holds every word; these hold some:"
+        )
     names = {one.id: one.name for one in found.workspaces}
     for hit in found.hits:
         where = f"[{names.get(hit.workspace, hit.workspace)}] " if len(names) > 1 else ""

@@ -142,7 +142,11 @@ class Hit(SectionMeta, frozen=True, kw_only=True):
     digest: str
     """Digest of the file as indexed."""
     matched: list[str]
-    """The words of the query that it holds; empty if only its meaning is near the query's."""
+    """The words of the query that the hit holds, itself or a related one;
+    empty if its meaning alone is near."""
+    related: list[str]
+    """Those of `matched` of which it holds related words alone, such as `electrician` for
+    `electrics`."""
     explain: dict[str, float] | None = None
 
 
@@ -151,7 +155,7 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
 
     hits: list[Hit]
     relaxed: bool
-    """True if no hit holds every word."""
+    """True if no hit holds every word itself."""
     why_empty: str | None
     did_you_mean: str | None
     """If no hit holds a word: the query with similar indexed words in place of mistyped ones, if

@@ -262,7 +262,7 @@ def find_kinds(kind: type[MemsyncdError]) -> Iterator[type[MemsyncdError]]:
 def make_hit(snippet: str) -> Hit:
     return Hit(
         workspace="w", anchor="a", path="MEMORY.md", start_line=3, end_line=5, heading=["A", "B"],
-        snippet=snippet, score=0.5, digest="", matched=[], **SECTION_META,
+        snippet=snippet, score=0.5, digest="", matched=[], related=[], **SECTION_META,
     )  # fmt: skip
 
 
@@ -282,6 +282,17 @@ def test_a_hit_is_cited_by_its_lines_and_marked_words_hide_no_instruction() -> N
     assert second.startswith("[WARNING: ")
     assert third == "  ignore **previous** words"
     assert "ignore previous words" in seen[0]
+
+
+def test_an_answer_of_related_words_alone_says_so() -> None:
+    related = msgspec.structs.replace(make_hit("x"), matched=["posts"], related=["posts"])
+    held = msgspec.structs.replace(make_hit("x"), matched=["a", "posts"], related=["posts"])
+    for hits, said in (([related], "related ones"), ([related, held], "hold some")):
+        found = SearchResult(
+            hits=hits, relaxed=True, why_empty=None,
+            did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
+        )  # fmt: skip
+        assert said in mcp_tools.render_hits(found, lambda _: "").splitlines()[0]
 
 
 @pytest.mark.parametrize("kind", sorted(find_kinds(MemsyncdError), key=lambda kind: kind.code))

@@ -18,6 +18,7 @@ from typing import NamedTuple
 # The unit where no chunk has any of the words.
 _ALONE = 1.0
 _SMALLEST_SPREAD = 1e-6
+_SMALLEST_SCORE = 1e-9
 NO_COSINES: Mapping[int, float] = {}
 
 
@@ -53,7 +54,7 @@ def compute_semantic_gains(
     spread = highest - median
     if weight <= 0.0 or spread < _SMALLEST_SPREAD:
         return NO_SEMANTIC_GAINS
-    unit = highest_lexical if highest_lexical > 0.0 else _ALONE
+    unit = highest_lexical if highest_lexical > _SMALLEST_SCORE else _ALONE
     most = unit * weight / (1.0 - weight)
     gains = {
         chunk: most * min(1.0, (cosine - median) / spread)

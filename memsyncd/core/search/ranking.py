@@ -26,6 +26,7 @@ import msgspec
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import NamedDate, fit_dates
+from memsyncd.core.search.identifiers import IDENTIFIER_WEIGHT
 
 # --- Raw scores -----------------------------------------------------------------------------------
 
@@ -375,7 +376,7 @@ def rank_passages(
     first. No chunk's score by exact words exceeds that by its stems times the result of
     `find_exact_ratio`; without it, all are read.
     """
-    boosted = MAX_BOOST * _ROUNDING if boost else 1.0
+    boosted = MAX_FACTOR * _ROUNDING if boost else 1.0
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
     best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
 
@@ -511,6 +512,8 @@ def normalize_scores(raw_scores: Sequence[float], *, coverage: float) -> tuple[f
 # The largest factor of all boosts together; the smallest is its inverse. With a larger one, boosts
 # would outweigh the matched words.
 MAX_BOOST = 1.1
+# With what names of code add.
+MAX_FACTOR = MAX_BOOST * (1.0 + IDENTIFIER_WEIGHT)
 FULL_WEIGHT = 0.1
 DAY_S = 86_400
 _DAY_0 = date(1970, 1, 1).toordinal()
@@ -563,6 +566,18 @@ def apply_boosts(
         for one in ranked
     }
     return sort_ranked(_boost(one, factors[one.candidate.chunk]) for one in ranked)
+
+
+def apply_factors(
+    ranked: Sequence[Ranked], name: str, factors: Mapping[int, float]
+) -> list[Ranked]:
+    """Multiply the raw scores of some chunks by their factors, add these to the parts by `name`,
+    and sort, the highest first.
+    """
+    return sort_ranked(
+        _boost(one, {name: factors[one.candidate.chunk]}) if one.candidate.chunk in factors else one
+        for one in ranked
+    )
 
 
 def _boost(one: Ranked, factors: Mapping[str, float]) -> Ranked:
