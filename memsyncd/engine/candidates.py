@@ -177,8 +177,8 @@ def find_visible(
 
 # So many of the chunks nearest to a question are candidates, besides those with its words.
 N_NEAREST = 300
-# The most that a question waits for its vectors; the process may have a shorter limit.
-VECTORS_S = 0.5
+# Of the time of a request, what waiting for its cosines may take; `[semantic] question_ms` is less.
+VECTORS_SHARE = 0.5
 
 
 class UsedVectors(NamedTuple):
@@ -224,7 +224,8 @@ def _add_cosines(
     allowed = list_allowed(reader, question.filters, question.must_not)
     known = [row[0] for row in found.rows]
     n_nearest = 0 if is_strict else N_NEAREST
-    cosines = pending.finish(known, allowed, n_nearest, time.monotonic() + VECTORS_S)
+    end_s = time.monotonic() + VECTORS_SHARE * question.timeout_s
+    cosines = pending.finish(known, allowed, n_nearest, end_s)
     if cosines is None:
         return found, NO_VECTORS
     near = [] if is_strict else [*cosines.of.keys() - {*known}]

@@ -163,6 +163,7 @@ def make_question(
         fingerprint=index_fingerprint(config),
         absent=options.absent,
         is_hurried=options.is_hurried,
+        timeout_s=options.limit_s(params, config),
     )
 
 

@@ -27,7 +27,7 @@ from memsyncd.core.search.similarity import (
     make_similar_query,
 )
 from memsyncd.engine.browse import find_stored_section
-from memsyncd.engine.candidates import N_NEAREST, VECTORS_S, uses_vectors
+from memsyncd.engine.candidates import N_NEAREST, VECTORS_SHARE, uses_vectors
 from memsyncd.engine.metadata import describe_meta
 from memsyncd.engine.redaction import read_redacted_sections, redact_notes
 from memsyncd.engine.search import RunOptions, complete_filters, search
@@ -158,7 +158,7 @@ def _find_near(
     if own:
         cosines = workspace.vectors.of_chunks(own, allowed, N_NEAREST + len(own))
     else:
-        end_s = time.monotonic() + VECTORS_S
+        end_s = time.monotonic() + VECTORS_SHARE * config.search.timeout_s
         cosines = workspace.vectors.begin(subject.text).finish((), allowed, N_NEAREST, end_s)
     if cosines is None:
         return None
