@@ -44,6 +44,7 @@ REOPEN_S = 1.0
 State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
 STALL_FAULT = "stalled"
 WATCH_LIMIT = "watch_limit"
+SEMANTIC_FAULT, SEMANTIC_NOTICE = "semantic", "semantic_notice"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,7 +33,16 @@ from memsyncd.errors import (
     Unwritable,
     WorkspaceNotFound,
 )
-from memsyncd.protocol import memory, metrics, operations, search, signals, tasks, upkeep
+from memsyncd.protocol import (
+    memory,
+    metrics,
+    operations,
+    search,
+    semantic,
+    signals,
+    tasks,
+    upkeep,
+)
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 
 OPENRPC_VERSION = "1.3.2"
@@ -168,6 +177,18 @@ METHODS: dict[str, Method] = {
         "Plan which sections to merge: groups of near copies. Nothing is changed.",
         _READS,
         route="GET /v1/duplicates",
+    ),
+    "semantic.status": Method(
+        WorkspaceParams,
+        semantic.SemanticReport,
+        "Report how much of the workspaces semantic search covers.",
+        _FINDS,
+    ),
+    "semantic.warm": Method(
+        semantic.SemanticWarmParams,
+        semantic.SemanticReport,
+        "Make the vectors that are missing now, or all again; returns at once.",
+        _FINDS,
     ),
     "links": Method(
         search.LinksParams,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memsyncd.protocol.fields import Result
+from memsyncd.protocol.fields import Name, Params, Result
 
 SemanticState = Literal["off", "partial", "ready"]
 
@@ -24,3 +24,32 @@ class SemanticStatus(Result, frozen=True, kw_only=True):
     """The name of the model; null if it is off."""
     reason: str | None = None
     """Why it is off or partial, and what to do."""
+    failed: bool = False
+    """The reason is a failure, which is reported once: it does not go on by itself."""
+
+
+class SemanticWarmParams(Params, frozen=True, kw_only=True):
+    workspace: Name | None = None
+    again: bool = False
+    """Make all vectors again, not only those that are missing."""
+
+
+class WorkspaceVectorsInfo(Result, frozen=True, kw_only=True):
+    workspace: str
+    name: str
+    semantic: SemanticStatus
+
+
+class VectorProcessInfo(Result, frozen=True, kw_only=True):
+    """The process that holds the model and the vectors."""
+
+    pid: int
+    rss_bytes: int
+
+
+class SemanticReport(Result, frozen=True, kw_only=True):
+    enabled: bool
+    """`[semantic] enabled` of the configuration."""
+    process: VectorProcessInfo | None
+    """null while nothing is asked of it: it ends when idle."""
+    workspaces: list[WorkspaceVectorsInfo]

@@ -199,6 +199,16 @@ COMMANDS: dict[str, list[list[str]]] = {
     "problems": [[], ["--json"], ["-w", NAME]],
     "sync": [[], ["--full"], ["--json"], ["-w", NAME]],
     "reindex": [[], ["-w", NAME]],
+    "semantic": [
+        ["status"],
+        ["status", "--json"],
+        ["status", "-w", NAME],
+        ["warm"],
+        ["disable"],
+        ["disable", "--json"],
+        [NAME],
+        [],
+    ],
     "backup": [
         [f"{NAME}.db"],
         [f"{NAME}.db"],
