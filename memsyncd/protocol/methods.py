@@ -192,6 +192,13 @@ METHODS: dict[str, Method] = {
         _READS,
         route="GET /v1/patterns",
     ),
+    "duplicates": Method(
+        search.DuplicatesParams,
+        search.Duplicates,
+        "Plan which sections to merge: groups of near copies. Nothing is changed.",
+        _READS,
+        route="GET /v1/duplicates",
+    ),
     "semantic.status": Method(
         WorkspaceParams,
         semantic.SemanticReport,
