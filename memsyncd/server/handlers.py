@@ -37,7 +37,7 @@ from memsyncd.engine.search import (
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import FilePlace, Workspaces
-from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
+from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed, WorkspaceNotFound
 from memsyncd.files.scope import is_within_folder
 from memsyncd.protocol.fields import Freshness, Params, WorkspaceParams
 from memsyncd.protocol.methods import describe_methods
@@ -178,6 +178,9 @@ class Handlers:
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
         if method in FILE_METHODS and (file := _find_absolute(params)):
             return self._dispatch_by_file(session, method, params, file)
+        return self._dispatch_to_workspace(session, method, params)
+
+    def _dispatch_to_workspace(self, session: Session, method: str, params: Any) -> Outcome:
         named = getattr(params, "workspace", None)
         names = named if isinstance(named, list) else [named]
         if any(map(self._places.needs_disk, names)):
@@ -207,7 +210,13 @@ class Handlers:
 
         Raises BadRequest if it does not lie in the workspace that is named as well.
         """
-        found = await self._places.find_file(file)
+        try:
+            found = await self._places.find_file(file)
+        except WorkspaceNotFound:
+            if params.workspace is None:
+                raise
+            outcome = self._dispatch_to_workspace(session, method, params)  # refuses the path
+            return await outcome if inspect.isawaitable(outcome) else outcome
         workspace = self._workspaces.find(found.workspace_id)
         named = params.workspace
         if named is not None:

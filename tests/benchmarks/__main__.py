@@ -18,7 +18,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import cold, idle, load, peers, places, saves, searches, starts, vectors
+from tests.benchmarks import (
+    cold,
+    idle,
+    life_cycle,
+    load,
+    peers,
+    places,
+    saves,
+    searches,
+    starts,
+    vectors,
+)
 from tests.benchmarks.bench import QUICK, Bench, Effort, scratch_folder
 from tests.benchmarks.corpus import fetch_packages, find_sources
 from tests.benchmarks.figure import Figure, render_table, to_json
@@ -44,6 +55,8 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "command": starts.measure_command,
     "vault": places.measure_vault,
     "clone": places.measure_clone,
+    "archive-plan": life_cycle.measure_archive_plan,
+    "counted-saves": life_cycle.measure_counted_saves,
     "hook": starts.measure_hook,
     "vectors": vectors.measure_vectors,
     "wake-ups": idle.measure_wake_ups,

@@ -56,6 +56,8 @@ class Effort:
     n_light: int = 150
     note_bytes: int = 1_000_000
     n_vault_notes: int = 10_000
+    n_sections: int = 10_000
+    n_accesses: int = 100_000
     reconcile_s: float = 5.0
     calm_s: float = CALM_S
 
@@ -68,6 +70,8 @@ QUICK = Effort(
     n_light=5,
     note_bytes=20_000,
     n_vault_notes=40,
+    n_sections=200,
+    n_accesses=400,
     reconcile_s=0.5,
     calm_s=0.0,
 )
