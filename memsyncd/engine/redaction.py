@@ -73,7 +73,7 @@ def read_redacted_sections(
     sections = read_sections(reader, ids)
     if not must_redact(reader, config):
         return sections
-    return {number: _redact_section(section) for number, section in sections.items()}
+    return {number: redact_section(section) for number, section in sections.items()}
 
 
 def read_redacted_titles(
@@ -132,7 +132,7 @@ def redact_notes(reader: Reader, notes: Sequence[StoredNote], config: Config) ->
             replace(
                 note,
                 title=redact(note.title),
-                sections=tuple(map(_redact_section, note.sections)),
+                sections=tuple(map(redact_section, note.sections)),
             )
         )
         for note in notes
@@ -158,7 +158,8 @@ def _contain(texts: Mapping[int, str], word: str) -> bool:
 _Section = TypeVar("_Section", HitSection, StoredSection)
 
 
-def _redact_section(section: _Section) -> _Section:
+def redact_section(section: _Section) -> _Section:
+    """Redact what a section shows besides its text."""
     shown = replace(
         section,
         heading=_redact_all(section.heading),

@@ -10,7 +10,7 @@ if they have some words in common: the cosine that copies have depends on the mo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -30,7 +30,12 @@ from memsyncd.core.search.similarity import (
 from memsyncd.engine.browse import find_stored_section
 from memsyncd.engine.candidates import N_NEAREST, VECTORS_SHARE, uses_vectors
 from memsyncd.engine.metadata import describe_meta
-from memsyncd.engine.redaction import read_redacted_sections, redact_notes
+from memsyncd.engine.redaction import (
+    must_redact,
+    read_redacted_sections,
+    redact_notes,
+    redact_section,
+)
 from memsyncd.engine.search import RunOptions, complete_filters, search
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
@@ -52,12 +57,19 @@ from memsyncd.store.lookup import (
     StoredSection,
     read_anchors_of,
     read_chunks_of,
+    read_digest,
     read_notes,
     read_sections_of,
 )
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import find_rows, list_allowed
-from memsyncd.store.texts import read_note_text
+from memsyncd.store.search import (
+    count_matching,
+    find_candidates,
+    find_rows,
+    list_allowed,
+    read_section_titles,
+)
+from memsyncd.store.texts import read_note_text, read_texts
 
 CANDIDATES = 50
 LEAST_BY_WORDS = 0.3
@@ -90,13 +102,83 @@ def find_similar(
     return SimilarSections(sections=sections)
 
 
-def find_copies(
-    workspace: Workspace, params: SimilarParams, config: Config, options: RunOptions
+# What is to be written is compared with the chunks that hold one of its rarest words, found
+# in a tenth of the time: texts that say nearly the same share most of their words.
+N_RAREST = 5
+RARE_CHUNKS = 200
+NEAR_CANDIDATES = 20
+# Of the words of a text, the share that a chunk must hold for its section to be read.
+NEAR_SHARE = 0.4
+
+
+def find_nearly_same(
+    workspace: Workspace, text: str, config: Config, *, now_s: float, limit: int
 ) -> list[SimilarSection]:
-    """Return the sections that are similar to a text by their words: a vector does not tell a copy
-    from another text of the same meaning. Raises what `find_similar` raises.
+    """Return the sections that say nearly what a text says, by the configured similarity; archived
+    and expired ones are left out. Raises what `Workspace.acquire` raises.
     """
-    return _find_by_words(workspace, _Subject(params.text or ""), params, config, options)
+    wanted = find_features(text)
+    words = frozenset(one for one in wanted if len(one) == 1)
+    found: dict[str, SimilarSection] = {}
+    with workspace.acquire(config.search.timeout_s) as reader:
+        match = _match_rarest(reader, make_similar_query(text).split())
+        if not match:
+            return []
+        filters = complete_filters(Filters(), config, now_s)
+        rows = find_candidates(reader, match, filters, limit=NEAR_CANDIDATES).rows
+        texts = read_texts(reader, [row[0] for row in rows])
+        near = {
+            row[2]
+            for row in rows
+            if len(words & find_features(texts[row[0]])) >= NEAR_SHARE * len(words)
+        }
+        titles = read_section_titles(reader, near)
+        paths = {title.anchor.rpartition("#")[0] for title in titles.values()}
+        for path in sorted(paths):
+            anchors = {one.anchor for one in titles.values()}
+            for one in _compare_note(reader, workspace, path, anchors, wanted, config, now_s):
+                found[one.anchor] = one
+    ordered = sorted(found.values(), key=lambda one: (-one.similarity, one.path, one.start_line))
+    return [one for one in ordered if one.similarity >= config.memory.similar_from][:limit]
+
+
+def _match_rarest(reader: Reader, words: Sequence[str]) -> str:
+    """Return the FTS5 expression for chunks with one of the rarest words; empty without words."""
+    matches = [f'"{word}"' for word in words if word.isalnum()]
+    counts = count_matching(reader, matches, most=RARE_CHUNKS)
+    held = sorted((n, match) for n, match in zip(counts, matches, strict=True) if n)
+    rare = [match for n, match in held if n < RARE_CHUNKS][:N_RAREST]
+    return " OR ".join(rare) or " AND ".join(match for _, match in held[:N_RAREST])
+
+
+def _compare_note(
+    reader: Reader,
+    workspace: Workspace,
+    path: str,
+    anchors: Collection[str],
+    wanted: Features,
+    config: Config,
+    now_s: float,
+) -> Iterator[SimilarSection]:
+    """Compare these sections of a note."""
+    lines = read_note_text(reader, path).split("\n")
+    digest = read_digest(reader, path) or ""
+    show = redact_section if must_redact(reader, config) else _show_whole
+    for section in read_sections_of(reader, path):
+        if section.anchor in anchors:
+            own = "\n".join(lines[section.span.start - 1 : section.span.end])
+            meta = describe_meta(show(section), config.kinds, now_s)
+            similarity = _compare(wanted, own)
+            yield describe_similar(workspace.id, path, digest, show(section), meta, similarity)
+
+
+def _show_whole(section: StoredSection) -> StoredSection:
+    return section
+
+
+def _compare(wanted: Features, own: str) -> float:
+    """The similarity of a section, or of the most similar value of a field."""
+    return max(compute_similarity(wanted, find_features(one)) for one in split_values(own))
 
 
 # --- what is compared ---------------------------------------------------------------------------
@@ -244,9 +326,7 @@ def _find_by_words(
             text, span = sections.get(hit.anchor, _NOTHING)
             # A passage may go on to the neighbours of its section.
             lines = {"start_line": span.start, "end_line": span.end} if span else {}
-            similarity = max(
-                compute_similarity(wanted, find_features(one)) for one in split_values(text)
-            )
+            similarity = _compare(wanted, text)
             found[hit.anchor] = similarity, replace(hit, **lines)
     ordered = sorted(found.values(), key=lambda one: (-one[0], one[1].path, one[1].start_line))
     least = LEAST_BY_WORDS if params.min_similarity is None else params.min_similarity

@@ -55,8 +55,7 @@ from memsyncd.engine.history import Target, iter_revisions, open_history, read_t
 from memsyncd.engine.memory_tool import choose_note
 from memsyncd.engine.metadata import NO_ACCESSES, NO_META, describe_meta, find_stored_moment_s
 from memsyncd.engine.redaction import must_redact, redact_notes
-from memsyncd.engine.search import RunOptions
-from memsyncd.engine.similar import describe_similar, find_copies
+from memsyncd.engine.similar import describe_similar, find_nearly_same
 from memsyncd.engine.upkeep import EVERYTHING, Act, Planned, plan_notes
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
@@ -70,7 +69,7 @@ from memsyncd.errors import (
 )
 from memsyncd.files.read import TextFile, check_size, read_text_file
 from memsyncd.protocol.memory import NewSection, OnSimilar
-from memsyncd.protocol.search import SimilarParams, SimilarSection
+from memsyncd.protocol.search import SimilarSection
 from memsyncd.protocol.topics import (
     FieldAppendParams,
     FieldHistory,
@@ -105,7 +104,6 @@ READ_LIMIT_S = 5.0
 # Of what a new topic says, so many texts are compared with what there is.
 COMPARED_TEXTS: Final = 8
 SIMILAR_LIMIT: Final = 5
-SIMILAR_CHARS: Final = 100_000
 # A field's history reads so many revisions of its note at most; `before` goes on.
 REVISIONS_LIMIT: Final = 5_000
 
@@ -299,18 +297,13 @@ def find_near(
 ) -> list[SimilarSection]:
     """Return the sections that say nearly what one of the texts says, the most similar first.
 
-    Raises what `find_copies` raises.
+    Raises what `Workspace.acquire` raises.
     """
     found: dict[str, SimilarSection] = {}
     for text in texts[:COMPARED_TEXTS]:
         if not text.strip():
             continue
-        params = SimilarParams(
-            text=text[:SIMILAR_CHARS],
-            min_similarity=config.memory.similar_from,
-            limit=SIMILAR_LIMIT,
-        )
-        for one in find_copies(workspace, params, config, RunOptions(now_s=now_s)):
+        for one in find_nearly_same(workspace, text, config, now_s=now_s, limit=SIMILAR_LIMIT):
             known = found.get(one.anchor)
             if known is None or known.similarity < one.similarity:
                 found[one.anchor] = one

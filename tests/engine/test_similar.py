@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from memsyncd.config import MemoryConfig
 from memsyncd.engine import similar
 from memsyncd.engine.search import RunOptions
-from memsyncd.engine.similar import find_duplicates, find_similar
+from memsyncd.engine.similar import find_duplicates, find_nearly_same, find_similar
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
 from memsyncd.protocol.search import (
     Duplicates,
@@ -151,3 +154,25 @@ def test_more_sections_than_can_be_compared_are_refused_with_a_way_out(
     with pytest.raises(TooLarge, match="too many to compare") as refused:
         plan(garage)
     assert "--path" in refused.value.hint
+
+
+def test_what_nearly_exists_is_found_by_its_rarest_words_among_many_sections(bench: Any) -> None:
+    common = "".join(
+        f"## Note {n}\n\nThe service restarts when the pool number {n} waits.\n\n"
+        for n in range(250)
+    )
+    bench.write(".memories/many.md", f"# Many\n\n{common}")
+    fact = "The pool waits at most 25 s, since Redis gives up after 30 s."
+    bench.write(".memories/redis.md", f"# Redis\n\n## Timeouts\n\n{fact}\n")
+    old = "---\nstatus: archived\n---\n# Old\n\n## Timeouts\n\n"
+    bench.write(".memories/old.md", f"{old}{fact}\n")
+    bench.sync()
+    find = partial(find_nearly_same, bench.workspace, config=bench.config, now_s=1.0, limit=5)
+    again = fact.replace("at most", "no more than")
+    assert [one.anchor for one in find(text=again)] == [".memories/redis.md#redis/timeouts"]
+    assert find(text="The service restarts when Redis waits for apples and pears.") == []
+    (same, *_) = find(text="The service restarts when the pool number 7 waits.")
+    assert same.heading == ["Many", "Note 7"]
+    assert find(text="!? ...") == []
+    strict = replace(bench.config, memory=MemoryConfig(similar_from=1.0))
+    assert find(text=again, config=strict) == []
