@@ -22,7 +22,7 @@ PACKAGE = ROOT / "memsyncd"
 DOORS = {
     "apsw": "memsyncd/store/",
     "h11": "memsyncd/server/http.py",
-    "markdown_it": "memsyncd/core/markdown/scanner.py",
+    "markdown_it": "memsyncd/core/markdown/",
     "sqlite3": "no file: the system's SQLite may lack what the index needs",
     "structlog": "memsyncd/logs.py",
     "watchdog": "memsyncd/watch/",
@@ -202,7 +202,9 @@ def find_impurities(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def test_files_stay_short() -> None:
-    lengths = {name: len(text.splitlines()) for name, text in read_all().items()}
+    lengths = {
+        name: len(text.splitlines()) for name, text in read_all().items() if name != GENERATED
+    }
     assert not {name: n_lines for name, n_lines in lengths.items() if n_lines > FILE_LIMIT_LINES}
 
 

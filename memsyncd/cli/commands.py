@@ -34,6 +34,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "accesses": Entry("accesses", "count how often sections were recalled, and when last"),
         "profile": Entry("tasks", "list what holds for the whole project"),
         "links": Entry("links", "list links between notes, backlinks and dangling links"),
+        "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),
         "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
     },
     "Write": {
@@ -47,6 +48,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "promote": Entry("upkeep", "copy a memory to the project's note, as lasting knowledge"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
+        "topic": Entry("topics", "notes as topics with fields: append, history, archive"),
         "task": Entry("tasks", "list, checkpoint and summarise tasks, and print their context"),
         "session": Entry("tasks", "begin and resume sessions of agents"),
         "triage": Entry("tasks", "count sections tagged as bugs, and make tasks of them"),

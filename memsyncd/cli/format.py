@@ -271,11 +271,17 @@ def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
                 str(number),
                 _render_score(hit["score"], has_bar=False),
                 *values,
-                ", ".join(hit["matched"]),
+                ", ".join(_render_words(hit)),
             ]
         )
     head, *rest = ("".join(cells) for cells in render_table(rows))
     return "\n".join([paint("bold", head), *rest])
+
+
+def _render_words(hit: dict[str, Any]) -> list[str]:
+    """The words that a hit contains; those of which it has related words alone say so."""
+    related = hit.get("matched_related", ())
+    return [f"{word} (related)" if word in related else word for word in hit["matched"]]
 
 
 def _render_score(score: float, *, has_bar: bool) -> str:

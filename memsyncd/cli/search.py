@@ -151,9 +151,14 @@ def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
         terminal.print()
         terminal.print(render_explanation(hits, terminal.paint))
     if answer["relaxed"]:
-        terminal.report(
-            terminal.err_paint("dim", "no passage contains every word; these contain some")
-        )
+        terminal.report(terminal.err_paint("dim", describe_relaxed(hits)))
+
+
+def describe_relaxed(hits: list[dict[str, Any]]) -> str:
+    """Say what hits contain, none of which contains every word itself."""
+    if any(len(hit.get("matched_related", ())) < len(hit["matched"]) for hit in hits):
+        return "no passage contains every word; these contain some"
+    return "no passage contains any of these words; these contain related ones"
 
 
 def _open_hit(
@@ -256,6 +261,7 @@ def _context_params(args: Args) -> dict[str, object]:
         "query": " ".join(args.query) or None,
         "max_tokens": args.max_tokens,
         "max_bytes": args.max_bytes,
+        "sort": args.sort,
         "filters": filters_from(args),
         "heading": args.heading,
         "follow": args.follow or None,
@@ -281,9 +287,23 @@ def _print_block(answer: dict[str, Any], console: Console) -> None:
         summary = f"{answer['tokens']:,} tokens; no room for {n_sections} more{weaker},"
         summary += " see --json and --max-tokens"
         terminal.report(terminal.err_paint("dim", summary))
+    for line in _list_sources(clean_values(answer)):
+        terminal.report(terminal.err_paint("dim", line))
     report_left_out(answer, console)
     if stale := render_freshness(answer["freshness"]):
         terminal.report(terminal.err_paint("yellow", stale))
+
+
+def _list_sources(answer: dict[str, Any]) -> list[str]:
+    """List each label of a workspace in the block, with the folder that its paths start from."""
+    shown = {part["workspace"] for part in answer["included"]}
+    every = answer["workspaces"]
+    is_labelled = sum(not one["user"] for one in every) > 1
+    return [
+        f"[{'user-wide' if one['user'] else one['name']}]  {one['root']}"
+        for one in every
+        if one["id"] in shown and (one["user"] or is_labelled)
+    ]
 
 
 COMMANDS = {
@@ -352,6 +372,7 @@ COMMANDS = {
             ),
             Option("--max-bytes", "at most N bytes as well", metavar="N", parse=parse_count),
             *FILTERS,
+            SORT,
             Option(
                 "--heading",
                 "the first line (default '## Prior Knowledge'); '' for none",

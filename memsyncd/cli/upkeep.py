@@ -88,11 +88,16 @@ def _keep_up(method: str, args: Args, console: Console, **params: object) -> int
         client=args.client or CLIENT,
         timeout_ms=args.timeout_ms,
     )
+    return print_plan(answer, args, console)
+
+
+def print_plan(answer: dict[str, Any], args: Args, console: Console) -> int:
+    """Print what an act changes or has changed; status 1 if that is nothing."""
     n_changed = len(answer["archived"]) + len(answer["restored"])
     if args.json:
         console.terminal.print_json(answer)
     else:
-        _print_plan(answer, console)
+        _print_items(answer, console)
         if n_changed and not args.apply:
             plan = f"--apply --plan {answer['plan']}"
             console.terminal.report(f"dry run: nothing was changed; do it with {plan}")
@@ -100,7 +105,7 @@ def _keep_up(method: str, args: Args, console: Console, **params: object) -> int
     return 0 if n_changed else NOTHING_FOUND
 
 
-def _print_plan(answer: dict[str, Any], console: Console) -> None:
+def _print_items(answer: dict[str, Any], console: Console) -> None:
     terminal = console.terminal
     shown = clean_values(answer)
     will = "" if answer["is_applied"] else "would be "
@@ -188,9 +193,11 @@ def _recall(args: Args, console: Console) -> int:
 
 _BELOW = Option("--below", "those worth less than this", metavar="N", parse=_read_limit)
 _ANCHORS = Argument("anchor", "ANCHOR", "memories by their anchors", many="any")
+APPLY = Option("--apply", "do it; otherwise only what would change is shown")
+PLAN = Option("--plan", "only if the plan is still this one, as a dry run shows", metavar="DIGEST")
 _PLANNED = (
-    Option("--apply", "do it; otherwise only what would change is shown"),
-    Option("--plan", "only if the plan is still this one, as a dry run shows", metavar="DIGEST"),
+    APPLY,
+    PLAN,
     make_workspace_option(),
     CLIENT_OPTION,
     TIMEOUT,

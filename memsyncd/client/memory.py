@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.client.agents import AgentMethods
 from memsyncd.client.anchors import read_target
 from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
+from memsyncd.client.topics import TopicCalls
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ SYNC_S = 600.0
 ARCHIVED = "archived"
 
 
-class Memsyncd(AgentMethods):
+class Memsyncd(TopicCalls):
     """The memory of one workspace. An instance belongs to one thread.
 
     `workspace` is a name, an id or any path inside it; by default the workspace of the current
@@ -130,13 +130,16 @@ class Memsyncd(AgentMethods):
         expires: str | None = None,
         metadata: dict[str, str] | None = None,
         note: str | None = None,
+        on_similar: Literal["add", "append", "report"] = "add",
     ) -> Added:
         """Append a section with the heading `summary` to `note`, by default to the note of its
         kind.
 
         `importance` is from 0 to 1, by default that of the kind; `priority` is P0 to P3;
         `lifecycle` is ephemeral, session, task or project; `source` may be a mapping, and
-        `metadata` has keys of your own. Returns the section's place. Raises BadRequest for invalid
+        `metadata` has keys of your own. If a section says nearly the same, it is named as
+        `similar`; `on_similar` `append` appends the text to it, and `report` writes nothing.
+        Returns the section's place. Raises BadRequest for invalid
         values, all of them named, and PathRefused for a note that cannot be written.
         """
         section: NewSection = {
@@ -159,7 +162,8 @@ class Memsyncd(AgentMethods):
             "metadata": metadata or {},
             "note": note,
         }
-        added: Added = self._connection.write("note.add", _read_section(section))
+        params = {**_read_section(section), "on_similar": on_similar}
+        added: Added = self._connection.write("note.add", params)
         return added
 
     def validate(
@@ -442,6 +446,7 @@ class Memsyncd(AgentMethods):
         user: bool = True,
         workspaces: WorkspaceNames = None,
         track_access: bool = True,
+        sort: Sort | None = None,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
@@ -465,6 +470,7 @@ class Memsyncd(AgentMethods):
             "user": None if user else False,
             **_read_workspaces(workspaces),
             "track_access": track_access,
+            "sort": sort,
             "caller_session": self._session,
             "filters": _read_filters(filters),
             **_read_wait(is_wanted=wait),

@@ -210,11 +210,14 @@ def list_notes(
         for note in notes:
             note.sections[:] = [_explain_section(one, valuation) for one in note.sections]
     order = find_order(params.sort, valuation)
-    if order is None:
-        return notes
-    for note in notes:
-        note.sections.sort(key=order)
-    return sorted(notes, key=lambda note: [*map(order, note.sections[:1])])
+    if order is not None:
+        for note in notes:
+            note.sections.sort(key=order)
+        notes.sort(key=lambda note: [*map(order, note.sections[:1])])
+    if not params.sections:
+        for note in notes:
+            note.sections.clear()
+    return notes
 
 
 def _explain_section(one: SectionInfo, valuation: Valuation) -> SectionInfo:
@@ -298,7 +301,7 @@ def find_links(
     workspace: Workspace, config: Config, params: LinksParams
 ) -> tuple[list[LinkInfo], int]:
     """Find the links at a note or section, or all of them, nearest first; with their number before
-    the limit.
+    the page is taken.
 
     Raises BadRequest for both a note and a section, NoteNotFound if the place is not indexed.
     """
@@ -319,7 +322,7 @@ def find_links(
         chosen = [edge for edge in edges if not (params.dangling and edge.to is not None)]
         infos = [
             _make_link_info(edge, links.names, is_masking=config.guard.is_masking)
-            for edge in chosen[: params.limit]
+            for edge in chosen[params.offset : params.offset + params.limit]
         ]
     return infos, len(chosen)
 

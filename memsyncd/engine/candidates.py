@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import nlargest
+from operator import itemgetter
 from typing import NamedTuple
 
 from memsyncd.config import Config
 from memsyncd.core.search.highlight import NO_STEMS, TermPattern
+from memsyncd.core.search.identifiers import IdentifierMatcher
 from memsyncd.core.search.merging import TermCounts
 from memsyncd.core.search.query import (
     Form,
@@ -30,12 +33,14 @@ from memsyncd.core.search.ranking import (
     Ranked,
     RankingPolicy,
     apply_boosts,
+    apply_factors,
     bound_exact_ratio,
     fill_ranked,
     rank_candidates,
 )
 from memsyncd.core.search.words import is_unspaced
 from memsyncd.engine.explain import Question
+from memsyncd.engine.redaction import read_redacted_chunks
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
 from memsyncd.store.pool import Reader
@@ -67,6 +72,8 @@ MAX_FAMILIES = 8
 # On a large index a word of more chunks finds enough by itself.
 FAMILY_OWN_CHUNKS_LARGE = 50
 MAX_FAMILIES_LARGE = 3
+# Names of code are looked for in the text of so many chunks, those that score most by their words.
+IDENTIFIER_CHUNKS = 30
 # If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
@@ -104,7 +111,7 @@ def _rank_one(
     ranking: RankingPolicy,
 ) -> list[Ranked]:
     found = find_visible(reader, workspace, question, limit, is_hurried=False).chunks
-    boost = make_boost(reader, found, config, now_s)
+    boost = make_boost(reader, found, config, now_s, question.query.identifiers)
     ranked = rank_candidates(found.make_candidates(), question.query.days, ranking)
     return boost(ranked) if boost else ranked
 
@@ -139,12 +146,35 @@ def find_visible(
 
 
 def make_boost(
-    reader: Reader, found: FoundChunks, config: Config, now_s: float
+    reader: Reader,
+    found: FoundChunks,
+    config: Config,
+    now_s: float,
+    identifiers: Sequence[str] = (),
 ) -> Callable[[Sequence[Ranked]], list[Ranked]] | None:
+    """Return what boosts chunks among those found; None if nothing does."""
+    factors = _compute_identifier_factors(reader, found, config, identifiers)
     if not config.search.has_boosts:
-        return None
+        return partial(apply_factors, name="identifier", factors=factors) if factors else None
     features = read_ranking_features(reader, [row[0] for row in found.rows])
-    return lambda ranked: apply_boosts(ranked, features, config.search, config.kinds, now_s)
+    return lambda ranked: apply_factors(
+        apply_boosts(ranked, features, config.search, config.kinds, now_s), "identifier", factors
+    )
+
+
+def _compute_identifier_factors(
+    reader: Reader, found: FoundChunks, config: Config, identifiers: Sequence[str]
+) -> dict[int, float]:
+    """Return the factors of the best chunks whose code has names of the question, by chunk."""
+    if not identifiers:
+        return {}
+    best = nlargest(IDENTIFIER_CHUNKS, found.rows, key=itemgetter(6))
+    texts = read_redacted_chunks(reader, [row[0] for row in best], config)
+    files, matcher = found.read_files({row[1] for row in best}), IdentifierMatcher(identifiers)
+    factors = {
+        row[0]: matcher.compute_factor(texts.get(row[0], ""), files[row[1]][0]) for row in best
+    }
+    return {chunk: factor for chunk, factor in factors.items() if factor > 1.0}
 
 
 def find_exact_ratio(

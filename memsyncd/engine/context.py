@@ -7,7 +7,7 @@ the budget. Everything is read from one committed generation of the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -62,7 +62,7 @@ from memsyncd.engine.branch_memory import (
 from memsyncd.engine.candidates import count_terms, find_families, make_patterns, rank
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
 from memsyncd.engine.redaction import (
     read_redacted_sections,
     read_redacted_texts,
@@ -82,6 +82,7 @@ from memsyncd.protocol.search import (
     ContextParams,
     ContextPart,
     LeftOutPart,
+    Sort,
     describe_contradictions,
     mark_warning,
 )
@@ -103,6 +104,7 @@ N_CONTEXT_CANDIDATES = 200
 NOTE_FACTOR = 2.0
 # Few chunks are smaller: a budget divided by it is more chunks than a block can show.
 MIN_CHUNK_TOKENS = 50
+SortKey = tuple[object, ...]
 FoundChunk = tuple[int, ContextChunk]
 """A chunk with the number of its section in the index."""
 # The user-wide workspace gets one part of so many of the budget, and this label.
@@ -130,6 +132,8 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     why_empty: str | None = None
     root: str = ""
     branch: ContextOffer | None = None
+    keys: Sequence[SortKey] = ()
+    """By which the parts get their room, if it is by an order that was asked for."""
 
 
 def build_context(
@@ -179,6 +183,7 @@ def offer_context(
             chunks = [one for one in chunks if one[1].path != MEMORY_FILE]
             weigh = _make_word_scorer(reader, question.query, workspace) if has_words else None
             branch_offer = _offer_branch(workspace, branch, params, config, options, weigh)
+        chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
         chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
@@ -200,7 +205,54 @@ def offer_context(
         why_empty=why_empty,
         root=workspace.entry.root if worktree else "",
         branch=branch_offer,
+        keys=_list_keys(block, keys) if keys else (),
     )
+
+
+def _sort_chunks(
+    reader: Reader,
+    workspace: Workspace,
+    chunks: list[FoundChunk],
+    sort: Sort,
+    config: Config,
+    options: RunOptions,
+) -> tuple[list[FoundChunk], dict[str, SortKey]]:
+    """Return the chunks in this order, which is also that in which they are shown, and the key of
+    each section. Chunks that match a query are only shown in it, and have no keys.
+    """
+    if sort == "relevance":
+        return chunks, {}
+    order = find_order(sort, make_valuation(config, options.now_s, options.accesses))
+    sections = read_redacted_sections(reader, {number for number, _ in chunks}, config)
+    keys: dict[str, SortKey] = {}
+    for number, chunk in chunks:
+        place = (chunk.path, chunk.span.start)
+        if order is None:
+            keys.setdefault(chunk.anchor, place)
+            continue
+        lines = ContextLines(chunk=chunk, span=chunk.span, reason=chunk.reason)
+        part = ContextPart(
+            workspace=workspace.id,
+            **_describe_place(lines),
+            **describe_meta(sections[number], config.kinds, options.now_s),
+        )
+        keys.setdefault(chunk.anchor, (*order(part), *place))
+    ranks = {anchor: rank for rank, anchor in enumerate(sorted(keys, key=keys.__getitem__))}
+    placed = [
+        (number, replace(chunk, place=(0, float(ranks[chunk.anchor])))) for number, chunk in chunks
+    ]
+    if any(chunk.reason == MATCH for _, chunk in placed):
+        return placed, {}
+    # Of one section the better chunks stay first.
+    return sorted(placed, key=lambda one: one[1].place), keys
+
+
+def _list_keys(block: ContextBlock, known: Mapping[str, SortKey]) -> list[SortKey]:
+    """Return the key of each part; one that a relation leads to has that of the part before it."""
+    keys: list[SortKey] = []
+    for part in block.included:
+        keys.append(known.get(part.chunk.anchor, keys[-1] if keys else ()))
+    return keys
 
 
 def _share_budget(params: ContextParams, share: float) -> Budget:
@@ -319,6 +371,11 @@ def _list_left_out(offer: ContextOffer) -> list[LeftOutPart]:
 
 def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
     """Return offer and position of all that is offered, in the order of filling."""
+    if any(offer.keys for offer in offers):
+        keyed = [
+            (key, at, i) for at, offer in enumerate(offers) for i, key in enumerate(offer.keys)
+        ]
+        return [(at, number) for _, at, number in sorted(keyed)]
     if all(offer.counts is None for offer in offers):
         sizes = [
             [count_tokens(part.chunk.text) + LABEL_TOKENS for part in offer.block.included]

@@ -49,6 +49,10 @@ MAX_WORKSPACES = 5
 MAX_LISTED = 8
 # Characters shown of a word that a person typed.
 MAX_SHOWN_CHARS = 48
+# Processor time for finding in a hurried search, and for its explanation. A search that is stopped
+# has to run again, so other processes that take the cores must not stop it: its other limit is
+# longer.
+HURRIED_CPU_S = 0.006
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +110,8 @@ def explain_nothing(
     for workspace in workspaces[:MAX_WORKSPACES]:
         try:
             with workspace.acquire(timeout_s) as reader:
+                if question.is_hurried:
+                    reader.allow(timeout_s, HURRIED_CPU_S)
                 found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
         except NotFresh:
             if question.is_hurried:

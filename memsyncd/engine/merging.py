@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.search.families import FAMILY_WEIGHT
 from memsyncd.core.search.merging import RawHit, TermCounts, compare_raw_scores
 from memsyncd.core.search.query import Query
 from memsyncd.core.search.ranking import normalize_scores
@@ -58,7 +59,8 @@ def merge_search_parts(
         hits.sort(key=order)
     return SearchAnswer(
         hits=hits,
-        relaxed=bool(hits) and all(len(hit.matched) < n_terms for hit in hits),
+        relaxed=bool(hits)
+        and all(len(hit.matched) - len(hit.matched_related) < n_terms for hit in hits),
         why_empty=None
         if hits
         else f"every match scores below min_score {min_score}; the best scores {best}",
@@ -112,6 +114,11 @@ def _index_terms(query: Query) -> dict[str, list[int]]:
 def _scale(found: Sequence[tuple[float, Hit]], n_terms: int) -> list[Hit]:
     if not n_terms:  # a query of filters alone ranks nothing
         return [hit for _, hit in found]
-    coverage = max(len(hit.matched) for _, hit in found) / n_terms
+    coverage = max(_count_words(hit) for _, hit in found) / n_terms
     scores = normalize_scores([raw for raw, _ in found], coverage=coverage)
     return [replace(hit, score=score) for (_, hit), score in zip(found, scores, strict=True)]
+
+
+def _count_words(hit: Hit) -> float:
+    """The words of the query that a hit holds, related ones by their weight."""
+    return len(hit.matched) - (1 - FAMILY_WEIGHT) * len(hit.matched_related)

@@ -8,7 +8,7 @@ out, although the index still has them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from itertools import accumulate, chain
 from typing import Final, NamedTuple
@@ -45,7 +45,7 @@ from memsyncd.engine.candidates import (
     make_patterns,
 )
 from memsyncd.engine.clock import find_local_day
-from memsyncd.engine.explain import Question, explain_nothing
+from memsyncd.engine.explain import HURRIED_CPU_S, Question, explain_nothing
 from memsyncd.engine.merging import SearchPart, merge_search_parts
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
@@ -254,7 +254,10 @@ def search_part(
     n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
     # Filters alone rank nothing: the order decides among all that were found.
     n_passages = n_hits if question.match or params.sort in UNORDERED else n_candidates
-    with workspace.acquire(options.limit_s(params, config)) as reader:
+    limit_s = options.limit_s(params, config)
+    with workspace.acquire(limit_s) as reader:
+        if options.is_hurried:
+            reader.allow(limit_s, HURRIED_CPU_S)
         merged_counts = count_terms(reader, question.query, workspace) if is_merged else None
         found, passages = _find_passages(
             reader, workspace, question, config, options, n_candidates, limit=n_passages
@@ -319,7 +322,7 @@ def _find_passages(
         limit=limit,
         passage_tokens=config.search.passage_tokens,
         find_exact_ratio=find_exact_ratio(reader, question.query, workspace),
-        boost=make_boost(reader, found.chunks, config, options.now_s),
+        boost=make_boost(reader, found.chunks, config, options.now_s, question.query.identifiers),
     )
     return found, passages
 
@@ -334,6 +337,7 @@ class _ReadHit(NamedTuple):
     section: HitSection
     snippet: str
     matched: list[str]
+    related: list[str]
 
 
 def _read_hits(
@@ -360,15 +364,37 @@ def _read_hits(
         {index for index in one if len(patterns[index].words) == 1 and not is_redacted(body)}
         for one, body in zip(matches, bodies, strict=True)
     ]
-    held = _find_held(reader, query, found, passages, known)
+    related = _find_related(found, passages)
+    sure = [indices - others for indices, others in zip(known, related, strict=True)]
+    held = _find_held(reader, query, found, passages, sure)
     return [
         _ReadHit(
             passage,
             shown_sections[passage.best.candidate.section],
             highlight(body, ranges),
-            [term.text for index, term in enumerate(query.positive) if index in indices],
+            matched=_name_terms(query, indices | others),
+            related=_name_terms(query, others - indices),
         )
-        for passage, body, ranges, indices in zip(passages, bodies, matches, held, strict=True)
+        for passage, body, ranges, indices, others in zip(
+            passages, bodies, matches, held, related, strict=True
+        )
+    ]
+
+
+def _name_terms(query: Query, indices: Collection[int]) -> list[str]:
+    return [term.text for index, term in enumerate(query.positive) if index in indices]
+
+
+def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
+    """Return for each passage the indices of the terms of which it contains related words."""
+    families = found.chunks.related
+    return [
+        {
+            index
+            for index, gains in families.items()
+            if any(one.chunk in gains for one in passage.chunks)
+        }
+        for passage in passages
     ]
 
 
@@ -384,14 +410,10 @@ def _find_held(
 
     Of the others the index knows: titles, tags and the other chunks would have to be read for it.
     """
-    if len(query.positive) == 1:
+    if len(query.positive) == 1 and not found.chunks.related:
         return [{0} for _ in passages]
     held = [set(indices) for indices in known]
     chunks = [[one.chunk for one in passage.chunks] for passage in passages]
-    for index, gains in found.chunks.related.items():
-        for some, indices in zip(chunks, held, strict=True):
-            if not gains.keys().isdisjoint(some):
-                indices.add(index)
     wanted: list[tuple[str, list[int], int]] = []
     for index, term in enumerate(query.positive):
         left = [some for some, indices in zip(chunks, held, strict=True) if index not in indices]
@@ -412,7 +434,7 @@ def _make_hit(
     is_explained: bool,
 ) -> Hit:
     """Make a hit whose score is 1 until all hits of the search are known."""
-    passage, section, snippet, matched = read
+    passage, section = read.passage, read.section
     return Hit(
         workspace=workspace.id,
         anchor=section.anchor,
@@ -420,11 +442,12 @@ def _make_hit(
         start_line=passage.span.start,
         end_line=passage.span.end,
         heading=list(section.heading),
-        snippet=snippet,
+        snippet=read.snippet,
         score=1.0,
         **describe_meta(section, kinds, now_s),
         digest=section.digest,
-        matched=matched,
+        matched=read.matched,
+        matched_related=read.related,
         explain=_explain_score(passage) if is_explained else None,
     )
 

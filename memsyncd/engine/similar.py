@@ -1,13 +1,18 @@
 """Finds sections of a workspace that say nearly what a text, or another section, says.
 
-A search by the text's longest words selects candidates; their texts are compared with it.
+A search by the text's longest words selects candidates; their texts are compared with it, those of
+a field also value by value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.editing.fields import split_values
 from memsyncd.core.model import Span
 from memsyncd.core.search.similarity import compute_similarity, find_features, make_similar_query
 from memsyncd.engine.browse import find_stored_section
@@ -21,7 +26,7 @@ from memsyncd.protocol.search import (
     SimilarParams,
     SimilarSection,
 )
-from memsyncd.store.lookup import read_sections_of
+from memsyncd.store.lookup import StoredSection, read_sections_of
 from memsyncd.store.pool import Reader
 from memsyncd.store.texts import read_note_text
 
@@ -62,7 +67,9 @@ def find_similar(
             text, span = sections.get(hit.anchor, _NOTHING)
             # A passage may go on to the neighbours of its section.
             lines = {"start_line": span.start, "end_line": span.end} if span else {}
-            similarity = compute_similarity(wanted, find_features(text))
+            similarity = max(
+                compute_similarity(wanted, find_features(one)) for one in split_values(text)
+            )
             found[hit.anchor] = similarity, replace(hit, **lines)
     ordered = sorted(found.values(), key=lambda one: (-one[0], one[1].path, one[1].start_line))
     return [
@@ -89,4 +96,26 @@ def _read_sections(reader: Reader, path: str) -> dict[str, _Section]:
 def _describe(similarity: float, hit: Hit) -> SimilarSection:
     return SimilarSection(
         similarity=round(similarity, 3), **{name: getattr(hit, name) for name in _OF_A_HIT}
+    )
+
+
+def describe_similar(
+    workspace: str,
+    path: str,
+    digest: str,
+    section: StoredSection,
+    meta: Mapping[str, Any],
+    similarity: float,
+) -> SimilarSection:
+    """Describe a section as indexed; `meta` is what `describe_meta` returns for it."""
+    return SimilarSection(
+        workspace=workspace,
+        anchor=section.anchor,
+        path=path,
+        start_line=section.span.start,
+        end_line=section.span.end,
+        heading=list(section.heading),
+        digest=digest,
+        similarity=round(similarity, 3),
+        **meta,
     )

@@ -344,6 +344,10 @@ _SAMPLES: dict[str, Any] = {
     "items": [{"content": "Redis gives up after 30 s."}],
     "step": "deploy",
     "error": "the migration timed out",
+    "topic": "auth-service",
+    "topics": ["auth-service"],
+    "field": "Status",
+    "title": "Auth service",
 }
 _SHOWN = {
     "/v1/search": ("q", "kind"),
@@ -363,6 +367,12 @@ _SHOWN = {
     "/v1/signals/send": ("agents", "content"),
     "/v1/signals/sent": (),
     "/v1/signals/ack": ("agent", "signals"),
+    "/v1/topics": (),
+    "/v1/topics/get": ("topic",),
+    "/v1/topics/create": ("title",),
+    "/v1/topics/patch": ("topic",),
+    "/v1/topics/append": ("topic", "field", "content"),
+    "/v1/topics/history": ("topic", "field"),
     "/v1/remember": ("content", "kind"),
     "/v1/capture": ("step", "error"),
     "/v1/events": ("workspace",),

@@ -26,6 +26,7 @@ MaxTokens = Annotated[int, msgspec.Meta(ge=100, le=50_000)]
 MaxBytes = Annotated[int, msgspec.Meta(ge=100, le=1_000_000)]
 LinkDepth = Annotated[int, msgspec.Meta(ge=1, le=20)]
 LinkLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+LinkOffset = Annotated[int, msgspec.Meta(ge=0)]
 HeadingText = Annotated[str, msgspec.Meta(max_length=200)]
 
 
@@ -178,6 +179,10 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
     digest: str
     """Digest of the file as indexed."""
     matched: list[str]
+    """The words of the query that the hit holds, itself or a related one."""
+    matched_related: list[str]
+    """Those of `matched` of which it holds related words alone, such as `electrician` for
+    `electrics`."""
     related: list[RelatedSection] = msgspec.field(default_factory=list)
     """What the relations to `follow` lead to, at most 20 sections, in order of the links."""
     explain: dict[str, float] | None = None
@@ -188,7 +193,7 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
 
     hits: list[Hit]
     relaxed: bool
-    """True if no hit holds every word."""
+    """True if no hit holds every word itself."""
     why_empty: str | None
     did_you_mean: str | None
     """Without hits: the query with similar indexed words in place of mistyped ones, if that has
@@ -204,6 +209,8 @@ class AnsweringWorkspace(Result, frozen=True, kw_only=True):
     """The folder that paths are relative to."""
     worktree: str | None
     """The folder in a linked git worktree that stands for `root`, if one was named."""
+    user: bool
+    """True for the user-wide workspace, whose parts of a block are labelled `user-wide`."""
     failure: str | None
     """Why the workspace is left out; null if it is not."""
     code: str | None
@@ -230,6 +237,9 @@ class ContextParams(Params, frozen=True, kw_only=True):
     without spaces."""
     max_bytes: MaxBytes | None = None
     """Limit of the whole text in UTF-8."""
+    sort: Sort = "relevance"
+    """The order in which the block shows sections; by `relevance` that of paths and lines. With
+    words in the query the best get the room, without any those that come first in this order."""
     filters: Filters = Filters()
     heading: HeadingText = "## Prior Knowledge"
     """First line of the text; empty for none."""
@@ -374,6 +384,7 @@ class Recalled(Result, frozen=True, kw_only=True):
 class GetParams(Params, frozen=True, kw_only=True):
     anchor: Name | None = None
     path: Name | None = None
+    """From the workspace's root, or absolute; an absolute path in a linked worktree is its file."""
     start_line: Line | None = None
     end_line: Line | None = None
     workspace: Name | None = None
@@ -398,9 +409,26 @@ class Got(SectionMeta, frozen=True, kw_only=True):
     n_lines: int
     """Lines of the whole note."""
     n_links: int
-    """Links from the section or note, as `links` lists them."""
+    """Links from the section or note, as `links` lists them; 0 for the file of a worktree."""
     n_backlinks: int
     """Links to it."""
+
+
+class RenderParams(Params, frozen=True, kw_only=True):
+    path: Name
+    workspace: Name | None = None
+
+
+class Rendered(Result, frozen=True, kw_only=True):
+    """A note as HTML without any of its own tags. Each block names its line as `data-line`, and a
+    link to another note its target as `data-note`.
+    """
+
+    workspace: str
+    path: str
+    digest: str
+    n_lines: int
+    html: str
 
 
 class ListParams(Params, frozen=True, kw_only=True):
@@ -414,6 +442,8 @@ class ListParams(Params, frozen=True, kw_only=True):
     """Sections within their notes, and notes by their first section."""
     explain: bool = False
     """Give the decay of each section, its factors and its tier."""
+    sections: bool = True
+    """False leaves the sections out of the notes: the list of a large vault is short then."""
 
 
 class SectionInfo(SectionMeta, frozen=True, kw_only=True):
@@ -576,6 +606,9 @@ class LinksParams(Params, frozen=True, kw_only=True):
     dangling: bool = False
     """Only links that lead to no note."""
     limit: LinkLimit = 100
+    offset: LinkOffset = 0
+    """Links to leave out before the first one: those of the pages before. `freshness.generation`
+    tells whether the notes have changed between two pages."""
     workspace: Name | None = None
 
 

@@ -7,7 +7,7 @@ its keys, and no others.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import starmap
 
 from memsyncd.core.markdown.linkgraph import (
@@ -23,6 +23,7 @@ from memsyncd.core.model import WrittenLink
 from memsyncd.core.search.ranking import Candidate
 from memsyncd.store.lookup import read_anchors
 from memsyncd.store.pool import Reader
+from memsyncd.store.rows import PATH_NAME, unpack_name
 
 # Names among which a similar one is looked for.
 MAX_SIMILAR = 20_000
@@ -55,11 +56,11 @@ _KEYS = (
     " UNION SELECT b.name FROM files f JOIN sections s ON s.file = f.id"
     " JOIN blocks b ON b.section = s.id WHERE f.path = ?1 AND b.name LIKE '((%'"
 )
-_NAMES = "SELECT f.path, n.name FROM names n JOIN files f ON f.id = n.file"
-_NAMED = "SELECT f.path, n.name FROM names n JOIN files f ON f.id = n.file WHERE n.key = ?"
+_NAMES = "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file"
+_NAMED = f"{_NAMES} WHERE n.key = ?"
 _NEAR = (
-    "SELECT DISTINCT key FROM names WHERE key >= ? AND key < ? AND name LIKE '/%' ORDER BY key"
-    " LIMIT ?"
+    f"SELECT DISTINCT key FROM names WHERE key >= ? AND key < ? AND name = '{PATH_NAME}'"
+    " ORDER BY key LIMIT ?"
 )
 _BLOCK = (
     "SELECT f.path || '#' || s.slugs FROM blocks b JOIN sections s ON s.id = b.section"
@@ -82,7 +83,7 @@ class StoredLinks:
 
     def list_all(self) -> list[Edge]:
         """All links of the workspace, by path and line."""
-        self.names = NoteNames(NameTable(self._reader.rows(_NAMES)))
+        self.names = NoteNames(NameTable(self._read_names(_NAMES)))
         if self._is_typed:
             rows = self._reader.rows(_ALL_TYPED, (self._list_relations(),))
             return self._resolve(starmap(WrittenLink, rows))
@@ -128,7 +129,11 @@ class StoredLinks:
         return sorted(found, key=lambda edge: (_source_path(edge), edge.lines))
 
     def find_named(self, key: str) -> Sequence[NamedNote]:
-        return self._reader.rows(_NAMED, (key,))
+        return list(self._read_names(_NAMED, (key,)))
+
+    def _read_names(self, statement: str, bindings: tuple[str, ...] = ()) -> Iterator[NamedNote]:
+        for path, name, key in self._reader.rows(statement, bindings):
+            yield path, unpack_name(path, name, key)
 
     def find_keys(self, initial: str) -> Iterable[str]:
         after = initial + "\U0010ffff"

@@ -94,6 +94,11 @@ def test_an_explanation_is_a_table_of_the_parts_of_each_score_and_the_matched_wo
     ]
 
 
+def test_an_explanation_tells_related_words_from_those_that_a_hit_contains() -> None:
+    related = HIT | {"matched_related": ["timeout"]}
+    assert render_explanation([related], PLAIN).endswith("redis, timeout (related)")
+
+
 def test_an_explanation_of_hits_without_parts_has_the_matched_words() -> None:
     assert render_explanation([HIT | {"explain": None}], PLAIN).splitlines()[1].split() == [
         "1",
