@@ -163,8 +163,7 @@ def offer_context(
     folder of a linked worktree for which the context is.
     """
     question = make_question(params, config, options)
-    today = find_local_day(options.now_s)
-    has_words = bool(extract_filters(params.query, today)[1].strip()) and not is_user_wide
+    has_words = not is_user_wide and _has_words(params.query, options.now_s)
     timeout_s = options.limit_s(params, config)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts, raw_hits = 0, NOTHING_MATCHES, None, list[RawHit]()
@@ -245,6 +244,11 @@ def _sort_chunks(
         return placed, {}
     # Of one section the better chunks stay first.
     return sorted(placed, key=lambda one: one[1].place), keys
+
+
+def _has_words(query: str, now_s: float) -> bool:
+    """True if the query has more than filters."""
+    return bool(extract_filters(query, find_local_day(now_s))[1].strip())
 
 
 def _list_keys(block: ContextBlock, known: Mapping[str, SortKey]) -> list[SortKey]:

@@ -183,9 +183,11 @@ class Operations:
         if made.is_collection:
             return await self._add_collection(made, seen)
         is_chosen_here = made.is_vault and params.preset is None
-        count = await self._places.count_notes(made, self._workspaces.config, COUNT_S)
-        if is_chosen_here and not count.is_complete:
-            raise _make_size_error(made.root, count.n_notes)
+        count = None
+        if seen.known is None:
+            count = await self._places.count_notes(made, self._workspaces.config, COUNT_S)
+            if is_chosen_here and not count.is_complete:
+                raise _make_size_error(made.root, count.n_notes)
         added = self._workspaces.add(path, settings=settings, seen=seen)
         await self._places.detect_memory([added])
         found = await self._describe_found(added, seen, count)
@@ -221,8 +223,10 @@ class Operations:
             ),
         )
 
-    async def _describe_found(self, added: Workspace, seen: FolderCheck, count: NoteCount) -> Found:
-        if seen.known is not None:  # it may have more settings than those of this request
+    async def _describe_found(
+        self, added: Workspace, seen: FolderCheck, count: NoteCount | None
+    ) -> Found:
+        if count is None:  # a known workspace may have more settings than those of this request
             config = self._workspaces.config
             count = await self._places.count_notes(added.entry, config, COUNT_S)
         n_others, is_complete = 0, count.is_complete
