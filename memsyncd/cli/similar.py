@@ -29,6 +29,8 @@ NOTHING_FOUND: Final = 1
 
 
 def _similar(args: Args, console: Console) -> int:
+    if args.duplicates:
+        return _plan_merging(args, console)
     roots = roots_by_id(console.call("workspace.list")["workspaces"])
     root, what = _read_what(args, console, roots)
     answer = console.call_on(
@@ -49,6 +51,7 @@ def _similar(args: Args, console: Console) -> int:
         terminal.print(f"{one['similarity']:.2f}  {place}  {' > '.join(one['heading'])}")
     if not answer["sections"]:
         terminal.report("nothing similar; look further with --min-similarity 0.1")
+    _report_pending(answer, console)
     if stale := render_freshness(answer["freshness"]):
         terminal.report(terminal.err_paint("yellow", stale))
     return 0 if answer["sections"] else NOTHING_FOUND
@@ -102,15 +105,58 @@ def _print_patterns(answer: dict[str, Any], console: Console) -> None:
         terminal.report(terminal.err_paint("yellow", stale))
 
 
+def _report_pending(answer: dict[str, Any], console: Console) -> None:
+    if answer["semantic"] == "partial":
+        n = render_count(answer["semantic_pending"], "chunk")
+        console.terminal.report(f"{n} without a vector yet; see `memsyncd semantic status`")
+
+
+def _plan_merging(args: Args, console: Console) -> int:
+    """Print groups of near copies, and how to merge them."""
+    if args.section is not None or args.text is not None or args.topic or args.stdin:
+        raise BadRequest("--duplicates compares all sections", hint="leave the other one out")
+    plan = console.call_on(
+        args.workspace,
+        "duplicates",
+        min_similarity=args.min_similarity,
+        limit=args.limit,
+        filters={"path": args.path} if args.path else None,
+    )
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(plan)
+        return 0 if plan["groups"] else NOTHING_FOUND
+    for number, group in enumerate(clean_values(plan["groups"]), 1):
+        alike = f"{group['similarity']:.0%} of the words"
+        alike += f", cosine {group['cosine']:.2f}" if group["cosine"] is not None else ""
+        terminal.print(terminal.paint("bold", f"{number}. alike by {alike}"))
+        for one in group["sections"]:
+            lines = f"{one['start_line']}-{one['end_line']}"
+            terminal.print(f"   {one['similarity']:.2f}  {one['anchor']}  lines {lines}")
+    if not plan["groups"]:
+        terminal.report("no near copies; look further with --min-similarity 0.5")
+    elif (more := plan["n_groups"] - len(plan["groups"])) > 0:
+        terminal.report(f"{render_count(more, 'more group')}; see them with --limit")
+    if plan["groups"]:
+        terminal.report(f"nothing was changed; {plan['how_to_merge']}")
+    _report_pending(plan, console)
+    return 0 if plan["groups"] else NOTHING_FOUND
+
+
 def _read_what(
     args: Args, console: Console, roots: dict[str, str]
 ) -> tuple[str | None, dict[str, str]]:
-    """Return the root above the named note, if any, and the parameter with a section or text."""
-    if (args.section is not None) + (args.text is not None) + bool(args.stdin) != 1:
+    """Return the root above the named note, if any, and the parameter with a section, a text or a
+    topic.
+    """
+    given = (args.section is not None, args.text is not None, bool(args.stdin), bool(args.topic))
+    if sum(given) != 1:
         raise BadRequest(
             "similar: to what is not clear",
-            hint="name a section as PATH#heading, or give --text TEXT or --stdin",
+            hint="name a section as PATH#heading, or give --text TEXT, --stdin or --topic TOPIC",
         )
+    if args.topic:
+        return None, {"topic": args.topic}
     if args.section is None:
         return None, {"text": read_stdin(console) if args.stdin else args.text}
     target = parse_target(args.section)
@@ -137,13 +183,21 @@ COMMANDS = {
         options=(
             Option("--text", "compare this text", metavar="TEXT"),
             Option("--stdin", "compare a text read from stdin"),
+            Option("--topic", "what is near the sections of this topic", metavar="TOPIC"),
+            Option("--duplicates", "plan which sections to merge: groups of near copies"),
+            Option(
+                "--path",
+                "with --duplicates: only this note, folder or glob",
+                metavar="P",
+                is_repeated=True,
+            ),
             Option(
                 "--min-similarity",
-                "from 0 to 1 (default 0.3); from 0.7 on both say nearly the same",
+                "from 0 to 1; from 0.7 of the words on both say nearly the same",
                 metavar="S",
                 parse=_parse_similarity,
             ),
-            Option("-n --limit", "at most N sections (default 10)", metavar="N", parse=parse_count),
+            Option("-n --limit", "at most N sections or groups", metavar="N", parse=parse_count),
             Option("--include-archived", "also archived sections"),
             make_workspace_option("look in this workspace"),
             JSON,
@@ -151,6 +205,7 @@ COMMANDS = {
         examples=(
             "memsyncd similar '.memories/errors.md#redis-timeouts'",
             "memsyncd similar --text 'Redis gives up after 30 s.'",
+            "memsyncd similar --duplicates --path .memories",
         ),
     ),
     "patterns": Command(

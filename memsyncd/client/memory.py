@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         CapturedText,
         Cleared,
         Diff,
+        Duplicates,
         Filters,
         Got,
         Group,
@@ -502,14 +503,18 @@ class Memsyncd(TopicCalls):
         text: str | None = None,
         *,
         anchor: str | None = None,
+        topic: str | None = None,
         min_similarity: float | None = None,
         limit: int | None = None,
         include_archived: bool = False,
     ) -> list[SimilarSection]:
-        """Find the sections that say nearly what a text, or a section, says; most similar first."""
+        """Find the sections that say nearly what a text, a section or the sections of a topic say;
+        the most similar first.
+        """
         params = {
             "text": text,
             "anchor": anchor,
+            "topic": topic,
             "min_similarity": min_similarity,
             "limit": limit,
             "include_archived": include_archived,
@@ -566,6 +571,22 @@ class Memsyncd(TopicCalls):
         }
         links: Links = self._connection.ask("links", params)
         return links
+
+    def duplicates(
+        self,
+        *,
+        min_similarity: float | None = None,
+        limit: int | None = None,
+        **filters: Unpack[Filters],
+    ) -> Duplicates:
+        """Plan which sections to merge by hand: groups of near copies, the largest first."""
+        params = {
+            "min_similarity": min_similarity,
+            "limit": limit,
+            "filters": _read_filters(filters),
+        }
+        plan: Duplicates = self._connection.ask("duplicates", params)
+        return plan
 
     # --- history ---
 

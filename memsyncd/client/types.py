@@ -292,7 +292,8 @@ class Hit(RelatedMeta):
     score: float
     # Digest of the file as indexed.
     digest: str
-    # The words of the query that the hit holds, itself or a related one.
+    # The words of the query that the hit holds, itself or a related one; empty if its meaning alone
+    # is near.
     matched: list[str]
     # Those of `matched` of which it holds related words alone, such as `electrician` for
     # `electrics`.
@@ -801,6 +802,44 @@ class Links(TypedDict):
     # notes.
     drawing: str | None
     freshness: Freshness
+
+
+class Copy(TypedDict):
+    """A section of which there are near copies."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # Digest of the file as indexed.
+    digest: str
+    # Words in common with the first of the group.
+    similarity: float
+
+
+class DuplicateGroup(TypedDict):
+    # The longest first: it is likely to hold what the others say.
+    sections: list[Copy]
+    # The lowest by words of the pairs that make the group.
+    similarity: float
+    # The lowest of vectors; null where vectors did not find a pair.
+    cosine: float | None
+
+
+class Duplicates(TypedDict):
+    """A plan: nothing is changed."""
+
+    workspace: str
+    # The largest first.
+    groups: list[DuplicateGroup]
+    # All that were found, before `limit`.
+    n_groups: int
+    how_to_merge: str
+    # Whether copies in other words were looked for, too.
+    semantic: Literal["off", "partial", "ready"]
+    semantic_pending: int
+    freshness: Freshness | None
 
 
 class Captured(Written):

@@ -111,6 +111,9 @@ class _Loader:
             sections["socket"]["path"] = self._read_absolute("socket.path", path)
         if isinstance(listen := sections["http"].get("listen"), str) and listen:
             self._check_listen(listen)
+        semantic = sections["semantic"]
+        if semantic.get("embedder") == "folder" and isinstance(model := semantic.get("model"), str):
+            semantic["model"] = self._read_absolute("semantic.model", model) if model else ""
         kinds = self._read_kinds()
         steps = [
             self._read_step(prefix, table)
@@ -269,6 +272,9 @@ class _Loader:
 
     def _check_together(self, config: Config) -> None:
         sync, chunking = config.sync, config.chunking
+        key, mistake = config.semantic.find_mistake()
+        if key:
+            self._refuse(f"semantic.{key}", mistake)
         if sync.debounce_ms > sync.max_wait_ms:
             message = (
                 f"debounce_ms ({sync.debounce_ms}) is more than max_wait_ms ({sync.max_wait_ms})"

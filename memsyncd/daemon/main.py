@@ -330,6 +330,7 @@ class _Daemon:
             started_at_s=self._clock.now_s(),
             read_process=resources.read_process_stats,
             read_load=self._read_load,
+            read_rss=resources.read_rss_bytes,
             find_socket_problem=lambda: self._reporter.socket_problem,
         )
 

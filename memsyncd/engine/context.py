@@ -59,9 +59,17 @@ from memsyncd.engine.branch_memory import (
     list_branch_chunks,
     read_branch_memory,
 )
-from memsyncd.engine.candidates import count_terms, find_families, make_patterns, rank
+from memsyncd.engine.candidates import (
+    NO_VECTORS,
+    UsedVectors,
+    count_terms,
+    find_families,
+    make_patterns,
+    rank,
+)
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
+from memsyncd.engine.merging import describe_vectors
 from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
 from memsyncd.engine.redaction import (
     read_redacted_sections,
@@ -129,6 +137,7 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     raw_hits: Sequence[RawHit] = ()
     counts: TermCounts | None = None
     n_unranked: int = 0
+    vectors: UsedVectors = NO_VECTORS
     why_empty: str | None = None
     root: str = ""
     branch: ContextOffer | None = None
@@ -187,7 +196,8 @@ def offer_context(
         chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
         if has_words and is_merged:
-            counts = count_terms(reader, question.query, workspace)
+            gains = matching.vectors.gains
+            counts = count_terms(reader, question.query, workspace, gains)
             raw_hits = _find_raw_hits(reader, question.query, matching.passages, block, relations)
         parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
     why_empty = None
@@ -201,6 +211,7 @@ def offer_context(
         raw_hits=raw_hits,
         counts=counts,
         n_unranked=matching.n_unranked,
+        vectors=matching.vectors,
         why_empty=why_empty,
         root=workspace.entry.root if worktree else "",
         branch=branch_offer,
@@ -347,6 +358,7 @@ def merge_offers(
         left_out=[*omitted, *(part for offer in offers for part in _list_left_out(offer))],
         unranked=sum(offer.n_unranked for offer in offers),
         why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
+        **describe_vectors([offer.vectors for offer in offers]),
     )
 
 
@@ -363,6 +375,7 @@ def _answer_alone(offer: ContextOffer) -> ContextAnswer:
         left_out=_list_left_out(offer),
         unranked=offer.n_unranked,
         why_empty=offer.why_empty,
+        **describe_vectors([offer.vectors]),
     )
 
 
@@ -387,7 +400,8 @@ def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
         ]
         return interleave_by_size(sizes)
     scores = compare_raw_scores(
-        [(offer.counts or TermCounts(0), offer.raw_hits) for offer in offers]
+        [(offer.counts or TermCounts(0), offer.raw_hits) for offer in offers],
+        DEFAULT_RANKING.semantic,
     )
     found = [(-score, at, i) for at, part in enumerate(scores) for i, score in enumerate(part)]
     return [(at, number) for _, at, number in sorted(found)]
@@ -563,13 +577,14 @@ def _add_contradictions(
 
 
 class _Matching(NamedTuple):
-    """The best of the matching lines, how many chunks match beyond those ranked, and the ranked
-    chunks as they were found.
+    """The best of the matching lines, how many chunks match beyond those ranked, the ranked chunks
+    as they were found, and the use of vectors.
     """
 
     chunks: list[FoundChunk]
     n_unranked: int
     passages: Sequence[ScoredPassage]
+    vectors: UsedVectors = NO_VECTORS
 
 
 NOTHING_MATCHES = _Matching([], 0, ())
@@ -587,21 +602,24 @@ def _find_matching(
         return NOTHING_MATCHES
     limit = max(N_CONTEXT_CANDIDATES, budget.max_tokens // MIN_CHUNK_TOKENS)
     ranking = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
-    ranked = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
+    ranked, vectors = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
     n_chunks = workspace.condition.counts.chunks
     match = compile_query(question.query.relaxed or question.query)
     n_matching = count_matches(reader, match, question.filters, most=n_chunks) if match else 0
     chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], config)
     passages = [
-        ScoredPassage(chunk=chunk, raw_score=one.raw_score)
+        ScoredPassage(
+            chunk=chunk, raw_score=one.raw_score, semantic_share=one.candidate.semantic_share
+        )
         for (_, chunk), one in zip(chunks, ranked, strict=True)
     ]
     score = _make_line_scorer(reader, question.query, n_chunks)
     ids = {chunk.anchor: section for section, chunk in chunks}
     return _Matching(
         [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, score)],
-        max(0, n_matching - len(ranked)),
+        max(0, n_matching - sum(one.candidate.has_words for one in ranked)),
         passages,
+        vectors,
     )
 
 
@@ -621,7 +639,8 @@ def _find_raw_hits(
         anchor, text = passage.chunk.anchor, passage.chunk.text
         known = found.get(anchor, RawHit(0.0))
         terms = known.terms.union(matcher.find(reader.tokenize(text)))
-        found[anchor] = RawHit(max(known.raw_score, passage.raw_score), terms)
+        best = RawHit(passage.raw_score, terms, passage.semantic_share)
+        found[anchor] = replace(known, terms=terms) if known.raw_score >= best.raw_score else best
     anchors = [part.chunk.anchor for part in block.included]
     return [
         found[anchor if anchor in found else relations[anchor]["related_to"]] for anchor in anchors

@@ -56,7 +56,7 @@ from memsyncd.engine.memory_tool import choose_note
 from memsyncd.engine.metadata import NO_ACCESSES, NO_META, describe_meta, find_stored_moment_s
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.search import RunOptions
-from memsyncd.engine.similar import describe_similar, find_similar
+from memsyncd.engine.similar import describe_similar, find_copies
 from memsyncd.engine.upkeep import EVERYTHING, Act, Planned, plan_notes
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
@@ -299,7 +299,7 @@ def find_near(
 ) -> list[SimilarSection]:
     """Return the sections that say nearly what one of the texts says, the most similar first.
 
-    Raises what `find_similar` raises.
+    Raises what `find_copies` raises.
     """
     found: dict[str, SimilarSection] = {}
     for text in texts[:COMPARED_TEXTS]:
@@ -310,7 +310,7 @@ def find_near(
             min_similarity=config.memory.similar_from,
             limit=SIMILAR_LIMIT,
         )
-        for one in find_similar(workspace, params, config, RunOptions(now_s=now_s)):
+        for one in find_copies(workspace, params, config, RunOptions(now_s=now_s)):
             known = found.get(one.anchor)
             if known is None or known.similarity < one.similarity:
                 found[one.anchor] = one

@@ -29,6 +29,7 @@ from memsyncd.errors import Busy, StoreFailed
 from memsyncd.files.places import AGENT_GLOBS, Preset
 from memsyncd.files.pruning import Pruning
 from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
+from memsyncd.semantic import NoVectors, VectorSearch
 from memsyncd.store.accesses import AccessCount, Recalls
 from memsyncd.store.index import Counts, Index, Written
 from memsyncd.store.pool import ConnectionPool, Reader
@@ -43,6 +44,7 @@ REOPEN_S = 1.0
 State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
 STALL_FAULT = "stalled"
 WATCH_LIMIT = "watch_limit"
+SEMANTIC_FAULT, SEMANTIC_NOTICE = "semantic", "semantic_notice"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,6 +231,8 @@ class Workspace:
         self.index_path = index_path
         self.records_path = records_path
         self.condition = Condition()
+        self.vectors: VectorSearch = NoVectors()
+        """Semantic search; the loop replaces it when the configuration changes."""
         self._lock = threading.Lock()
         self.opening: Future[Any] | None = None
         """Done once the databases are open, or once opening them has failed."""

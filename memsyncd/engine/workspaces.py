@@ -33,6 +33,7 @@ from memsyncd.engine.registry import FolderCheck, Registry, find_slug
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.vectors import VectorUpkeep
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
@@ -155,6 +156,7 @@ class Workspaces:
             stalls=self.stalls,
         )
         self.watching = Watching(self.scheduler, clock, self.stalls, stall_policy)
+        self.vectors = VectorUpkeep(config.semantic)
         self._counters: dict[str, Counters] = {}
         self._recovered_s: dict[str, float] = {}
         self._with_accesses: set[str] = set()
@@ -187,6 +189,7 @@ class Workspaces:
             self._timer.cancel()
         self.stalls.stop()
         began_s = time.monotonic()
+        is_unasked = self.vectors.stop()
         is_unchecked = self.scheduler.checks.stop(STOP_S / 4)
         is_unwatched = self.watching.stop(STOP_S / 2)
         left_s = STOP_S - (time.monotonic() - began_s)
@@ -197,7 +200,7 @@ class Workspaces:
                 with contextlib.suppress(MemsyncdError):
                     store_noted(workspace, self.config)
                 workspace.close()
-        return is_unwatched and is_idle and is_unchecked
+        return is_unwatched and is_idle and is_unchecked and is_unasked
 
     def listen(self, on_synced: OnSynced) -> None:
         """Call `on_synced` on the loop after every sync."""
@@ -483,6 +486,7 @@ class Workspaces:
         was_on = self.watching.is_on
         self._registry.configure(configured)
         self.scheduler.set_config(config)
+        self.vectors.configure(config.semantic)
         before = dict(self.by_id)
         for workspace in before.values():
             entry = self._registry.entries.get(workspace.id)
@@ -512,6 +516,7 @@ class Workspaces:
         if before is not None:
             workspace.continue_counts(before)
         self.by_id[entry.id] = workspace
+        self.vectors.open(workspace)
         self.scheduler.add(workspace)
         self.watching.add(workspace)
         return workspace
@@ -520,6 +525,7 @@ class Workspaces:
         self.by_id.pop(workspace.id, None)
         self.scheduler.forget(workspace)
         self.watching.forget(workspace)
+        self.vectors.close(workspace)
         self.stalls.arm()
         workspace.cancel()
         closed = self._worker.submit(workspace.id, partial(_close_job, workspace, self.config))
@@ -555,6 +561,7 @@ class Workspaces:
         """Count a sync, call the listeners and log it."""
         self.counters(workspace).count_sync(done)
         self.scheduler.start_recording(workspace)
+        self.vectors.note_synced(workspace)
         for listener in self._listeners:
             listener(workspace, done)
         log_sync = log.info if done.paths else log.debug

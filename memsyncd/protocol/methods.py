@@ -38,6 +38,7 @@ from memsyncd.protocol import (
     metrics,
     operations,
     search,
+    semantic,
     signals,
     tasks,
     topics,
@@ -190,6 +191,25 @@ METHODS: dict[str, Method] = {
         "List what recurs in several workspaces: the same kind and topic, similar texts.",
         _READS,
         route="GET /v1/patterns",
+    ),
+    "duplicates": Method(
+        search.DuplicatesParams,
+        search.Duplicates,
+        "Plan which sections to merge: groups of near copies. Nothing is changed.",
+        _READS,
+        route="GET /v1/duplicates",
+    ),
+    "semantic.status": Method(
+        WorkspaceParams,
+        semantic.SemanticReport,
+        "Report how much of the workspaces semantic search covers.",
+        _FINDS,
+    ),
+    "semantic.warm": Method(
+        semantic.SemanticWarmParams,
+        semantic.SemanticReport,
+        "Make the vectors that are missing now, or all again; returns at once.",
+        _FINDS,
     ),
     "links": Method(
         search.LinksParams,

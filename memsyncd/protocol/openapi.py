@@ -356,6 +356,7 @@ _SHOWN = {
     "/v1/links": ("path",),
     "/v1/similar": ("text",),
     "/v1/patterns": ("kind",),
+    "/v1/duplicates": (),
     "/v1/recall": ("kind",),
     "/v1/accesses": ("path",),
     "/v1/tasks": ("task",),

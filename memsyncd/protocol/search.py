@@ -19,6 +19,7 @@ from memsyncd.protocol.fields import (
     Values,
     WorkspaceNames,
 )
+from memsyncd.protocol.semantic import SemanticState
 from memsyncd.protocol.signals import SignalReader
 
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -179,7 +180,8 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
     digest: str
     """Digest of the file as indexed."""
     matched: list[str]
-    """The words of the query that the hit holds, itself or a related one."""
+    """The words of the query that the hit holds, itself or a related one;
+    empty if its meaning alone is near."""
     matched_related: list[str]
     """Those of `matched` of which it holds related words alone, such as `electrician` for
     `electrics`."""
@@ -196,8 +198,13 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
     """True if no hit holds every word itself."""
     why_empty: str | None
     did_you_mean: str | None
-    """Without hits: the query with similar indexed words in place of mistyped ones, if that has
-    hits."""
+    """If no hit holds a word: the query with similar indexed words in place of mistyped ones, if
+    that has hits."""
+    semantic: SemanticState = "off"
+    """Whether vectors took part: `ready` with those of all chunks, `partial` while some are
+    pending; `off` if none did, or not in time, and words alone decided."""
+    semantic_pending: int = 0
+    """Chunks without a vector yet, which only their words find."""
 
 
 class AnsweringWorkspace(Result, frozen=True, kw_only=True):
@@ -313,6 +320,9 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
     """Further matching chunks: only the best are ranked, and rank below all that is included or
     left out."""
     why_empty: str | None
+    semantic: SemanticState = "off"
+    """As in the result of `search`."""
+    semantic_pending: int = 0
 
 
 class ContextResult(ContextAnswer, frozen=True, kw_only=True):
@@ -514,11 +524,14 @@ class MemoryStats(Result, frozen=True, kw_only=True):
 
 class SimilarParams(Params, frozen=True, kw_only=True):
     anchor: Name | None = None
-    """A section; or `text`."""
+    """A section; or `text`; or `topic`."""
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)] | None = None
-    min_similarity: Score = 0.3
-    """From 0 to 1: the share of words, and of pairs of adjacent words, in common. From 0.7 on both
-    say nearly the same."""
+    topic: Keyword | None = None
+    """The sections whose metadata names it; what is similar to them is of other topics, or none."""
+    min_similarity: Score | None = None
+    """From 0 to 1. With vectors the cosine, by default what is clearly above the usual one of this
+    workspace; without, the share of words, and of pairs of adjacent words, in common, by default
+    0.3: from 0.7 on both say nearly the same."""
     limit: Limit = 10
     include_archived: bool = False
     workspace: Name | None = None
@@ -539,7 +552,57 @@ class SimilarSection(SectionMeta, frozen=True, kw_only=True):
 class SimilarSections(Result, frozen=True, kw_only=True):
     sections: list[SimilarSection]
     """The most similar first."""
-    freshness: Freshness
+    semantic: SemanticState = "off"
+    """`off` if words were compared; with vectors, whether all sections have theirs."""
+    semantic_pending: int = 0
+    freshness: Freshness | None = None
+
+
+class DuplicatesParams(Params, frozen=True, kw_only=True):
+    min_similarity: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.7
+    """The share of words, and of pairs of adjacent words, that copies have in common."""
+    limit: Limit = 20
+    """Groups."""
+    filters: Filters = Filters()
+    workspace: Name | None = None
+
+
+class Copy(Result, frozen=True, kw_only=True):
+    """A section of which there are near copies."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    digest: str
+    """Digest of the file as indexed."""
+    similarity: float
+    """Words in common with the first of the group."""
+
+
+class DuplicateGroup(Result, frozen=True, kw_only=True):
+    sections: list[Copy]
+    """The longest first: it is likely to hold what the others say."""
+    similarity: float
+    """The lowest by words of the pairs that make the group."""
+    cosine: float | None
+    """The lowest of vectors; null where vectors did not find a pair."""
+
+
+class Duplicates(Result, frozen=True, kw_only=True):
+    """A plan: nothing is changed."""
+
+    workspace: str
+    groups: list[DuplicateGroup]
+    """The largest first."""
+    n_groups: int
+    """All that were found, before `limit`."""
+    how_to_merge: str
+    semantic: SemanticState = "off"
+    """Whether copies in other words were looked for, too."""
+    semantic_pending: int = 0
+    freshness: Freshness | None = None
 
 
 class PatternsParams(Params, frozen=True, kw_only=True):

@@ -22,12 +22,14 @@ from msgspec.structs import replace as replace_fields
 from memsyncd import __version__
 from memsyncd.engine import browse
 from memsyncd.engine.branch_memory import read_branch_place
+from memsyncd.engine.candidates import uses_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.merging import SearchPart, merge_search_parts
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
+    lacks_words,
     make_question,
     search,
     search_part,
@@ -45,6 +47,8 @@ from memsyncd.protocol.search import (
     ContextParams,
     ContextPart,
     ContextResult,
+    Duplicates,
+    DuplicatesParams,
     GetParams,
     Got,
     Hit,
@@ -162,6 +166,7 @@ class Handlers:
             "list": self._list,
             "stats": self._stats,
             "similar": self._similar,
+            "duplicates": self._duplicates,
             "links": self._links,
             "access.record": self._record_accesses,
             "problems": self._problems,
@@ -332,6 +337,7 @@ class Handlers:
         n_hits = params.limit or self._workspaces.config.search.max_results
         is_short = len(chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
         is_short = is_short and not _needs_accesses(params) and not params.follow
+        is_short = is_short and not uses_vectors(chosen[0])
         may_try = is_short and self._loop_turns.may_try(session, n_own)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
@@ -454,10 +460,10 @@ class Handlers:
         parts = await self._ask_each(chosen, params, now_s, arrived_s, read)
         found = [part.value for part in parts if part.value is not None]
         answer = merge_search_parts(found, question.query, params, config)
-        if answer is None:
+        if answer is None or lacks_words(answer, question):
             answered = [part.workspace for part in parts if part.error is None]
             options = RunOptions(now_s=now_s)
-            explain = partial(explain_search, answered, question, params, config, options)
+            explain = partial(explain_search, answered, question, params, config, options, answer)
             answer = await self._in_thread(explain)
         return SearchResult(
             **asdict(answer),
@@ -651,12 +657,20 @@ class Handlers:
         options = RunOptions(now_s=self._clock.wall_s())
         read = partial(find_similar, workspace, params, config, options)
         try:
-            sections = await self._in_thread(read)
+            found = await self._in_thread(read)
         except NoteNotFound:
             await self._scan(workspace)
-            sections = await self._in_thread(read)
-        freshness = self._describe_freshness([workspace])
-        return SimilarSections(sections=sections, freshness=freshness)
+            found = await self._in_thread(read)
+        return replace_fields(found, freshness=self._describe_freshness([workspace]))
+
+    async def _duplicates(self, _session: Session, params: DuplicatesParams) -> Duplicates:
+        from memsyncd.engine.similar import find_duplicates
+
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        await wait_until_open([workspace], OPEN_S)
+        options = RunOptions(now_s=self._clock.wall_s())
+        found = await self._in_thread(partial(find_duplicates, workspace, params, config, options))
+        return replace_fields(found, freshness=self._describe_freshness([workspace]))
 
     async def _links(self, _session: Session, params: LinksParams) -> Links:
         workspace = self._workspaces.find(params.workspace)

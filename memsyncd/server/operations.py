@@ -49,6 +49,12 @@ from memsyncd.protocol.operations import (
     WorkspaceList,
     WorkspaceStatus,
 )
+from memsyncd.protocol.semantic import (
+    SemanticReport,
+    SemanticWarmParams,
+    VectorProcessInfo,
+    WorkspaceVectorsInfo,
+)
 from memsyncd.server.reads import PathLookup
 from memsyncd.server.requests import MethodCounters, ServerCounters
 from memsyncd.server.session import Outcome, Session
@@ -89,6 +95,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     find_http: Callable[[], tuple[str, str] | None] = lambda: None
     """The URL of the port and the file of its token, once a port is open."""
     open_panel: Callable[[], Awaitable[PanelAddress]]
+    read_rss: Callable[[int], int]
     find_socket_problem: Callable[[], str] = lambda: ""
 
 
@@ -118,6 +125,8 @@ class Operations:
             "workspace.remove": self._remove,
             "workspace.list": self._list,
             "sync": self._sync,
+            "semantic.status": self._describe_vectors,
+            "semantic.warm": self._warm,
         }
 
     # --- ping, status ---
@@ -158,6 +167,31 @@ class Operations:
         health = self._workspaces.watching.health(workspace)
         now_s = self._clock.now_s()
         return describe_status(workspace, health, self._workspaces.config, now_s=now_s)
+
+    # --- semantic search ---
+
+    def _describe_vectors(
+        self, _session: Session, params: WorkspaceParams | SemanticWarmParams
+    ) -> SemanticReport:
+        service = self._workspaces.vectors.service
+        pids = service.pids
+        return SemanticReport(
+            enabled=self._workspaces.config.semantic.enabled,
+            process=VectorProcessInfo(pid=pids[0], rss_bytes=self._facts.read_rss(pids[0]))
+            if pids
+            else None,
+            workspaces=[
+                WorkspaceVectorsInfo(
+                    workspace=one.id, name=one.entry.name, semantic=one.vectors.status()
+                )
+                for one in choose_workspaces(self._workspaces, params.workspace)
+            ],
+        )
+
+    def _warm(self, session: Session, params: SemanticWarmParams) -> SemanticReport:
+        for workspace in choose_workspaces(self._workspaces, params.workspace):
+            self._workspaces.vectors.refresh(workspace, is_again=params.again)
+        return self._describe_vectors(session, params)
 
     # --- workspaces ---
 

@@ -89,6 +89,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     search_protocol.SimilarSection,
     search_protocol.Patterns,
     search_protocol.Links,
+    search_protocol.Duplicates,
     memory_protocol.Captured,
     memory_protocol.Validation,
     upkeep_protocol.Upkept,

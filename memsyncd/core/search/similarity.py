@@ -10,6 +10,7 @@ Dice, L. R. (1945): Measures of the amount of ecologic association between speci
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +44,67 @@ def compute_similarity(one: Features, other: Features) -> float:
     """Return the share of features in common, from 0 to 1; 0 if either has none."""
     n_all = len(one) + len(other)
     return 2 * len(one & other) / n_all if one and other else 0.0
+
+
+# --- Near copies --------------------------------------------------------------------------------
+
+# Less is a heading or a label, of which many are the same.
+MIN_FEATURES: Final = 12
+
+
+class NearCopies(NamedTuple):
+    """Two texts, by their positions, and their similarity."""
+
+    one: int
+    other: int
+    similarity: float
+
+
+def find_near_copies(texts: Sequence[Features], least: float) -> list[NearCopies]:
+    """Return all pairs of texts whose similarity is at least `least` (above 0), the most similar
+    first; none of texts that say next to nothing.
+
+    Texts so similar share one of their rarest features, as many as `_count_prefix` says: only texts
+    that do are compared (Bayardo, R. J., Ma, Y. and Srikant, R. (2007): Scaling up all pairs
+    similarity search).
+    """
+    counts = Counter(feature for text in texts for feature in text)
+    holding: dict[tuple[str, ...], list[int]] = {}
+    found: list[NearCopies] = []
+    for at, text in enumerate(texts):
+        if len(text) < MIN_FEATURES:
+            continue
+        rarest = sorted(text, key=lambda feature: (counts[feature], feature))
+        prefix = rarest[: _count_prefix(len(text), least)]
+        for other in sorted({one for feature in prefix for one in holding.get(feature, ())}):
+            similarity = compute_similarity(text, texts[other])
+            if similarity >= least:
+                found.append(NearCopies(other, at, similarity))
+        for feature in prefix:
+            holding.setdefault(feature, []).append(at)
+    return sorted(found, key=lambda pair: (-pair.similarity, pair.one, pair.other))
+
+
+def _count_prefix(n_features: int, least: float) -> int:
+    # A text as similar has at least so many features in common with it, whatever its own number:
+    # the smallest that it may be is n × least / (2 - least), all of which are common.
+    n_common = math.ceil(n_features * least / (2.0 - least) - 1e-9)
+    return n_features - max(1, n_common) + 1
+
+
+def group_pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return the groups that pairs make, each in order, the largest group first."""
+    group_of: dict[int, list[int]] = {}
+    for one, other in pairs:
+        into, of_other = group_of.setdefault(one, [one]), group_of.setdefault(other, [other])
+        if into is not of_other:
+            into += of_other
+            group_of.update(dict.fromkeys(of_other, into))
+    groups = {id(group): sorted(group) for group in group_of.values()}
+    return sorted(groups.values(), key=lambda group: (-len(group), group))
+
+
+# --- Queries ------------------------------------------------------------------------------------
 
 
 def make_similar_query(text: str) -> str:
