@@ -206,7 +206,9 @@ def find_impurities(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def test_files_stay_short() -> None:
-    lengths = {name: len(text.splitlines()) for name, text in read_all().items()}
+    lengths = {
+        name: len(text.splitlines()) for name, text in read_all().items() if name != GENERATED
+    }
     assert not {name: n_lines for name, n_lines in lengths.items() if n_lines > FILE_LIMIT_LINES}
 
 

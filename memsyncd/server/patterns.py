@@ -22,7 +22,7 @@ from memsyncd.server.operations import choose_named, describe_freshness
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import OPEN_S, wait_until_open
 
-PATTERNS_S = 10.0
+PATTERNS_S = 20.0
 
 
 class PatternMethods:

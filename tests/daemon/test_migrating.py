@@ -37,6 +37,8 @@ OFFERED = {
         promoteFromWu ALLOWED_PROMOTION_TAGS generateProfile DEFAULT_PROFILE_LIMIT indexProject
         getDefaultSources initMemory startSession createMemoryNode summarizeWu triageBugs
         RelationshipSchema validateRelationship RELATIONSHIP_TYPES""",
+    "MemState": """create_topic append_field_history update_topic_meta add_related_edge
+        vector_knn_topic_ids bootstrap_kuzu_schema query ro_query RELATED MemStateMeta""",
     "Fogsift": """related caused_by resolved_by part_of contradicts informs ttl_tier scope
         reference_count last_referenced token_budget RecallRequest""",
 }
