@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import cold, idle, load, peers, places, saves, searches, starts
+from tests.benchmarks import cold, idle, load, peers, places, saves, searches, semantic, starts
 from tests.benchmarks.bench import QUICK, Bench, Effort, scratch_folder
 from tests.benchmarks.corpus import fetch_packages, find_sources
 from tests.benchmarks.figure import Figure, render_table, to_json
@@ -37,6 +37,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "question": searches.measure_question,
     "filter": searches.measure_filter,
     "large": searches.measure_large,
+    "semantic": semantic.measure_semantic,
     "edit": saves.measure_edit,
     "beside": load.measure_beside,
     "reindex": load.measure_reindex,
