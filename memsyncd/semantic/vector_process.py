@@ -51,6 +51,7 @@ from memsyncd.semantic.messages import (
 )
 from memsyncd.store.vectors import delete_vectors
 
+WORKER = "memsyncd.semantic.vector_worker"
 STARTS = 3
 # After so many starts without a result; each further one waits twice as long.
 PAUSE_S, MAX_PAUSE_S = 60.0, 3600.0
@@ -276,7 +277,7 @@ class _Process:
 
 def _start_process() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "memsyncd.semantic.vector_worker"],
+        [sys.executable, "-m", WORKER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -86,6 +86,8 @@ class _Vectors:
         self.matrix: Matrix | None = None
         self.opening: int | None = None
         self.n_total = self.n_pending = 0
+        self.fault = ""
+        self.is_useless = False
         self.is_released = False
 
 
@@ -160,7 +162,8 @@ class VectorWorker:
             _check_dimensions(vector.shape[0], matrix)
         except EmbedderFailed as failure:
             self._failed_s = time.monotonic()
-            self._report(known, fault=str(failure), is_useless=True)
+            known.fault, known.is_useless = str(failure), True
+            self._report(known)
             return
         if self._failed_s > 0:
             self._failed_s = float("-inf")
@@ -262,7 +265,8 @@ class VectorWorker:
             self._failed_s = float("-inf")
         if not job.is_asked and is_over:
             known.matrix = None
-        self._report(known, fault=fault, is_useless=is_useless, notice=notice, is_over=is_over)
+        known.fault, known.is_useless = fault, is_useless
+        self._report(known, notice=notice, is_over=is_over)
         if not is_over:
             self._queue_rest(known, job)
 
@@ -336,6 +340,7 @@ class VectorWorker:
             _check_dimensions(vectors.shape[1], known.matrix)
             digests = [digest for digest, _ in batch]
             file.add(known.matrix.add(digests, vectors, room=len(missing)))
+            known.fault, known.is_useless = "", False
             if time.monotonic() - reported_s >= REPORT_S:
                 reported_s = time.monotonic()
                 self._note_missing(known, chunks, known.matrix.assign(chunks))
@@ -369,8 +374,6 @@ class VectorWorker:
         self,
         known: _Vectors,
         *,
-        fault: str = "",
-        is_useless: bool = False,
         notice: str = "",
         is_over: bool = False,
     ) -> None:
@@ -380,8 +383,8 @@ class VectorWorker:
                 pending=known.n_pending,
                 total=known.n_total,
                 embedder=self._embedder.name,
-                fault=fault,
-                is_useless=is_useless,
+                fault=known.fault,
+                is_useless=known.is_useless,
                 notice=notice,
                 is_over=is_over,
             )

@@ -1,4 +1,4 @@
-"""Measures what semantic search takes: of a question's time, of the daemon's memory, of a core.
+"""Measures what vectors add to the time of a question and to the memory of the daemon.
 
 Two daemons have the same notes, one of them with vectors; they are asked by turns. The size is that
 nearest to 10,000 chunks, with `--sizes 100k` another: 10,000 chunks take a core about 75 seconds.
@@ -10,12 +10,11 @@ import importlib.util
 import time
 from collections.abc import Iterator
 
-from memsyncd.client import Client
 from tests.benchmarks.bench import CONFIG, Bench, Indexed, compare
 from tests.benchmarks.corpus import write_workspace
 from tests.benchmarks.figure import Figure, Measured, Target, find_percentile
 from tests.benchmarks.home import Checkout, Home
-from tests.benchmarks.process import read_cpu_s, read_rss_mb
+from tests.benchmarks.process import read_rss_mb
 from tests.benchmarks.queries import QUESTION
 from tests.benchmarks.searches import time_by_turns
 
@@ -40,16 +39,9 @@ def measure_semantic(bench: Bench) -> Iterator[Figure]:
     root = home.folder / "notes"
     write_workspace(bench.notes(size), root)
     home.add(root)
-    embedding_s = wait_for_vectors(home)
+    wait_for_vectors(home)
     home.wait_until_quiet()
     chunks = f"{without.n_chunks:,} chunks"
-    yield compare(
-        "semantic",
-        "embedding 10,000 chunks, processor time",
-        [Measured(value=embedding_s / without.n_chunks * CHUNKS)],
-        unit="s",
-        target=Target(most=100, unit="s"),
-    )
     with_vectors = Indexed(
         home=home,
         root=root,
@@ -86,25 +78,15 @@ def measure_semantic(bench: Bench) -> Iterator[Figure]:
     )
 
 
-def wait_for_vectors(home: Home) -> float:
-    """Wait until all chunks have vectors, and return the processor time of the process."""
+def wait_for_vectors(home: Home) -> None:
+    """Wait until all chunks have vectors."""
     end_s = time.monotonic() + VECTORS_S
-    took_s = 0.0
     with home.client() as client:
         while time.monotonic() < end_s:
-            took_s = max(took_s, _read_process_s(client))
             states = [one["semantic"] for one in client.call("semantic.status")["workspaces"]]
             if all(one["state"] == "ready" for one in states):
-                return took_s
+                return
             if failed := [one["reason"] for one in states if one["failed"]]:
                 raise RuntimeError(f"no vectors: {failed[0]}")
             time.sleep(0.2)
     raise TimeoutError(f"not all chunks had vectors after {VECTORS_S} s")
-
-
-def _read_process_s(client: Client) -> float:
-    process = client.call("semantic.status")["process"]
-    try:
-        return read_cpu_s(process["pid"]) if process else 0.0
-    except OSError:
-        return 0.0

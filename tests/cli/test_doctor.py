@@ -25,6 +25,7 @@ from memsyncd.cli.doctor import (
 )
 from memsyncd.cli.doctor.findings import Finding, count_levels, is_healthy, render_examination
 from memsyncd.cli.terminal import Paint
+from memsyncd.semantic import vector_process
 
 UID = 1000
 SOCKET = "/run/user/1000/memsyncd/memsyncd.sock"
@@ -424,6 +425,10 @@ def test_a_daemon_is_recognized_by_its_command_line(
         (run(8, "bash"), ("open_databases", "ok")),
         (run(8, "memsyncd", "run", databases=("/s/index.db",)), ("two_daemons", "error")),
         (run(8, "sqlite3", databases=("/s/index.db",)), ("open_databases", "info")),
+        (
+            run(8, "python3", "-m", vector_process.WORKER, databases=("/s/vectors.db",)),
+            ("open_databases", "ok"),
+        ),
     ],
 )
 def test_other_processes_with_open_databases_are_checked(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PROC = "/proc"
 DATABASE_SUFFIXES = (".db", ".db-wal", ".db-shm")
 INOTIFY = "anon_inode:inotify"
+WORKERS = frozenset({"memsyncd.engine.index_worker", "memsyncd.semantic.vector_worker"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,11 @@ class Process:
         return "run" in self.words and any(
             os.path.basename(word) in ("memsyncd", "__main__.py") for word in self.words
         )
+
+    @property
+    def is_worker(self) -> bool:
+        """True for a process that the daemon has started."""
+        return not WORKERS.isdisjoint(self.words)
 
 
 def list_processes(folders: Sequence[str], *, proc: str = PROC) -> list[Process]:
@@ -113,7 +119,8 @@ def check_open_files(processes: Sequence[Process], *, daemon_pid: int | None) ->
     """
     found = []
     for process in processes:
-        if process.pid == daemon_pid or not process.databases:
+        is_ours = process.pid == daemon_pid or process.is_worker
+        if is_ours or not process.databases:
             continue
         where = process.databases[0]
         if process.is_daemon:
