@@ -22,7 +22,7 @@ PACKAGE = ROOT / "memsyncd"
 DOORS = {
     "apsw": "memsyncd/store/",
     "h11": "memsyncd/server/http.py",
-    "markdown_it": "memsyncd/core/markdown/scanner.py",
+    "markdown_it": "memsyncd/core/markdown/",
     "sqlite3": "no file: the system's SQLite may lack what the index needs",
     "structlog": "memsyncd/logs.py",
     "watchdog": "memsyncd/watch/",

@@ -1,10 +1,19 @@
-"""Find sections that say nearly the same: `memsyncd similar`."""
+"""Find sections that say nearly the same: `memsyncd similar` and `patterns`."""
 
 from __future__ import annotations
 
 from memsyncd.cli.format import render_count, render_freshness, render_path, render_span
 from memsyncd.cli.notes import read_stdin
-from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.parser import (
+    JSON,
+    TIMEOUT,
+    Argument,
+    Command,
+    Option,
+    make_workspace_option,
+    parse_count,
+)
+from memsyncd.cli.search import report_left_out
 from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
 from memsyncd.cli.terminal import clean_values
 from memsyncd.errors import BadRequest
@@ -46,6 +55,54 @@ def _similar(args: Args, console: Console) -> int:
     if stale := render_freshness(answer["freshness"]):
         terminal.report(terminal.err_paint("yellow", stale))
     return 0 if answer["sections"] else NOTHING_FOUND
+
+
+def _patterns(args: Args, console: Console) -> int:
+    console.set_timeout_ms(args.timeout_ms)
+    answer = console.call(
+        "patterns",
+        workspace=list(map(console.name_workspace, args.workspace)) or None,
+        kind=args.kind or None,
+        topic=args.topic,
+        min_similarity=args.min_similarity,
+        min_workspaces=args.min_workspaces,
+        limit=args.limit,
+        timeout_ms=args.timeout_ms,
+    )
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(answer)
+    else:
+        _print_patterns(answer, console)
+    return 0 if answer["patterns"] else NOTHING_FOUND
+
+
+def _print_patterns(answer: dict[str, Any], console: Console) -> None:
+    terminal, shown = console.terminal, clean_values(answer)
+    names = {one["id"]: one["name"] for one in shown["workspaces"]}
+    roots = roots_by_id(shown["workspaces"])
+    for pattern in shown["patterns"]:
+        subject = "  ".join(filter(None, (pattern["kind"], pattern["topic"])))
+        places = f"{pattern['n_workspaces']} workspaces"
+        terminal.print(f"{terminal.paint('bold', subject)}  {places}  {pattern['similarity']:.2f}")
+        for one in pattern["sections"]:
+            path = render_path(one["path"], roots.get(one["workspace"], ""), console.cwd)
+            place = render_span(path, one["start_line"], one["end_line"])
+            name = names.get(one["workspace"], one["workspace"])
+            terminal.print(f"  [{name}] {place}  {' > '.join(one['heading'])}")
+    if not answer["patterns"]:
+        terminal.report("nothing recurs; look further with --min-similarity 0.3")
+    n_more = answer["n_patterns"] - len(answer["patterns"])
+    if n_more:
+        terminal.report(f"{render_count(n_more, 'pattern')} more; show them with --limit")
+    if answer["left_out"]:
+        terminal.report(
+            f"compared {answer['compared']:,} sections, without {answer['left_out']:,} of older"
+            " notes; narrow with --kind or --topic"
+        )
+    report_left_out(answer, console)
+    if stale := render_freshness(answer["freshness"]):
+        terminal.report(terminal.err_paint("yellow", stale))
 
 
 def _report_pending(answer: dict[str, Any], console: Console) -> None:
@@ -149,6 +206,34 @@ COMMANDS = {
             "memsyncd similar '.memories/errors.md#redis-timeouts'",
             "memsyncd similar --text 'Redis gives up after 30 s.'",
             "memsyncd similar --duplicates --path .memories",
+        ),
+    ),
+    "patterns": Command(
+        _patterns,
+        options=(
+            make_workspace_option("compare these workspaces, not all", is_repeated=True),
+            Option("--kind", "only of this kind", metavar="K", is_repeated=True),
+            Option("--topic", "only of this topic", metavar="TEXT"),
+            Option(
+                "--min-similarity",
+                "from 0.1 to 1 (default 0.5)",
+                metavar="S",
+                parse=_parse_similarity,
+            ),
+            Option(
+                "--min-workspaces",
+                "in so many at least (default 2)",
+                metavar="N",
+                parse=parse_count,
+            ),
+            Option("-n --limit", "at most N patterns (default 20)", metavar="N", parse=parse_count),
+            TIMEOUT,
+            JSON,
+        ),
+        examples=(
+            "memsyncd patterns",
+            "memsyncd patterns --kind error --min-workspaces 3",
+            "memsyncd patterns -w api -w web --topic redis",
         ),
     ),
 }

@@ -295,6 +295,17 @@ class _Loader:
         self._check_unique("source", "path", [source.path for source in config.source])
         self._check_unique("workspace", "path", [workspace.path for workspace in config.workspace])
         self._check_unique("workspace", "name", [workspace.name for workspace in config.workspace])
+        self._check_user_wide(config)
+
+    def _check_user_wide(self, config: Config) -> None:
+        chosen = [index for index, workspace in enumerate(config.workspace) if workspace.user]
+        for index in chosen[1:]:
+            message = "another workspace above is user-wide: leave this out"
+            self._refuse(f"workspace.{index}.user", message)
+        for index in chosen:
+            if config.workspace[index].preset == "claude-code":
+                message = "projects cannot be user-wide: name one folder of notes"
+                self._refuse(f"workspace.{index}.user", message)
 
     def _check_unique(self, table: str, name: str, values: list[str]) -> None:
         for index, value in enumerate(values):

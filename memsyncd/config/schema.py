@@ -186,6 +186,11 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ephemeral_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 1.0
     # … and those of the lifecycle session after so many.
     session_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 7.0
+    # `memsyncd topic append` keeps so many values of a field in its note; the others stay in the
+    # history.
+    field_values: Annotated[int, Meta(ge=1, le=10_000)] = 20
+    # Who writes something is told of what says nearly the same, from this similarity on.
+    similar_from: Annotated[float, Meta(ge=0.1, le=1.0)] = 0.7
     # `memsyncd promote` appends to this note, relative to a workspace's root …
     promote_to: Annotated[str, Meta(min_length=1)] = ".memories/project.md"
     # … with one of these tags.
@@ -362,8 +367,9 @@ class SourceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A folder with memory, one table for each; `memsyncd add PATH` does the same without a file.
 
-    MEMORY.md and every note under .memories/ are indexed, and the files that `include` names. A
-    folder that does not exist yet is waited for.
+    MEMORY.md and every note under .memories/ are indexed, the files that `include` names, and read
+    only the instructions for agents, such as AGENTS.md, CLAUDE.md and .cursor/rules/. A folder that
+    does not exist yet is waited for.
     """
 
     path: Annotated[str, Meta(min_length=1)]
@@ -377,11 +383,14 @@ class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     include: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # Notes that are not indexed, such as [".memories/private/**"].
     exclude: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
-    # More notes, to which memsyncd never writes, such as ["AGENTS.md", "CLAUDE.md"].
+    # More notes, to which memsyncd never writes, such as ["docs/*.md"].
     read_only: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # The folder to which memories are written, relative to path. Empty: .memories, or in a vault
     # path itself.
     memory_dir: str = ""
+    # True for one workspace at most, the user-wide memory: its MEMORY.md, pinned notes and
+    # preferences join the context of every other. It takes the place of one that was added.
+    user: bool = False
     # Folders outside path to which symbolic links in it may lead.
     allow_links_to: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
 

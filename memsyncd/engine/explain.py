@@ -86,6 +86,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """True if there is neither a word to search for nor a filter."""
         return not self.query.positive and self.filters.is_empty
 
+    def is_absent(self, workspace_id: str, path: str) -> bool:
+        return (workspace_id, path) in self.absent
+
     @property
     def relaxed(self) -> Question | None:
         """The question for what lacks a phrase of a sentence; None for phrases alone."""

@@ -66,7 +66,8 @@ def merge_search_parts(
         hits.sort(key=order)
     return SearchAnswer(
         hits=hits,
-        relaxed=bool(hits) and all(len(hit.matched) - len(hit.related) < n_terms for hit in hits),
+        relaxed=bool(hits)
+        and all(len(hit.matched) - len(hit.matched_related) < n_terms for hit in hits),
         why_empty=None
         if hits
         else f"every match scores below min_score {min_score}; the best scores {best}",
@@ -143,4 +144,4 @@ def _scale(found: Sequence[tuple[float, Hit]], n_terms: int, nearest: float) -> 
 
 def _count_words(hit: Hit) -> float:
     """The words of the query that a hit holds, related ones by their weight."""
-    return len(hit.matched) - (1 - FAMILY_WEIGHT) * len(hit.related)
+    return len(hit.matched) - (1 - FAMILY_WEIGHT) * len(hit.matched_related)

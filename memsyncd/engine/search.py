@@ -55,6 +55,7 @@ from memsyncd.engine.metadata import (
     make_valuation,
 )
 from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
+from memsyncd.engine.relations import complete_hits, make_related_reader
 from memsyncd.engine.workspace import Workspace, index_fingerprint
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import search as protocol
@@ -295,6 +296,9 @@ def search_part(
             )
             for one in _read_hits(reader, question.query, found, passages, config)
         ]
+        related = make_related_reader(reader, config, question, workspace.id, options.now_s)
+        sections = [[chunk.section for chunk in one.chunks] for one in passages]
+        hits = complete_hits(reader, hits, sections, params.follow, related)
     valuation = make_valuation(config, options.now_s, options.accesses)
     if params.explain:
         hits = [
@@ -495,7 +499,7 @@ def _make_hit(
         **describe_meta(section, kinds, now_s),
         digest=section.digest,
         matched=read.matched,
-        related=read.related,
+        matched_related=read.related,
         explain=_explain_score(passage, found.vectors.cosines) if is_explained else None,
     )
 

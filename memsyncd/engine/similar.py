@@ -1,7 +1,7 @@
 """Finds sections of a workspace that say nearly what a text, or other sections, say.
 
 With vectors the nearest chunks are found by their cosines. Without, a search by the text's longest
-words selects candidates, whose texts are compared with it.
+words selects candidates, whose texts are compared with it, those of a field also value by value.
 
 Near copies are found by their words, all sections with all, and with vectors also by their cosines,
 if they have some words in common: the cosine that copies have depends on the model.
@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.editing.fields import split_values
 from memsyncd.core.model import Span
 from memsyncd.core.search.query import Filters as StoreFilters
 from memsyncd.core.search.similarity import (
@@ -87,6 +88,15 @@ def find_similar(
         return near
     sections = _find_by_words(workspace, subject, params, config, options)
     return SimilarSections(sections=sections)
+
+
+def find_copies(
+    workspace: Workspace, params: SimilarParams, config: Config, options: RunOptions
+) -> list[SimilarSection]:
+    """Return the sections that are similar to a text by their words: a vector does not tell a copy
+    from another text of the same meaning. Raises what `find_similar` raises.
+    """
+    return _find_by_words(workspace, _Subject(params.text or ""), params, config, options)
 
 
 # --- what is compared ---------------------------------------------------------------------------
@@ -234,7 +244,9 @@ def _find_by_words(
             text, span = sections.get(hit.anchor, _NOTHING)
             # A passage may go on to the neighbours of its section.
             lines = {"start_line": span.start, "end_line": span.end} if span else {}
-            similarity = compute_similarity(wanted, find_features(text))
+            similarity = max(
+                compute_similarity(wanted, find_features(one)) for one in split_values(text)
+            )
             found[hit.anchor] = similarity, replace(hit, **lines)
     ordered = sorted(found.values(), key=lambda one: (-one[0], one[1].path, one[1].start_line))
     least = LEAST_BY_WORDS if params.min_similarity is None else params.min_similarity
@@ -251,6 +263,28 @@ _OF_A_HIT = [name for name in SimilarSection.__struct_fields__ if name in Hit.__
 def _describe(similarity: float, hit: Hit) -> SimilarSection:
     return SimilarSection(
         similarity=round(similarity, 3), **{name: getattr(hit, name) for name in _OF_A_HIT}
+    )
+
+
+def describe_similar(
+    workspace: str,
+    path: str,
+    digest: str,
+    section: StoredSection,
+    meta: Mapping[str, Any],
+    similarity: float,
+) -> SimilarSection:
+    """Describe a section as indexed; `meta` is what `describe_meta` returns for it."""
+    return SimilarSection(
+        workspace=workspace,
+        anchor=section.anchor,
+        path=path,
+        start_line=section.span.start,
+        end_line=section.span.end,
+        heading=list(section.heading),
+        digest=digest,
+        similarity=round(similarity, 3),
+        **meta,
     )
 
 

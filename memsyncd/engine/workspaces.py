@@ -37,9 +37,9 @@ from memsyncd.engine.vectors import VectorUpkeep
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import MemsyncdError, WorkspaceNotFound
 from memsyncd.files.places import Preset, ProjectListing, list_projects
-from memsyncd.files.scope import find_identity, find_worktree_root
+from memsyncd.files.scope import find_identity, find_worktree_root, is_within_folder
 from memsyncd.logs import Event, get_log
 
 # No workspace's id, so that the worker runs it between two steps of any other job.
@@ -83,6 +83,16 @@ class Counters(msgspec.Struct, kw_only=True):
             self.n_removed += len(done.removed)
         self.n_upserted += done.n_upserted
         self.n_deleted += done.n_deleted
+
+
+class FilePlace(msgspec.Struct, frozen=True):
+    """The workspace of a file, and its path from the root, or from the folder that stands for the
+    root in a linked worktree.
+    """
+
+    workspace_id: str
+    path: str
+    worktree: str
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,6 +274,21 @@ class Workspaces:
         entry = self._registry.find(path, self.config.sync.worktrees)
         real = os.path.realpath(os.path.expanduser(path))
         return entry.id, find_worktree_root(real, entry.root)
+
+    def find_file(self, path: str) -> FilePlace:
+        """Find the workspace of an absolute path, and the path in it; from any thread, as it may
+        block. Raises WorkspaceNotFound.
+        """
+        # A link is a note by its own name.
+        above = os.path.realpath(os.path.dirname(path))
+        real = os.path.join(above, os.path.basename(path))
+        workspace_id, worktree = self.find_place(above)
+        root = worktree or self._registry.entries[workspace_id].root
+        if not is_within_folder(real, root):
+            raise WorkspaceNotFound(
+                "this path lies in no workspace", hint="add the folder with: memsyncd add PATH"
+            )
+        return FilePlace(workspace_id, real[len(root) + 1 :] or ".", worktree)
 
     def find_user_wide(self) -> Workspace | None:
         """The user-wide workspace, if there is one."""

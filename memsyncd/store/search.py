@@ -33,6 +33,9 @@ N_TIES = 200
 # If it does, so many of those that tie are put in order: in a large index a word may tie in nearly
 # all chunks.
 MAX_TIED = 5_000
+# To find those that tie, all matches are scored again: for a word in more chunks that takes longer
+# than a search may.
+MAX_SCORED_TWICE = 50_000
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
 # In the order of a row's fields; each score is computed once, as that of the order.
@@ -69,13 +72,14 @@ _HOLDING = (
     "SELECT {number}, rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
     " AND +rowid IN (SELECT value FROM json_each(?))"
 )
-# FTS5 looks for one row: for a word in many chunks that is cheaper than passing over all of them.
-_HOLDING_EACH = (
-    "SELECT {number}, rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
-    " AND rowid IN (SELECT value FROM json_each(?))"
+# FTS5 looks for a run of rows in the time of one row: cheaper, for a word in many chunks, than to
+# pass over all of them.
+_HOLDING_RUNS = (
+    "SELECT {number}, f.rowid FROM json_each(?) run CROSS JOIN chunks_fts f"
+    " WHERE f.chunks_fts MATCH ? AND f.rowid >= run.value ->> 0 AND f.rowid <= run.value ->> 1"
 )
-# So many matches are passed over in the time in which one row is looked for.
-MATCHES_PER_LOOKUP = 80
+# So many matches are passed over in the time in which one run is looked for.
+MATCHES_PER_LOOKUP = 250
 
 
 NO_FAMILIES: Mapping[int, FoundFamily] = {}
@@ -326,7 +330,8 @@ def _find_best(
     reader: Reader, table: str, allowed: str, bound: dict[str, Any], limit: int
 ) -> list[ChunkRow]:
     """Return rows with their raw scores. The order in which SQLite finds chunks with equal scores
-    must not decide which are found, unless more than MAX_TIED are equal.
+    must not decide which are found, unless more than MAX_TIED are equal, or more than
+    MAX_SCORED_TWICE match.
     """
     most = limit + N_TIES
     statement = _BEST.format(table=table, weights=_WEIGHTS, allowed=allowed)
@@ -336,6 +341,9 @@ def _find_best(
         return rows
     least = sorted([row[6] for row in rows], reverse=True)[limit - 1]
     if len(rows) == most and min(row[6] for row in rows) == least:
+        most_scored = MAX_SCORED_TWICE + 1
+        if count_matching(reader, [bound["match"]], most=most_scored) == [most_scored]:
+            return rows[:limit]
         statement = _TIED_IN_ORDER.format(table=table, weights=_WEIGHTS, allowed=allowed)
         better = [row for row in rows if row[6] > least]
         tied = {**bound, "least": least, "most": MAX_TIED, "limit": limit - len(better)}
@@ -414,13 +422,28 @@ def find_holding(
     statements, bindings = [], []
     for number, (match, chunks, n_matching) in enumerate(wanted):
         if chunks:
-            is_looked_up = n_matching > len(chunks) * MATCHES_PER_LOOKUP
-            statements.append((_HOLDING_EACH if is_looked_up else _HOLDING).format(number=number))
-            bindings += [match, json.dumps(chunks)]
+            runs = _find_runs(chunks)
+            if n_matching > len(runs) * MATCHES_PER_LOOKUP:
+                statements.append(_HOLDING_RUNS.format(number=number))
+                bindings += [json.dumps(runs), match]
+            else:
+                statements.append(_HOLDING.format(number=number))
+                bindings += [match, json.dumps(chunks)]
     if statements:
         for number, chunk in reader.rows(" UNION ALL ".join(statements), tuple(bindings)):
             found[number].add(chunk)
     return found
+
+
+def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each run of numbers, in order."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and number <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
 
 
 # --- the rows of hits ---------------------------------------------------------------------------

@@ -209,6 +209,18 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
             '[[workspace]]\npath = "/a"\n[[workspace]]\npath = "/a/"',
             "4: workspace.1.path: '/a' is the path of another workspace above",
         ),
+        (
+            '[[workspace]]\npath = "/a"\nuser = true\n[[workspace]]\npath = "/b"\nuser = true',
+            "6: workspace.1.user: another workspace above is user-wide: leave this out",
+        ),
+        (
+            '[[workspace]]\npath = "/a"\npreset = "claude-code"\nuser = true',
+            "4: workspace.0.user: projects cannot be user-wide: name one folder of notes",
+        ),
+        (
+            '[[workspace]]\npath = "/a"\nuser = "yes"',
+            "3: workspace.0.user: expected true or false, got text",
+        ),
         ("[[kind]]\n", "1: kind: no such section; did you mean `kinds`?"),
         ("[[kinds]]\n", "1: kinds: write `[kinds.NAME]` once for each kind of memory"),
         (

@@ -60,6 +60,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["larch", "--explain"],
         ["larch", "--json"],
         ["larch", "--all"],
+        ["larch", "--follow", NAME],
         ["larhc"],
         [f"beech{STEERING}\n{FORGED}"],
         ["larch", "--tag", NAME],
@@ -96,6 +97,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["-w", NAME],
     ],
     "stats": [[], ["--by", "tag", "--by", "status"], ["--json"], ["--tag", NAME], ["--by", NAME]],
+    "patterns": [["-w", NAME], ["--topic", NAME], []],
     "clear": [["--yes", "-w", NAME]],
     "links": [
         [],
@@ -104,6 +106,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["--dangling"],
         [NAME, "--json"],
         ["--relation", NAME],
+        [NOTE, "--format", "svg"],
     ],
     "remember": [
         [f"larch {STEERING}", "--summary", NAME, "--client", NAME, "--tag", NAME, "--kind", "fact"],
@@ -158,6 +161,20 @@ COMMANDS: dict[str, list[list[str]]] = {
     "promote": [[NAME, "--tag", "decision"], [f"{NOTE}#{NAME}", "--tag", NAME], ["--task", NAME]],
     "recall": [[NAME], ["--topic", NAME, "--kind", NAME, "--text", "larch", "--json"], []],
     "profile": [[], ["--json"], ["-w", NAME]],
+    "topic": [
+        ["create", NAME, STEERING, "--field", f"{NAME}={TEXT}", "--relate", NAME],
+        ["create", NAME, STEERING, "--on-similar", "report"],
+        ["list"],
+        ["get", NAME],
+        ["get", NAME, "--json"],
+        ["append", NAME, NAME, STEERING, "--tag", NAME],
+        ["append", NAME, NAME, STEERING, "--on-similar", "append"],
+        ["history", NAME, NAME],
+        ["patch", NAME, "--summary", TEXT, "--meta", f"a={NAME}"],
+        ["archive", NAME],
+        ["restore", NAME, "--apply"],
+        [NAME],
+    ],
     "task": [
         ["ready", NAME],
         ["list", NAME, "--json"],
@@ -178,6 +195,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "archive": [[], ["--kind", NAME], [f"{NOTE}#{NAME}", "--json"], [NAME]],
     "unarchive": [[NAME], ["--tag", NAME, "--json"], []],
     "cleanup": [[], ["--json"], ["--plan", NAME, "--apply"]],
+    "ui": [["--print"], ["--json"]],
     "discover": [[], ["--json"], ["--add", NAME, "--yes"]],
     "similar": [
         [NOTE],

@@ -19,11 +19,17 @@ from typing import Final, NamedTuple
 
 from memsyncd.core.search.words import split_words
 
-Features = frozenset[tuple[str, ...]]
+Feature = tuple[str, ...]
+Features = frozenset[Feature]
 
 QUERY_WORDS: Final = 24
 """More words do not find other candidates, and cost time."""
 _QUERY_CHARACTERS: Final = 600
+# Of a group: the features by which an item finds others, the items that one feature finds, and
+# those with which an item is compared.
+N_PROBES: Final = 24
+MAX_POSTINGS: Final = 64
+MAX_COMPARISONS: Final = 16
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _LINK_TARGET = re.compile(r"\]\([^()\s]*\)")
 
@@ -107,6 +113,87 @@ def make_similar_query(text: str) -> str:
     """
     words = sorted(dict.fromkeys(_list_words(text)), key=len, reverse=True)
     return " ".join(_limit(words[:QUERY_WORDS]))
+
+
+class SimilarGroup(NamedTuple):
+    """Items by their positions, each of which is at least as similar as `similarity` to another of
+    the group.
+    """
+
+    members: tuple[int, ...]
+    similarity: float
+
+
+def group_similar(
+    items: Sequence[tuple[str, Features]], min_similarity: float
+) -> list[SimilarGroup]:
+    """Group items of different owners (`items`: owner and features) whose similarity is at least
+    `min_similarity`; items that are similar to a third one are in one group.
+
+    Not every pair is compared, as that would take minutes for thousands: an item is compared with
+    those that have most of its rarest features in common. Texts that are nearly the same have.
+    """
+    parents = list(range(len(items)))
+    nearest = [0.0] * len(items)
+    for one, other, similarity in _find_similar_pairs(items, min_similarity):
+        parents[_find_root(parents, one)] = _find_root(parents, other)
+        nearest[one] = max(nearest[one], similarity)
+        nearest[other] = max(nearest[other], similarity)
+    groups: dict[int, list[int]] = {}
+    for number in range(len(items)):
+        groups.setdefault(_find_root(parents, number), []).append(number)
+    return [
+        SimilarGroup(tuple(members), min(nearest[number] for number in members))
+        for members in groups.values()
+        if len(members) > 1
+    ]
+
+
+def _find_root(parents: list[int], number: int) -> int:
+    while parents[number] != number:
+        parents[number] = number = parents[parents[number]]
+    return number
+
+
+def _find_similar_pairs(
+    items: Sequence[tuple[str, Features]], min_similarity: float
+) -> Iterator[tuple[int, int, float]]:
+    probes = _choose_probes(items)
+    # By feature and owner, so that the copies of one owner do not crowd out another.
+    most = max(1, MAX_POSTINGS // max(1, len({owner for owner, _ in items})))
+    postings: dict[Feature, dict[str, list[int]]] = {}
+    for number, (owner, _) in enumerate(items):
+        for feature in probes[number]:
+            of_owner = postings.setdefault(feature, {}).setdefault(owner, [])
+            if len(of_owner) < most:
+                of_owner.append(number)
+    for number, (owner, features) in enumerate(items):
+        n_common = Counter(
+            other
+            for feature in probes[number]
+            for other_owner, others in postings[feature].items()
+            if other_owner != owner
+            for other in others
+        )
+        ordered = sorted(n_common, key=lambda other: (-n_common[other], other))
+        for other in ordered[:MAX_COMPARISONS]:
+            similarity = compute_similarity(features, items[other][1])
+            if similarity >= min_similarity:
+                yield number, other, similarity
+
+
+def _choose_probes(items: Sequence[tuple[str, Features]]) -> list[list[Feature]]:
+    """Return the rarest features of each item, of those that another owner has as well."""
+    counts: Counter[Feature] = Counter()
+    owners: dict[Feature, str] = {}
+    shared: set[Feature] = set()
+    for owner, features in items:
+        counts.update(features)
+        shared.update(one for one in features if owners.setdefault(one, owner) != owner)
+    return [
+        sorted(features & shared, key=lambda one: (counts[one], one))[:N_PROBES]
+        for _, features in items
+    ]
 
 
 def _limit(words: Iterable[str]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from memsyncd.core.search.similarity import (
     find_features,
     find_near_copies,
     group_pairs,
+    group_similar,
     make_similar_query,
 )
 
@@ -65,6 +66,41 @@ def test_any_text_has_a_query_of_plain_words(text: str) -> None:
     assert not query.must
     assert not query.must_not
     assert query.filters == parse_query("", TODAY).filters
+
+
+WORDS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=6).map(" ".join)
+ITEMS = st.lists(st.tuples(st.sampled_from(["one", "two", "three"]), WORDS), max_size=12)
+
+
+@given(items=ITEMS, min_similarity=st.sampled_from([0.1, 0.5, 0.9, 1.0]))
+def test_few_short_texts_are_grouped_as_by_comparing_all_pairs(
+    items: list[tuple[str, str]], min_similarity: float
+) -> None:
+    featured = [(owner, find_features(text)) for owner, text in items]
+
+    def compare_at(at: int, other: int) -> float:
+        is_other = featured[at][0] != featured[other][0]
+        return compute_similarity(featured[at][1], featured[other][1]) if is_other else 0.0
+
+    groups = {number: {number} for number in range(len(items))}
+    for at in range(len(items)):
+        for other in range(at):
+            if compare_at(at, other) >= min_similarity:
+                joined = groups[at] | groups[other]
+                groups |= dict.fromkeys(joined, joined)
+    found = group_similar(featured, min_similarity)
+    wanted = {tuple(sorted(group)) for group in groups.values() if len(group) > 1}
+    assert {group.members for group in found} == wanted
+    for group in found:
+        assert group.similarity == min(
+            max(compare_at(at, other) for other in group.members) for at in group.members
+        )
+
+
+def test_copies_of_one_owner_do_not_hide_those_of_another() -> None:
+    items = [("many", find_features(POOL))] * 300 + [("one", find_features(POOL))]
+    [group] = group_similar(items, 0.9)
+    assert (group.members, group.similarity) == (tuple(range(301)), 1.0)
 
 
 WORD_SETS = st.lists(
