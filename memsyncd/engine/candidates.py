@@ -175,6 +175,9 @@ def find_visible(
 
 # So many of the chunks nearest to a question are candidates, besides those with its words.
 N_NEAREST = 300
+# A chunk without any word of the question is found from this cosine on: that of unrelated texts is
+# lower, or for some models all are higher. A single line that is shorter is a heading alone.
+LEAST_COSINE, LEAST_TOKENS = 0.1, 16
 # Of the time of a request, what waiting for its cosines may take; `[semantic] question_ms` is less.
 VECTORS_SHARE = 0.5
 
@@ -231,7 +234,9 @@ def _add_cosines(
     rows = [*found.rows]
     for row in find_rows(reader, near, question.filters, question.must_not):
         lexical = stems.get(row[0], 0.0) + found.gains.get(row[0], 0.0)
-        rows.append((*row[:6], lexical))
+        is_heading = row[3] == row[4] and row[5] < LEAST_TOKENS
+        if lexical or (cosines.of[row[0]] >= LEAST_COSINE and not is_heading):
+            rows.append((*row[:6], lexical))
     gains = compute_semantic_gains(
         cosines.of,
         median=cosines.median,

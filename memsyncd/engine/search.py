@@ -46,7 +46,7 @@ from memsyncd.engine.candidates import (
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import HURRIED_CPU_S, Question, explain_nothing
-from memsyncd.engine.merging import SearchPart, merge_search_parts
+from memsyncd.engine.merging import SearchPart, describe_vectors, merge_search_parts
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     Valuation,
@@ -121,7 +121,7 @@ def search(
     answer = merge_search_parts(parts, question.query, params, config)
     if answer is not None and not lacks_words(answer, question):
         return answer
-    return explain_search(workspaces, question, params, config, options, answer)
+    return explain_search(workspaces, question, params, config, options, answer, parts)
 
 
 def lacks_words(answer: SearchAnswer, question: Question) -> bool:
@@ -137,15 +137,20 @@ def explain_search(
     config: Config,
     options: RunOptions,
     answer: SearchAnswer | None = None,
+    parts: Sequence[SearchPart] = (),
 ) -> SearchAnswer:
     """Make the answer of a search that finds nothing in these workspaces, or complete that of one
-    that finds none of the words.
+    that finds none of the words. `parts` are what was found in each workspace.
     """
     reason = explain_nothing(workspaces, question, options.limit_s(params, config))
     if answer is not None:
         return replace(answer, did_you_mean=reason.did_you_mean)
     return SearchAnswer(
-        hits=[], relaxed=False, why_empty=reason.why, did_you_mean=reason.did_you_mean
+        hits=[],
+        relaxed=False,
+        why_empty=reason.why,
+        did_you_mean=reason.did_you_mean,
+        **describe_vectors([part.vectors for part in parts]),
     )
 
 

@@ -27,6 +27,7 @@ from tests.benchmarks import (
     places,
     saves,
     searches,
+    semantic,
     starts,
     vectors,
 )
@@ -48,6 +49,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "question": searches.measure_question,
     "filter": searches.measure_filter,
     "large": searches.measure_large,
+    "semantic": semantic.measure_semantic,
     "edit": saves.measure_edit,
     "beside": load.measure_beside,
     "reindex": load.measure_reindex,

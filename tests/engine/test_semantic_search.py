@@ -117,6 +117,21 @@ def test_an_answer_says_how_many_chunks_have_no_vector_yet(garage: Bench) -> Non
     assert (block.semantic, block.semantic_pending) == ("partial", pending)
 
 
+def test_what_is_not_near_and_what_is_a_heading_alone_is_not_found(garage: Bench) -> None:
+    garage.write(
+        ".memories/vehicles.md", "# Vehicle\n\n## Automobile\n\nOld tyres are in the shed.\n"
+    )
+    garage.sync()
+    garage.workspace.vectors = ConceptVectors(garage.workspace)
+    assert "Vehicle" not in [hit.snippet for hit in ask(garage, "driving").hits]
+    nothing = garage.workspace.vectors
+    nothing.of = dict.fromkeys(nothing.of, (0.0, 0.0, 1.0, 0.0, 0.0, 0.0))
+    found = ask(garage, "vehicle quux")
+    assert [hit.path for hit in found.hits] == [".memories/vehicles.md"]
+    nothing.of[min(nothing.of)] = (0.0, 0.1, 1.0, 0.0, 0.0, 0.0)
+    assert ask(garage, "physician-quux quux").hits == []
+
+
 def test_a_mistyped_word_is_suggested_though_vectors_find_something(garage: Bench) -> None:
     found = ask(garage, "phisician")
     assert found.hits
