@@ -18,7 +18,7 @@ import msgspec
 from memsyncd.config import Config, SearchConfig
 from memsyncd.core.search import dates, families, identifiers, passages, query
 from memsyncd.core.search.ranking import DEFAULT_RANKING
-from memsyncd.engine import context, search
+from memsyncd.engine import candidates, context, search
 from memsyncd.engine.workspace import Workspace
 from memsyncd.store import search as store_search
 from tests.benchmarks.in_process import find_lines, find_shown, open_indexed
@@ -97,6 +97,11 @@ ABLATIONS = (
         constants=((families, "FAMILY_WEIGHT", 0.0),),
     ),
     Ablation(
+        name="families of words that are in a note",
+        category="word-elsewhere",
+        constants=((candidates, "FAMILY_OWN_CHUNKS", 0),),
+    ),
+    Ablation(
         name="shared part", category="long-family", constants=((families, "SHARED_PART", 0.0),)
     ),
     Ablation(
@@ -116,6 +121,11 @@ ABLATIONS = (
         name="whole names of code",
         category="whole-name",
         constants=((identifiers, "IDENTIFIER_WEIGHT", 0.0),),
+    ),
+    Ablation(
+        name="chunks with whole names of code",
+        category="whole-name",
+        constants=((candidates, "IDENTIFIER_CHUNKS", 0),),
     ),
     Ablation(name="exact", category="same-stem", ranking={"exact": 0.0}),
     Ablation(name="note in search", category="same-note", ranking={"note": 0.0}, is_context=False),

@@ -58,6 +58,7 @@ MINIMUM_SCORES = {
     "stopwords": MinimumScore(0.99, 0.99, 0.99),
     "spelling": MinimumScore(0.99, 0.99, 0.99),
     "weekend": MinimumScore(0.99, 0.99, 0.99),
+    "word-elsewhere": MinimumScore(0.99, 0.99, 0.99),
     "whole-name": MinimumScore(0.99, 0.99, 0.99),
     "german": MinimumScore(0.86, 0.84, 0.84),
     "russian": MinimumScore(0.99, 0.94, 0.94),

@@ -20,15 +20,16 @@ MAX_IDENTIFIERS = 8
 _IDENTIFIER = re.compile(
     r"`(?P<quoted>[^`\n]+)`"
     r"|(?<![\w-])(?P<bare>--?[A-Za-z][\w-]*"  # an option
-    r"|[A-Za-z_]\w*(?:[-._:/]+\w+)+"  # a.b, a-b, a/b, a::b
-    r"|[A-Za-z]\w*_\w+"  # snake_case, CONSTANT_CASE
+    r"|[A-Za-z_]\w*(?:[-.:/]+\w+)+"  # a.b, a-b, a/b, a::b
+    r"|[A-Za-z_]\w*_\w+"  # snake_case, CONSTANT_CASE
     r"|[a-z]+[A-Z]\w*)"  # camelCase
 )
 # Marks around a name that are not part of it.
 _AROUND = "-.:/=<>[]{}()\"' `"
+# Runs are possessive: a line of thousands of backticks takes no longer than other text.
 _CODE = re.compile(
-    r"^[ \t>]*(?P<fence>```+|~~~+)[^\n]*\n(?P<block>.*?)(?:^[ \t>]*(?P=fence)|\Z)"
-    r"|(?<!`)(?P<ticks>`+)(?!`)(?P<span>.+?)(?<!`)(?P=ticks)(?!`)",
+    r"^[ \t>]*+(?P<fence>`{3,}+|~{3,}+)[^\n]*+\n(?P<block>.*?)(?:^[ \t>]*(?P=fence)|\Z)"
+    r"|(?<!`)(?P<ticks>`++)(?P<span>.+?)(?<!`)(?P=ticks)(?!`)",
     re.MULTILINE | re.DOTALL,
 )
 

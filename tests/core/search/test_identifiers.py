@@ -25,6 +25,7 @@ WHOLE = 1 + IDENTIFIER_WEIGHT
         ("who calls std::vec::new in src/main.rs?", ("std::vec::new", "src/main.rs")),
         ("`jj log` in `FAQ.md`", ("jj log", "faq.md")),
         ("who cooks on Friday, and what?", ()),
+        ("_private_name of a__b", ("_private_name", "a__b")),
         ("`x` and `--y`", ()),
     ],
 )
