@@ -42,6 +42,10 @@ _WHAT_EXISTS = (
     f"SELECT EXISTS(SELECT 1 FROM sections WHERE {_IS_ARCHIVED}),"
     f" EXISTS(SELECT 1 FROM sections WHERE {_IS_EXPIRED})"
 )
+_WHAT_MAY_EXIST = (
+    f"SELECT EXISTS(SELECT 1 FROM sections WHERE {_IS_ARCHIVED}),"
+    " EXISTS(SELECT 1 FROM sections WHERE expires IS NOT NULL)"
+)
 _NOT_IN = (
     "AND +rowid NOT IN (SELECT id FROM chunks WHERE section IN"
     " (SELECT id FROM sections WHERE {condition}))"
@@ -118,12 +122,7 @@ def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
     invalid glob.
     """
     conditions, bindings = _compile_conditions(reader, filters)
-    if conditions:
-        return _AMONG.format(**_join_conditions(conditions)), bindings
-    hidden = _find_hidden(reader, filters)
-    if not hidden:
-        return "", {}
-    return _NOT_IN.format(condition=" OR ".join(hidden)), _bind_now(hidden, filters)
+    return _limit_to_listed(reader, filters, conditions, bindings)
 
 
 def compile_match_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
@@ -135,7 +134,18 @@ def compile_match_filters(reader: Reader, filters: Filters) -> tuple[str, Bindin
     conditions, bindings = _compile_conditions(reader, filters)
     if conditions and not _is_narrow(reader, conditions, bindings):
         return _FOR_EACH.format(**_join_conditions(conditions)), bindings
-    return compile_filters(reader, filters)
+    return _limit_to_listed(reader, filters, conditions, bindings)
+
+
+def _limit_to_listed(
+    reader: Reader, filters: Filters, conditions: Sequence[str], bindings: Bindings
+) -> tuple[str, Bindings]:
+    if conditions:
+        return _AMONG.format(**_join_conditions(conditions)), bindings
+    hidden = _find_hidden(reader, filters)
+    if not hidden:
+        return "", {}
+    return _NOT_IN.format(condition=" OR ".join(hidden)), _bind_now(hidden, filters)
 
 
 def _join_conditions(conditions: Sequence[str]) -> dict[str, str]:
@@ -176,6 +186,8 @@ def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bi
     """Return conditions on chunks `c` and sections `s`, and their bindings; none for no filters."""
     conditions: list[str] = []
     bindings: Bindings = {}
+    if filters.is_empty:
+        return conditions, bindings
     for one in filters.chain():
         conditions += _compile(reader, one, bindings)
         if one.exclude is not None:
@@ -209,12 +221,23 @@ def _find_hidden(reader: Reader, filters: Filters) -> list[str]:
     }
     if all(shown.values()):
         return []
+    if not _may_be_hidden(reader):
+        return []
     [exists] = reader.rows(_WHAT_EXISTS, _bind_now([_IS_EXPIRED], filters))
     return [
         each
         for (each, is_shown), is_any in zip(shown.items(), exists, strict=True)
         if is_any and not is_shown
     ]
+
+
+def _may_be_hidden(reader: Reader) -> bool:
+    """False if no section is archived or expires at any time: of most indexes nothing is."""
+    memo = reader.memo
+    if "may_be_hidden" not in memo:
+        memo["may_be_hidden"] = any(reader.rows(_WHAT_MAY_EXIST)[0])
+    may_be: bool = memo["may_be_hidden"]
+    return may_be
 
 
 def _bind_now(conditions: Iterable[str], filters: Filters) -> Bindings:

@@ -579,7 +579,13 @@ def knows_secrets(reader: Reader, fingerprint: str) -> bool:
 
 def has_secrets(reader: Reader, fingerprint: str) -> bool:
     """True if any note contains a secret, or the index does not know."""
-    return not knows_secrets(reader, fingerprint) or bool(reader.rows(_HAS_SECRETS)[0][0])
+    known: dict[str, bool] = reader.memo.setdefault("has_secrets", {})
+    if fingerprint not in known:
+        if len(known) >= MEMO_LIMIT:
+            known.clear()
+        is_known = knows_secrets(reader, fingerprint)
+        known[fingerprint] = not is_known or bool(reader.rows(_HAS_SECRETS)[0][0])
+    return known[fingerprint]
 
 
 def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets]:

@@ -6,13 +6,23 @@ Each query's time is the least of some rounds; percentiles are over the queries.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest import mock
+
+import msgspec
 
 from memsyncd.client import Client
+from memsyncd.config import Config
+from memsyncd.engine.search import RunOptions, search
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.errors import MemsyncdError
+from memsyncd.protocol.search import SearchParams
+from memsyncd.store.index import Counts
+from memsyncd.store.pool import ConnectionPool, Reader
 from tests.benchmarks.bench import Bench, Indexed, compare
 from tests.benchmarks.figure import Figure, Measured, Target, find_median, find_percentile
 from tests.benchmarks.queries import FILTERED, QUESTION, Query
@@ -48,6 +58,7 @@ def measure_search(bench: Bench) -> Iterator[Figure]:
             limit_name="the same MATCH",
             target=Target(most=most, unit="ms"),
         )
+    yield from measure_floor(bench, bench.indexed(size), every, times.sockets[0])
     first = 0
     for name, queries in classes.items():
         part = slice(first, first + len(queries))
@@ -56,6 +67,106 @@ def measure_search(bench: Bench) -> Iterator[Figure]:
         note = f"p95 {find_percentile(of_class.sockets[0], 95):.1f} ms"
         measured = of_class.measured(50)
         yield compare("search", f"… {name}, p50", measured, unit="ms", note=note)
+
+
+def measure_floor(
+    bench: Bench, indexed: Sequence[Indexed], queries: Sequence[Query], search_ms: Sequence[float]
+) -> Iterator[Figure]:
+    """What a search that ranks the same candidates cannot go below: SQLite's answers to its own
+    statements, without what makes hits of them, and a message over the same socket.
+
+    The processor time tells the same on a machine that others keep busy.
+    """
+    with indexed[0].home.client() as client:
+        ping_ms = min(_time(partial(client.call, "ping")) for _ in range(50))
+    floor_ms, cpu_ms = [], []
+    with open_readers(indexed[0]) as workspace:
+        for query in queries:
+            statements = record_statements(workspace, query.text)
+            with workspace.acquire(PATIENT_MS / 1000) as reader:
+                replay = partial(_replay, reader, statements)
+                floor_ms.append(ping_ms + min(_time(replay) for _ in range(bench.effort.n_rounds)))
+                cpu_ms.append(_time(replay, time.thread_time))
+    for percent in (50, 95):
+        yield Figure(
+            row="search",
+            name=f"… p{percent} beside its own statements alone and a ping",
+            unit="ms",
+            limit_name="statements and ping",
+            now=Measured(
+                value=find_percentile(search_ms, percent),
+                limit=find_percentile(floor_ms, percent),
+            ),
+            note=f"a ping takes {ping_ms:.2f} ms",
+        )
+    mean_ms = sum(cpu_ms) / len(cpu_ms)
+    yield compare(
+        "search",
+        "… processor time of the daemon, mean",
+        [
+            Measured(value=value, limit=mean_ms)
+            for value in take_daemon_cpu_ms(bench, indexed, [query.text for query in queries])
+        ],
+        unit="ms",
+        limit_name="statements",
+    )
+
+
+def take_daemon_cpu_ms(
+    bench: Bench, indexed: Sequence[Indexed], texts: Sequence[str]
+) -> list[float]:
+    """Milliseconds of processor time that a search takes the daemon of each checkout."""
+    taken_s = [0.0] * len(indexed)
+    for at, one in bench.by_turns(indexed):
+        with one.home.client() as client:
+            before_s = one.home.cpu_s()
+            for text in texts:
+                ask(client, text)
+            taken_s[at] += one.home.cpu_s() - before_s
+    return [1000 * one / len(texts) / bench.effort.n_rounds for one in taken_s]
+
+
+@contextlib.contextmanager
+def open_readers(indexed: Indexed) -> Iterator[Workspace]:
+    """A workspace that reads the index of a daemon, in this process."""
+    [path] = [file for file in indexed.home.index_files() if file.name == "index.db"]
+    workspace = Workspace(
+        Entry(id="bench-1", name="bench", root=str(indexed.root)),
+        Config(),
+        index_path=path,
+        records_path=path.with_name("no-records.db"),
+    )
+    workspace.condition = msgspec.structs.replace(
+        workspace.condition, counts=Counts(files=1, chunks=indexed.n_chunks)
+    )
+    workspace.old_readers = pool = ConnectionPool(str(path))
+    try:
+        yield workspace
+    finally:
+        pool.close()
+
+
+def record_statements(workspace: Workspace, text: str) -> list[tuple[Any, ...]]:
+    """Return the statements of a search with their bindings, of the second time it is made: what is
+    remembered of an index is then known.
+    """
+    recorded: list[tuple[Any, ...]] = []
+
+    def read(reader: Reader, *arguments: Any) -> list[tuple[Any, ...]]:
+        recorded.append(arguments)
+        return rows(reader, *arguments)
+
+    params, config = SearchParams(query=text), Config()
+    search([workspace], params, config, RunOptions(timeout_s=PATIENT_MS / 1000))
+    rows = Reader.rows
+    with mock.patch.object(Reader, "rows", read):
+        search([workspace], params, config, RunOptions(timeout_s=PATIENT_MS / 1000))
+    return recorded
+
+
+def _replay(reader: Reader, statements: Sequence[tuple[Any, ...]]) -> None:
+    for arguments in statements:
+        reader.rows(*arguments)
 
 
 def measure_question(bench: Bench) -> Iterator[Figure]:
@@ -178,7 +289,7 @@ def ask(client: Client, text: str) -> None:
     client.call("search", query=text, timeout_ms=PATIENT_MS)
 
 
-def _time(act: Callable[[], object]) -> float:
-    began_s = time.perf_counter()
+def _time(act: Callable[[], object], now_s: Callable[[], float] = time.perf_counter) -> float:
+    began_s = now_s()
     act()
-    return (time.perf_counter() - began_s) * 1000
+    return (now_s() - began_s) * 1000

@@ -153,6 +153,8 @@ NO_FILTERS = Filters()
 
 def extract_filters(text: str, today: date | None = None) -> tuple[Filters, str]:
     """Separate the filters, outside of quotes, from the rest of a typed text. Never raises."""
+    if ":" not in text:
+        return NO_FILTERS, text
     reader = _FilterReader(today)
     rest = _FILTER.sub(lambda match: " " if reader.accept(match) else match[0], text)
     return reader.filters, rest
