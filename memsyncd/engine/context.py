@@ -177,9 +177,9 @@ def offer_context(
     has_words = not is_user_wide and _has_words(params.query, options.now_s)
     timeout_s = options.limit_s(params, config)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
-    n_empty, matching, counts, raw_hits = 0, NOTHING_MATCHES, None, list[RawHit]()
+    n_empty, matching, counts, branch_offer = 0, NOTHING_MATCHES, None, None
+    raw_hits, why_empty = list[RawHit](), None
     branch = read_branch_memory(worktree, config) if worktree else None
-    branch_offer = None
     explain = _explain_no_match if has_words else _explain_empty_start
     with workspace.acquire(timeout_s) as reader:
         if has_words:
@@ -198,11 +198,9 @@ def offer_context(
         chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
         if has_words and is_merged:
-            gains = matching.vectors.gains
-            counts = count_terms(reader, question.query, workspace, gains)
+            counts = count_terms(reader, question.query, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, question.query, matching.passages, block, relations)
         parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
-    why_empty = None
     if not block.text and not is_user_wide:
         why_empty = NO_ROOM if chunks else explain(workspace, question, timeout_s, n_empty)
     return ContextOffer(

@@ -180,7 +180,7 @@ def find_chunks_of(reader: Reader, place: str, *, limit: int) -> list[Candidate]
     path = note_of(place)
     slugs = place[len(path) + 1 :] if path != place else None
     rows = reader.rows(_CHUNKS_OF, (path, slugs, limit))
-    return [Candidate._make((*row, None, 0.0, 0.0, 0.0)) for row in rows]
+    return [Candidate._make((*row, None, 0.0, 0.0, 0.0, 0.0)) for row in rows]
 
 
 def _source_path(edge: Edge) -> str:
