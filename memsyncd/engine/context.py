@@ -168,8 +168,7 @@ def offer_context(
     """Find what a workspace offers to a block. Raises what `search` raises.
 
     `is_merged`: also compute what it takes to merge the offer with others. With `is_user_wide`,
-    pinned notes and preferences for a part of the budget, whatever the query. `worktree` is the
-    folder of a linked worktree for which the context is.
+    pinned notes and preferences for a part of the budget. `worktree` is a linked worktree's folder.
     """
     question = make_question(params, config, options)
     has_words = not is_user_wide and _has_words(params.query, options.now_s)
@@ -196,8 +195,7 @@ def offer_context(
         chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
         if has_words and is_merged:
-            gains = matching.vectors.gains
-            counts = count_terms(reader, question.query, workspace, gains)
+            counts = count_terms(reader, question.query, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, question.query, matching.passages, block, relations)
         parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
     why_empty = None

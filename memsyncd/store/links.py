@@ -180,7 +180,21 @@ def find_chunks_of(reader: Reader, place: str, *, limit: int) -> list[Candidate]
     path = note_of(place)
     slugs = place[len(path) + 1 :] if path != place else None
     rows = reader.rows(_CHUNKS_OF, (path, slugs, limit))
-    return [Candidate._make((*row, None, 0.0, 0.0, 0.0)) for row in rows]
+    return [
+        Candidate(
+            chunk=row[0],
+            file=row[1],
+            section=row[2],
+            path=row[3],
+            start_line=row[4],
+            end_line=row[5],
+            n_tokens=row[6],
+            day=None,
+            stemmed=0.0,
+            exact=0.0,
+        )
+        for row in rows
+    ]
 
 
 def _source_path(edge: Edge) -> str:
