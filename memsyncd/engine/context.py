@@ -176,8 +176,7 @@ def offer_context(
     timeout_s = options.limit_s(params, config)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts, raw_hits = 0, NOTHING_MATCHES, None, list[RawHit]()
-    branch = read_branch_memory(worktree, config) if worktree else None
-    branch_offer = None
+    branch, branch_offer = read_branch_memory(worktree, config) if worktree else None, None
     explain = _explain_no_match if has_words else _explain_empty_start
     with workspace.acquire(timeout_s) as reader:
         if has_words:
@@ -196,8 +195,7 @@ def offer_context(
         chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
         if has_words and is_merged:
-            gains = matching.vectors.gains
-            counts = count_terms(reader, question.query, workspace, gains)
+            counts = count_terms(reader, question.query, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, question.query, matching.passages, block, relations)
         parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
     why_empty = None
