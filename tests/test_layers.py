@@ -207,6 +207,8 @@ def find_impurities(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 def test_files_stay_short() -> None:
     lengths = {name: len(text.splitlines()) for name, text in read_all().items()}
+    # Generated from `protocol`, and read by nobody from top to bottom.
+    del lengths["memsyncd/client/types.py"]
     assert not {name: n_lines for name, n_lines in lengths.items() if n_lines > FILE_LIMIT_LINES}
 
 
