@@ -23,6 +23,7 @@ from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.core.search.ranking import Candidate
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.store.lookup import StoredNote, StoredSection
+from memsyncd.store.metadata import CategorySection
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     ChunkSecrets,
@@ -44,7 +45,7 @@ _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 
 def read_redacted_texts(
-    reader: Reader, chosen: Sequence[Candidate | StartChunk], config: Config
+    reader: Reader, chosen: Sequence[Candidate | StartChunk | CategorySection], config: Config
 ) -> Mapping[int, str]:
     """Read the texts of chunks, by their numbers, as they may be shown, each with as many lines."""
     return read_redacted_chunks(reader, [one.chunk for one in chosen], config)

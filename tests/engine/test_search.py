@@ -438,7 +438,7 @@ def test_a_related_word_is_found_marked_and_explained(bench: Any) -> None:
     [hit] = ask(bench, "electrics").hits
     assert hit.path == ".memories/a.md"
     assert hit.snippet == "the **electrician** comes on Monday"
-    assert (hit.matched, hit.related) == (["electrics"], ["electrics"])
+    assert (hit.matched, hit.matched_related) == (["electrics"], ["electrics"])
     assert hit.explain["family"] > 0
     assert (hit.explain["stems"], hit.explain["exact"]) == (0.0, 0.0)
 
@@ -459,10 +459,12 @@ def test_a_word_that_no_note_has_makes_an_answer_relaxed_and_its_score_low(bench
     bench.write(".memories/b.md", "The bank closes at noon.\n")
     bench.sync()
     found = ask(bench, "postgres")
-    assert [(hit.related, hit.score) for hit in found.hits] == [(["postgres"], FAMILY_WEIGHT)]
+    assert [(hit.matched_related, hit.score) for hit in found.hits] == [
+        (["postgres"], FAMILY_WEIGHT)
+    ]
     assert found.relaxed
     found = ask(bench, "postgres letter")
-    assert [(hit.matched, hit.related) for hit in found.hits] == [
+    assert [(hit.matched, hit.matched_related) for hit in found.hits] == [
         (["postgres", "letter"], ["postgres"])
     ]
     assert found.relaxed
@@ -475,7 +477,7 @@ def test_a_passage_with_the_word_and_a_related_one_holds_the_word(bench: Any) ->
     bench.write(".memories/c.md", "The baker has a van.\n")
     bench.sync()
     found = ask(bench, "electrics")
-    assert [(hit.path, hit.related) for hit in found.hits] == [
+    assert [(hit.path, hit.matched_related) for hit in found.hits] == [
         (".memories/a.md", []),
         (".memories/b.md", ["electrics"]),
     ]
@@ -492,7 +494,7 @@ def test_a_word_beside_the_best_chunk_of_a_passage_is_no_related_one(bench: Any)
     bench.write(".memories/c.md", "The baker has a van.\n")
     bench.sync()
     [hit] = ask(bench, "electrics").hits
-    assert (hit.matched, hit.related) == (["electrics"], [])
+    assert (hit.matched, hit.matched_related) == (["electrics"], [])
 
 
 def test_the_whole_name_of_an_option_ranks_before_a_longer_one_and_explain_says_so(
