@@ -102,8 +102,8 @@ CREATE INDEX links_by_key ON links(key) WHERE key <> '';
 
 CREATE TABLE names(
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
-  name TEXT NOT NULL,
   key TEXT NOT NULL,
+  name TEXT NOT NULL,
   PRIMARY KEY (file, key, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX names_by_key ON names(key);
