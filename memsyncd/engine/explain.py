@@ -49,6 +49,10 @@ MAX_WORKSPACES = 5
 MAX_LISTED = 8
 # Characters shown of a word that a person typed.
 MAX_SHOWN_CHARS = 48
+# Processor time for finding in a hurried search, and for its explanation. A search that is stopped
+# has to run again, so other processes that take the cores must not stop it: its other limit is
+# longer.
+HURRIED_CPU_S = 0.006
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +67,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     own included.
 
     `absent` are notes that a fresh scan no longer found: workspace ids and paths. `is_hurried`:
-    raise NotFresh rather than look up much. `fingerprint`: that of an index made as configured.
+    raise NotFresh rather than look up much. `timeout_s` is the time that the request may take.
+    `fingerprint`: that of an index made as configured.
     """
 
     text: str
@@ -74,11 +79,15 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     absent: frozenset[tuple[str, str]] = frozenset()
     is_hurried: bool = False
+    timeout_s: float = 1.0
 
     @property
     def is_empty(self) -> bool:
         """True if there is neither a word to search for nor a filter."""
         return not self.query.positive and self.filters.is_empty
+
+    def is_absent(self, workspace_id: str, path: str) -> bool:
+        return (workspace_id, path) in self.absent
 
     @property
     def relaxed(self) -> Question | None:
@@ -103,6 +112,8 @@ def explain_nothing(
     for workspace in workspaces[:MAX_WORKSPACES]:
         try:
             with workspace.acquire(timeout_s) as reader:
+                if question.is_hurried:
+                    reader.allow(timeout_s, HURRIED_CPU_S)
                 found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
         except NotFresh:
             if question.is_hurried:

@@ -254,14 +254,20 @@ def release_memory(connection: apsw.Connection) -> None:
     connection.pragma("shrink_memory")
 
 
-def set_deadline(connection: apsw.Connection, seconds: float) -> None:
-    """Interrupt the connection's statements after `seconds`, or once the thread's token is
-    cancelled.
+def set_deadline(connection: apsw.Connection, seconds: float, cpu_s: float = math.inf) -> None:
+    """Interrupt the connection's statements after `seconds`, after `cpu_s` of this thread's
+    processor time, or once the thread's token is cancelled.
     """
-    end_s = time.monotonic() + seconds
-    connection.set_progress_handler(
-        lambda: time.monotonic() > end_s or is_cancelled(), VM_STEPS_BETWEEN_CHECKS
-    )
+    end_s, cpu_end_s = time.monotonic() + seconds, time.thread_time() + cpu_s
+
+    def is_over() -> bool:
+        return time.monotonic() > end_s or time.thread_time() > cpu_end_s or is_cancelled()
+
+    def is_late() -> bool:
+        return time.monotonic() > end_s or is_cancelled()
+
+    check = is_late if cpu_s == math.inf else is_over
+    connection.set_progress_handler(check, VM_STEPS_BETWEEN_CHECKS)
 
 
 @contextlib.contextmanager

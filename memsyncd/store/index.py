@@ -87,6 +87,7 @@ _COUNT_OF = (
     " (SELECT count(*) FROM chunks WHERE file = ?1),"
     " (SELECT count(*) FROM problems WHERE file = ?1)"
 )
+_OPENINGS = itertools.count(1)
 
 
 # --- updates ------------------------------------------------------------------------------------
@@ -203,6 +204,8 @@ class Index:
         if is_folder:
             raise IndexUnfit("index.db is a folder")
         self.checks = CheckState(path)
+        self.opening = next(_OPENINGS)
+        """A number that grows with each opened index: ids of rows are those of one file."""
         try:
             self._writer = open_writer(str(path), Durability.REBUILDABLE)
             try:

@@ -7,6 +7,7 @@ closes each when it is released.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -68,9 +69,11 @@ class Reader:
             self._memo_version = version
         return self._memo
 
-    def allow(self, seconds: float) -> None:
-        """Replace the time limit that `acquire` set, until the reader is released."""
-        set_deadline(self.connection, seconds)
+    def allow(self, seconds: float, cpu_s: float = math.inf) -> None:
+        """Replace the time limit that `acquire` set, until the reader is released, and limit the
+        processor time of this thread as well.
+        """
+        set_deadline(self.connection, seconds, cpu_s)
 
     def tokenize(self, text: str) -> list[tuple[int, int, str]]:
         """Return (start, end, word) of each word as FTS5 indexes it.

@@ -28,7 +28,7 @@ from memsyncd.store.blobs import Blobs
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it when the same bytes and policy give other sections, chunks or problems than before.
-READING_VERSION = 9
+READING_VERSION = 10
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -99,6 +99,7 @@ CREATE TABLE links(
 ) STRICT;
 CREATE INDEX links_by_section ON links(section);
 CREATE INDEX links_by_key ON links(key) WHERE key <> '';
+CREATE INDEX links_by_relation ON links(relation, key) WHERE relation <> '';
 
 CREATE TABLE names(
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,

@@ -33,6 +33,9 @@ N_TIES = 200
 # If it does, so many of those that tie are put in order: in a large index a word may tie in nearly
 # all chunks.
 MAX_TIED = 5_000
+# To find those that tie, all matches are scored again: for a word in more chunks that takes longer
+# than a search may.
+MAX_SCORED_TWICE = 50_000
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
 # In the order of a row's fields; each score is computed once, as that of the order.
@@ -69,13 +72,14 @@ _HOLDING = (
     "SELECT {number}, rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
     " AND +rowid IN (SELECT value FROM json_each(?))"
 )
-# FTS5 looks for one row: for a word in many chunks that is cheaper than passing over all of them.
-_HOLDING_EACH = (
-    "SELECT {number}, rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
-    " AND rowid IN (SELECT value FROM json_each(?))"
+# FTS5 looks for a run of rows in the time of one row: cheaper, for a word in many chunks, than to
+# pass over all of them.
+_HOLDING_RUNS = (
+    "SELECT {number}, f.rowid FROM json_each(?) run CROSS JOIN chunks_fts f"
+    " WHERE f.chunks_fts MATCH ? AND f.rowid >= run.value ->> 0 AND f.rowid <= run.value ->> 1"
 )
-# So many matches are passed over in the time in which one row is looked for.
-MATCHES_PER_LOOKUP = 80
+# So many matches are passed over in the time in which one run is looked for.
+MATCHES_PER_LOOKUP = 250
 
 
 NO_FAMILIES: Mapping[int, FoundFamily] = {}
@@ -111,8 +115,10 @@ def find_candidates(
     found = FoundChunks(
         rows,
         read_exact=partial(_read_scores, reader, "chunks_exact", match),
-        read_files=partial(_read_files, reader),
+        read_files=partial(read_files, reader),
     )
+    if selecting or len(rows) >= limit:
+        found = found._replace(read_stems=partial(_read_scores, reader, "chunks_fts", match))
     if not families:
         return found
     related = _read_gains(reader, families)
@@ -145,6 +151,50 @@ def _read_related(
     named = {name: value for name, value in bound.items() if name not in ("match", "selecting")}
     found = reader.rows(statement, {**named, "more": json.dumps(more)})
     return [(*row, gains[row[0]] + scores.get(row[0], 0.0)) for row in found]
+
+
+# --- chunks found by their vectors --------------------------------------------------------------
+
+# Of so many chunks that pass the filters a list is made; of more, those that do not pass are left
+# out of what is found.
+MAX_ALLOWED = 10_000
+_ALLOWED = "SELECT id FROM chunks WHERE 1 {allowed} LIMIT :most"
+
+
+def list_allowed(reader: Reader, filters: Filters, must_not: str) -> list[int] | None:
+    """Return the chunks that pass the filters and do not match the expression `must_not`; None if
+    all do, or more than MAX_ALLOWED.
+    """
+    allowed, bound = _compile_allowed(reader, filters, must_not)
+    if not allowed:
+        return None
+    known: dict[Any, list[int] | None] = reader.memo.setdefault("allowed", {})
+    key = (allowed, *bound.values())
+    if key not in known:
+        rows = reader.rows(_ALLOWED.format(allowed=allowed), {**bound, "most": MAX_ALLOWED + 1})
+        known.clear()  # such a list is no small value
+        known[key] = [row[0] for row in rows] if len(rows) <= MAX_ALLOWED else None
+    return known[key]
+
+
+def find_rows(
+    reader: Reader, chunks: Sequence[int], filters: Filters, must_not: str
+) -> list[ChunkRow]:
+    """Return the rows of those of `chunks` that pass the filters and do not match the expression
+    `must_not`, with a score of 0.
+    """
+    if not chunks:
+        return []
+    allowed, bound = _compile_allowed(reader, filters, must_not)
+    rows = reader.rows(_RELATED.format(allowed=allowed), {**bound, "more": json.dumps(chunks)})
+    return [(*row, 0.0) for row in rows]
+
+
+def _compile_allowed(reader: Reader, filters: Filters, must_not: str) -> tuple[str, dict[str, str]]:
+    allowed, bindings = compile_filters(reader, filters)
+    if not must_not:
+        return allowed, bindings
+    return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, "must_not": must_not}
 
 
 # --- families of words --------------------------------------------------------------------------
@@ -280,7 +330,8 @@ def _find_best(
     reader: Reader, table: str, allowed: str, bound: dict[str, Any], limit: int
 ) -> list[ChunkRow]:
     """Return rows with their raw scores. The order in which SQLite finds chunks with equal scores
-    must not decide which are found, unless more than MAX_TIED are equal.
+    must not decide which are found, unless more than MAX_TIED are equal, or more than
+    MAX_SCORED_TWICE match.
     """
     most = limit + N_TIES
     statement = _BEST.format(table=table, weights=_WEIGHTS, allowed=allowed)
@@ -290,6 +341,9 @@ def _find_best(
         return rows
     least = sorted([row[6] for row in rows], reverse=True)[limit - 1]
     if len(rows) == most and min(row[6] for row in rows) == least:
+        most_scored = MAX_SCORED_TWICE + 1
+        if count_matching(reader, [bound["match"]], most=most_scored) == [most_scored]:
+            return rows[:limit]
         statement = _TIED_IN_ORDER.format(table=table, weights=_WEIGHTS, allowed=allowed)
         better = [row for row in rows if row[6] > least]
         tied = {**bound, "least": least, "most": MAX_TIED, "limit": limit - len(better)}
@@ -305,7 +359,7 @@ def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) 
     return dict(reader.rows(statement, (match, json.dumps(chunks))))
 
 
-def _read_files(reader: Reader, files: Collection[int]) -> dict[int, FileRow]:
+def read_files(reader: Reader, files: Collection[int]) -> dict[int, FileRow]:
     """Return the path and the day of notes, by their numbers."""
     rows = reader.rows(_FILES, (json.dumps([*files]),))
     return {file: (path, day) for file, path, day in rows}
@@ -322,7 +376,7 @@ def find_filtered(reader: Reader, filters: Filters, must_not: str, *, limit: int
     return FoundChunks(
         cast("list[ChunkRow]", rows),
         read_exact=lambda _: {},
-        read_files=partial(_read_files, reader),
+        read_files=partial(read_files, reader),
     )
 
 
@@ -368,13 +422,28 @@ def find_holding(
     statements, bindings = [], []
     for number, (match, chunks, n_matching) in enumerate(wanted):
         if chunks:
-            is_looked_up = n_matching > len(chunks) * MATCHES_PER_LOOKUP
-            statements.append((_HOLDING_EACH if is_looked_up else _HOLDING).format(number=number))
-            bindings += [match, json.dumps(chunks)]
+            runs = _find_runs(chunks)
+            if n_matching > len(runs) * MATCHES_PER_LOOKUP:
+                statements.append(_HOLDING_RUNS.format(number=number))
+                bindings += [json.dumps(runs), match]
+            else:
+                statements.append(_HOLDING.format(number=number))
+                bindings += [match, json.dumps(chunks)]
     if statements:
         for number, chunk in reader.rows(" UNION ALL ".join(statements), tuple(bindings)):
             found[number].add(chunk)
     return found
+
+
+def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each run of numbers, in order."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and number <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
 
 
 # --- the rows of hits ---------------------------------------------------------------------------

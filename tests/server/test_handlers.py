@@ -60,6 +60,7 @@ class HandlersBench:
         self._threads = QueryPool(1)
         self.counts = ServerCounters()
         facts = Facts(
+            read_rss=lambda _pid: 0,
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
             read_process=read_process_stats, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip

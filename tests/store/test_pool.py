@@ -108,6 +108,17 @@ def test_a_reader_past_its_deadline_works_with_a_new_deadline(index: Index) -> N
         reader.rows(COUNTING)
 
 
+def test_a_reader_stops_at_its_limit_of_processor_time(index: Index) -> None:
+    with index.pool.acquire(30) as reader:
+        reader.allow(30, cpu_s=30)
+        assert reader.rows(COUNTING) == [(50_000,)]
+        reader.allow(30, cpu_s=0)
+        with pytest.raises(apsw.InterruptError):
+            reader.rows(COUNTING)
+        reader.allow(30)
+        assert reader.rows(COUNTING) == [(50_000,)]
+
+
 def test_a_reader_of_a_file_that_is_not_a_database_reports_damage(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     path.write_bytes(b"garbage" * 1000)

@@ -221,6 +221,19 @@ def test_of_too_many_chunks_with_equal_scores_as_many_are_found_as_asked_for(
     assert len(found) == 5
 
 
+def test_ties_of_a_word_in_very_many_chunks_are_not_put_in_order(
+    index: Index, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_notes = N_TIES + 20
+    index.apply([put(f".memories/{number}.md", "redis") for number in range(n_notes)])
+    monkeypatch.setattr("memsyncd.store.search.MAX_TIED", 0)  # nothing that ties would be found
+    assert not find(index, '"redis"', limit=5)
+    monkeypatch.setattr("memsyncd.store.search.MAX_SCORED_TWICE", n_notes)
+    assert not find(index, '"redis"', limit=5)
+    monkeypatch.setattr("memsyncd.store.search.MAX_SCORED_TWICE", n_notes - 1)
+    assert len(find(index, '"redis"', limit=5)) == 5
+
+
 def test_a_broad_filter_that_checks_each_match_finds_what_a_listed_one_finds(
     index: Index, put: Put
 ) -> None:

@@ -26,6 +26,7 @@ import msgspec
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import NamedDate, fit_dates
+from memsyncd.core.search.identifiers import IDENTIFIER_WEIGHT
 
 # --- Raw scores -----------------------------------------------------------------------------------
 
@@ -38,12 +39,14 @@ class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The weights in a candidate's raw score.
 
     The defaults were measured on chats and on developers' documents. `exact` is the weight of exact
-    words relative to their stems; `note` is the share of the note's best chunk that each of its
+    words relative to their stems; `semantic` is the share of cosines in the fused score, where
+    there are vectors; `note` is the share of the note's best chunk that each of its
     chunks gets; `neighbour_bonus` is the share of the best chunk that touches it; `day` is the gain
     of a note whose day the question names.
     """
 
     exact: float = 0.5
+    semantic: float = 0.4
     note: float = 0.2
     neighbour_bonus: float = 0.2
     day: float = 0.4
@@ -56,8 +59,9 @@ class Candidate(NamedTuple):
     """A chunk that SQLite found, with the negated bm25 of each retriever, 0 where a retriever did
     not find it.
 
-    `family` is what related words add to `stemmed`. `n_tokens` is the size of its text, `day` its
-    note's day (ISO). A tuple of plain values, as each search makes hundreds of which it shows ten.
+    `family` is what related words add to `stemmed`, and `semantic` what its vector adds. `n_tokens`
+    is the size of its text, `day` its note's day (ISO). A tuple of plain values, as each search
+    makes hundreds of which it shows ten.
     """
 
     chunk: int
@@ -71,10 +75,22 @@ class Candidate(NamedTuple):
     stemmed: float
     exact: float
     family: float = 0.0
+    semantic: float = 0.0
 
     @property
     def span(self) -> Span:
         return Span(self.start_line, self.end_line)
+
+    @property
+    def has_words(self) -> bool:
+        """False if its vector alone found it."""
+        return not self.semantic or self.stemmed > self.semantic
+
+    @property
+    def semantic_share(self) -> float:
+        """The share of its score before bonuses that its vector gives."""
+        whole = self.stemmed + DEFAULT_RANKING.exact * self.exact
+        return self.semantic / whole if whole > 0.0 else 0.0
 
 
 _make_candidate = partial(tuple.__new__, Candidate)  # half the time of a call of the class
@@ -87,6 +103,7 @@ FileRow = tuple[str, str | None]
 
 NO_GAINS: Mapping[int, float] = {}
 NO_RELATED: Mapping[int, Mapping[int, float]] = {}
+NO_CHUNK_IDS: frozenset[int] = frozenset()
 
 
 class FoundChunks(NamedTuple):
@@ -95,7 +112,9 @@ class FoundChunks(NamedTuple):
     `read_exact` returns the negated bm25 by exact words, for those of the chunks that hold any;
     `read_files` returns the path and the day of files. Both cost time with the number they read.
     `gains` are what related words add to the scores of chunks; `related` are those of each term, by
-    its index in the query.
+    its index in the query. `read_stems` returns the negated bm25 by stems of chunks that are not
+    among the rows, if any can have one. `semantic` is what their vectors add, and `wordless` are
+    the chunks that have no word of the query.
     """
 
     rows: Sequence[ChunkRow]
@@ -103,22 +122,26 @@ class FoundChunks(NamedTuple):
     read_files: Callable[[Collection[int]], Mapping[int, FileRow]]
     gains: Mapping[int, float] = NO_GAINS
     related: Mapping[int, Mapping[int, float]] = NO_RELATED
+    semantic: Mapping[int, float] = NO_GAINS
+    read_stems: Callable[[Sequence[int]], Mapping[int, float]] = lambda _: {}
+    wordless: frozenset[int] = NO_CHUNK_IDS
 
     def make_candidates(self) -> list[Candidate]:
-        return self.read_candidates(self.rows)
-
-    def read_candidates(self, rows: Sequence[ChunkRow]) -> list[Candidate]:
-        """Make candidates of some of the rows, in their order."""
-        if not rows:
+        """Make candidates of all rows, in their order."""
+        if not self.rows:
             return []
-        exact = self.read_exact([row[0] for row in rows])
-        files, gains = self.read_files({row[1] for row in rows}), self.gains
-        made = []
-        for chunk, file, section, start, end, n_tokens, stemmed in rows:
-            path, day = files[file]
-            fields = (chunk, file, section, path, start, end, n_tokens, day, stemmed)
-            made.append(_make_candidate((*fields, exact.get(chunk, 0.0), gains.get(chunk, 0.0))))
-        return made
+        exact = self.read_exact([row[0] for row in self.rows])
+        files = self.read_files({row[1] for row in self.rows})
+        return [self.make_candidate(row, files[row[1]], exact) for row in self.rows]
+
+    def make_candidate(self, row: ChunkRow, file: FileRow, exact: Mapping[int, float]) -> Candidate:
+        """Make a candidate of one row; `exact` has the scores by exact words of some chunks."""
+        chunk, number, section, start, end, n_tokens, stemmed = row
+        path, day = file
+        gain = self.gains.get(chunk, 0.0) if self.gains else 0.0
+        near = self.semantic.get(chunk, 0.0) if self.semantic else 0.0
+        fields = (chunk, number, section, path, start, end, n_tokens, day, stemmed)
+        return _make_candidate((*fields, exact.get(chunk, 0.0), gain, near))
 
 
 NO_CHUNKS = FoundChunks((), lambda _: {}, lambda _: {})
@@ -142,14 +165,18 @@ class Ranked(NamedTuple):
     def parts(self) -> dict[str, float]:
         """The parts of the score, which `explain` shows."""
         return {
-            "stems": self.candidate.stemmed - self.candidate.family,
+            "stems": self.candidate.stemmed - self.candidate.family - self.candidate.semantic,
             "family": self.candidate.family,
+            **({"semantic": self.candidate.semantic} if self.candidate.semantic else {}),
             "exact": self.exact,
             "note": self.note,
             "beside": self.neighbours,
             "day": self.day,
             **self.boosts,
         }
+
+
+_make_ranked = partial(tuple.__new__, Ranked)
 
 
 def rank_candidates(
@@ -159,62 +186,58 @@ def rank_candidates(
 
     The raw score is (stems + exact + note + neighbour bonus) times the fit of the day.
     """
+    by_file: dict[int, list[Candidate]] = {}
+    for candidate in candidates:
+        by_file.setdefault(candidate.file, []).append(candidate)
     ranked: list[Ranked] = []
-    for chunks in _group_by_file(candidates):
-        ranked += _rank_note(chunks, named, policy)
+    for chunks in by_file.values():
+        rows = [(c.start_line, c.end_line, c.stemmed, c.exact) for c in chunks]
+        scores = _score_note(rows, chunks[0].day, named, policy)
+        ranked += [Ranked(c, *score) for c, score in zip(chunks, scores, strict=True)]
     return sort_ranked(ranked)
 
 
-def _group_by_file(candidates: Iterable[Candidate]) -> Collection[list[Candidate]]:
-    by_file: dict[int, list[Candidate]] = {}
-    for candidate in candidates:
-        chunks = by_file.get(candidate.file)
-        if chunks is None:
-            by_file[candidate.file] = [candidate]
-        else:
-            chunks.append(candidate)
-    return by_file.values()
-
-
+# First and last line, and the negated bm25 by stems and by exact words.
+_WordRow = tuple[int, int, float, float]
 # A raw score and its parts: exact words, note, neighbours, day.
 _Score = tuple[float, float, float, float, float]
 
 
-def _rank_note(
-    chunks: Sequence[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
-) -> list[Ranked]:
-    """The candidates of one note with their raw scores, in no particular order."""
-    scores = _score_note(chunks, named, policy)
-    return [Ranked(c, *score) for c, score in zip(chunks, scores, strict=True)]
-
-
 def _score_note(
-    chunks: Sequence[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
+    chunks: Sequence[_WordRow], day: str | None, named: Sequence[NamedDate], policy: RankingPolicy
 ) -> list[_Score]:
+    """The raw scores of the candidates of one note, of this day, in their order."""
     weight, bonus = policy.exact, policy.neighbour_bonus
-    words = [c.stemmed + weight * c.exact for c in chunks]
+    fit = 1.0 + policy.day * fit_dates(named, day) if named else 1.0
+    if len(chunks) == 1:
+        _, _, stemmed, by_words = chunks[0]
+        exact = weight * by_words
+        note = policy.note * max(0.0, stemmed + exact)
+        return [((stemmed + exact + note) * fit, exact, note, 0.0, fit)]
+    words = [stemmed + weight * exact for _, _, stemmed, exact in chunks]
     note = policy.note * max(0.0, *words)
-    day = 1.0 + policy.day * fit_dates(named, chunks[0].day) if named else 1.0
     scores: list[_Score] = []
-    for c, neighbour in zip(chunks, _best_neighbours(chunks, words), strict=True):
-        exact, beside = weight * c.exact, bonus * neighbour
-        scores.append(((c.stemmed + exact + note + beside) * day, exact, note, beside, day))
+    for (_, _, stemmed, by_words), neighbour in zip(
+        chunks, _best_neighbours(chunks, words), strict=True
+    ):
+        exact, beside = weight * by_words, bonus * neighbour
+        scores.append(((stemmed + exact + note + beside) * fit, exact, note, beside, fit))
     return scores
 
 
-def _best_neighbours(chunks: Sequence[Candidate], words: Sequence[float]) -> list[float]:
+def _best_neighbours(chunks: Sequence[_WordRow], words: Sequence[float]) -> list[float]:
     """For each chunk of a note the best score by words among those that touch it, else 0."""
     best = [0.0] * len(chunks)
-    if len(chunks) == 1:
-        return best
-    in_line = sorted([(c.start_line, c.end_line, at) for at, c in enumerate(chunks)])
+    in_line = sorted([(one[0], one[1], at) for at, one in enumerate(chunks)])
     for number, (_, end, at) in enumerate(in_line, 1):
         last, worth = end + MAX_GAP + 1, words[at]
         for start, _, other in itertools.islice(in_line, number, None):
             if start > last:
                 break  # they begin in order of line: no later one touches either
-            best[at] = max(best[at], words[other])
-            best[other] = max(best[other], worth)
+            if words[other] > best[at]:  # noqa: PLR1730 - `max` takes five times as long
+                best[at] = words[other]
+            if worth > best[other]:  # noqa: PLR1730
+                best[other] = worth
     return best
 
 
@@ -353,18 +376,24 @@ def rank_passages(
     first. No chunk's score by exact words exceeds that by its stems times the result of
     `find_exact_ratio`; without it, all are read.
     """
-    boosted = MAX_BOOST * _ROUNDING if boost else 1.0
+    boosted = MAX_FACTOR * _ROUNDING if boost else 1.0
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
     best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
 
     def may_be_shown(highest: float) -> bool:
         return len(best) < limit or highest >= best[-1][1].best.raw_score
 
-    for rows in _read_by_bound(found.rows, policy, find_exact_ratio, gain, may_be_shown):
-        for highest, chunks, scores in _score_notes(found.read_candidates(rows), named, policy):
+    for notes in _read_by_bound(found.rows, policy, find_exact_ratio, gain, may_be_shown):
+        exact = found.read_exact([row[0] for rows in notes for row in rows])
+        files = found.read_files([rows[0][1] for rows in notes])
+        for highest, rows, scores in _score_notes(notes, files, exact, named, policy):
             if not may_be_shown(highest * boosted):
                 break
-            ranked = [Ranked(c, *score) for c, score in zip(chunks, scores, strict=True)]
+            file = files[rows[0][1]]
+            ranked = [
+                _make_ranked((found.make_candidate(row, file, exact), *score, NO_FACTORS))
+                for row, score in zip(rows, scores, strict=True)
+            ]
             ordered = sort_ranked(boost(ranked) if boost else ranked)
             passages = join_passages(ordered, limit=limit, passage_tokens=passage_tokens)
             best += [(_order(passage.best), passage) for passage in passages]
@@ -374,17 +403,21 @@ def rank_passages(
 
 
 def _score_notes(
-    candidates: Iterable[Candidate], named: Sequence[NamedDate], policy: RankingPolicy
-) -> list[tuple[float, list[Candidate], list[_Score]]]:
-    """The candidates of each note with their scores, and the highest; the note with the highest
-    first.
-    """
-    notes = []
-    for chunks in _group_by_file(candidates):
-        scores = _score_note(chunks, named, policy)
-        notes.append((max(scores)[0], chunks, scores))
-    notes.sort(key=itemgetter(0), reverse=True)
-    return notes
+    notes: Iterable[Sequence[ChunkRow]],
+    files: Mapping[int, FileRow],
+    exact: Mapping[int, float],
+    named: Sequence[NamedDate],
+    policy: RankingPolicy,
+) -> list[tuple[float, Sequence[ChunkRow], list[_Score]]]:
+    """The rows of each note with their scores, and the highest; the note with the highest first."""
+    scored = []
+    find = exact.get
+    for rows in notes:
+        chunks = [(row[3], row[4], row[6], find(row[0], 0.0)) for row in rows]
+        scores = _score_note(chunks, files[rows[0][1]][1], named, policy)
+        scored.append((max(scores)[0], rows, scores))
+    scored.sort(key=itemgetter(0), reverse=True)
+    return scored
 
 
 def _read_by_bound(
@@ -393,43 +426,48 @@ def _read_by_bound(
     find_exact_ratio: Callable[[], float] | None,
     gain: float,
     may_be_shown: Callable[[float], bool],
-) -> Iterator[Sequence[ChunkRow]]:
-    """Yield the rows of notes that may be shown, whole notes, twice at most: each time costs a
+) -> Iterator[list[list[ChunkRow]]]:
+    """Yield the rows of notes that may be shown, by note, twice at most: each time costs a
     statement. The second time it is known what has to be exceeded.
     """
-    if find_exact_ratio is None or len(rows) <= FIRST_READ:
-        yield rows
-        return
-    ratio = find_exact_ratio()
+    by_file: dict[int, list[ChunkRow]] = {}
+    for row in rows:
+        chunks = by_file.get(row[1])
+        if chunks is None:
+            by_file[row[1]] = [row]
+        else:
+            chunks.append(row)
+    notes = [*by_file.values()]
+    ratio = math.inf
+    if find_exact_ratio is not None and len(rows) > FIRST_READ:
+        ratio = find_exact_ratio()
     if math.isinf(ratio):
-        yield rows
+        yield notes
         return
-    bounded = _bound_rows(rows, policy, gain * (1.0 + policy.exact * ratio))
+    factor = gain * (1.0 + policy.exact * ratio)
+    bounded = [(factor * _bound_scores(rows, policy), rows) for rows in notes]
+    bounded.sort(key=itemgetter(0), reverse=True)
     n_notes = n_read = 0
     while n_notes < len(bounded) and n_read < FIRST_READ:
         n_read += len(bounded[n_notes][1])
         n_notes += 1
-    yield [row for _, chunks in bounded[:n_notes] for row in chunks]
-    left = [row for bound, chunks in bounded[n_notes:] if may_be_shown(bound) for row in chunks]
+    yield [rows for _, rows in bounded[:n_notes]]
+    left = [rows for bound, rows in bounded[n_notes:] if may_be_shown(bound)]
     if left:
         yield left
 
 
-def _bound_rows(
-    rows: Sequence[ChunkRow], policy: RankingPolicy, factor: float
-) -> list[tuple[float, list[ChunkRow]]]:
-    """The rows of each note, and what no raw score of its chunks exceeds before the day and the
-    boosts, if none scores more by words than by stems times `factor`; the highest bound first.
+def _bound_scores(rows: Sequence[ChunkRow], policy: RankingPolicy) -> float:
+    """What no raw score of a note's chunks exceeds before the day and the boosts, if none scores by
+    words more than by stems.
     """
-    by_file: dict[int, list[ChunkRow]] = {}
-    for row in rows:
-        by_file.setdefault(row[1], []).append(row)
-    bounded = [
-        (factor * _bound_scores([max(0.0, row[6]) for row in chunks], policy), chunks)
-        for chunks in by_file.values()
-    ]
-    bounded.sort(key=itemgetter(0), reverse=True)
-    return bounded
+    if len(rows) == 1:
+        return (1.0 + policy.note) * max(0.0, rows[0][6])
+    words = sorted([row[6] for row in rows])
+    best, second = max(0.0, words[-1]), max(0.0, words[-2])
+    # The best chunk's neighbour is the second at most, and the other way round.
+    bonus = policy.neighbour_bonus
+    return max(best + bonus * second, second + bonus * best) + policy.note * best
 
 
 def bound_exact_ratio(n_chunks: int, by_stems: Sequence[int], by_words: Sequence[int]) -> float:
@@ -455,17 +493,6 @@ def _idf(n_chunks: int, n_holding: int) -> float:
     return max(0.0, math.log(max(1.0, n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
 
 
-def _bound_scores(words: list[float], policy: RankingPolicy) -> float:
-    if len(words) == 1:
-        return words[0] + policy.note * max(0.0, words[0])
-    words.sort(reverse=True)
-    best, second = words[0], words[1]
-    # The best chunk's neighbour is the second at most, and the other way round.
-    bonus = policy.neighbour_bonus
-    beside = max(best + bonus * max(0.0, second), second + bonus * max(0.0, best))
-    return beside + policy.note * max(0.0, best)
-
-
 def normalize_scores(raw_scores: Sequence[float], *, coverage: float) -> tuple[float, ...]:
     """Scores in (0, 1] for raw scores in descending order, each relative to the first.
 
@@ -485,6 +512,8 @@ def normalize_scores(raw_scores: Sequence[float], *, coverage: float) -> tuple[f
 # The largest factor of all boosts together; the smallest is its inverse. With a larger one, boosts
 # would outweigh the matched words.
 MAX_BOOST = 1.1
+# With what names of code add.
+MAX_FACTOR = MAX_BOOST * (1.0 + IDENTIFIER_WEIGHT)
 FULL_WEIGHT = 0.1
 DAY_S = 86_400
 _DAY_0 = date(1970, 1, 1).toordinal()
@@ -537,6 +566,18 @@ def apply_boosts(
         for one in ranked
     }
     return sort_ranked(_boost(one, factors[one.candidate.chunk]) for one in ranked)
+
+
+def apply_factors(
+    ranked: Sequence[Ranked], name: str, factors: Mapping[int, float]
+) -> list[Ranked]:
+    """Multiply the raw scores of some chunks by their factors, add these to the parts by `name`,
+    and sort, the highest first.
+    """
+    return sort_ranked(
+        _boost(one, {name: factors[one.candidate.chunk]}) if one.candidate.chunk in factors else one
+        for one in ranked
+    )
 
 
 def _boost(one: Ranked, factors: Mapping[str, float]) -> Ranked:
