@@ -28,6 +28,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreCorrupt
 from memsyncd.protocol.fields import Params, WorkspaceParams
+from memsyncd.protocol.operations import PanelAddress
 from memsyncd.protocol.search import (
     ContextParams,
     GetParams,
@@ -48,6 +49,10 @@ CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 LIMIT_S = 60.0
 
 
+async def refuse_panel() -> PanelAddress:
+    raise AssertionError("no test opens the panel")
+
+
 class HandlersBench:
     """A client of the handlers, and the objects behind them."""
 
@@ -62,7 +67,7 @@ class HandlersBench:
         facts = Facts(
             read_rss=lambda _pid: 0,
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
-            read_process=read_process_stats, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
+            read_process=read_process_stats, open_panel=refuse_panel, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
         self.handlers = Handlers(
             self.workspaces,
