@@ -47,6 +47,7 @@ class Dirs:
         "http_token",
         "lock_path",
         "log_file",
+        "panel_port",
         "run_dir",
         "socket_path",
         "state_dir",
@@ -72,6 +73,7 @@ class Dirs:
         self.lock_path: Final = f"{folder}/{name.removesuffix('.sock')}.lock"
         self.log_file: Final = f"{state_dir}/daemon.log"
         self.http_token: Final = f"{state_dir}/http-token"
+        self.panel_port: Final = f"{state_dir}/panel-port"
 
     def with_socket(self, path: str) -> Dirs:
         """Return the same paths with another socket."""

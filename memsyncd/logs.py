@@ -11,6 +11,7 @@ import json
 import logging
 import select
 import sys
+from collections import deque
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -27,6 +28,8 @@ _FIELDS = "memsyncd_fields"
 _OWN = logging.getLogger(ROOT)
 # A pipe that is writable has room for PIPE_BUF bytes; a character has at most four.
 WRITE_CHARACTERS = select.PIPE_BUF // 4
+KEPT_LINES, KEPT_CHARACTERS = 200, 500
+"""The lines that are kept in memory, and how much of each."""
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -66,6 +69,10 @@ class Event(StrEnum):
     """The process that fills an index has died: another goes on, then the daemon itself."""
     INDEX_CORRUPT = "index_corrupt"
     """The file is damaged and will be rebuilt."""
+    SEMANTIC_FAILED = "semantic_failed"
+    """Vectors cannot be made, stored or compared: searches go by words alone."""
+    SEMANTIC_READY = "semantic_ready"
+    """All chunks have vectors; logged at debug."""
     STORE_FULL = "store_full"
     """The disk is full: searches work, changes wait."""
     EVENTS_LOST = "events_lost"
@@ -221,6 +228,12 @@ def set_up_logs(
     return handler
 
 
+def read_recent_lines() -> list[str]:
+    """Return the last lines of the log, the oldest first."""
+    handlers = (one for one in logging.getLogger().handlers if isinstance(one, LineHandler))
+    return [line for handler in handlers for line in handler.recent]
+
+
 def _configure_structlog() -> None:
     import structlog
 
@@ -239,11 +252,14 @@ class LineHandler(logging.StreamHandler[LineStream]):
     def __init__(self, stream: LineStream | None) -> None:
         super().__init__(sys.stderr if stream is None else stream)
         self.n_lost_lines = 0
+        self.recent: deque[str] = deque(maxlen=KEPT_LINES)
+        """The last lines, also those that could not be written."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the line without waiting for the reader of a pipe; a part of it may be lost."""
         try:
             line = f"{self.format(record)}\n"
+            self.recent.append(line[:KEPT_CHARACTERS].rstrip("\n"))
             for start in range(0, len(line), WRITE_CHARACTERS):
                 if not _has_room(self.stream):
                     raise BlockingIOError

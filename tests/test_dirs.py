@@ -27,6 +27,7 @@ def test_without_any_variable_everything_lies_in_the_xdg_defaults() -> None:
         "lock_path": "/home/ada/.local/state/memsyncd/run/memsyncd.lock",
         "log_file": "/home/ada/.local/state/memsyncd/daemon.log",
         "http_token": "/home/ada/.local/state/memsyncd/http-token",
+        "panel_port": "/home/ada/.local/state/memsyncd/panel-port",
     }
 
 

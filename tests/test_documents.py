@@ -120,7 +120,14 @@ def test_every_package_is_in_the_map() -> None:
     rooms = {
         path.name + "/" if path.is_dir() else path.name for path in (ROOT / "memsyncd").iterdir()
     }
-    unsaid = {"__init__.py", "__main__.py", "__pycache__/", "py.typed", "ARCHITECTURE.md"}
+    unsaid = {
+        "__init__.py",
+        "__main__.py",
+        "__pycache__/",
+        "py.typed",
+        "ARCHITECTURE.md",
+        "MIGRATING.md",
+    }
     assert not [room for room in rooms - unsaid if f"| `{room}` |" not in ARCHITECTURE]
 
 
@@ -143,7 +150,9 @@ def test_the_first_screen_has_exactly_two_commands() -> None:
     assert README.count("```sh\n") == 2
 
 
-@pytest.mark.parametrize("name", ["README.md", "memsyncd/ARCHITECTURE.md", "CHANGELOG.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "memsyncd/ARCHITECTURE.md", "memsyncd/MIGRATING.md", "CHANGELOG.md"]
+)
 def test_links_between_files_resolve(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)

@@ -83,9 +83,6 @@ def describe_place(place: dict[str, Any]) -> str:
         parts.append(f"cannot be added: {place['refusal']}")
     elif place["workspace"] is None:
         parts.append("not watched")
-    elif place["missing"]:
-        missing = ", ".join(place["missing"])
-        parts.append(f"watched as {place['workspace']} without {missing}")
     else:
         parts.append(f"watched as {place['workspace']}")
     return "; ".join(parts)

@@ -162,8 +162,36 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
         paint("dim", _render_score(hit["score"], has_bar=bool(width))),
     ]
     return "\n".join(
-        [INDENT.join(filter(None, parts)), *render_snippet(hit["snippet"], paint, width=width)]
+        [
+            INDENT.join(filter(None, parts)),
+            *render_snippet(hit["snippet"], paint, width=width),
+            *_render_relations(hit, paint, root=root, cwd=cwd, width=width),
+        ]
     )
+
+
+def _render_relations(
+    hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width: int
+) -> Iterator[str]:
+    """Yield lines for the contradictions of a hit, and for what typed links lead to."""
+    for text in render_contradictions(hit, paint, root=root, cwd=cwd):
+        yield f"{INDENT}{text}"
+    for one in hit["related"]:
+        place = render_span(render_path(one["path"], root, cwd), one["start_line"], one["end_line"])
+        trail = " › ".join(one["heading"])
+        words = INDENT.join(filter(None, (place, trail, paint("cyan", render_meta(one)))))
+        yield f"{INDENT}{paint('cyan', one['relation'])} → {words}"
+        for line in render_snippet(one["snippet"], paint, width=width):
+            yield f"{INDENT}{line}"
+
+
+def render_contradictions(
+    section: dict[str, Any], paint: Paint, *, root: str, cwd: str
+) -> Iterator[str]:
+    for name in ("contradicts", "contradicted_by"):
+        if section[name]:
+            shown = ", ".join(render_path(place, root, cwd) for place in section[name])
+            yield f"{paint('yellow', name.replace('_', ' '))} {shown}"
 
 
 def render_meta(section: dict[str, Any]) -> str:
@@ -243,11 +271,17 @@ def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
                 str(number),
                 _render_score(hit["score"], has_bar=False),
                 *values,
-                ", ".join(hit["matched"]),
+                ", ".join(_render_words(hit)),
             ]
         )
     head, *rest = ("".join(cells) for cells in render_table(rows))
     return "\n".join([paint("bold", head), *rest])
+
+
+def _render_words(hit: dict[str, Any]) -> list[str]:
+    """The words that a hit contains; those of which it has related words alone say so."""
+    related = hit.get("matched_related", ())
+    return [f"{word} (related)" if word in related else word for word in hit["matched"]]
 
 
 def _render_score(score: float, *, has_bar: bool) -> str:

@@ -325,12 +325,12 @@ def _write_changes(changes: Mapping[str, tuple[str | None, str | None]], backups
     for path, (before, after) in changes.items():
         try:
             if path in backups and before is not None:
-                _write_file(path + BACKUP_SUFFIX, before, like=path)
+                write_file(path + BACKUP_SUFFIX, before, like=path)
             if after is None:
                 os.unlink(path)
                 _remove_empty_folders(os.path.dirname(path))
             else:
-                _write_file(path, after, like=path)
+                write_file(path, after, like=path)
         except OSError as error:
             raise EditRefused(
                 f"{path} cannot be written: {error.strerror}",
@@ -338,7 +338,7 @@ def _write_changes(changes: Mapping[str, tuple[str | None, str | None]], backups
             ) from error
 
 
-def _write_file(path: str, text: str, *, like: str) -> None:
+def write_file(path: str, text: str, *, like: str) -> None:
     """Replace a file in one step, with the mode of `like` if that exists."""
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)

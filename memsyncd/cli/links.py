@@ -7,7 +7,7 @@ import os
 from memsyncd.cli.format import render_freshness, render_path
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
 from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
-from memsyncd.cli.terminal import clean_values
+from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
@@ -26,27 +26,42 @@ MAX_LIMIT: Final = 10_000
 def _links(args: Args, console: Console) -> int:
     roots = roots_by_id(console.call("workspace.list")["workspaces"])
     root, place = _find_place(args.target, console, roots)
-    answer = console.call_on(
+    answer = _list_links(
+        console,
         args.workspace or root,
-        "links",
+        args.limit or DEFAULT_LIMIT,
         **place,
         direction="both" if args.out == args.backlinks else "out" if args.out else "in",
-        relation=args.relation,
+        relation=args.relation or None,
         depth=args.depth or 1,
         dangling=args.dangling,
-        limit=args.limit or DEFAULT_LIMIT,
+        format=args.format,
     )
     if args.json:
         console.terminal.print_json(answer)
-    elif args.format:
-        from memsyncd.cli.links_graph import render_dot, render_svg
-
-        start = place.get("path") or place.get("anchor", "").partition("#")[0] or None
-        render = render_dot if args.format == "dot" else render_svg
-        console.terminal.print(render(clean_values(answer["links"]), start).rstrip("\n"))
     else:
-        _print_links(clean_values(answer), roots.get(answer["workspace"], ""), console)
+        _print_links(answer, roots.get(answer["workspace"], ""), console)
     return 0 if answer["links"] else NOTHING_FOUND
+
+
+def _list_links(
+    console: Console, workspace: str | None, limit: int, **params: object
+) -> dict[str, Any]:
+    """Ask for as many links as the daemon returns at a time, until there are enough or no more."""
+    links: list[dict[str, Any]] = []
+    generations = set()
+    while True:
+        page = min(limit - len(links), MAX_LIMIT)
+        answer = console.call_on(workspace, "links", limit=page, offset=len(links), **params)
+        links += answer["links"]
+        generations.add(answer["freshness"]["generation"])
+        # A drawing is one of all links, so it has as many as one answer can.
+        if len(answer["links"]) < page or len(links) >= limit or params["format"]:
+            break
+    if len(generations) > 1:
+        text = "notes changed meanwhile: some links may be missing or listed twice; ask again"
+        console.terminal.report(console.terminal.err_paint("yellow", text))
+    return {**answer, "links": links}
 
 
 def _find_place(
@@ -69,23 +84,19 @@ def _find_place(
 
 def _print_links(answer: dict[str, Any], root: str, console: Console) -> None:
     terminal = console.terminal
-    for link in answer["links"]:
-        terminal.print(_render_link(link, root, console))
+    if answer["drawing"] is not None:
+        terminal.print(clean(answer["drawing"]).rstrip("\n"))
+    else:
+        for link in clean_values(answer["links"]):
+            terminal.print(_render_link(link, root, console))
     n_left_out = answer["n_links"] - len(answer["links"])
     if n_left_out:
-        terminal.report(render_left_out(n_left_out, answer["n_links"]))
+        terminal.report(f"{n_left_out:,} more; show them with --limit {answer['n_links']}")
     if not answer["links"]:
         terminal.report("no links")
     freshness = render_freshness(answer["freshness"])
     if freshness:
         terminal.report(terminal.err_paint("yellow", freshness))
-
-
-def render_left_out(n_left_out: int, n_links: int) -> str:
-    """Say how many links are not shown, and how to see them."""
-    if n_links > MAX_LIMIT:
-        return f"{n_left_out:,} more; name a note for its links, or use --limit {MAX_LIMIT}"
-    return f"{n_left_out:,} more; show them with --limit {n_links}"
 
 
 def _render_link(link: dict[str, Any], root: str, console: Console) -> str:
@@ -125,7 +136,9 @@ COMMANDS = {
         options=(
             Option("--out", "only links from it"),
             Option("--backlinks", "only links to it"),
-            Option("--relation", "only typed links such as resolved_by", metavar="R"),
+            Option(
+                "--relation", "only typed links such as resolved_by", metavar="R", is_repeated=True
+            ),
             Option(
                 "--depth",
                 "follow links this many steps (default 1)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -17,7 +18,7 @@ from memsyncd.cli.parser import (
 )
 from memsyncd.cli.targets import find_workspace_note, find_writable, parse_target, roots_by_id
 from memsyncd.cli.terminal import clean, clean_values
-from memsyncd.errors import BadRequest
+from memsyncd.errors import BadRequest, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Final, NoReturn
 
     from memsyncd.cli.console import Console
+    from memsyncd.cli.targets import Target
 
 
 # --- text from the command line or stdin --------------------------------------------------------
@@ -79,18 +81,26 @@ def _get(args: Args, console: Console) -> int:
         )
     roots = roots_by_id(console.call("workspace.list")["workspaces"])
     root, path = find_workspace_note(target.path, console.cwd, list(roots.values()))
-    workspace = args.workspace or root
-    if target.heading is None:
-        answer = console.call_on(
-            workspace, "get", path=path, start_line=target.start_line, end_line=target.end_line
-        )
-    else:
-        answer = console.call_on(workspace, "get", anchor=f"{path}#{target.heading}")
+    answer = None
+    full = os.path.join(console.cwd, path)
+    if root is None and args.workspace is None and os.path.lexists(full):
+        # In a linked worktree, the file that the branch has here.
+        with contextlib.suppress(WorkspaceNotFound):
+            answer = _call_get(target, full, console.cwd, console)
+    if answer is None:
+        answer = _call_get(target, path, args.workspace or root, console)
     if args.json:
         console.terminal.print_json(answer)
     else:
         _print_text(answer, roots.get(answer["workspace"], ""), console)
     return 0
+
+
+def _call_get(target: Target, path: str, workspace: str | None, console: Console) -> dict[str, Any]:
+    if target.heading is not None:
+        return console.call_on(workspace, "get", anchor=f"{path}#{target.heading}")
+    lines = {"start_line": target.start_line, "end_line": target.end_line}
+    return console.call_on(workspace, "get", path=path, **lines)
 
 
 def _print_text(answer: dict[str, Any], root: str, console: Console) -> None:
@@ -375,16 +385,45 @@ def _remember(args: Args, console: Console) -> int:
         keywords=args.keyword,
         metadata=dict(args.meta),
         note=note,
+        on_similar=args.on_similar,
         client=args.client or CLIENT,
         timeout_ms=args.timeout_ms,
         **fields,
     )
     if args.json:
         console.terminal.print_json(answer)
+        return 0
+    if answer["action"] == "reported":
+        console.terminal.report("nothing was written")
     else:
         _print_place(clean_values(answer), roots.get(answer["workspace"], ""), console)
-        report_unless_indexed(answer, console)
+    report_similar(answer, console)
+    report_unless_indexed(answer, console)
     return 0
+
+
+def report_similar(answer: dict[str, Any], console: Console) -> None:
+    """Report what says nearly the same as what was written, or was to be written."""
+    for one in clean_values(answer)["similar"]:
+        place = render_span(one["path"], one["start_line"], one["end_line"])
+        heading = " › ".join(one["heading"])
+        was = "appended to" if _is_target(one, answer) else "nearly the same"
+        console.terminal.report(f"{was}: {place}  {heading}  {one['similarity']:.2f}")
+    if not answer["similar"] or answer["action"] in ("appended", "unchanged"):
+        return
+    undo = f"memsyncd undo --change-set {answer['change_set']}, then " * bool(answer["change_set"])
+    console.terminal.report(f"to append there instead: {undo}--on-similar append")
+
+
+def _is_target(one: dict[str, Any], answer: dict[str, Any]) -> bool:
+    place = answer.get("anchor", answer["path"])
+    return answer["action"] == "appended" and place in (one["anchor"], one["path"])
+
+
+def _read_on_similar(text: str) -> str:
+    if text not in ("add", "append", "report"):
+        raise ValueError("expected add, append or report")
+    return text
 
 
 def _print_place(answer: dict[str, Any], root: str, console: Console) -> None:
@@ -399,6 +438,12 @@ def _print_place(answer: dict[str, Any], root: str, console: Console) -> None:
     )
 
 
+ON_SIMILAR: Final = Option(
+    "--on-similar",
+    "if something says nearly the same: add (default), append to it, or only report it",
+    metavar="DO",
+    parse=_read_on_similar,
+)
 _SECTION_FIELDS = (
     "summary",
     "kind",
@@ -522,6 +567,7 @@ COMMANDS = {
                 parse=_read_pair,
                 is_repeated=True,
             ),
+            ON_SIMILAR,
             STDIN,
             make_workspace_option("remember it in this workspace"),
             CLIENT_OPTION,

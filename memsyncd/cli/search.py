@@ -76,6 +76,9 @@ def _read_sort(text: str) -> str:
     return text
 
 
+FOLLOW: Final = Option(
+    "--follow", "show what this relation leads to: resolved_by", metavar="R", is_repeated=True
+)
 SORTS: Final = ("relevance", "decay", "importance", "priority", "recency", "file")
 SORT: Final = Option(
     "--sort", "by decay, importance, priority, recency or file", metavar="S", parse=_read_sort
@@ -134,6 +137,7 @@ def _search_params(args: Args) -> dict[str, object]:
         "wait": "disk" if args.wait else None,
         "timeout_ms": args.timeout_ms,
         "explain": args.explain or None,
+        "follow": args.follow or None,
     }
 
 
@@ -147,9 +151,14 @@ def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
         terminal.print()
         terminal.print(render_explanation(hits, terminal.paint))
     if answer["relaxed"]:
-        terminal.report(
-            terminal.err_paint("dim", "no passage contains every word; these contain some")
-        )
+        terminal.report(terminal.err_paint("dim", describe_relaxed(hits)))
+
+
+def describe_relaxed(hits: list[dict[str, Any]]) -> str:
+    """Say what hits contain, none of which contains every word itself."""
+    if any(len(hit.get("matched_related", ())) < len(hit["matched"]) for hit in hits):
+        return "no passage contains every word; these contain some"
+    return "no passage contains any of these words; these contain related ones"
 
 
 def _open_hit(
@@ -252,8 +261,10 @@ def _context_params(args: Args) -> dict[str, object]:
         "query": " ".join(args.query) or None,
         "max_tokens": args.max_tokens,
         "max_bytes": args.max_bytes,
+        "sort": args.sort,
         "filters": filters_from(args),
         "heading": args.heading,
+        "follow": args.follow or None,
         "user": False if args.no_user else None,
         "wait": "disk" if args.wait else None,
         "timeout_ms": args.timeout_ms,
@@ -276,9 +287,23 @@ def _print_block(answer: dict[str, Any], console: Console) -> None:
         summary = f"{answer['tokens']:,} tokens; no room for {n_sections} more{weaker},"
         summary += " see --json and --max-tokens"
         terminal.report(terminal.err_paint("dim", summary))
+    for line in _list_sources(clean_values(answer)):
+        terminal.report(terminal.err_paint("dim", line))
     report_left_out(answer, console)
     if stale := render_freshness(answer["freshness"]):
         terminal.report(terminal.err_paint("yellow", stale))
+
+
+def _list_sources(answer: dict[str, Any]) -> list[str]:
+    """List each label of a workspace in the block, with the folder that its paths start from."""
+    shown = {part["workspace"] for part in answer["included"]}
+    every = answer["workspaces"]
+    is_labelled = sum(not one["user"] for one in every) > 1
+    return [
+        f"[{'user-wide' if one['user'] else one['name']}]  {one['root']}"
+        for one in every
+        if one["id"] in shown and (one["user"] or is_labelled)
+    ]
 
 
 COMMANDS = {
@@ -302,6 +327,7 @@ COMMANDS = {
                 parse=parse_fraction,
             ),
             SORT,
+            FOLLOW,
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,
             Option("--explain", "show the parts of each score"),
@@ -320,6 +346,7 @@ COMMANDS = {
             "memsyncd search token --kind decision --wait --json",
             "memsyncd search token --all --open",
             "memsyncd search token -w api -w web",
+            "memsyncd search redis timeout --kind error --follow resolved_by",
         ),
     ),
     "context": Command(
@@ -345,11 +372,13 @@ COMMANDS = {
             ),
             Option("--max-bytes", "at most N bytes as well", metavar="N", parse=parse_count),
             *FILTERS,
+            SORT,
             Option(
                 "--heading",
                 "the first line (default '## Prior Knowledge'); '' for none",
                 metavar="TEXT",
             ),
+            FOLLOW,
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,
             JSON,

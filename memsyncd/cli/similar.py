@@ -1,10 +1,19 @@
-"""Find sections that say nearly the same: `memsyncd similar`."""
+"""Find sections that say nearly the same: `memsyncd similar` and `patterns`."""
 
 from __future__ import annotations
 
-from memsyncd.cli.format import render_freshness, render_path, render_span
+from memsyncd.cli.format import render_count, render_freshness, render_path, render_span
 from memsyncd.cli.notes import read_stdin
-from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.parser import (
+    JSON,
+    TIMEOUT,
+    Argument,
+    Command,
+    Option,
+    make_workspace_option,
+    parse_count,
+)
+from memsyncd.cli.search import report_left_out
 from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
 from memsyncd.cli.terminal import clean_values
 from memsyncd.errors import BadRequest
@@ -12,7 +21,7 @@ from memsyncd.errors import BadRequest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
-    from typing import Final
+    from typing import Any, Final
 
     from memsyncd.cli.console import Console
 
@@ -20,6 +29,8 @@ NOTHING_FOUND: Final = 1
 
 
 def _similar(args: Args, console: Console) -> int:
+    if args.duplicates:
+        return _plan_merging(args, console)
     roots = roots_by_id(console.call("workspace.list")["workspaces"])
     root, what = _read_what(args, console, roots)
     answer = console.call_on(
@@ -40,20 +51,112 @@ def _similar(args: Args, console: Console) -> int:
         terminal.print(f"{one['similarity']:.2f}  {place}  {' > '.join(one['heading'])}")
     if not answer["sections"]:
         terminal.report("nothing similar; look further with --min-similarity 0.1")
+    _report_pending(answer, console)
     if stale := render_freshness(answer["freshness"]):
         terminal.report(terminal.err_paint("yellow", stale))
     return 0 if answer["sections"] else NOTHING_FOUND
 
 
+def _patterns(args: Args, console: Console) -> int:
+    console.set_timeout_ms(args.timeout_ms)
+    answer = console.call(
+        "patterns",
+        workspace=list(map(console.name_workspace, args.workspace)) or None,
+        kind=args.kind or None,
+        topic=args.topic,
+        min_similarity=args.min_similarity,
+        min_workspaces=args.min_workspaces,
+        limit=args.limit,
+        timeout_ms=args.timeout_ms,
+    )
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(answer)
+    else:
+        _print_patterns(answer, console)
+    return 0 if answer["patterns"] else NOTHING_FOUND
+
+
+def _print_patterns(answer: dict[str, Any], console: Console) -> None:
+    terminal, shown = console.terminal, clean_values(answer)
+    names = {one["id"]: one["name"] for one in shown["workspaces"]}
+    roots = roots_by_id(shown["workspaces"])
+    for pattern in shown["patterns"]:
+        subject = "  ".join(filter(None, (pattern["kind"], pattern["topic"])))
+        places = f"{pattern['n_workspaces']} workspaces"
+        terminal.print(f"{terminal.paint('bold', subject)}  {places}  {pattern['similarity']:.2f}")
+        for one in pattern["sections"]:
+            path = render_path(one["path"], roots.get(one["workspace"], ""), console.cwd)
+            place = render_span(path, one["start_line"], one["end_line"])
+            name = names.get(one["workspace"], one["workspace"])
+            terminal.print(f"  [{name}] {place}  {' > '.join(one['heading'])}")
+    if not answer["patterns"]:
+        terminal.report("nothing recurs; look further with --min-similarity 0.3")
+    n_more = answer["n_patterns"] - len(answer["patterns"])
+    if n_more:
+        terminal.report(f"{render_count(n_more, 'pattern')} more; show them with --limit")
+    if answer["left_out"]:
+        terminal.report(
+            f"compared {answer['compared']:,} sections, without {answer['left_out']:,} of older"
+            " notes; narrow with --kind or --topic"
+        )
+    report_left_out(answer, console)
+    if stale := render_freshness(answer["freshness"]):
+        terminal.report(terminal.err_paint("yellow", stale))
+
+
+def _report_pending(answer: dict[str, Any], console: Console) -> None:
+    if answer["semantic"] == "partial":
+        n = render_count(answer["semantic_pending"], "chunk")
+        console.terminal.report(f"{n} without a vector yet; see `memsyncd semantic status`")
+
+
+def _plan_merging(args: Args, console: Console) -> int:
+    """Print groups of near copies, and how to merge them."""
+    if args.section is not None or args.text is not None or args.topic or args.stdin:
+        raise BadRequest("--duplicates compares all sections", hint="leave the other one out")
+    plan = console.call_on(
+        args.workspace,
+        "duplicates",
+        min_similarity=args.min_similarity,
+        limit=args.limit,
+        filters={"path": args.path} if args.path else None,
+    )
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(plan)
+        return 0 if plan["groups"] else NOTHING_FOUND
+    for number, group in enumerate(clean_values(plan["groups"]), 1):
+        alike = f"{group['similarity']:.0%} of the words"
+        alike += f", cosine {group['cosine']:.2f}" if group["cosine"] is not None else ""
+        terminal.print(terminal.paint("bold", f"{number}. alike by {alike}"))
+        for one in group["sections"]:
+            lines = f"{one['start_line']}-{one['end_line']}"
+            terminal.print(f"   {one['similarity']:.2f}  {one['anchor']}  lines {lines}")
+    if not plan["groups"]:
+        terminal.report("no near copies; look further with --min-similarity 0.5")
+    elif (more := plan["n_groups"] - len(plan["groups"])) > 0:
+        terminal.report(f"{render_count(more, 'more group')}; see them with --limit")
+    if plan["groups"]:
+        terminal.report(f"nothing was changed; {plan['how_to_merge']}")
+    _report_pending(plan, console)
+    return 0 if plan["groups"] else NOTHING_FOUND
+
+
 def _read_what(
     args: Args, console: Console, roots: dict[str, str]
 ) -> tuple[str | None, dict[str, str]]:
-    """Return the root above the named note, if any, and the parameter with a section or text."""
-    if (args.section is not None) + (args.text is not None) + bool(args.stdin) != 1:
+    """Return the root above the named note, if any, and the parameter with a section, a text or a
+    topic.
+    """
+    given = (args.section is not None, args.text is not None, bool(args.stdin), bool(args.topic))
+    if sum(given) != 1:
         raise BadRequest(
             "similar: to what is not clear",
-            hint="name a section as PATH#heading, or give --text TEXT or --stdin",
+            hint="name a section as PATH#heading, or give --text TEXT, --stdin or --topic TOPIC",
         )
+    if args.topic:
+        return None, {"topic": args.topic}
     if args.section is None:
         return None, {"text": read_stdin(console) if args.stdin else args.text}
     target = parse_target(args.section)
@@ -80,13 +183,21 @@ COMMANDS = {
         options=(
             Option("--text", "compare this text", metavar="TEXT"),
             Option("--stdin", "compare a text read from stdin"),
+            Option("--topic", "what is near the sections of this topic", metavar="TOPIC"),
+            Option("--duplicates", "plan which sections to merge: groups of near copies"),
+            Option(
+                "--path",
+                "with --duplicates: only this note, folder or glob",
+                metavar="P",
+                is_repeated=True,
+            ),
             Option(
                 "--min-similarity",
-                "from 0 to 1 (default 0.3); from 0.7 on both say nearly the same",
+                "from 0 to 1; from 0.7 of the words on both say nearly the same",
                 metavar="S",
                 parse=_parse_similarity,
             ),
-            Option("-n --limit", "at most N sections (default 10)", metavar="N", parse=parse_count),
+            Option("-n --limit", "at most N sections or groups", metavar="N", parse=parse_count),
             Option("--include-archived", "also archived sections"),
             make_workspace_option("look in this workspace"),
             JSON,
@@ -94,6 +205,35 @@ COMMANDS = {
         examples=(
             "memsyncd similar '.memories/errors.md#redis-timeouts'",
             "memsyncd similar --text 'Redis gives up after 30 s.'",
+            "memsyncd similar --duplicates --path .memories",
+        ),
+    ),
+    "patterns": Command(
+        _patterns,
+        options=(
+            make_workspace_option("compare these workspaces, not all", is_repeated=True),
+            Option("--kind", "only of this kind", metavar="K", is_repeated=True),
+            Option("--topic", "only of this topic", metavar="TEXT"),
+            Option(
+                "--min-similarity",
+                "from 0.1 to 1 (default 0.5)",
+                metavar="S",
+                parse=_parse_similarity,
+            ),
+            Option(
+                "--min-workspaces",
+                "in so many at least (default 2)",
+                metavar="N",
+                parse=parse_count,
+            ),
+            Option("-n --limit", "at most N patterns (default 20)", metavar="N", parse=parse_count),
+            TIMEOUT,
+            JSON,
+        ),
+        examples=(
+            "memsyncd patterns",
+            "memsyncd patterns --kind error --min-workspaces 3",
+            "memsyncd patterns -w api -w web --topic redis",
         ),
     ),
 }

@@ -80,13 +80,13 @@ def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, st
 
 
 def find_workspace_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:
-    """As `find_note`. Raises BadRequest for a path outside every workspace."""
+    """As `find_note`; for an absolute path beneath no root its folder and the path, of which the
+    daemon knows whether they lie in a worktree.
+    """
     root, found = find_note(path, cwd, roots)
     if root is None and found.startswith(("/", "~")):
-        raise BadRequest(
-            f"{found} lies in no workspace",
-            hint="see `memsyncd list` for the folders that are indexed",
-        )
+        full = os.path.normpath(os.path.expanduser(found))
+        return os.path.dirname(full), full
     return root, found
 
 

@@ -189,7 +189,11 @@ def _triage(args: Args, console: Console) -> int:
 
 def _profile(args: Args, console: Console) -> int:
     answer = console.call_on(
-        args.workspace, "profile", limit=args.limit, include_archived=args.include_archived
+        args.workspace,
+        "profile",
+        tag=args.tag or None,
+        limit=args.limit,
+        include_archived=args.include_archived,
     )
     if args.json:
         console.terminal.print_json(answer)
@@ -327,7 +331,12 @@ COMMANDS = {
     ),
     "profile": Command(
         _profile,
-        options=(_ARCHIVED, _LIMIT, *_SHARED),
-        examples=("memsyncd profile", "memsyncd profile --limit 5 --json"),
+        options=(
+            Option("--tag", "only sections with this tag", metavar="T", is_repeated=True),
+            _ARCHIVED,
+            _LIMIT,
+            *_SHARED,
+        ),
+        examples=("memsyncd profile", "memsyncd profile --tag decision --limit 5"),
     ),
 }

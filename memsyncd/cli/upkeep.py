@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.format import render_count, render_path
+from memsyncd.cli.format import render_contradictions, render_count, render_path
 from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, report_unless_indexed
 from memsyncd.cli.parser import (
     JSON,
@@ -15,7 +15,7 @@ from memsyncd.cli.parser import (
     make_workspace_option,
     parse_count,
 )
-from memsyncd.cli.search import FILTERS, NOTHING_FOUND, filters_from
+from memsyncd.cli.search import FILTERS, FOLLOW, NOTHING_FOUND, filters_from
 from memsyncd.cli.targets import find_workspace_note, roots_by_id
 from memsyncd.cli.terminal import clean, clean_values
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from memsyncd.cli.console import Console
+    from memsyncd.cli.terminal import Paint
 
 # --- check --------------------------------------------------------------------------------------
 
@@ -87,11 +88,16 @@ def _keep_up(method: str, args: Args, console: Console, **params: object) -> int
         client=args.client or CLIENT,
         timeout_ms=args.timeout_ms,
     )
+    return print_plan(answer, args, console)
+
+
+def print_plan(answer: dict[str, Any], args: Args, console: Console) -> int:
+    """Print what an act changes or has changed; status 1 if that is nothing."""
     n_changed = len(answer["archived"]) + len(answer["restored"])
     if args.json:
         console.terminal.print_json(answer)
     else:
-        _print_plan(answer, console)
+        _print_items(answer, console)
         if n_changed and not args.apply:
             plan = f"--apply --plan {answer['plan']}"
             console.terminal.report(f"dry run: nothing was changed; do it with {plan}")
@@ -99,7 +105,7 @@ def _keep_up(method: str, args: Args, console: Console, **params: object) -> int
     return 0 if n_changed else NOTHING_FOUND
 
 
-def _print_plan(answer: dict[str, Any], console: Console) -> None:
+def _print_items(answer: dict[str, Any], console: Console) -> None:
     terminal = console.terminal
     shown = clean_values(answer)
     will = "" if answer["is_applied"] else "would be "
@@ -154,6 +160,13 @@ def _promote(args: Args, console: Console) -> int:
     return 0
 
 
+def _render_recalled(one: dict[str, Any], paint: Paint) -> str:
+    """Render the anchor of a memory, what led to it, and its contradictions."""
+    led = f"{one['relation']} of {one['related_to']}" if one["relation"] else ""
+    marks = [paint("cyan", led) if led else "", *render_contradictions(one, paint, root="", cwd="")]
+    return "  ".join(filter(None, (paint("bold blue", one["anchor"]), *marks)))
+
+
 def _recall(args: Args, console: Console) -> int:
     answer = console.call_on(
         args.workspace,
@@ -163,13 +176,14 @@ def _recall(args: Args, console: Console) -> int:
         kind=args.kind,
         text=args.text,
         max_tokens=args.max_tokens,
+        follow=args.follow or None,
     )
     terminal = console.terminal
     if args.json:
         terminal.print_json(answer)
     else:
         for one in answer["memories"]:
-            terminal.print(terminal.paint("bold blue", clean_values(one["anchor"])))
+            terminal.print(_render_recalled(clean_values(one), terminal.paint))
             terminal.print(f"{clean(one['text'])}\n")
         stage = f"found by {answer['stage']}" if answer["stage"] else "nothing is found"
         left = f", {answer['left_out']} left out" if answer["left_out"] else ""
@@ -179,9 +193,11 @@ def _recall(args: Args, console: Console) -> int:
 
 _BELOW = Option("--below", "those worth less than this", metavar="N", parse=_read_limit)
 _ANCHORS = Argument("anchor", "ANCHOR", "memories by their anchors", many="any")
+APPLY = Option("--apply", "do it; otherwise only what would change is shown")
+PLAN = Option("--plan", "only if the plan is still this one, as a dry run shows", metavar="DIGEST")
 _PLANNED = (
-    Option("--apply", "do it; otherwise only what would change is shown"),
-    Option("--plan", "only if the plan is still this one, as a dry run shows", metavar="DIGEST"),
+    APPLY,
+    PLAN,
     make_workspace_option(),
     CLIENT_OPTION,
     TIMEOUT,
@@ -235,10 +251,14 @@ COMMANDS = {
                 metavar="N",
                 parse=parse_count,
             ),
+            FOLLOW,
             make_workspace_option(),
             JSON,
         ),
-        examples=("memsyncd recall redis timeout", "memsyncd recall --topic auth --kind error"),
+        examples=(
+            "memsyncd recall redis timeout",
+            "memsyncd recall --topic auth --kind error --follow resolved_by",
+        ),
     ),
     "cleanup": Command(
         _clean_up,

@@ -227,24 +227,36 @@ def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> li
             'for a memory of its own: worktrees = "own" under [sync], see memsyncd config path',
         ]
     counted = "" if found["is_complete"] else "more than "
-    if not found["notes"] and not info["has_memory"]:
-        if found["others"]:
-            notes = counted + render_count(found["others"], "note")
-            return [
-                "nothing to index yet: there is neither MEMORY.md nor .memories/",
-                f"the folder holds {notes}; index them all: memsyncd add {path} --preset vault",
-                f"or create a first MEMORY.md: memsyncd init {path}",
-            ]
-        return [f"nothing to index yet; create a first MEMORY.md: memsyncd init {path}"]
+    if not found["notes"]:
+        return _suggest_notes(found, info, path, counted)
     notes = counted + render_count(found["notes"], "note")
     folder = info["memory_dir"]
     where = "the folder itself" if folder == "." else f"{folder}/"
     lines = [f"{found['what']}: {notes}; memories are written to {where}"]
-    if info["read_only"]:
-        lines.append(f"read only: {', '.join(info['read_only'])}")
+    if found["read_only"]:
+        lines.append(f"read only: {', '.join(found['read_only'])}")
     if info["preset"] == "vault":
         return [*lines, "to change this: --preset memory, --include GLOB, --exclude GLOB"]
     return [*lines, "to index more: --preset vault for every note, or --include GLOB"]
+
+
+def _suggest_notes(
+    found: dict[str, Any], info: dict[str, Any], path: str, counted: str
+) -> list[str]:
+    """Say that there is nothing to index, and what would give a note."""
+    if info["preset"] == "vault":
+        return [f"{found['what']}: nothing to index yet; new notes are found as they appear"]
+    missing = "there is neither MEMORY.md nor .memories/"
+    if info["include"]:
+        missing = f"no note matches {', '.join(info['include'])}, and {missing}"
+    if info["has_memory"]:
+        missing = "MEMORY.md and .memories/ hold no note"
+    nothing, first = f"nothing to index yet: {missing}", "create a first MEMORY.md: memsyncd init"
+    if not found["others"]:
+        return [nothing, f"{first} {path}"]
+    notes = counted + render_count(found["others"], "note")
+    every = f"the folder holds {notes}; index them all: memsyncd add {path} --preset vault"
+    return [nothing, every, f"or {first} {path}"]
 
 
 def _parse_preset(text: str) -> str:

@@ -300,9 +300,17 @@ class AgentMethods(Closing):
         found: Triage = self._connection.ask("triage", params)
         return found
 
-    def profile(self, *, limit: int = 20, include_archived: bool = False) -> Profile:
-        """Return what holds for the whole project, the most important first."""
-        params = {"limit": limit, "include_archived": include_archived}
+    def profile(
+        self, *, tag: Words = (), limit: int = 20, include_archived: bool = False
+    ) -> Profile:
+        """Return what holds for the whole project, or of it what has one of the tags, the most
+        important first.
+        """
+        params = {
+            "tag": _read_words(tag),
+            "limit": limit,
+            "include_archived": include_archived,
+        }
         found: Profile = self._connection.ask("profile", params)
         return found
 

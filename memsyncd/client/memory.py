@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.client.agents import AgentMethods
 from memsyncd.client.anchors import read_target
 from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
+from memsyncd.client.topics import TopicCalls
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -33,13 +33,16 @@ if TYPE_CHECKING:
         CapturedText,
         Cleared,
         Diff,
+        Duplicates,
         Filters,
         Got,
         Group,
+        Links,
         MemoryCommand,
         MemoryResult,
         MemoryStats,
         NewSection,
+        Patterns,
         ProjectIndexed,
         ProjectSource,
         Promoted,
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
         Undone,
         Upkept,
         Validation,
+        Words,
     )
 
     WorkspaceNames = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
@@ -61,7 +65,7 @@ SYNC_S = 600.0
 ARCHIVED = "archived"
 
 
-class Memsyncd(AgentMethods):
+class Memsyncd(TopicCalls):
     """The memory of one workspace. An instance belongs to one thread.
 
     `workspace` is a name, an id or any path inside it; by default the workspace of the current
@@ -127,13 +131,16 @@ class Memsyncd(AgentMethods):
         expires: str | None = None,
         metadata: dict[str, str] | None = None,
         note: str | None = None,
+        on_similar: Literal["add", "append", "report"] = "add",
     ) -> Added:
         """Append a section with the heading `summary` to `note`, by default to the note of its
         kind.
 
         `importance` is from 0 to 1, by default that of the kind; `priority` is P0 to P3;
         `lifecycle` is ephemeral, session, task or project; `source` may be a mapping, and
-        `metadata` has keys of your own. Returns the section's place. Raises BadRequest for invalid
+        `metadata` has keys of your own. If a section says nearly the same, it is named as
+        `similar`; `on_similar` `append` appends the text to it, and `report` writes nothing.
+        Returns the section's place. Raises BadRequest for invalid
         values, all of them named, and PathRefused for a note that cannot be written.
         """
         section: NewSection = {
@@ -156,7 +163,8 @@ class Memsyncd(AgentMethods):
             "metadata": metadata or {},
             "note": note,
         }
-        added: Added = self._connection.write("note.add", _read_section(section))
+        params = {**_read_section(section), "on_similar": on_similar}
+        added: Added = self._connection.write("note.add", params)
         return added
 
     def validate(
@@ -304,14 +312,17 @@ class Memsyncd(AgentMethods):
         kind: str | None = None,
         text: str = "",
         max_tokens: int | None = None,
+        follow: Words = (),
         filters: Filters | None = None,
     ) -> Recalled:
         """Recall memories by any of the keywords, else by topic and kind, else by words, the most
-        important first, within a budget. Raises BadRequest without a criterion.
+        important first, within a budget, each with those that the relations of `follow` lead to.
+        Raises BadRequest without a criterion.
         """
         params: dict[str, object] = {"topic": topic, "kind": kind, "max_tokens": max_tokens}
         params |= {"keywords": [*keywords]} if keywords else {}
         params |= {"text": text} if text else {}
+        params |= {"follow": _read_words(follow)} if follow else {}
         params |= {"filters": _read_filters(filters)} if filters else {}
         recalled: Recalled = self._connection.ask("recall", params)
         return recalled
@@ -363,13 +374,15 @@ class Memsyncd(AgentMethods):
         limit: int | None = None,
         min_score: float | None = None,
         sort: Sort | None = None,
+        follow: Words = (),
         workspaces: WorkspaceNames = None,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
     ) -> Hits:
         """Find passages by words, `"phrases"`, `-not`, `prefix*` and filters, best first, or the
-        best ones in the order of `sort`.
+        best ones in the order of `sort`. With `follow`, a relation such as `resolved_by` or
+        several, hits have what their typed links lead to (`related`).
 
         `workspaces` searches others instead of this one: names, ids or paths, or `*` for all. With
         `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
@@ -380,6 +393,7 @@ class Memsyncd(AgentMethods):
             "limit": limit,
             "min_score": min_score,
             "sort": sort,
+            "follow": _read_words(follow),
             "filters": _read_filters(filters),
             **_read_workspaces(workspaces),
         }
@@ -429,9 +443,11 @@ class Memsyncd(AgentMethods):
         max_bytes: int | None = None,
         heading: str | None = None,
         mark: bool = False,
+        follow: Words = (),
         user: bool = True,
         workspaces: WorkspaceNames = None,
         track_access: bool = True,
+        sort: Sort | None = None,
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
@@ -441,7 +457,8 @@ class Memsyncd(AgentMethods):
 
         Without a query, the context with which a session starts. Empty if nothing is relevant. With
         `mark`, a line below the heading says if the text tries to instruct its reader. Each section
-        of the block counts as recalled, unless `track_access` is False. `user` is false to leave
+        of the block counts as recalled, unless `track_access` is False. `follow` names relations:
+        the sections that they lead to are included as well. `user` is false to leave
         out the user-wide workspace; `workspaces` as in `search`.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
@@ -450,9 +467,11 @@ class Memsyncd(AgentMethods):
             **size,
             "heading": heading,
             "mark": mark or None,
+            "follow": _read_words(follow),
             "user": None if user else False,
             **_read_workspaces(workspaces),
             "track_access": track_access,
+            "sort": sort,
             "caller_session": self._session,
             "filters": _read_filters(filters),
             **_read_wait(is_wanted=wait),
@@ -484,20 +503,90 @@ class Memsyncd(AgentMethods):
         text: str | None = None,
         *,
         anchor: str | None = None,
+        topic: str | None = None,
         min_similarity: float | None = None,
         limit: int | None = None,
         include_archived: bool = False,
     ) -> list[SimilarSection]:
-        """Find the sections that say nearly what a text, or a section, says; most similar first."""
+        """Find the sections that say nearly what a text, a section or the sections of a topic say;
+        the most similar first.
+        """
         params = {
             "text": text,
             "anchor": anchor,
+            "topic": topic,
             "min_similarity": min_similarity,
             "limit": limit,
             "include_archived": include_archived,
         }
         found: list[SimilarSection] = self._connection.ask("similar", params)["sections"]
         return found
+
+    def patterns(
+        self,
+        *,
+        workspaces: WorkspaceNames = None,
+        kind: Words = (),
+        topic: str | None = None,
+        min_similarity: float | None = None,
+        min_workspaces: int | None = None,
+        limit: int | None = None,
+    ) -> Patterns:
+        """Return what recurs in several `workspaces`, by default in all: sections of the same kind
+        and topic with similar texts.
+        """
+        params = {
+            "kind": _read_words(kind),
+            "topic": topic,
+            "min_similarity": min_similarity,
+            "min_workspaces": min_workspaces,
+            "limit": limit,
+        }
+        named = _read_workspaces(workspaces) or {"workspace": "*"}
+        patterns: Patterns = self._connection.ask("patterns", params | named)
+        return patterns
+
+    def links(
+        self,
+        target: str | None = None,
+        *,
+        direction: Literal["out", "in", "both"] = "both",
+        relation: Words | None = None,
+        depth: int = 1,
+        dangling: bool = False,
+        limit: int = 100,
+        format: Literal["dot", "svg"] | None = None,  # noqa: A002  as the protocol names it
+    ) -> Links:
+        """Return the links from and to a section or note, or all links of the workspace, nearest
+        first. `depth` follows them so many steps, by the `relation` or relations alone if any is
+        named. With `format`, `drawing` of the result is a graph of them.
+        """
+        params = read_target(target) | {
+            "direction": direction,
+            "relation": relation if relation is None or isinstance(relation, str) else [*relation],
+            "depth": depth,
+            "dangling": dangling,
+            "limit": limit,
+            "format": format,
+        }
+        links: Links = self._connection.ask("links", params)
+        return links
+
+    def duplicates(
+        self,
+        *,
+        min_similarity: float | None = None,
+        limit: int | None = None,
+        **filters: Unpack[Filters],
+    ) -> Duplicates:
+        """Plan which sections to merge by hand: groups of near copies, the largest first."""
+        params = {
+            "min_similarity": min_similarity,
+            "limit": limit,
+            "filters": _read_filters(filters),
+        }
+        plan: Duplicates = self._connection.ask("duplicates", params)
+        return plan
 
     # --- history ---
 
@@ -600,6 +689,11 @@ def _read_workspaces(names: WorkspaceNames) -> dict[str, object]:
         return {}
     listed = [names] if isinstance(names, str | os.PathLike) else names
     return {"workspace": [name_workspace(name) for name in listed]}
+
+
+def _read_words(words: Words) -> list[str] | None:
+    """Convert a word or several to the parameter of the daemon, None for none."""
+    return ([words] if isinstance(words, str) else [*words]) or None
 
 
 def _read_section(section: NewSection) -> dict[str, object]:

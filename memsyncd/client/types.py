@@ -79,6 +79,59 @@ class ProjectSource(TypedDict, total=False):
     tags: Words
 
 
+class NewRelation(TypedDict, total=False):
+    """A typed link from a topic: `- resolved_by [[redis-timeouts]]`."""
+
+    # A word in lower case, such as `caused_by`, `resolved_by`, `part_of`, `contradicts`, `informs`.
+    kind: str
+    # The note that it leads to, as a link names it, or `note#heading`.
+    to: Required[str]
+
+
+class TopicMetadata(TypedDict, total=False):
+    """A new note. Its title, summary, fields and relations are its text; the rest is its front
+    matter, which holds for all of its fields. An error names every field that is wrong.
+    """
+
+    kind: str | None
+    tags: Words
+    importance: float | None
+    priority: str | None
+    lifecycle: str | None
+    source: str | None
+    task: str | None
+    session: str | None
+    scope: str | None
+    keywords: Words
+    expires: str | None
+    # Keys of one's own.
+    metadata: dict[str, str]
+
+
+class TopicChanges(TypedDict, total=False):
+    """Changes of a topic: what is given is replaced, an empty text or list removes it, and
+    `updated` becomes now. The text of its fields stays.
+    """
+
+    # Kept in the front matter, so that the anchors of the sections stay.
+    title: str | None
+    # Replaces the text below the title, but not its relations.
+    summary: str | None
+    kind: str | None
+    tags: Words | None
+    importance: float | None
+    priority: str | None
+    lifecycle: str | None
+    source: str | None
+    task: str | None
+    session: str | None
+    scope: str | None
+    keywords: Words | None
+    expires: str | None
+    # Keys of one's own; an empty text removes one.
+    metadata: dict[str, str]
+
+
 class Filters(TypedDict, total=False):
     """Values of one list are alternatives; different filters must all hold."""
 
@@ -203,7 +256,31 @@ class SectionMeta(TypedDict):
     meta: dict[str, str]
 
 
-class Hit(SectionMeta):
+class RelatedMeta(SectionMeta):
+    """The metadata of a section, and the contradictions in which it is. Both are anchors of
+    sections, or paths of notes, that typed links `contradicts` name.
+    """
+
+    contradicts: list[str]
+    contradicted_by: list[str]
+
+
+class RelatedSection(SectionMeta):
+    """A section, with those beneath it, or a whole note, that a typed link leads to."""
+
+    # The relation that was followed, from the section that was found to this one.
+    relation: str
+    # Of a whole note, that of its first section.
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # Plain text of one line: its beginning.
+    snippet: str
+
+
+class Hit(RelatedMeta):
     workspace: str
     anchor: str
     path: str
@@ -215,7 +292,14 @@ class Hit(SectionMeta):
     score: float
     # Digest of the file as indexed.
     digest: str
+    # The words of the query that the hit holds, itself or a related one; empty if its meaning alone
+    # is near.
     matched: list[str]
+    # Those of `matched` of which it holds related words alone, such as `electrician` for
+    # `electrics`.
+    matched_related: list[str]
+    # What the relations to `follow` lead to, at most 20 sections, in order of the links.
+    related: list[RelatedSection]
     explain: dict[str, float] | None
 
 
@@ -228,6 +312,8 @@ class AnsweringWorkspace(TypedDict):
     root: str
     # The folder in a linked git worktree that stands for `root`, if one was named.
     worktree: str | None
+    # True for the user-wide workspace, whose parts of a block are labelled `user-wide`.
+    user: bool
     # Why the workspace is left out; null if it is not.
     failure: str | None
     # The code of that error.
@@ -247,13 +333,13 @@ class Got(SectionMeta):
     heading: list[str]
     # Lines of the whole note.
     n_lines: int
-    # Links from the section or note, as `links` lists them.
+    # Links from the section or note, as `links` lists them; 0 for the file of a worktree.
     n_links: int
     # Links to it.
     n_backlinks: int
 
 
-class ContextPart(SectionMeta):
+class ContextPart(RelatedMeta):
     """Lines of a section that the text includes, and the section's metadata."""
 
     workspace: str
@@ -262,8 +348,13 @@ class ContextPart(SectionMeta):
     start_line: int
     end_line: int
     heading: list[str]
-    # `match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project` or `recent`.
+    # `match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
+    # `related`, if a relation was followed to it.
     reason: str
+    # A relation that was followed to it.
+    relation: str | None
+    # The section from which it was followed.
+    related_to: str | None
 
 
 class LeftOutPart(TypedDict):
@@ -392,13 +483,32 @@ class AddedSection(TypedDict):
     digest: str
 
 
+class SimilarSection(SectionMeta):
+    workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # Digest of the file as indexed.
+    digest: str
+    similarity: float
+
+
 class Added(Written):
+    """The place of the new section; of the similar one if that was appended to or reported."""
+
     anchor: str
     path: str
     start_line: int
     end_line: int
     # Digest of the note as written.
     digest: str
+    action: Literal["added", "appended", "changed", "reported", "unchanged"]
+    # Sections that said nearly the same before, the most similar first.
+    similar: list[SimilarSection]
+    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
+    change_set: int | None
 
 
 class TaskSection(SectionMeta):
@@ -493,6 +603,110 @@ class Profile(TypedDict):
     notes: int
 
 
+class TopicInfo(SectionMeta):
+    """A topic: its note, and the metadata of the note."""
+
+    path: str
+    title: str
+    # Digest of the note as indexed.
+    digest: str
+    modified_at: float
+    # The headings of its fields.
+    fields: list[str]
+    # From 0 to 1: the mean of its fields'. A field's is its importance, raised by accesses.
+    salience: float
+    accesses: int
+
+
+class FieldValue(TypedDict):
+    # When it was appended; null for text of a section that is no dated item.
+    at: str | None
+    text: str
+
+
+class FieldInfo(SectionMeta):
+    anchor: str
+    name: str
+    start_line: int
+    end_line: int
+    # The newest first; what was there before is in `field.history`.
+    values: list[FieldValue]
+    salience: float
+    accesses: int
+
+
+class TopicRelation(TypedDict):
+    kind: str
+    # As written in the link.
+    to: str
+
+
+class Topic(SectionMeta):
+    workspace: str
+    path: str
+    title: str
+    # The text below the title.
+    summary: str
+    digest: str
+    salience: float
+    accesses: int
+    fields: list[FieldInfo]
+    # The typed links of the note.
+    relations: list[TopicRelation]
+
+
+class TopicWritten(Written):
+    path: str
+    # Digest of the note as it is now.
+    digest: str
+    # `unchanged` if nothing had to change.
+    action: Literal["added", "appended", "changed", "reported", "unchanged"]
+    # The anchors of the fields that were written.
+    fields: list[str]
+    # Sections that say nearly the same, the most similar first.
+    similar: list[SimilarSection]
+    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
+    change_set: int | None
+
+
+class FieldAppended(Written):
+    # The section that has the value; with `report`, the similar one.
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    digest: str
+    action: Literal["added", "appended", "changed", "reported", "unchanged"]
+    # Values that the field has in the note now.
+    n_values: int
+    # Values that went from the note to the history.
+    n_dropped: int
+    similar: list[SimilarSection]
+    change_set: int | None
+
+
+class FieldVersion(TypedDict):
+    at: str | None
+    text: str
+    # Whether the note has it now.
+    is_current: bool
+    # The change of the note that brought it; null if the history does not reach back so far.
+    revision: int | None
+    change_set: int | None
+    recorded_at: float | None
+    # The writer; empty for another program.
+    client: str
+    command: str
+
+
+class FieldHistory(TypedDict):
+    workspace: str
+    path: str
+    field: str
+    # The newest first.
+    values: list[FieldVersion]
+
+
 class SourceChange(TypedDict):
     path: str
     # What is done with the section of this file; it is removed with the file.
@@ -521,8 +735,78 @@ class SourceInfo(TypedDict):
     files: list[str]
 
 
-class SimilarSection(SectionMeta):
+class PatternSection(SectionMeta):
     workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    # Plain text of one line: its beginning.
+    snippet: str
+
+
+class Pattern(TypedDict):
+    """Sections of several workspaces that have the same kind and topic, and similar texts."""
+
+    kind: str | None
+    topic: str | None
+    # Each section is at least so similar to another one.
+    similarity: float
+    n_workspaces: int
+    sections: list[PatternSection]
+
+
+class Patterns(TypedDict):
+    patterns: list[Pattern]
+    # All that were found, before `limit`.
+    n_patterns: int
+    # Sections that were compared: those with a kind or topic that several workspaces have.
+    compared: int
+    # Sections that were too many to be compared: the notes saved last come first.
+    left_out: int
+    workspaces: list[AnsweringWorkspace]
+    freshness: Freshness
+    took_ms: float
+
+
+class LinkInfo(TypedDict):
+    """The links from one section to one place by one relation."""
+
+    # The anchor of the section that holds them.
+    source: str
+    lines: list[int]
+    # Empty for an untyped link.
+    relation: str
+    # `link`, or `embed` for one that shows the note in place.
+    kind: str
+    # The path of a note or the anchor of a section; null if no note has this name.
+    to: str | None
+    # The name as written; empty for a link within its own note.
+    target: str
+    # The heading as written.
+    heading: str
+    # Steps from the note or section; 0 in a list of all links.
+    depth: int
+    # The note with the most similar name, for a link that leads to none.
+    similar: str | None
+
+
+class Links(TypedDict):
+    workspace: str
+    # The nearest first, then by path and line.
+    links: list[LinkInfo]
+    # All that were found, before `limit`.
+    n_links: int
+    # The links in the `format` that was asked for: sections if they are those of a section, else
+    # notes.
+    drawing: str | None
+    freshness: Freshness
+
+
+class Copy(TypedDict):
+    """A section of which there are near copies."""
+
     anchor: str
     path: str
     start_line: int
@@ -530,7 +814,32 @@ class SimilarSection(SectionMeta):
     heading: list[str]
     # Digest of the file as indexed.
     digest: str
+    # Words in common with the first of the group.
     similarity: float
+
+
+class DuplicateGroup(TypedDict):
+    # The longest first: it is likely to hold what the others say.
+    sections: list[Copy]
+    # The lowest by words of the pairs that make the group.
+    similarity: float
+    # The lowest of vectors; null where vectors did not find a pair.
+    cosine: float | None
+
+
+class Duplicates(TypedDict):
+    """A plan: nothing is changed."""
+
+    workspace: str
+    # The largest first.
+    groups: list[DuplicateGroup]
+    # All that were found, before `limit`.
+    n_groups: int
+    how_to_merge: str
+    # Whether copies in other words were looked for, too.
+    semantic: Literal["off", "partial", "ready"]
+    semantic_pending: int
+    freshness: Freshness | None
 
 
 class Captured(Written):
@@ -607,9 +916,13 @@ class Promoted(Written):
     promoted: list[PromotedMemory]
 
 
-class RecalledMemory(SectionMeta):
+class RecalledMemory(RelatedMeta):
     """A section with those beneath it."""
 
+    # A relation that was followed to it.
+    relation: str | None
+    # The memory from which it was followed.
+    related_to: str | None
     anchor: str
     path: str
     start_line: int

@@ -111,6 +111,9 @@ class _Loader:
             sections["socket"]["path"] = self._read_absolute("socket.path", path)
         if isinstance(listen := sections["http"].get("listen"), str) and listen:
             self._check_listen(listen)
+        semantic = sections["semantic"]
+        if semantic.get("embedder") == "folder" and isinstance(model := semantic.get("model"), str):
+            semantic["model"] = self._read_absolute("semantic.model", model) if model else ""
         kinds = self._read_kinds()
         steps = [
             self._read_step(prefix, table)
@@ -269,6 +272,9 @@ class _Loader:
 
     def _check_together(self, config: Config) -> None:
         sync, chunking = config.sync, config.chunking
+        key, mistake = config.semantic.find_mistake()
+        if key:
+            self._refuse(f"semantic.{key}", mistake)
         if sync.debounce_ms > sync.max_wait_ms:
             message = (
                 f"debounce_ms ({sync.debounce_ms}) is more than max_wait_ms ({sync.max_wait_ms})"
@@ -289,6 +295,17 @@ class _Loader:
         self._check_unique("source", "path", [source.path for source in config.source])
         self._check_unique("workspace", "path", [workspace.path for workspace in config.workspace])
         self._check_unique("workspace", "name", [workspace.name for workspace in config.workspace])
+        self._check_user_wide(config)
+
+    def _check_user_wide(self, config: Config) -> None:
+        chosen = [index for index, workspace in enumerate(config.workspace) if workspace.user]
+        for index in chosen[1:]:
+            message = "another workspace above is user-wide: leave this out"
+            self._refuse(f"workspace.{index}.user", message)
+        for index in chosen:
+            if config.workspace[index].preset == "claude-code":
+                message = "projects cannot be user-wide: name one folder of notes"
+                self._refuse(f"workspace.{index}.user", message)
 
     def _check_unique(self, table: str, name: str, values: list[str]) -> None:
         for index, value in enumerate(values):

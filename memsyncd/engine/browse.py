@@ -7,7 +7,7 @@ still agree, so that the caller can sync the note and read again. Nothing here w
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -210,11 +210,14 @@ def list_notes(
         for note in notes:
             note.sections[:] = [_explain_section(one, valuation) for one in note.sections]
     order = find_order(params.sort, valuation)
-    if order is None:
-        return notes
-    for note in notes:
-        note.sections.sort(key=order)
-    return sorted(notes, key=lambda note: [*map(order, note.sections[:1])])
+    if order is not None:
+        for note in notes:
+            note.sections.sort(key=order)
+        notes.sort(key=lambda note: [*map(order, note.sections[:1])])
+    if not params.sections:
+        for note in notes:
+            note.sections.clear()
+    return notes
 
 
 def _explain_section(one: SectionInfo, valuation: Valuation) -> SectionInfo:
@@ -298,7 +301,7 @@ def find_links(
     workspace: Workspace, config: Config, params: LinksParams
 ) -> tuple[list[LinkInfo], int]:
     """Find the links at a note or section, or all of them, nearest first; with their number before
-    the limit.
+    the page is taken.
 
     Raises BadRequest for both a note and a section, NoteNotFound if the place is not indexed.
     """
@@ -307,17 +310,19 @@ def find_links(
     # It imports the scanner of markdown, which no start needs.
     from memsyncd.store.links import StoredLinks
 
+    relation = params.relation
+    relations = [relation] if isinstance(relation, str) else relation
     with workspace.acquire(LINKS_LIMIT_S) as reader:
-        links = StoredLinks(reader)
+        links = StoredLinks(reader, relations)
         start = _find_start(reader, params)
         if start is None:
             edges = links.list_all()
         else:
             edges = links.walk(start, direction=params.direction, max_depth=params.depth)
-        chosen = [edge for edge in edges if _is_chosen(edge, params)]
+        chosen = [edge for edge in edges if not (params.dangling and edge.to is not None)]
         infos = [
             _make_link_info(edge, links.names, is_masking=config.guard.is_masking)
-            for edge in chosen[: params.limit]
+            for edge in chosen[params.offset : params.offset + params.limit]
         ]
     return infos, len(chosen)
 
@@ -350,9 +355,14 @@ def _find_start(reader: Reader, params: LinksParams) -> str | None:
     return path
 
 
-def _is_chosen(edge: Edge, params: LinksParams) -> bool:
-    is_related = params.relation is None or edge.relation == params.relation
-    return is_related and not (params.dangling and edge.to is not None)
+def draw_links(links: Sequence[LinkInfo], params: LinksParams) -> str | None:
+    """Draw what `find_links` has found, if a drawing is asked for."""
+    if params.format is None:
+        return None
+    from memsyncd.core.markdown.drawing import render_dot, render_svg
+
+    render = render_dot if params.format == "dot" else render_svg
+    return render(links, params.anchor or params.path)
 
 
 def _make_link_info(edge: Edge, names: NoteNames, *, is_masking: bool) -> LinkInfo:

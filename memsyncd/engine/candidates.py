@@ -6,12 +6,22 @@ as well, and phrases that a sentence quotes count as words where too few chunks 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import nlargest
+from operator import itemgetter
 from typing import NamedTuple
 
 from memsyncd.config import Config
+from memsyncd.core.search.fusion import (
+    NO_COSINES,
+    NO_SEMANTIC_GAINS,
+    SemanticGains,
+    compute_semantic_gains,
+)
 from memsyncd.core.search.highlight import NO_STEMS, TermPattern
+from memsyncd.core.search.identifiers import IdentifierMatcher
 from memsyncd.core.search.merging import TermCounts
 from memsyncd.core.search.query import (
     Form,
@@ -30,21 +40,28 @@ from memsyncd.core.search.ranking import (
     Ranked,
     RankingPolicy,
     apply_boosts,
+    apply_factors,
     bound_exact_ratio,
     fill_ranked,
     rank_candidates,
 )
 from memsyncd.core.search.words import is_unspaced
 from memsyncd.engine.explain import Question
+from memsyncd.engine.redaction import read_redacted_chunks
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
+from memsyncd.protocol.semantic import SemanticState
+from memsyncd.semantic import PendingCosines
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     FoundFamily,
     count_matching,
     find_candidates,
     find_filtered,
+    find_rows,
+    list_allowed,
     read_family,
+    read_files,
     read_ranking_features,
 )
 
@@ -59,14 +76,14 @@ COMMON_SHARE = 10
 SELECTING_MATCHES = 5_000
 SELECTING_SHARE = 20
 MAX_PAIRED = 6
-# Related words in more chunks, or in a larger share, say little and take long; so do those of a
-# frequent word. The families of the rarest words are looked up.
+# Related words in more chunks, or in a larger share, say little and take long. The families of the
+# rarest words are looked up; a word of more chunks finds enough by itself: with ten times as many,
+# 2,221 questions hold as much evidence, and families take three times as long.
 FAMILY_CHUNKS, FAMILY_SHARE = 150, 100
-FAMILY_OWN_CHUNKS, FAMILY_OWN_SHARE = 500, 20
-MAX_FAMILIES = 8
-# On a large index a word of more chunks finds enough by itself.
-FAMILY_OWN_CHUNKS_LARGE = 50
-MAX_FAMILIES_LARGE = 3
+FAMILY_OWN_CHUNKS = 50
+MAX_FAMILIES, MAX_FAMILIES_LARGE = 8, 3
+# Names of code are looked for in the text of so many chunks, those that score most by their words.
+IDENTIFIER_CHUNKS = 30
 # If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
@@ -85,13 +102,15 @@ def rank(
     *,
     limit: int,
     ranking: RankingPolicy,
-) -> list[Ranked]:
-    """Rank the chunks of one workspace that match, unjoined, best first: the best `limit`."""
-    ranked = _rank_one(reader, workspace, question, config, now_s, limit, ranking)
+) -> tuple[list[Ranked], UsedVectors]:
+    """Rank the chunks of one workspace that match, unjoined, best first: the best `limit`, and some
+    that vectors found.
+    """
+    ranked, vectors = _rank_one(reader, workspace, question, config, now_s, limit, ranking)
     if not question.relaxed or len(ranked) >= limit:
-        return ranked
-    more = _rank_one(reader, workspace, question.relaxed, config, now_s, limit, ranking)
-    return fill_ranked(ranked, more)
+        return ranked, vectors
+    more, vectors = _rank_one(reader, workspace, question.relaxed, config, now_s, limit, ranking)
+    return fill_ranked(ranked, more), vectors
 
 
 def _rank_one(
@@ -102,49 +121,166 @@ def _rank_one(
     now_s: float,
     limit: int,
     ranking: RankingPolicy,
-) -> list[Ranked]:
-    found = find_visible(reader, workspace, question, limit, is_hurried=False).chunks
-    boost = make_boost(reader, found, config, now_s)
-    ranked = rank_candidates(found.make_candidates(), question.query.days, ranking)
-    return boost(ranked) if boost else ranked
+) -> tuple[list[Ranked], UsedVectors]:
+    matched = find_visible(reader, workspace, question, limit, is_hurried=False, ranking=ranking)
+    boost = make_boost(reader, matched.chunks, config, now_s, question.query.identifiers)
+    ranked = rank_candidates(matched.chunks.make_candidates(), question.query.days, ranking)
+    return boost(ranked) if boost else ranked, matched.vectors
 
 
 class MatchedChunks(NamedTuple):
-    """The chunks that match a query, how many match each term as far as that was counted, and the
-    families of words by the index of their term.
+    """The chunks that match a query, how many match each term as far as that was counted, the
+    families of words by the index of their term, and the use of vectors.
     """
 
     chunks: FoundChunks
     counts: Mapping[Term, int]
     families: Mapping[int, FoundFamily]
+    vectors: UsedVectors
 
 
 def find_visible(
-    reader: Reader, workspace: Workspace, question: Question, limit: int, *, is_hurried: bool
+    reader: Reader,
+    workspace: Workspace,
+    question: Question,
+    limit: int,
+    *,
+    is_hurried: bool,
+    ranking: RankingPolicy,
 ) -> MatchedChunks:
     """Find the chunks of one workspace that match, without those of notes that are absent."""
     n_chunks = workspace.condition.counts.chunks
+    # The vector process embeds the question while SQLite searches.
+    pending, vectors = _begin_vectors(workspace, question, ranking), NO_VECTORS
+    if pending is not None and is_hurried:
+        raise NotFresh(HURRIED)  # the vector process may take milliseconds
     counts = _count_terms(reader, question.query, n_chunks, is_hurried=is_hurried)
     families = find_families(reader, question.query, n_chunks)
     if is_hurried and sum(family.n_related for family in families.values()) > MAX_HURRIED_MATCHES:
         raise NotFresh(HURRIED)
     if counts and not families and not any(counts.values()):
-        return MatchedChunks(NO_CHUNKS, counts, families)
-    found = _find_candidates(reader, question, n_chunks, limit, counts, families)
+        found = NO_CHUNKS
+    else:
+        found = _find_candidates(reader, question, n_chunks, limit, counts, families)
+    if pending is not None:
+        found, vectors = _add_cosines(reader, workspace, found, question, ranking, pending)
     absent = {path for workspace_id, path in question.absent if workspace_id == workspace.id}
     if absent:
         files = found.read_files({row[1] for row in found.rows})
         found = found._replace(rows=[row for row in found.rows if files[row[1]][0] not in absent])
-    return MatchedChunks(found, counts, families)
+    return MatchedChunks(found, counts, families, vectors)
+
+
+# --- vectors ------------------------------------------------------------------------------------
+
+# So many of the chunks nearest to a question are candidates, besides those with its words.
+N_NEAREST = 300
+# Of the time of a request, what waiting for its cosines may take; `[semantic] question_ms` is less.
+VECTORS_SHARE = 0.5
+
+
+class UsedVectors(NamedTuple):
+    """How a search used vectors: whether the answer covers all chunks, how many have none yet, the
+    cosines of chunks, and what they gain.
+    """
+
+    state: SemanticState = "off"
+    pending: int = 0
+    cosines: Mapping[int, float] = NO_COSINES
+    gains: SemanticGains = NO_SEMANTIC_GAINS
+
+
+NO_VECTORS = UsedVectors()
+
+
+def uses_vectors(workspace: Workspace) -> bool:
+    """True if questions about this workspace may wait for the vector process."""
+    return workspace.vectors.status().state != "off"
+
+
+def _begin_vectors(
+    workspace: Workspace, question: Question, ranking: RankingPolicy
+) -> PendingCosines | None:
+    """Have a question embedded; None for filters alone, or if semantic search is off."""
+    if not (ranking.semantic and question.match and uses_vectors(workspace)):
+        return None
+    return workspace.vectors.begin(question.query.plain_text)
+
+
+def _add_cosines(
+    reader: Reader,
+    workspace: Workspace,
+    found: FoundChunks,
+    question: Question,
+    ranking: RankingPolicy,
+    pending: PendingCosines,
+) -> tuple[FoundChunks, UsedVectors]:
+    """Add to the scores of chunks what their vectors add, and the nearest chunks, with or without
+    words of the question. Phrases that have to match stay so.
+    """
+    is_strict = bool(question.query.must)
+    allowed = list_allowed(reader, question.filters, question.must_not)
+    known = [row[0] for row in found.rows]
+    n_nearest = 0 if is_strict else N_NEAREST
+    end_s = time.monotonic() + VECTORS_SHARE * question.timeout_s
+    cosines = pending.finish(known, allowed, n_nearest, end_s)
+    if cosines is None:
+        return found, NO_VECTORS
+    near = [] if is_strict else [*cosines.of.keys() - {*known}]
+    stems = found.read_stems(near) if near else {}
+    rows = [*found.rows]
+    for row in find_rows(reader, near, question.filters, question.must_not):
+        lexical = stems.get(row[0], 0.0) + found.gains.get(row[0], 0.0)
+        rows.append((*row[:6], lexical))
+    gains = compute_semantic_gains(
+        cosines.of,
+        median=cosines.median,
+        highest=cosines.highest,
+        # What the best has by its stems; its exact words are read later, if it may be shown.
+        highest_lexical=max((row[6] for row in rows), default=0.0) * (1.0 + ranking.exact),
+        weight=ranking.semantic,
+    )
+    found = found._replace(
+        rows=[(*row[:6], row[6] + gains.of.get(row[0], 0.0)) for row in rows],
+        read_files=partial(read_files, reader),
+        semantic=gains.of,
+        wordless=frozenset(row[0] for row in rows[len(known) :] if not row[6]),
+    )
+    status = workspace.vectors.status()
+    state: SemanticState = "ready" if status.state == "ready" else "partial"
+    return found, UsedVectors(state, status.pending, cosines.of, gains)
 
 
 def make_boost(
-    reader: Reader, found: FoundChunks, config: Config, now_s: float
+    reader: Reader,
+    found: FoundChunks,
+    config: Config,
+    now_s: float,
+    identifiers: Sequence[str] = (),
 ) -> Callable[[Sequence[Ranked]], list[Ranked]] | None:
+    """Return what boosts chunks among those found; None if nothing does."""
+    factors = _compute_identifier_factors(reader, found, config, identifiers)
     if not config.search.has_boosts:
-        return None
+        return partial(apply_factors, name="identifier", factors=factors) if factors else None
     features = read_ranking_features(reader, [row[0] for row in found.rows])
-    return lambda ranked: apply_boosts(ranked, features, config.search, config.kinds, now_s)
+    return lambda ranked: apply_factors(
+        apply_boosts(ranked, features, config.search, config.kinds, now_s), "identifier", factors
+    )
+
+
+def _compute_identifier_factors(
+    reader: Reader, found: FoundChunks, config: Config, identifiers: Sequence[str]
+) -> dict[int, float]:
+    """Return the factors of the best chunks whose code has names of the question, by chunk."""
+    if not identifiers:
+        return {}
+    best = nlargest(IDENTIFIER_CHUNKS, found.rows, key=itemgetter(6))
+    texts = read_redacted_chunks(reader, [row[0] for row in best], config)
+    files, matcher = found.read_files({row[1] for row in best}), IdentifierMatcher(identifiers)
+    factors = {
+        row[0]: matcher.compute_factor(texts.get(row[0], ""), files[row[1]][0]) for row in best
+    }
+    return {chunk: factor for chunk, factor in factors.items() if factor > 1.0}
 
 
 def find_exact_ratio(
@@ -165,11 +301,16 @@ def find_exact_ratio(
     )
 
 
-def count_terms(reader: Reader, query: Query, workspace: Workspace) -> TermCounts:
-    """Count the chunks of a workspace, and those that each term of the query matches."""
+def count_terms(
+    reader: Reader, query: Query, workspace: Workspace, gains: SemanticGains = NO_SEMANTIC_GAINS
+) -> TermCounts:
+    """Count the chunks of a workspace, and those that each term of the query matches. `gains` are
+    those of the search whose hits are merged.
+    """
     n_chunks = workspace.condition.counts.chunks
     matches = [compile_term(term) for term in query.positive]
-    return TermCounts(n_chunks, tuple(count_matching(reader, matches, most=n_chunks)))
+    counts = tuple(count_matching(reader, matches, most=n_chunks))
+    return TermCounts(n_chunks, counts, gains.spread, gains.unit)
 
 
 def _count_terms(
@@ -231,10 +372,8 @@ def find_families(reader: Reader, query: Query, n_chunks: int) -> dict[int, Foun
         for index, term in enumerate(query.positive)
         if term.form is Form.WORD and len(term.words) == 1 and not is_unspaced(term.text)
     }
-    most_own = max(FAMILY_OWN_CHUNKS, n_chunks // FAMILY_OWN_SHARE)
-    most_families, most_related = MAX_FAMILIES, max(FAMILY_CHUNKS, n_chunks // FAMILY_SHARE)
-    if n_chunks >= LARGE_INDEX_CHUNKS:
-        most_own, most_families = FAMILY_OWN_CHUNKS_LARGE, MAX_FAMILIES_LARGE
+    most_families = MAX_FAMILIES if n_chunks < LARGE_INDEX_CHUNKS else MAX_FAMILIES_LARGE
+    most_own, most_related = FAMILY_OWN_CHUNKS, max(FAMILY_CHUNKS, n_chunks // FAMILY_SHARE)
     # A word takes less time to count than its family to read: the rarest words come first.
     counts = count_matching(reader, [match for _, match in words.values()], most=most_own + 1)
     found: dict[int, FoundFamily] = {}

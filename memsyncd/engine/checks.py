@@ -20,7 +20,13 @@ from memsyncd.engine.opening import (
     TEXTS_LOST,
 )
 from memsyncd.engine.recovery import HALF_DONE, UNCERTAIN, UNFINISHED
-from memsyncd.engine.workspace import STALL_FAULT, WATCH_LIMIT, Condition
+from memsyncd.engine.workspace import (
+    SEMANTIC_FAULT,
+    SEMANTIC_NOTICE,
+    STALL_FAULT,
+    WATCH_LIMIT,
+    Condition,
+)
 from memsyncd.protocol.operations import FindingInfo
 from memsyncd.protocol.search import ProblemInfo
 from memsyncd.watch.health import WatchHealth
@@ -102,6 +108,8 @@ LIMIT_REMEDY = (
     "raise sync.max_watched_folders, or leave folders out with exclude or a .gitignore file"
 )
 NOTICE_REMEDIES = {
+    SEMANTIC_FAULT: "see: memsyncd semantic status; words alone answer meanwhile",
+    SEMANTIC_NOTICE: "none: it goes on by itself; see: memsyncd semantic status",
     TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else purge the revisions"
     " whose texts `memsyncd diff` cannot show: memsyncd history purge --revision N",
     INDEX_LOG: LOG_REMEDY,
@@ -187,6 +195,8 @@ def _check_faults(condition: Condition) -> list[FindingInfo]:
     for word, text in sorted(condition.notices.items()):
         if word == WATCH_LIMIT:
             found.append(make_finding("warning", "watcher", text, LIMIT_REMEDY))
+        elif word in (SEMANTIC_FAULT, SEMANTIC_NOTICE):
+            found.append(make_finding("warning", "semantic", text, NOTICE_REMEDIES[word]))
         elif word != SET_ASIDE:  # which names each file
             remedy = NOTICE_REMEDIES.get(word, "see the history: memsyncd history")
             check = "index" if word == INDEX_LOG else "records"

@@ -7,7 +7,7 @@ the budget. Everything is read from one committed generation of the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -59,14 +59,28 @@ from memsyncd.engine.branch_memory import (
     list_branch_chunks,
     read_branch_memory,
 )
-from memsyncd.engine.candidates import count_terms, find_families, make_patterns, rank
+from memsyncd.engine.candidates import (
+    NO_VECTORS,
+    UsedVectors,
+    count_terms,
+    find_families,
+    make_patterns,
+    rank,
+)
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.merging import describe_vectors
+from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
 from memsyncd.engine.redaction import (
     read_redacted_sections,
     read_redacted_texts,
     read_redacted_titles,
+)
+from memsyncd.engine.relations import (
+    RelatedReader,
+    find_contradictions,
+    find_relations,
+    make_related_reader,
 )
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_question
 from memsyncd.engine.workspace import Workspace
@@ -76,6 +90,8 @@ from memsyncd.protocol.search import (
     ContextParams,
     ContextPart,
     LeftOutPart,
+    Sort,
+    describe_contradictions,
     mark_warning,
 )
 from memsyncd.store.lookup import count_matches
@@ -87,6 +103,7 @@ from memsyncd.store.search import (
 )
 
 MATCH = "match"
+RELATED = "related"
 # A block shows lines of fewer chunks than a search needs for its passages, and reads the text of
 # all of them.
 N_CONTEXT_CANDIDATES = 200
@@ -95,6 +112,7 @@ N_CONTEXT_CANDIDATES = 200
 NOTE_FACTOR = 2.0
 # Few chunks are smaller: a budget divided by it is more chunks than a block can show.
 MIN_CHUNK_TOKENS = 50
+SortKey = tuple[object, ...]
 FoundChunk = tuple[int, ContextChunk]
 """A chunk with the number of its section in the index."""
 # The user-wide workspace gets one part of so many of the budget, and this label.
@@ -119,9 +137,12 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     raw_hits: Sequence[RawHit] = ()
     counts: TermCounts | None = None
     n_unranked: int = 0
+    vectors: UsedVectors = NO_VECTORS
     why_empty: str | None = None
     root: str = ""
     branch: ContextOffer | None = None
+    keys: Sequence[SortKey] = ()
+    """By which the parts get their room, if it is by an order that was asked for."""
 
 
 def build_context(
@@ -151,8 +172,7 @@ def offer_context(
     folder of a linked worktree for which the context is.
     """
     question = make_question(params, config, options)
-    today = find_local_day(options.now_s)
-    has_words = bool(extract_filters(params.query, today)[1].strip()) and not is_user_wide
+    has_words = not is_user_wide and _has_words(params.query, options.now_s)
     timeout_s = options.limit_s(params, config)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts, raw_hits = 0, NOTHING_MATCHES, None, list[RawHit]()
@@ -171,11 +191,15 @@ def offer_context(
             chunks = [one for one in chunks if one[1].path != MEMORY_FILE]
             weigh = _make_word_scorer(reader, question.query, workspace) if has_words else None
             branch_offer = _offer_branch(workspace, branch, params, config, options, weigh)
+        chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
+        related = make_related_reader(reader, config, question, workspace.id, options.now_s)
+        chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
         block = _build_block([chunk for _, chunk in chunks], budget, params, config)
         if has_words and is_merged:
-            counts = count_terms(reader, question.query, workspace)
-            raw_hits = _find_raw_hits(reader, question.query, matching.passages, block)
-        included = _read_included(reader, workspace, chunks, block, config, options.now_s)
+            gains = matching.vectors.gains
+            counts = count_terms(reader, question.query, workspace, gains)
+            raw_hits = _find_raw_hits(reader, question.query, matching.passages, block, relations)
+        parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
     why_empty = None
     if not block.text and not is_user_wide:
         why_empty = NO_ROOM if chunks else explain(workspace, question, timeout_s, n_empty)
@@ -183,14 +207,67 @@ def offer_context(
         workspace_id=workspace.id,
         workspace_name=workspace.entry.name,
         block=block,
-        parts=included,
+        parts=parts,
         raw_hits=raw_hits,
         counts=counts,
         n_unranked=matching.n_unranked,
+        vectors=matching.vectors,
         why_empty=why_empty,
         root=workspace.entry.root if worktree else "",
         branch=branch_offer,
+        keys=_list_keys(block, keys) if keys else (),
     )
+
+
+def _sort_chunks(
+    reader: Reader,
+    workspace: Workspace,
+    chunks: list[FoundChunk],
+    sort: Sort,
+    config: Config,
+    options: RunOptions,
+) -> tuple[list[FoundChunk], dict[str, SortKey]]:
+    """Return the chunks in this order, which is also that in which they are shown, and the key of
+    each section. Chunks that match a query are only shown in it, and have no keys.
+    """
+    if sort == "relevance":
+        return chunks, {}
+    order = find_order(sort, make_valuation(config, options.now_s, options.accesses))
+    sections = read_redacted_sections(reader, {number for number, _ in chunks}, config)
+    keys: dict[str, SortKey] = {}
+    for number, chunk in chunks:
+        place = (chunk.path, chunk.span.start)
+        if order is None:
+            keys.setdefault(chunk.anchor, place)
+            continue
+        lines = ContextLines(chunk=chunk, span=chunk.span, reason=chunk.reason)
+        part = ContextPart(
+            workspace=workspace.id,
+            **_describe_place(lines),
+            **describe_meta(sections[number], config.kinds, options.now_s),
+        )
+        keys.setdefault(chunk.anchor, (*order(part), *place))
+    ranks = {anchor: rank for rank, anchor in enumerate(sorted(keys, key=keys.__getitem__))}
+    placed = [
+        (number, replace(chunk, place=(0, float(ranks[chunk.anchor])))) for number, chunk in chunks
+    ]
+    if any(chunk.reason == MATCH for _, chunk in placed):
+        return placed, {}
+    # Of one section the better chunks stay first.
+    return sorted(placed, key=lambda one: one[1].place), keys
+
+
+def _has_words(query: str, now_s: float) -> bool:
+    """True if the query has more than filters."""
+    return bool(extract_filters(query, find_local_day(now_s))[1].strip())
+
+
+def _list_keys(block: ContextBlock, known: Mapping[str, SortKey]) -> list[SortKey]:
+    """Return the key of each part; one that a relation leads to has that of the part before it."""
+    keys: list[SortKey] = []
+    for part in block.included:
+        keys.append(known.get(part.chunk.anchor, keys[-1] if keys else ()))
+    return keys
 
 
 def _share_budget(params: ContextParams, share: float) -> Budget:
@@ -281,6 +358,7 @@ def merge_offers(
         left_out=[*omitted, *(part for offer in offers for part in _list_left_out(offer))],
         unranked=sum(offer.n_unranked for offer in offers),
         why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
+        **describe_vectors([offer.vectors for offer in offers]),
     )
 
 
@@ -297,6 +375,7 @@ def _answer_alone(offer: ContextOffer) -> ContextAnswer:
         left_out=_list_left_out(offer),
         unranked=offer.n_unranked,
         why_empty=offer.why_empty,
+        **describe_vectors([offer.vectors]),
     )
 
 
@@ -309,6 +388,11 @@ def _list_left_out(offer: ContextOffer) -> list[LeftOutPart]:
 
 def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
     """Return offer and position of all that is offered, in the order of filling."""
+    if any(offer.keys for offer in offers):
+        keyed = [
+            (key, at, i) for at, offer in enumerate(offers) for i, key in enumerate(offer.keys)
+        ]
+        return [(at, number) for _, at, number in sorted(keyed)]
     if all(offer.counts is None for offer in offers):
         sizes = [
             [count_tokens(part.chunk.text) + LABEL_TOKENS for part in offer.block.included]
@@ -316,7 +400,8 @@ def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
         ]
         return interleave_by_size(sizes)
     scores = compare_raw_scores(
-        [(offer.counts or TermCounts(0), offer.raw_hits) for offer in offers]
+        [(offer.counts or TermCounts(0), offer.raw_hits) for offer in offers],
+        DEFAULT_RANKING.semantic,
     )
     found = [(-score, at, i) for at, part in enumerate(scores) for i, score in enumerate(part)]
     return [(at, number) for _, at, number in sorted(found)]
@@ -381,16 +466,18 @@ def _read_included(
     block: ContextBlock,
     config: Config,
     now_s: float,
+    relations: Relations,
 ) -> list[ContextPart]:
     """Describe what the block includes, in its order; metadata is read of these sections alone."""
     ids = {chunk.anchor: section for section, chunk in chunks}
-    shown = {ids[part.chunk.anchor] for part in block.included}
-    sections, kinds = read_redacted_sections(reader, shown, config), config.kinds
+    anchors = [part.chunk.anchor for part in block.included]
+    sections = read_redacted_sections(reader, {ids[anchor] for anchor in anchors}, config)
     return [
         ContextPart(
             workspace=workspace.id,
             **_describe_place(part),
-            **describe_meta(sections[ids[part.chunk.anchor]], kinds, now_s),
+            **relations.get(part.chunk.anchor, _UNRELATED),
+            **describe_meta(sections[ids[part.chunk.anchor]], config.kinds, now_s),
         )
         for part in block.included
     ]
@@ -407,17 +494,97 @@ def _describe_place(part: ContextLines) -> dict[str, Any]:
     }
 
 
+# --- relations ----------------------------------------------------------------------------------
+
+Relations = dict[str, dict[str, Any]]
+"""Fields of `ContextPart` by the anchor of a section: `relation`, `related_to`, `contradicts`,
+`contradicted_by`."""
+_UNRELATED: dict[str, Any] = {}
+# What relations lead to gets one part of so many of the budget.
+RELATED_SHARE = 2
+
+
+def _add_related(
+    reader: Reader,
+    chunks: Sequence[FoundChunk],
+    names: Sequence[str],
+    related: RelatedReader,
+    budget: Budget,
+    config: Config,
+) -> tuple[list[FoundChunk], Relations]:
+    relations: Relations = {}
+    if names:
+        chunks, relations = _follow(reader, chunks, names, related, budget, config)
+    return _add_contradictions(reader, chunks, relations), relations
+
+
+def _follow(
+    reader: Reader,
+    chunks: Sequence[FoundChunk],
+    names: Sequence[str],
+    related: RelatedReader,
+    budget: Budget,
+    config: Config,
+) -> tuple[list[FoundChunk], Relations]:
+    """Insert what the relations of a section lead to behind its first chunk, and label it."""
+    by_anchor = find_relations(reader, (chunk.anchor for _, chunk in chunks), names)
+    found: list[FoundChunk] = []
+    relations: Relations = {}
+    labels: dict[str, str] = {}
+    left = budget.max_tokens // RELATED_SHARE
+    for section, chunk in chunks:
+        found.append((section, chunk))
+        # Each place once: those of the best section come first.
+        for one in related.read(by_anchor.pop(chunk.anchor, ())):
+            read = _read_chunks(reader, [(each, RELATED) for each in one.chunks], config)
+            n_tokens = sum(count_tokens(each.text) + LABEL_TOKENS for _, each in read)
+            if n_tokens > left:
+                continue
+            left -= n_tokens
+            found += [
+                (number, replace(each, place=chunk.place, group=chunk.group))
+                for number, each in read
+            ]
+            name = chunk.heading[-1] if chunk.heading else chunk.path
+            for _, each in read:
+                labels.setdefault(each.anchor, f"{name} {one.relation.name} this")
+                relations.setdefault(
+                    each.anchor, {"relation": one.relation.name, "related_to": chunk.anchor}
+                )
+    labelled = [
+        (section, replace(chunk, relation=labels.get(chunk.anchor, ""))) for section, chunk in found
+    ]
+    return labelled, relations
+
+
+def _add_contradictions(
+    reader: Reader, chunks: Sequence[FoundChunk], relations: Relations
+) -> list[FoundChunk]:
+    """Label the sections that contradict another, or that another contradicts."""
+    found = find_contradictions(reader, (chunk.anchor for _, chunk in chunks))
+    labelled = []
+    for section, chunk in chunks:
+        if chunk.anchor in found:
+            relations.setdefault(chunk.anchor, {}).update(found[chunk.anchor]._asdict())
+            labels = [chunk.relation, describe_contradictions(*found[chunk.anchor])]
+            labelled.append((section, replace(chunk, relation="; ".join(filter(None, labels)))))
+        else:
+            labelled.append((section, chunk))
+    return labelled
+
+
 # --- for a query --------------------------------------------------------------------------------
 
 
 class _Matching(NamedTuple):
-    """The best of the matching lines, how many chunks match beyond those ranked, and the ranked
-    chunks as they were found.
+    """The best of the matching lines, how many chunks match beyond those ranked, the ranked chunks
+    as they were found, and the use of vectors.
     """
 
     chunks: list[FoundChunk]
     n_unranked: int
     passages: Sequence[ScoredPassage]
+    vectors: UsedVectors = NO_VECTORS
 
 
 NOTHING_MATCHES = _Matching([], 0, ())
@@ -435,36 +602,49 @@ def _find_matching(
         return NOTHING_MATCHES
     limit = max(N_CONTEXT_CANDIDATES, budget.max_tokens // MIN_CHUNK_TOKENS)
     ranking = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
-    ranked = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
+    ranked, vectors = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
     n_chunks = workspace.condition.counts.chunks
     match = compile_query(question.query.relaxed or question.query)
     n_matching = count_matches(reader, match, question.filters, most=n_chunks) if match else 0
     chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], config)
     passages = [
-        ScoredPassage(chunk=chunk, raw_score=one.raw_score)
+        ScoredPassage(
+            chunk=chunk, raw_score=one.raw_score, semantic_share=one.candidate.semantic_share
+        )
         for (_, chunk), one in zip(chunks, ranked, strict=True)
     ]
     score = _make_line_scorer(reader, question.query, n_chunks)
     ids = {chunk.anchor: section for section, chunk in chunks}
     return _Matching(
         [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, score)],
-        max(0, n_matching - len(ranked)),
+        max(0, n_matching - sum(one.candidate.has_words for one in ranked)),
         passages,
+        vectors,
     )
 
 
 def _find_raw_hits(
-    reader: Reader, query: Query, passages: Sequence[ScoredPassage], block: ContextBlock
+    reader: Reader,
+    query: Query,
+    passages: Sequence[ScoredPassage],
+    block: ContextBlock,
+    relations: Relations,
 ) -> list[RawHit]:
-    """Return for each part of a block the best raw score in its section, and the terms there."""
+    """Return for each part of a block the best raw score in its section, and the terms there; for
+    one that does not match, those of the section that led to it.
+    """
     matcher = Matcher(make_patterns(reader, query, {}))
     found: dict[str, RawHit] = {}
     for passage in passages:
         anchor, text = passage.chunk.anchor, passage.chunk.text
         known = found.get(anchor, RawHit(0.0))
         terms = known.terms.union(matcher.find(reader.tokenize(text)))
-        found[anchor] = RawHit(max(known.raw_score, passage.raw_score), terms)
-    return [found[part.chunk.anchor] for part in block.included]
+        best = RawHit(passage.raw_score, terms, passage.semantic_share)
+        found[anchor] = replace(known, terms=terms) if known.raw_score >= best.raw_score else best
+    anchors = [part.chunk.anchor for part in block.included]
+    return [
+        found[anchor if anchor in found else relations[anchor]["related_to"]] for anchor in anchors
+    ]
 
 
 def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:

@@ -67,7 +67,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     own included.
 
     `absent` are notes that a fresh scan no longer found: workspace ids and paths. `is_hurried`:
-    raise NotFresh rather than look up much. `fingerprint`: that of an index made as configured.
+    raise NotFresh rather than look up much. `timeout_s` is the time that the request may take.
+    `fingerprint`: that of an index made as configured.
     """
 
     text: str
@@ -78,11 +79,15 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     absent: frozenset[tuple[str, str]] = frozenset()
     is_hurried: bool = False
+    timeout_s: float = 1.0
 
     @property
     def is_empty(self) -> bool:
         """True if there is neither a word to search for nor a filter."""
         return not self.query.positive and self.filters.is_empty
+
+    def is_absent(self, workspace_id: str, path: str) -> bool:
+        return (workspace_id, path) in self.absent
 
     @property
     def relaxed(self) -> Question | None:

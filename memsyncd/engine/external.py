@@ -86,6 +86,8 @@ def record_changes(workspace: Workspace, config: Config, clock: Clock, done: Syn
     paths = {*done.paths, *done.discovered, *done.removed}
     texts, done.texts = done.texts, {}
     yield from _record_some(workspace, config, clock, paths, texts, new=frozenset(done.added))
+    if workspace.index is not None:
+        workspace.index.checkpoint()
     report_wal_sizes(workspace)
 
 

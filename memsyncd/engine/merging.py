@@ -7,14 +7,17 @@ others; see `core.search.merging` for their order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.search.families import FAMILY_WEIGHT
 from memsyncd.core.search.merging import RawHit, TermCounts, compare_raw_scores
 from memsyncd.core.search.query import Query
-from memsyncd.core.search.ranking import normalize_scores
+from memsyncd.core.search.ranking import DEFAULT_RANKING, normalize_scores
+from memsyncd.engine.candidates import NO_VECTORS, UsedVectors
 from memsyncd.engine.metadata import Valuation, find_order
 from memsyncd.protocol.search import Hit, SearchAnswer, SearchParams, Sort
 
@@ -23,14 +26,18 @@ class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
     """The hits of one workspace, best first, with their raw scores.
 
     `counts` is None in a search of one workspace, which needs none. `valuation` has the accesses of
-    this workspace.
+    this workspace. `semantic_shares` are those of the hits' scores, `nearest` is the highest cosine
+    of one.
     """
 
     workspace_name: str
     hits: Sequence[Hit]
     raw_scores: Sequence[float]
+    semantic_shares: Sequence[float]
     valuation: Valuation
     counts: TermCounts | None = None
+    nearest: float = 0.0
+    vectors: UsedVectors = NO_VECTORS
 
 
 def merge_search_parts(
@@ -50,7 +57,8 @@ def merge_search_parts(
     order = _find_order(parts, params.sort)
     if order and not n_terms:
         found.sort(key=lambda one: order(one[1]))
-    scored = _scale(found[: params.limit or config.search.max_results], n_terms)
+    nearest = max((part.nearest for part in parts), default=0.0)
+    scored = _scale(found[: params.limit or config.search.max_results], n_terms, nearest)
     min_score = config.search.min_score if params.min_score is None else params.min_score
     hits = [hit for hit in scored if hit.score >= min_score]
     best = scored[0].score
@@ -58,12 +66,21 @@ def merge_search_parts(
         hits.sort(key=order)
     return SearchAnswer(
         hits=hits,
-        relaxed=bool(hits) and all(len(hit.matched) < n_terms for hit in hits),
+        relaxed=bool(hits)
+        and all(len(hit.matched) - len(hit.matched_related) < n_terms for hit in hits),
         why_empty=None
         if hits
         else f"every match scores below min_score {min_score}; the best scores {best}",
         did_you_mean=None,
+        **describe_vectors([part.vectors for part in parts]),
     )
+
+
+def describe_vectors(used: Sequence[UsedVectors]) -> dict[str, Any]:
+    """Return the fields of an answer that tell how the searches of workspaces used vectors."""
+    states = {one.state for one in used} or {"off"}
+    state = states.pop() if len(states) == 1 else "partial"
+    return {"semantic": state, "semantic_pending": sum(one.pending for one in used)}
 
 
 def _find_order(
@@ -85,12 +102,17 @@ def _merge(parts: Sequence[SearchPart], query: Query) -> list[tuple[float, Hit]]
                 (
                     part.counts or TermCounts(0),
                     [
-                        RawHit(raw, frozenset(i for word in hit.matched for i in terms[word]))
-                        for raw, hit in zip(part.raw_scores, part.hits, strict=True)
+                        RawHit(
+                            raw, frozenset(i for word in hit.matched for i in terms[word]), share
+                        )
+                        for raw, hit, share in zip(
+                            part.raw_scores, part.hits, part.semantic_shares, strict=True
+                        )
                     ],
                 )
                 for part in parts
-            ]
+            ],
+            DEFAULT_RANKING.semantic,
         )
     found = [
         (raw, part.workspace_name, number, hit)
@@ -109,9 +131,17 @@ def _index_terms(query: Query) -> dict[str, list[int]]:
     return indices
 
 
-def _scale(found: Sequence[tuple[float, Hit]], n_terms: int) -> list[Hit]:
+def _scale(found: Sequence[tuple[float, Hit]], n_terms: int, nearest: float) -> list[Hit]:
+    """Scale scores: the first is the share of the words that a hit holds, or the highest cosine of
+    one.
+    """
     if not n_terms:  # a query of filters alone ranks nothing
         return [hit for _, hit in found]
-    coverage = max(len(hit.matched) for _, hit in found) / n_terms
-    scores = normalize_scores([raw for raw, _ in found], coverage=coverage)
+    coverage = max(nearest, max(_count_words(hit) for _, hit in found) / n_terms)
+    scores = normalize_scores([raw for raw, _ in found], coverage=min(1.0, coverage))
     return [replace(hit, score=score) for (_, hit), score in zip(found, scores, strict=True)]
+
+
+def _count_words(hit: Hit) -> float:
+    """The words of the query that a hit holds, related ones by their weight."""
+    return len(hit.matched) - (1 - FAMILY_WEIGHT) * len(hit.matched_related)

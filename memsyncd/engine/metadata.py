@@ -18,7 +18,7 @@ from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.search.query import Filters, TierFinder
 from memsyncd.core.upkeep.decay import Decay, Tier, compute_decay, find_tier
 from memsyncd.engine.clock import find_local_day
-from memsyncd.protocol.search import Hit, SectionInfo, Sort
+from memsyncd.protocol.search import ContextPart, Hit, SectionInfo, Sort
 from memsyncd.store.lookup import StoredSection
 from memsyncd.store.metadata import StoredMeta
 
@@ -220,7 +220,7 @@ def find_moment_s(updated: str | None, created: str | None, day: str) -> float:
 
 # --- order --------------------------------------------------------------------------------------
 
-Order = Callable[[Hit | SectionInfo], tuple[object, ...]]
+Order = Callable[[Hit | SectionInfo | ContextPart], tuple[object, ...]]
 
 _ORDERS: dict[Sort, Order] = {
     "importance": lambda one: (-one.importance,),

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import count_tokens
 from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
 from memsyncd.engine.promote import read_memory
 from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.relations import (
+    Contradictions,
+    RelatedReader,
+    find_contradictions,
+    find_relations,
+)
 from memsyncd.engine.search import RunOptions, complete_filters, search
-from memsyncd.engine.upkeep import EVERYTHING, PLAN_LIMIT_S, Memory, list_named
+from memsyncd.engine.upkeep import (
+    EVERYTHING,
+    PLAN_LIMIT_S,
+    Memory,
+    list_memories,
+    list_named,
+)
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
 from memsyncd.protocol.search import (
@@ -23,7 +37,7 @@ from memsyncd.protocol.search import (
     SearchParams,
 )
 from memsyncd.store.accesses import AccessCount
-from memsyncd.store.lookup import read_notes
+from memsyncd.store.lookup import StoredNote, read_notes
 
 # The most memories that one answer reads from the disk, and that words find.
 N_READ = 200
@@ -60,7 +74,10 @@ def recall(
         return -importance, -last_s, memory.note.path, head.span.start
 
     memories.sort(key=order)
-    found = [*_fill(workspace, config, params, memories, now_s)]
+    led: dict[str, dict[str, str]] = {}
+    if params.follow:
+        memories, led = _follow(workspace, config, params, memories, notes, now_s)
+    found = _complete(workspace, [*_fill(workspace, config, params, memories, now_s)], led)
     return Recalled(
         workspace=workspace.id,
         stage=stage,
@@ -100,6 +117,54 @@ def _list_stages(params: RecallParams) -> Iterator[tuple[RecallStage, list[Filte
         yield "keywords", [*wanted, Filters(meta=[f"keywords={one}" for one in params.keywords])]
     if wanted:
         yield "topic and kind", wanted
+
+
+def _follow(
+    workspace: Workspace,
+    config: Config,
+    params: RecallParams,
+    memories: Sequence[Memory],
+    notes: Sequence[StoredNote],
+    now_s: float,
+) -> tuple[list[Memory], dict[str, dict[str, str]]]:
+    """Put what the relations of each memory lead to right behind it, and say which led there:
+    `relation` and `related_to`, by anchor.
+    """
+    filters = complete_filters(params.filters, config, now_s)
+    known = {
+        section.anchor: memory
+        for memory in [*list_memories(notes), *memories]
+        for section in memory.sections
+    }
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        relations = find_relations(reader, [one.head.anchor for one in memories], params.follow)
+        related = RelatedReader(reader, config, filters, now_s)
+        found: dict[str, Memory] = {}
+        led: dict[str, dict[str, str]] = {}
+        for memory in memories:
+            head = memory.head.anchor
+            found.setdefault(head, memory)
+            for one in related.read(relations.get(head, ())):
+                for anchor in one.list_anchors():
+                    other = known.get(anchor)
+                    if other is not None and other.head.anchor != head:
+                        found.setdefault(other.head.anchor, other)
+                        way = {"relation": one.relation.name, "related_to": head}
+                        led.setdefault(other.head.anchor, way)
+    return [*found.values()], led
+
+
+def _complete(
+    workspace: Workspace, found: Sequence[RecalledMemory], led: Mapping[str, Mapping[str, str]]
+) -> list[RecalledMemory]:
+    """Add to memories what led to them, and their contradictions."""
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        contradictions = find_contradictions(reader, [one.anchor for one in found])
+    none = Contradictions([], [])
+    return [
+        replace(one, **led.get(one.anchor, {}), **contradictions.get(one.anchor, none)._asdict())
+        for one in found
+    ]
 
 
 def _fill(

@@ -23,6 +23,7 @@ from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.core.search.ranking import Candidate
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.store.lookup import StoredNote, StoredSection
+from memsyncd.store.metadata import CategorySection
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     ChunkSecrets,
@@ -44,10 +45,17 @@ _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 
 def read_redacted_texts(
-    reader: Reader, chosen: Sequence[Candidate | StartChunk], config: Config
+    reader: Reader, chosen: Sequence[Candidate | StartChunk | CategorySection], config: Config
 ) -> Mapping[int, str]:
     """Read the texts of chunks, by their numbers, as they may be shown, each with as many lines."""
-    texts = read_texts(reader, [one.chunk for one in chosen])
+    return read_redacted_chunks(reader, [one.chunk for one in chosen], config)
+
+
+def read_redacted_chunks(
+    reader: Reader, chunks: Sequence[int], config: Config
+) -> Mapping[int, str]:
+    """Read the texts of chunks by their numbers, as `read_redacted_texts`."""
+    texts = read_texts(reader, chunks)
     if not must_redact(reader, config):
         return texts
     return _redact_texts(texts, _find_secrets(reader, texts, index_fingerprint(config)))

@@ -30,6 +30,7 @@ from memsyncd.files.places import (
     AgentProject,
     FolderKind,
     Preset,
+    find_agent_globs,
     find_memory_owner,
     recognise_place,
 )
@@ -57,14 +58,16 @@ COLLECTION_NAME = "claude-code"
 class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at a path. `known` is the id of the workspace that is the same folder, if any.
 
-    `place` is what a folder that may be added was recognised as. `worktree` is the real path that
-    was named if it lies in a linked git worktree, which shares the memory of `root`.
+    `place` is what a folder that may be added was recognised as, `rules` has the instructions for
+    agents in it. `worktree` is the real path that was named if it lies in a linked git worktree,
+    which shares the memory of `root`.
     """
 
     root: Root
     refusal: MemsyncdError | None
     known: str | None
     place: FolderKind | None = None
+    rules: tuple[str, ...] = ()
     worktree: str = ""
 
 
@@ -95,8 +98,11 @@ class Registry:
 
     def _set(self, saved: Iterable[Entry], configured: Iterable[Entry]) -> None:
         """Replace all entries. A member stays while its collection is there and does not exclude
-        it.
+        it. The user-wide workspace of the configuration takes the place of one that was added.
         """
+        configured = list(configured)
+        if any(entry.is_user_wide for entry in configured):
+            saved = [replace(entry, is_user_wide=False) for entry in saved]
         every = {entry.id: entry for entry in (*saved, *configured)}
         self.collections = {key: entry for key, entry in every.items() if entry.is_collection}
         self.entries = {}
@@ -132,6 +138,7 @@ class Registry:
             refusal=refusal,
             known=known.id if known is not None else None,
             place=recognise_place(root.path) if is_new else None,
+            rules=() if refusal else find_agent_globs(root.path),
             worktree=worktree,
         )
 
@@ -177,7 +184,6 @@ class Registry:
                 entry,
                 preset=place.preset,
                 exclude=entry.exclude or place.exclude,
-                read_only=entry.read_only or place.read_only,
                 memory_dir=memory_dir or place.memory_dir,
             )
         if entry.is_collection:
@@ -217,6 +223,8 @@ class Registry:
         others = [one for one in self.entries.values() if one.is_user_wide and one.id != entry.id]
         if entry.is_user_wide and others:
             hint = f"remove it first: memsyncd remove {others[0].name}"
+            if others[0].source == "config":
+                hint = "change it in the configuration: memsyncd config path"
             raise Conflict(f"{others[0].name} is the user-wide workspace already", hint=hint)
 
     def _check_free(self, entry: Entry) -> None:
@@ -494,6 +502,9 @@ def _is_saved(entry: Entry) -> bool:
 
 def _make_collection(entry: Entry, name: str) -> Entry:
     """Make the entry of a collection from one for the agent's folder, or for its projects."""
+    if entry.is_user_wide:
+        hint = "name one folder of notes, or leave out the preset"
+        raise BadRequest("the projects of an agent cannot be the user-wide workspace", hint=hint)
     if entry.include or entry.read_only or entry.memory_dir or entry.allow_links_to:
         hint = "leave these out, or add one folder with --preset vault"
         message = "the preset claude-code takes exclude alone: it is for folders of projects"

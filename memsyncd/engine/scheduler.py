@@ -14,6 +14,7 @@ a request has started.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
@@ -51,7 +52,7 @@ from memsyncd.engine.rebuild import (
 )
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone, SyncRequest
-from memsyncd.engine.worker import Job, Worker
+from memsyncd.engine.worker import Job, Pause, Worker
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError, ShuttingDown, StoreCorrupt, StoreFailed
 from memsyncd.logs import Event, get_log
@@ -59,6 +60,9 @@ from memsyncd.logs import Event, get_log
 # Quiet time after which deleted text is removed from the files of the databases.
 TIDY_AFTER_S = 5.0
 GRACE_SLACK_S = 0.02
+# Turns of the event loop from the end of a save's sync until requests that waited for it have gone
+# on, have ended, and their answers are sent.
+ANSWER_TURNS = 5
 FILLING = "rebuild"
 
 log = get_log("engine")
@@ -353,7 +357,19 @@ class Scheduler:
         job = partial(sync, workspace, self.config, self._clock, request)
         on_done = partial(self._synced, request, is_reconcile=batch is not None)
         is_urgent = is_urgent or only is not None
-        return self._submit(workspace, job, on_done, is_urgent=is_urgent, batch=batch)
+        deliver = self._after_answers if is_save else None
+        return self._submit(
+            workspace, job, on_done, is_urgent=is_urgent, batch=batch, deliver=deliver
+        )
+
+    def _after_answers(self, call: Callable[[], object]) -> None:
+        """Call on the loop once it has answered the requests that waited for a save. From any
+        thread.
+        """
+        call_soon(self._loop, partial(self._pass_turns, ANSWER_TURNS, call))
+
+    def _pass_turns(self, n_turns: int, call: Callable[[], object]) -> None:
+        self._loop.call_soon(*((self._pass_turns, n_turns - 1, call) if n_turns > 1 else (call,)))
 
     def _submit(
         self,
@@ -364,12 +380,15 @@ class Scheduler:
         is_urgent: bool = False,
         is_next: bool = False,
         batch: CompletionBatch | None = None,
+        deliver: Callable[[Callable[[], None]], None] | None = None,
     ) -> Future[Any]:
-        """From any thread; `on_done` is called on the loop."""
+        """From any thread; `on_done` is called on the loop, which `deliver` hands it to."""
         future = self._worker.submit(workspace.id, job, is_urgent=is_urgent, is_next=is_next)
         self._stalls.arm()
         ended = partial(self._ended, workspace, on_done, future)
-        deliver = partial(call_soon, self._loop) if batch is None else partial(batch.add, future)
+        if batch is not None:
+            deliver = partial(batch.add, future)
+        deliver = deliver or partial(call_soon, self._loop)
         future.add_done_callback(lambda _: deliver(partial(ended, self._clock.now_s())))
         return future
 
@@ -381,9 +400,23 @@ class Scheduler:
         """
         done = yield from sync_notes(workspace, config, clock, request)
         if has_changes_to_record(workspace, done):
-            record = partial(record_changes, workspace, config, clock, done)
+            record = partial(self._record_save, workspace, config, clock, done)
             self._submit(workspace, record, _ignore, is_next=True)
+        # Before the requests are answered that wait for the save.
+        self._note_scanned(workspace, request, done)
         return done
+
+    def _record_save(
+        self, workspace: Workspace, config: Config, clock: Clock, done: SyncDone
+    ) -> Job[None]:
+        """Record the changes once those are answered who waited for them: both at once would
+        compete for the interpreter's lock.
+        """
+        answered: Future[None] = Future()
+        began_s = time.monotonic()
+        self._after_answers(partial(answered.set_result, None))
+        yield Pause(answered, lambda: began_s)
+        yield from record_changes(workspace, config, clock, done)
 
     def _start(self, workspace: Workspace, factory: JobFactory[T]) -> Job[T]:
         return factory(workspace, self.config, self._clock)
@@ -444,8 +477,7 @@ class Scheduler:
         *,
         is_reconcile: bool = False,
     ) -> None:
-        scanned = None if request.only is None else request.only.union(done.paths)
-        workspace.note_scanned(scanned, done.began_s)
+        self._note_scanned(workspace, request, done)
         if request.only is None:
             self._rebuilds.on_success(workspace, done.began_s)
         workspace.change(is_indexing=workspace.id in self._filling)
@@ -465,6 +497,11 @@ class Scheduler:
         if request.only is None:
             self._events.forget_recent(workspace.id, done.began_s)
         self._on_synced(workspace, done)
+
+    def _note_scanned(self, workspace: Workspace, request: SyncRequest, done: SyncDone) -> None:
+        """From any thread."""
+        scanned = None if request.only is None else request.only.union(done.paths)
+        workspace.note_scanned(scanned, done.began_s)
 
     def _count_missed(self, workspace: Workspace, unannounced: list[str]) -> None:
         is_watched = self.config.sync.sync_on_change and not workspace.has_unwatched_folders

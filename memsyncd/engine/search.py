@@ -8,7 +8,7 @@ out, although the index still has them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from itertools import accumulate, chain
 from typing import Final, NamedTuple
@@ -55,6 +55,7 @@ from memsyncd.engine.metadata import (
     make_valuation,
 )
 from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
+from memsyncd.engine.relations import complete_hits, make_related_reader
 from memsyncd.engine.workspace import Workspace, index_fingerprint
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import search as protocol
@@ -118,7 +119,15 @@ def search(
         for workspace in searched
     ]
     answer = merge_search_parts(parts, question.query, params, config)
-    return answer or explain_search(workspaces, question, params, config, options)
+    if answer is not None and not lacks_words(answer, question):
+        return answer
+    return explain_search(workspaces, question, params, config, options, answer)
+
+
+def lacks_words(answer: SearchAnswer, question: Question) -> bool:
+    """True if vectors alone found the hits: the words may be mistyped."""
+    has_words = bool(question.match and answer.hits)
+    return has_words and not any(hit.matched for hit in answer.hits)
 
 
 def explain_search(
@@ -127,9 +136,14 @@ def explain_search(
     params: SearchParams,
     config: Config,
     options: RunOptions,
+    answer: SearchAnswer | None = None,
 ) -> SearchAnswer:
-    """Make the answer of a search that finds nothing in these workspaces."""
+    """Make the answer of a search that finds nothing in these workspaces, or complete that of one
+    that finds none of the words.
+    """
     reason = explain_nothing(workspaces, question, options.limit_s(params, config))
+    if answer is not None:
+        return replace(answer, did_you_mean=reason.did_you_mean)
     return SearchAnswer(
         hits=[], relaxed=False, why_empty=reason.why, did_you_mean=reason.did_you_mean
     )
@@ -150,6 +164,7 @@ def make_question(
         fingerprint=index_fingerprint(config),
         absent=options.absent,
         is_hurried=options.is_hurried,
+        timeout_s=options.limit_s(params, config),
     )
 
 
@@ -257,7 +272,6 @@ def search_part(
     with workspace.acquire(limit_s) as reader:
         if options.is_hurried:
             reader.allow(limit_s, HURRIED_CPU_S)
-        merged_counts = count_terms(reader, question.query, workspace) if is_merged else None
         found, passages = _find_passages(
             reader, workspace, question, config, options, n_candidates, limit=n_passages
         )
@@ -267,36 +281,61 @@ def search_part(
                 reader, workspace, question.relaxed, config, options, n_candidates, limit=n_hits
             )
             passages = fill_passages(passages, more, limit=n_hits)
+        gains = found.vectors.gains
+        merged_counts = count_terms(reader, question.query, workspace, gains) if is_merged else None
         if options.is_hurried:
             reader.allow(READ_S)
         hits = [
-            _make_hit(workspace, one, config.kinds, options.now_s, is_explained=params.explain)
+            _make_hit(
+                workspace, one, config.kinds, options.now_s, found, is_explained=params.explain
+            )
             for one in _read_hits(reader, question.query, found, passages, config)
         ]
+        related = make_related_reader(reader, config, question, workspace.id, options.now_s)
+        sections = [[chunk.section for chunk in one.chunks] for one in passages]
+        hits = complete_hits(reader, hits, sections, params.follow, related)
     valuation = make_valuation(config, options.now_s, options.accesses)
     if params.explain:
         hits = [
             replace(hit, explain={**(hit.explain or {}), **valuation.explain(hit)}) for hit in hits
         ]
-    raw_scores = [one.best.raw_score for one in passages]
-    found_hits = list(zip(raw_scores, hits, strict=True))
-    ordered = [
-        *sorted(found_hits[:n_strict], key=_order_hit),
-        *sorted(found_hits[n_strict:], key=_order_hit),
-    ]
+    ordered = _order_hits(passages, hits, n_strict)
     return SearchPart(
         workspace_name=workspace.entry.name,
-        hits=[hit for _, hit in ordered],
+        hits=[one.hit for one in ordered],
         # What lacks a phrase has no higher score than what holds it.
-        raw_scores=[*accumulate((raw_score for raw_score, _ in ordered), min)],
+        raw_scores=[*accumulate((one.raw_score for one in ordered), min)],
+        semantic_shares=[one.semantic_share for one in ordered],
+        nearest=_find_nearest(passages, found.vectors.cosines),
+        vectors=found.vectors,
         valuation=valuation,
         counts=merged_counts,
     )
 
 
-def _order_hit(found: tuple[float, Hit]) -> tuple[float, str, int, int]:
-    raw_score, hit = found
-    return -raw_score, hit.path, hit.start_line, hit.end_line
+class _FoundHit(NamedTuple):
+    raw_score: float
+    hit: Hit
+    semantic_share: float
+
+
+def _order_hits(passages: Sequence[Passage], hits: Sequence[Hit], n_strict: int) -> list[_FoundHit]:
+    found = [
+        _FoundHit(one.best.raw_score, hit, one.best.candidate.semantic_share)
+        for one, hit in zip(passages, hits, strict=True)
+    ]
+    strict, others = found[:n_strict], found[n_strict:]
+    return [*sorted(strict, key=_order_hit), *sorted(others, key=_order_hit)]
+
+
+def _find_nearest(passages: Sequence[Passage], cosines: Mapping[int, float]) -> float:
+    """Return the highest cosine of a passage's best chunk, 0 without vectors."""
+    return max((cosines.get(one.best.candidate.chunk, 0.0) for one in passages), default=0.0)
+
+
+def _order_hit(found: _FoundHit) -> tuple[float, str, int, int]:
+    hit = found.hit
+    return -found.raw_score, hit.path, hit.start_line, hit.end_line
 
 
 def _find_passages(
@@ -310,7 +349,14 @@ def _find_passages(
     limit: int,
 ) -> tuple[MatchedChunks, Sequence[Passage]]:
     """Find the best passages of one workspace."""
-    found = find_visible(reader, workspace, question, n_candidates, is_hurried=options.is_hurried)
+    found = find_visible(
+        reader,
+        workspace,
+        question,
+        n_candidates,
+        is_hurried=options.is_hurried,
+        ranking=DEFAULT_RANKING,
+    )
     passages = rank_passages(
         found.chunks,
         question.query.days,
@@ -318,7 +364,7 @@ def _find_passages(
         limit=limit,
         passage_tokens=config.search.passage_tokens,
         find_exact_ratio=find_exact_ratio(reader, question.query, workspace),
-        boost=make_boost(reader, found.chunks, config, options.now_s),
+        boost=make_boost(reader, found.chunks, config, options.now_s, question.query.identifiers),
     )
     return found, passages
 
@@ -333,6 +379,7 @@ class _ReadHit(NamedTuple):
     section: HitSection
     snippet: str
     matched: list[str]
+    related: list[str]
 
 
 def _read_hits(
@@ -359,15 +406,37 @@ def _read_hits(
         {index for index in one if len(patterns[index].words) == 1 and not is_redacted(body)}
         for one, body in zip(matches, bodies, strict=True)
     ]
-    held = _find_held(reader, query, found, passages, known)
+    related = _find_related(found, passages)
+    sure = [indices - others for indices, others in zip(known, related, strict=True)]
+    held = _find_held(reader, query, found, passages, sure)
     return [
         _ReadHit(
             passage,
             shown_sections[passage.best.candidate.section],
             highlight(body, ranges),
-            [term.text for index, term in enumerate(query.positive) if index in indices],
+            matched=_name_terms(query, indices | others),
+            related=_name_terms(query, others - indices),
         )
-        for passage, body, ranges, indices in zip(passages, bodies, matches, held, strict=True)
+        for passage, body, ranges, indices, others in zip(
+            passages, bodies, matches, held, related, strict=True
+        )
+    ]
+
+
+def _name_terms(query: Query, indices: Collection[int]) -> list[str]:
+    return [term.text for index, term in enumerate(query.positive) if index in indices]
+
+
+def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
+    """Return for each passage the indices of the terms of which it contains related words."""
+    families = found.chunks.related
+    return [
+        {
+            index
+            for index, gains in families.items()
+            if any(one.chunk in gains for one in passage.chunks)
+        }
+        for passage in passages
     ]
 
 
@@ -383,14 +452,14 @@ def _find_held(
 
     Of the others the index knows: titles, tags and the other chunks would have to be read for it.
     """
-    if len(query.positive) == 1:
-        return [{0} for _ in passages]
+    wordless = found.chunks.wordless
+    if len(query.positive) == 1 and not found.chunks.related:
+        return [
+            set() if all(one.chunk in wordless for one in passage.chunks) else {0}
+            for passage in passages
+        ]
     held = [set(indices) for indices in known]
     chunks = [[one.chunk for one in passage.chunks] for passage in passages]
-    for index, gains in found.chunks.related.items():
-        for some, indices in zip(chunks, held, strict=True):
-            if not gains.keys().isdisjoint(some):
-                indices.add(index)
     wanted: list[tuple[str, list[int], int]] = []
     for index, term in enumerate(query.positive):
         left = [some for some, indices in zip(chunks, held, strict=True) if index not in indices]
@@ -407,11 +476,12 @@ def _make_hit(
     read: _ReadHit,
     kinds: Mapping[str, KindDefaults],
     now_s: float,
+    found: MatchedChunks,
     *,
     is_explained: bool,
 ) -> Hit:
     """Make a hit whose score is 1 until all hits of the search are known."""
-    passage, section, snippet, matched = read
+    passage, section = read.passage, read.section
     return Hit(
         workspace=workspace.id,
         anchor=section.anchor,
@@ -419,15 +489,18 @@ def _make_hit(
         start_line=passage.span.start,
         end_line=passage.span.end,
         heading=list(section.heading),
-        snippet=snippet,
+        snippet=read.snippet,
         score=1.0,
         **describe_meta(section, kinds, now_s),
         digest=section.digest,
-        matched=matched,
-        explain=_explain_score(passage) if is_explained else None,
+        matched=read.matched,
+        matched_related=read.related,
+        explain=_explain_score(passage, found.vectors.cosines) if is_explained else None,
     )
 
 
-def _explain_score(passage: Passage) -> dict[str, float]:
+def _explain_score(passage: Passage, cosines: Mapping[int, float]) -> dict[str, float]:
     parts = {name: round(part, 4) for name, part in passage.best.parts.items()}
-    return {**parts, "chunks": float(len(passage.chunks))}
+    chunk = passage.best.candidate.chunk
+    cosine = {"cosine": round(cosines[chunk], 4)} if chunk in cosines else {}
+    return {**parts, **cosine, "chunks": float(len(passage.chunks))}

@@ -225,7 +225,9 @@ def summarize_task(
 def compute_profile(
     workspace: Workspace, config: Config, params: ProfileParams, *, now_s: float
 ) -> Profile:
-    filters = Filters(lifecycle=["project"], include_archived=params.include_archived)
+    filters = Filters(
+        lifecycle=["project"], tag=params.tag, include_archived=params.include_archived
+    )
     sections = read_task_sections(workspace, config, filters, now_s=now_s)
     items = order_profile(_items(sections))
     return Profile(

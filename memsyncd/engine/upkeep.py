@@ -9,7 +9,7 @@ change set, refused if it is no longer the plan whose digest the client names.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -22,7 +22,12 @@ from memsyncd.core.editing.sections import SECTION_LEVEL
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.notepath import NotePath
 from memsyncd.core.search.query import Filters
-from memsyncd.core.upkeep.archive import archive_sections, restore_sections
+from memsyncd.core.upkeep.archive import (
+    archive_note,
+    archive_sections,
+    restore_note,
+    restore_sections,
+)
 from memsyncd.engine.edit import Decide, Edit, Put
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
@@ -44,7 +49,8 @@ PROJECT = "project"
 NO_FILTERS = protocol.Filters()
 EVERYTHING = Filters(includes_archived=True, includes_expired=True)
 
-Act = Literal["archive", "restore", "cleanup"]
+Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
+_RESTORING = frozenset(("restore", "topic.restore"))
 Verdict = tuple[Literal["change", "retain", "skip"], str]
 """What becomes of a memory, and why."""
 
@@ -54,6 +60,8 @@ class Memory(msgspec.Struct, frozen=True):
 
     note: StoredNote
     sections: tuple[StoredSection, ...]
+    is_whole: bool = False
+    """All of the note."""
 
     @property
     def head(self) -> StoredSection:
@@ -101,7 +109,7 @@ def plan_archive(
         score = value_memory(memory, valuation)
         return ("change", "decay") if score < below else ("retain", "decay")
 
-    return _make_plan(workspace, "archive", judge, valuation, params.anchors)
+    return _make_plan(workspace, "archive", judge, valuation, _select(params.anchors))
 
 
 def plan_restore(
@@ -124,7 +132,7 @@ def plan_restore(
         return ("change", "named") if has_archived and is_asked(memory) else None
 
     valuation = make_valuation(config, now_s, accesses)
-    return _make_plan(workspace, "restore", judge, valuation, params.anchors)
+    return _make_plan(workspace, "restore", judge, valuation, _select(params.anchors))
 
 
 def plan_cleanup(
@@ -155,7 +163,34 @@ def plan_cleanup(
         refusal = _find_protection(memory, config)
         return ("skip", refusal) if refusal else ("change", reason)
 
-    return _make_plan(workspace, "cleanup", judge, valuation)
+    return _make_plan(workspace, "cleanup", judge, valuation, list_memories)
+
+
+def plan_notes(
+    workspace: Workspace,
+    config: Config,
+    act: Act,
+    paths: Collection[str],
+    now_s: float,
+    accesses: Mapping[str, int] = NO_ACCESSES,
+) -> Planned:
+    """Plan to archive these notes as a whole, or to restore those that were archived so. A note
+    with a protected memory is skipped.
+    """
+    valuation = make_valuation(config, now_s, accesses)
+
+    def judge(memory: Memory) -> Verdict:
+        if act == "topic.restore":
+            return "change", "named"
+        refusal = _find_protection(memory, config)
+        return ("skip", refusal) if refusal else ("change", "named")
+
+    def list_whole(notes: Sequence[StoredNote]) -> Iterator[Memory]:
+        for note in notes:
+            if note.path in paths and note.sections:
+                yield Memory(note, note.sections, is_whole=True)
+
+    return _make_plan(workspace, act, judge, valuation, list_whole)
 
 
 def make_upkeep_decision(
@@ -225,6 +260,11 @@ def list_named(notes: Sequence[StoredNote], anchors: Sequence[str]) -> Iterator[
         raise NoteNotFound(f"no section {min(named)}", hint=hint)
 
 
+def _select(anchors: Sequence[str]) -> Callable[[Sequence[StoredNote]], Iterator[Memory]]:
+    """Select the named sections, or every memory."""
+    return (lambda notes: list_named(notes, anchors)) if anchors else list_memories
+
+
 def value_memory(memory: Memory, valuation: Valuation) -> float:
     return round(valuation.compute_stored(memory.head).score, 4)
 
@@ -274,13 +314,13 @@ def _make_plan(
     act: Act,
     judge: Judge,
     valuation: Valuation,
-    named: Sequence[str] = (),
+    select: Callable[[Sequence[StoredNote]], Iterator[Memory]],
 ) -> Planned:
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         notes = read_notes(reader, path=None, filters=EVERYTHING)
     listed: dict[str, list[UpkeepItem]] = {"change": [], "retain": [], "skip": []}
     wanted: dict[NotePath, list[_Wanted]] = {}
-    for memory in list_named(notes, named) if named else list_memories(notes):
+    for memory in select(notes):
         verdict = judge(memory)
         if verdict is None:
             continue
@@ -300,8 +340,8 @@ def _make_plan(
             listed["skip" if reason else "change"].append(item)
     plan = UpkeepPlan(
         plan=_digest_plan(act, puts),
-        archived=listed["change"] if act != "restore" else [],
-        restored=listed["change"] if act == "restore" else [],
+        archived=listed["change"] if act not in _RESTORING else [],
+        restored=listed["change"] if act in _RESTORING else [],
         retained=listed["retain"],
         skipped=listed["skip"],
     )
@@ -314,6 +354,8 @@ class _Wanted(msgspec.Struct, frozen=True):
 
     def list_anchors(self, act: Act) -> list[str]:
         """Return the anchors of the sections that the act changes."""
+        if self.memory.is_whole:
+            return [self.memory.head.anchor]
         is_from_archive = act == "restore"
         sections = self.memory.sections
         return [one.anchor for one in sections if (one.status == ARCHIVED) is is_from_archive]
@@ -377,5 +419,11 @@ def _change_note(
 def _change_text(
     act: Act, path: NotePath, data: bytes, anchors: Mapping[str, Sequence[str]]
 ) -> tuple[bytes, dict[str, str]]:
+    if act in ("topic.archive", "topic.restore"):
+        changed = (archive_note if act == "topic.archive" else restore_note)(path.text, data)
+        named = [anchor for several in anchors.values() for anchor in several]
+        if not named:
+            return data, {}
+        return (data, dict.fromkeys(named, changed)) if isinstance(changed, str) else (changed, {})
     change = restore_sections if act == "restore" else archive_sections
     return change(path.text, data, [anchor for several in anchors.values() for anchor in several])

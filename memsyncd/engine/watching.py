@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -283,6 +284,14 @@ class Watching:
             name = self.watcher.observer_name
             return WatchHealth(mode="timed", observer=name, reasons=(BLOCKED_REASON,))
         return self.watcher.health(workspace.id)
+
+    def find_unhandled(self) -> Future[None] | None:
+        """A future that is done once the events are handled that have occurred by now; None if
+        there are none.
+        """
+        handled: Future[None] = Future()
+        is_waiting = self.watcher.call_when_handled(partial(handled.set_result, None))
+        return handled if is_waiting else None
 
     @property
     def n_events(self) -> int:

@@ -26,9 +26,10 @@ from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.core.pruning import is_pruned_path
 from memsyncd.errors import Busy, StoreFailed
-from memsyncd.files.places import Preset
+from memsyncd.files.places import AGENT_GLOBS, Preset
 from memsyncd.files.pruning import Pruning
 from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
+from memsyncd.semantic import NoVectors, VectorSearch
 from memsyncd.store.accesses import AccessCount, Recalls
 from memsyncd.store.index import Counts, Index, Written
 from memsyncd.store.pool import ConnectionPool, Reader
@@ -43,6 +44,7 @@ REOPEN_S = 1.0
 State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
 STALL_FAULT = "stalled"
 WATCH_LIMIT = "watch_limit"
+SEMANTIC_FAULT, SEMANTIC_NOTICE = "semantic", "semantic_notice"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +94,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     def all_includes(self) -> tuple[str, ...]:
         """The include globs with those of the preset, the read-only notes and the memory folder."""
         include = (*self.include, "**") if self.is_vault else self.include
-        return list_includes(include, self.read_only, self.memory_folder)
+        return list_includes(include, self.all_read_only, self.memory_folder)
+
+    @property
+    def all_read_only(self) -> tuple[str, ...]:
+        """The read-only globs, and those of instructions for agents, which any repository may have.
+
+        They are included whether or not the files are there, so that new ones are seen.
+        """
+        rules = () if self.is_vault else AGENT_GLOBS
+        return (*self.read_only, *(one for one in rules if one not in self.include))
 
     def scope(self, config: Config) -> Scope:
         """Raises ValueError, which names the glob, for an invalid glob."""
@@ -100,7 +111,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
             self.root,
             include=self.all_includes,
             exclude=self.exclude,
-            read_only=self.read_only,
+            read_only=self.all_read_only,
             memory_dir=self.memory_folder,
             max_file_bytes=config.sync.max_file_bytes,
             allow_links_to=self.allow_links_to,
@@ -220,6 +231,8 @@ class Workspace:
         self.index_path = index_path
         self.records_path = records_path
         self.condition = Condition()
+        self.vectors: VectorSearch = NoVectors()
+        """Semantic search; the loop replaces it when the configuration changes."""
         self._lock = threading.Lock()
         self.opening: Future[Any] | None = None
         """Done once the databases are open, or once opening them has failed."""

@@ -33,12 +33,13 @@ from memsyncd.engine.registry import FolderCheck, Registry, find_slug
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.vectors import VectorUpkeep
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import MemsyncdError, WorkspaceNotFound
 from memsyncd.files.places import Preset, ProjectListing, list_projects
-from memsyncd.files.scope import find_identity, find_worktree_root
+from memsyncd.files.scope import find_identity, find_worktree_root, is_within_folder
 from memsyncd.logs import Event, get_log
 
 # No workspace's id, so that the worker runs it between two steps of any other job.
@@ -82,6 +83,16 @@ class Counters(msgspec.Struct, kw_only=True):
             self.n_removed += len(done.removed)
         self.n_upserted += done.n_upserted
         self.n_deleted += done.n_deleted
+
+
+class FilePlace(msgspec.Struct, frozen=True):
+    """The workspace of a file, and its path from the root, or from the folder that stands for the
+    root in a linked worktree.
+    """
+
+    workspace_id: str
+    path: str
+    worktree: str
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +156,7 @@ class Workspaces:
             stalls=self.stalls,
         )
         self.watching = Watching(self.scheduler, clock, self.stalls, stall_policy)
+        self.vectors = VectorUpkeep(config.semantic)
         self._counters: dict[str, Counters] = {}
         self._recovered_s: dict[str, float] = {}
         self._with_accesses: set[str] = set()
@@ -177,6 +189,7 @@ class Workspaces:
             self._timer.cancel()
         self.stalls.stop()
         began_s = time.monotonic()
+        is_unasked = self.vectors.stop()
         is_unchecked = self.scheduler.checks.stop(STOP_S / 4)
         is_unwatched = self.watching.stop(STOP_S / 2)
         left_s = STOP_S - (time.monotonic() - began_s)
@@ -187,7 +200,7 @@ class Workspaces:
                 with contextlib.suppress(MemsyncdError):
                     store_noted(workspace, self.config)
                 workspace.close()
-        return is_unwatched and is_idle and is_unchecked
+        return is_unwatched and is_idle and is_unchecked and is_unasked
 
     def listen(self, on_synced: OnSynced) -> None:
         """Call `on_synced` on the loop after every sync."""
@@ -261,6 +274,21 @@ class Workspaces:
         entry = self._registry.find(path, self.config.sync.worktrees)
         real = os.path.realpath(os.path.expanduser(path))
         return entry.id, find_worktree_root(real, entry.root)
+
+    def find_file(self, path: str) -> FilePlace:
+        """Find the workspace of an absolute path, and the path in it; from any thread, as it may
+        block. Raises WorkspaceNotFound.
+        """
+        # A link is a note by its own name.
+        above = os.path.realpath(os.path.dirname(path))
+        real = os.path.join(above, os.path.basename(path))
+        workspace_id, worktree = self.find_place(above)
+        root = worktree or self._registry.entries[workspace_id].root
+        if not is_within_folder(real, root):
+            raise WorkspaceNotFound(
+                "this path lies in no workspace", hint="add the folder with: memsyncd add PATH"
+            )
+        return FilePlace(workspace_id, real[len(root) + 1 :] or ".", worktree)
 
     def find_user_wide(self) -> Workspace | None:
         """The user-wide workspace, if there is one."""
@@ -458,6 +486,7 @@ class Workspaces:
         was_on = self.watching.is_on
         self._registry.configure(configured)
         self.scheduler.set_config(config)
+        self.vectors.configure(config.semantic)
         before = dict(self.by_id)
         for workspace in before.values():
             entry = self._registry.entries.get(workspace.id)
@@ -487,6 +516,7 @@ class Workspaces:
         if before is not None:
             workspace.continue_counts(before)
         self.by_id[entry.id] = workspace
+        self.vectors.open(workspace)
         self.scheduler.add(workspace)
         self.watching.add(workspace)
         return workspace
@@ -495,6 +525,7 @@ class Workspaces:
         self.by_id.pop(workspace.id, None)
         self.scheduler.forget(workspace)
         self.watching.forget(workspace)
+        self.vectors.close(workspace)
         self.stalls.arm()
         workspace.cancel()
         closed = self._worker.submit(workspace.id, partial(_close_job, workspace, self.config))
@@ -530,6 +561,7 @@ class Workspaces:
         """Count a sync, call the listeners and log it."""
         self.counters(workspace).count_sync(done)
         self.scheduler.start_recording(workspace)
+        self.vectors.note_synced(workspace)
         for listener in self._listeners:
             listener(workspace, done)
         log_sync = log.info if done.paths else log.debug

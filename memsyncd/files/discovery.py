@@ -51,8 +51,7 @@ class ToolFolders(msgspec.Struct, frozen=True, kw_only=True):
 class KnownPlace(msgspec.Struct, frozen=True, kw_only=True):
     """A folder with notes. `preset` is empty if the folder itself decides.
 
-    `label` names its workspace, empty for the folder's name. `read_only` has the globs of rules for
-    agents that are there.
+    `label` names its workspace, empty for the folder's name.
     """
 
     name: str
@@ -60,7 +59,6 @@ class KnownPlace(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     preset: Preset | None = None
     label: str = ""
-    read_only: tuple[str, ...] = ()
 
 
 def find_places(folders: ToolFolders) -> list[KnownPlace]:
@@ -95,8 +93,7 @@ def _find_agents(folders: ToolFolders) -> Iterator[KnownPlace]:
         yield KnownPlace(name="codex", what=what, path=memories, preset="vault", label="codex")
     gemini = f"{folders.home}/.gemini"
     if os.path.isfile(f"{gemini}/GEMINI.md"):
-        what, globs = "memory of Gemini CLI", ("GEMINI.md",)
-        yield KnownPlace(name="gemini", what=what, path=gemini, label="gemini", read_only=globs)
+        yield KnownPlace(name="gemini", what="memory of Gemini CLI", path=gemini, label="gemini")
 
 
 def _find_vaults(folders: ToolFolders) -> Iterator[KnownPlace]:
@@ -119,10 +116,10 @@ def _find_repository(here: str, home: str) -> Iterator[KnownPlace]:
     while not os.path.lexists(f"{top}/.git") and top not in ("/", home):
         top = os.path.dirname(top)
     top = here if top in ("/", home) else top
-    globs = find_agent_globs(top) if top not in ("/", home) else ()
-    if globs and recognise_place(os.path.realpath(top)).preset == "memory":
+    has_rules = top not in ("/", home) and bool(find_agent_globs(top))
+    if has_rules and recognise_place(os.path.realpath(top)).preset == "memory":
         name, what = os.path.basename(top), "rules of this repository for agents"
-        yield KnownPlace(name=name, what=what, path=top, read_only=globs)
+        yield KnownPlace(name=name, what=what, path=top)
 
 
 def _name_vaults(tool: str, paths: Iterable[str]) -> Iterator[KnownPlace]:

@@ -39,7 +39,6 @@ class FolderKind(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     preset: Preset = "memory"
     exclude: tuple[str, ...] = ()
-    read_only: tuple[str, ...] = ()
     memory_dir: str = ""
 
 
@@ -58,7 +57,7 @@ def recognise_place(root: str) -> FolderKind:
             return FolderKind(what=what, preset="vault", exclude=backups, memory_dir=own)
     is_gemini = os.path.basename(root) == ".gemini"
     what = "memory of Gemini CLI" if is_gemini else "MEMORY.md and .memories/"
-    return FolderKind(what=what, read_only=find_agent_globs(root))
+    return FolderKind(what=what)
 
 
 def find_memory_owner(root: str) -> str:

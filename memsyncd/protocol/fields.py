@@ -17,6 +17,8 @@ Name = Annotated[str, msgspec.Meta(max_length=8192)]
 """A note, section, folder, workspace, kind or tag: the longest anchor is shorter."""
 WorkspaceNames = Name | Annotated[list[Name], msgspec.Meta(min_length=1, max_length=200)] | None
 """One workspace, several, or `*` for all; null for the only one."""
+ClientName = Annotated[str, msgspec.Meta(max_length=64)]
+Word = Annotated[str, msgspec.Meta(max_length=200)]
 Value = Annotated[str, msgspec.Meta(max_length=512)]
 Values = Annotated[list[Value], msgspec.Meta(max_length=32)]
 State = Literal["indexing", "ready", "degraded", "missing", "stalled"]

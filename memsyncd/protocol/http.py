@@ -95,7 +95,16 @@ RESOURCES = (
     HttpRoute(verb="GET", path="/docs", summary="Show this interface as a page.", offers=(HTML,)),
 )
 # Without a token, over TCP, too: they tell what the source code tells, and a browser shows them.
-OPEN_PATHS = frozenset({"/openapi.json", "/docs"})
+# PANEL_OPEN checks the token of its query itself.
+PANEL, PANEL_OPEN = "/panel/", "/panel/open"
+OPEN_PATHS = frozenset({"/openapi.json", "/docs", PANEL_OPEN})
+PANEL_TYPES = {
+    ".html": HTML,
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+"""The media types of the panel's files, by the end of their names."""
 _OFFERS = {
     "/metrics": (METRICS_TEXT,),
     "/v1/events": (EVENTS,),
@@ -123,6 +132,10 @@ def _make_routes() -> dict[str, dict[str, HttpRoute]]:
 ROUTES = _make_routes()
 
 
+PANEL_INDEX = "index.html"
+_PANEL_FILE = re.compile(r"[a-z][a-z0-9-]{0,40}\.[a-z]{2,4}")
+
+
 def list_verbs(path: str) -> str:
     """Return the verbs of a path for the header `Allow`; `*` is any path. Raises HttpRefusal."""
     verbs = {verb for known in ROUTES.values() for verb in known}
@@ -133,11 +146,22 @@ def list_verbs(path: str) -> str:
 
 
 def _find_path(path: str) -> dict[str, HttpRoute]:
-    known = ROUTES.get(path)
+    known = _find_panel_file(path) if path.startswith(PANEL) else ROUTES.get(path)
     if known is None:
         message, hint = explain_name(path, ROUTES, what="path")
         raise HttpRefusal(NotFound(message, hint=hint))
     return known
+
+
+def _find_panel_file(path: str) -> dict[str, HttpRoute] | None:
+    """Return the route of a file of the panel, which need not exist."""
+    name = path.removeprefix(PANEL) or PANEL_INDEX
+    if path != PANEL_OPEN and not _PANEL_FILE.fullmatch(name):
+        return None
+    offer = HTML if path == PANEL_OPEN else PANEL_TYPES.get(name[name.rfind(".") :])
+    if offer is None:
+        return None
+    return {"GET": HttpRoute(verb="GET", path=path, summary="The panel.", offers=(offer,))}
 
 
 def find_route(verb: str, path: str) -> HttpRoute:
@@ -349,10 +373,18 @@ def collect_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What a client of the loopback port must know: its number and the token."""
+    """What a client of the loopback port must know: its number and the token.
+
+    A browser has a cookie instead, which is signed with the token.
+    """
 
     port: int
     token: bytes
+
+    @property
+    def cookie_name(self) -> str:
+        """The cookies of all ports of a host are sent to each of them."""
+        return f"memsyncd-{self.port}"
 
 
 _LOOPBACK = r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])"
@@ -362,16 +394,20 @@ _BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +(\S+)")
 
 
 def check_access(
-    access: Access | None, headers: Mapping[bytes, bytes], authority: str, path: str
+    access: Access | None,
+    headers: Mapping[bytes, bytes],
+    authority: str,
+    path: str,
+    now_s: float = 0.0,
 ) -> None:
     """Refuse a request from a page of another site, for another host, or without the token.
 
-    `access` is None on the Unix socket, whose owner alone can connect. Raises HttpRefusal.
+    `access` is None on the Unix socket, whose owner alone can connect. `now_s` is since the epoch.
+    Raises HttpRefusal.
     """
     origin = headers.get(b"origin")
     if origin is not None and not _ORIGIN.fullmatch(origin.decode("latin-1")):
-        hint = "only pages of this machine may send requests"
-        raise HttpRefusal(Forbidden("the request is from a page of another site", hint=hint))
+        raise _refuse_site()
     if access is None:
         return
     host = authority or headers.get(b"host", b"").decode("latin-1")
@@ -380,8 +416,25 @@ def check_access(
     if match is None or int(match["port"] or 80) != access.port:
         hint = f"ask for http://127.0.0.1:{access.port}"
         raise HttpRefusal(Forbidden("the request is for another host", hint=hint))
-    if path not in OPEN_PATHS:
+    if path in OPEN_PATHS:
+        return
+    cookie = _find_cookie(headers.get(b"cookie", b"").decode("latin-1"), access.cookie_name)
+    if b"authorization" in headers or not cookie:
         _check_token(access.token, headers.get(b"authorization", b""))
+        return
+    if not is_cookie_valid(access.token, cookie, now_s):
+        hint = "open the panel again: memsyncd ui"
+        raise HttpRefusal(Unauthorized("the cookie is not valid, or too old", hint=hint))
+    # To the browser, the pages of all ports of this machine are one site, which gets the cookie.
+    site = headers.get(b"sec-fetch-site", b"same-origin")
+    is_foreign = site not in (b"same-origin", b"none")
+    if is_foreign or (origin is not None and origin.decode("latin-1") != f"http://{host}"):
+        raise _refuse_site()
+
+
+def _refuse_site() -> HttpRefusal:
+    hint = "only pages of this machine may send requests"
+    return HttpRefusal(Forbidden("the request is from a page of another site", hint=hint))
 
 
 def _check_token(token: bytes, given: bytes) -> None:
@@ -391,6 +444,40 @@ def _check_token(token: bytes, given: bytes) -> None:
         hint = "send `Authorization: Bearer TOKEN`; `memsyncd status` names the file of the token"
         challenge = (("WWW-Authenticate", 'Bearer realm="memsyncd"'),)
         raise HttpRefusal(Unauthorized(what, hint=hint), headers=challenge)
+
+
+COOKIE_AGE_S = 30 * 24 * 3600
+"""How long a browser that has opened the panel may come back."""
+_COOKIE = re.compile(
+    r"(?P<signed>(?P<issued_s>\d{1,12})\.[A-Za-z0-9_-]{16,64})\.(?P<mark>[0-9a-f]{64})"
+)
+
+
+def make_cookie(key: bytes, nonce: str, now_s: float) -> str:
+    """Return the value of a cookie that is valid for COOKIE_AGE_S: time, nonce and HMAC-SHA-256.
+
+    `nonce` is 16 to 64 letters, digits, `-` or `_`. Nothing of it is stored, so it outlives the
+    daemon; another token makes all cookies invalid.
+    """
+    signed = f"{int(now_s)}.{nonce}"
+    return f"{signed}.{_sign(key, signed)}"
+
+
+def is_cookie_valid(key: bytes, value: str, now_s: float) -> bool:
+    """True for a cookie of this key that is neither too old nor of the future."""
+    match = _COOKIE.fullmatch(value)
+    if match is None or not hmac.compare_digest(match["mark"], _sign(key, match["signed"])):
+        return False
+    return 0 <= int(now_s) - int(match["issued_s"]) < COOKIE_AGE_S
+
+
+def _sign(key: bytes, text: str) -> str:
+    return hmac.new(key, b"panel:" + text.encode(), "sha256").hexdigest()
+
+
+def _find_cookie(header: str, name: str) -> str:
+    pairs = (pair.strip().partition("=") for pair in header.split(";"))
+    return next((value for found, _, value in pairs if found == name), "")
 
 
 def check_content_type(given: bytes | None) -> None:

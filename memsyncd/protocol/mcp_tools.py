@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from memsyncd.errors import BadRequest, MemsyncdError
-from memsyncd.protocol import memory, search
+from memsyncd.protocol import memory, search, signals, tasks
 from memsyncd.protocol.fields import Freshness, Params
 from memsyncd.protocol.jsonrpc import describe_shape, explain_name, explain_params
 from memsyncd.protocol.methods import METHODS
@@ -41,14 +41,27 @@ class ToolArgument(msgspec.Struct, frozen=True):
     is_required: bool = False
 
 
+class ToolAction(msgspec.Struct, frozen=True):
+    """One action of a tool: the method that it calls, and the parameters of its arguments."""
+
+    method: str
+    parameters: dict[str, str]
+
+
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool: the method that it calls, and the hints that clients decide by."""
+    """One tool: the method that it calls, and the hints that clients decide by.
+
+    A tool with `actions` calls the method of the one that its argument `action` names.
+    """
 
     name: str
     title: str
     method: str
     description: str
     arguments: tuple[ToolArgument, ...]
+    actions: dict[str, ToolAction] = {}
+    is_always_loaded: bool = True
+    """False if clients that can should load it on demand."""
     is_read_only: bool = False
     is_destructive: bool = False
     is_idempotent: bool = False
@@ -63,6 +76,11 @@ _WORKSPACES = ToolArgument(
 _KIND = ToolArgument("kind", "Only of these kinds, such as decision, error.", "filters.kind")
 _TAG = ToolArgument("tag", "Only with one of these tags.", "filters.tag")
 _PATH = ToolArgument("path", "Only in these notes or folders; globs are allowed.", "filters.path")
+
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool
@@ -149,6 +167,9 @@ TOOLS: dict[str, Tool] = {
                 ToolArgument("tags", "A few words to filter by."),
                 ToolArgument("importance", "From 0 to 1."),
                 ToolArgument("note", "The note to append to; by default that of its kind."),
+                ToolArgument(
+                    "on_similar", "If memory says nearly this: add, append to it, report."
+                ),
                 _WORKSPACE,
             ),
         ),
@@ -177,6 +198,42 @@ TOOLS: dict[str, Tool] = {
                 _WORKSPACE,
             ),
             is_destructive=True,
+        ),
+        Tool(
+            name="memory_agent",
+            title="Sessions and signals",
+            method="session.resume",
+            description=(
+                "Go on where a session ended, and talk to other agents. resume (session or "
+                "task): what to know after the context was cleared; checkpoint (content, task or "
+                "session): keep progress; inbox (agent, session or task): signals, unread first; "
+                "send (content, to whom); ack (signals, agent)."
+            ),
+            arguments=(
+                ToolArgument("action", "The action.", is_required=True),
+                ToolArgument("content", "What is done and what is next; or the message."),
+                ToolArgument("task", "The task; for send, a task whose agents get it."),
+                ToolArgument("session", "The session; for send, one that gets it."),
+                ToolArgument("agent", "Your name; for send, the agent that gets it."),
+                ToolArgument("signals", "Numbers of signals to acknowledge."),
+                _WORKSPACE,
+            ),
+            actions={
+                "resume": ToolAction("session.resume", _same("task", "session", "agent")),
+                "checkpoint": ToolAction("task.checkpoint", _same("content", "task", "session")),
+                "inbox": ToolAction("signal.inbox", _same("task", "session", "agent")),
+                "send": ToolAction(
+                    "signal.send",
+                    {
+                        "content": "content",
+                        "task": "tasks",
+                        "session": "sessions",
+                        "agent": "agents",
+                    },
+                ),
+                "ack": ToolAction("signal.ack", _same("signals", "task", "session", "agent")),
+            },
+            is_always_loaded=False,
         ),
         Tool(
             name="memory_init",
@@ -218,6 +275,9 @@ def list_tools(*, is_read_only: bool, has_memory: bool) -> list[dict[str, Any]]:
 def describe_tool(name: str) -> dict[str, Any]:
     """Return one tool as MCP describes it. It is cached: do not change it."""
     tool = TOOLS[name]
+    # Claude Code hides tools behind a search unless they ask to be loaded.
+    load = {"anthropic/alwaysLoad": True} if tool.is_always_loaded else {}
+    errors = [error.code for method in list_methods(tool) for error in METHODS[method].errors]
     return {
         "name": tool.name,
         "title": tool.title,
@@ -230,21 +290,28 @@ def describe_tool(name: str) -> dict[str, Any]:
             "idempotentHint": tool.is_idempotent,
             "openWorldHint": False,
         },
-        "_meta": {
-            # Claude Code hides tools behind a search unless they ask to be loaded.
-            "anthropic/alwaysLoad": True,
-            ERRORS_META: [error.code for error in METHODS[tool.method].errors],
-        },
+        "_meta": {**load, ERRORS_META: list(dict.fromkeys(errors))},
     }
 
 
+def list_methods(tool: Tool) -> list[str]:
+    """Return the methods that a tool calls."""
+    return [one.method for one in tool.actions.values()] or [tool.method]
+
+
 def describe_arguments(tool: Tool) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments, made from the parameters of its method."""
-    params = METHODS[tool.method].params
-    _, schemas = msgspec.json.schema_components([params], ref_template="{name}")
+    """Return the JSON schema of a tool's arguments, made from the parameters of its methods."""
+    every = [METHODS[method].params for method in list_methods(tool)]
+    _, schemas = msgspec.json.schema_components(every, ref_template="{name}")
     properties: dict[str, Any] = {}
     for argument in tool.arguments:
-        schema = _find_schema(schemas, params.__name__, argument.parameter or argument.name)
+        place = argument.parameter or argument.name
+        if place == "action" and tool.actions:
+            schema: dict[str, Any] = {"type": "string", "enum": list(tool.actions)}
+        else:
+            # The first method that has it; another may take a list of it.
+            params = next(one for one in every if place.partition(".")[0] in one.__struct_fields__)
+            schema = _find_schema(schemas, params.__name__, place)
         properties[argument.name] = {**schema, "description": argument.description}
     return {
         "type": "object",
@@ -278,6 +345,34 @@ def _find_schema(schemas: dict[str, Any], struct: str, place: str) -> dict[str, 
 
 
 # --- arguments --------------------------------------------------------------------------------
+
+
+def choose_call(tool: Tool, arguments: dict[str, Any]) -> tuple[str, Any]:
+    """Return the method that a tool calls with these arguments, and its parameters.
+
+    Raises BadRequest.
+    """
+    if not tool.actions:
+        return tool.method, make_params(tool, arguments)
+    given = {name: value for name, value in arguments.items() if value is not None}
+    names = ", ".join(tool.actions)
+    if "action" not in given:
+        raise BadRequest("argument `action` is missing", hint=f"one of: {names}")
+    action = tool.actions.get(str(given.pop("action")))
+    if action is None:
+        raise BadRequest("there is no such action", hint=f"one of: {names}")
+    known = {**action.parameters, "workspace": "workspace"}
+    params: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            message, hint = explain_name(name, known, what="argument")
+            raise BadRequest(message, hint=hint)
+        is_list = known[name] in _LISTED and not isinstance(value, list)
+        params[known[name]] = [value] if is_list else value
+    return action.method, _convert(params, METHODS[action.method].params)
+
+
+_LISTED = frozenset({"tasks", "sessions", "agents", "signals"})
 
 
 def make_params(tool: Tool, arguments: dict[str, Any], **more: object) -> Any:
@@ -399,7 +494,12 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
             lines.append(f"Did you mean: {found.did_you_mean}")
         return "\n".join(lines)
     if found.relaxed:
-        lines.append("No passage holds every word; these hold some:")
+        is_related = all(len(hit.matched_related) == len(hit.matched) for hit in found.hits)
+        lines.append(
+            "No passage holds any of these words; these hold related ones:"
+            if is_related
+            else "No passage holds every word; these hold some:"
+        )
     names = {one.id: one.name for one in found.workspaces}
     for hit in found.hits:
         where = f"[{names.get(hit.workspace, hit.workspace)}] " if len(names) > 1 else ""
@@ -411,6 +511,8 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
         warning = find_warning(f"{heading}\n{hit.snippet}".replace("**", ""))
         lines += [search.mark_warning(warning, "the snippet below")] if warning else []
         lines.append(f"  {snippet}")
+        disputed = search.describe_contradictions(hit.contradicts, hit.contradicted_by)
+        lines += [f"  {disputed}"] if disputed else []
     return "\n".join(lines)
 
 
@@ -468,7 +570,50 @@ def _cite(part: search.LeftOutPart) -> str:
 
 def render_added(added: memory.Added) -> str:
     place = f"{added.path}:{added.start_line}-{added.end_line}"
-    return f"Remembered at {place}" + ("" if added.is_indexed else "; it is not searchable yet")
+    late = "" if added.is_indexed else "; it is not searchable yet"
+    near = ", ".join(
+        f"{one.path}:{one.start_line}-{one.end_line}" for one in added.similar if one.path
+    )
+    if added.action == "reported":
+        return f"Nothing was written: {near} says nearly this. Call again with on_similar append."
+    if added.action == "appended":
+        return f"Appended at {place}, which said nearly this{late}"
+    also = f". Nearly the same: {near}; correct what is outdated there" if near else ""
+    return f"Remembered at {place}{late}{also}"
+
+
+def render_session(block: tasks.SessionBlock, find_warning: FindWarning) -> str:
+    """Return what restores an agent, marked if it tries to instruct its reader."""
+    if not block.text:
+        return "There is nothing to resume yet; keep progress with checkpoint."
+    warning = find_warning(block.text)
+    mark = f"{search.mark_warning(warning, 'the text below')}\n" if warning else ""
+    return f"{mark}{block.text}"
+
+
+def render_signals(box: signals.SignalBox, find_warning: FindWarning) -> str:
+    """Return the signals to a reader, a line for each, each marked if it tries to instruct."""
+    lines: list[str] = []
+    for one in box.signals:
+        warning = find_warning(one.content)
+        lines += [search.mark_warning(warning, "the signal below")] if warning else []
+        read = " (read)" if one.acked_at is not None else ""
+        text = " ".join(one.content.split())
+        lines.append(f"{one.id} {one.type} from {one.sender}{read}: {text}")
+    return "\n".join(lines) if lines else "No signals."
+
+
+def render_sent(sent: signals.SignalSent) -> str:
+    return f"Sent as {sent.signal.id} to {', '.join(sent.signal.to)}"
+
+
+def render_acked(acked: signals.SignalsAcked) -> str:
+    unknown = f"; not found: {_list_numbers(acked.unknown)}" if acked.unknown else ""
+    return f"Acknowledged: {_list_numbers([*acked.acked, *acked.already]) or 'none'}{unknown}"
+
+
+def _list_numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def render_memory(result: memory.MemoryResult, find_warning: FindWarning) -> str:

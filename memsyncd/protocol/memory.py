@@ -11,16 +11,19 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import Limit, Name, Params, Result, TimeoutMs
+from memsyncd.protocol.fields import ClientName, Limit, Name, Params, Result, TimeoutMs, Word
+from memsyncd.protocol.search import SimilarSection
 
-ClientName = Annotated[str, msgspec.Meta(max_length=64)]
 Heading = Annotated[str, msgspec.Meta(max_length=200)]
-Word = Annotated[str, msgspec.Meta(max_length=200)]
 Tags = Annotated[list[Word], msgspec.Meta(max_length=32)]
 RevisionId = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Place = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 """The name of a note, folder or section. An empty name is refused: it is a program's mistake and
 does not mean all notes."""
+OnSimilar = Literal["add", "append", "report"]
+"""What is done if a section says nearly the same as what is to be written."""
+WriteAction = Literal["added", "appended", "changed", "reported", "unchanged"]
+"""What was done; after `reported` and `unchanged` nothing is written."""
 Searched = Annotated[str, msgspec.Meta(min_length=4, max_length=4096)]
 
 
@@ -147,6 +150,9 @@ class NewSection(Params, frozen=True, kw_only=True):
 
 
 class NoteAddParams(NewSection, frozen=True, kw_only=True):
+    on_similar: OnSimilar = "add"
+    """If a section says nearly the same: `add` writes a new one and names it, `append` appends the
+    text to it, as `field.append` does, `report` writes nothing."""
     client: ClientName | None = None
     workspace: Name | None = None
     timeout_ms: TimeoutMs | None = None
@@ -200,12 +206,19 @@ class AddedSection(Result, frozen=True, kw_only=True):
 
 
 class Added(Written, frozen=True, kw_only=True):
+    """The place of the new section; of the similar one if that was appended to or reported."""
+
     anchor: str
     path: str
     start_line: int
     end_line: int
     digest: str
     """Digest of the note as written."""
+    action: WriteAction = "added"
+    similar: list[SimilarSection] = msgspec.field(default_factory=list)
+    """Sections that said nearly the same before, the most similar first."""
+    change_set: int | None = None
+    """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
 
 
 class AddedMany(Written, frozen=True, kw_only=True):

@@ -33,7 +33,17 @@ from memsyncd.errors import (
     Unwritable,
     WorkspaceNotFound,
 )
-from memsyncd.protocol import memory, metrics, operations, search, signals, tasks, upkeep
+from memsyncd.protocol import (
+    memory,
+    metrics,
+    operations,
+    search,
+    semantic,
+    signals,
+    tasks,
+    topics,
+    upkeep,
+)
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 
 OPENRPC_VERSION = "1.3.2"
@@ -99,6 +109,13 @@ METHODS: dict[str, Method] = {
         "Return counters and durations of requests, syncs and writes, and the process's resources.",
         route="GET /metrics",
     ),
+    "panel.open": Method(
+        NoParams,
+        operations.PanelAddress,
+        "Open a port for the panel, and return an address that opens it once.",
+        (BadConfig, Unsafe),
+    ),
+    "log.tail": Method(NoParams, operations.LogTail, "Return the last lines of the daemon's log."),
     "workspace.add": Method(
         operations.AddParams,
         operations.AddedWorkspaces,
@@ -145,6 +162,12 @@ METHODS: dict[str, Method] = {
         _OPENS,
         route="GET /v1/get",
     ),
+    "render": Method(
+        search.RenderParams,
+        search.Rendered,
+        "Render a note as HTML for a page, with the file's line numbers.",
+        _OPENS,
+    ),
     "list": Method(
         search.ListParams, search.Listing, "List notes and sections.", _READS, route="GET /v1/list"
     ),
@@ -161,6 +184,32 @@ METHODS: dict[str, Method] = {
         "Find the sections that say nearly what a section or a text says.",
         _OPENS,
         route="GET /v1/similar",
+    ),
+    "patterns": Method(
+        search.PatternsParams,
+        search.Patterns,
+        "List what recurs in several workspaces: the same kind and topic, similar texts.",
+        _READS,
+        route="GET /v1/patterns",
+    ),
+    "duplicates": Method(
+        search.DuplicatesParams,
+        search.Duplicates,
+        "Plan which sections to merge: groups of near copies. Nothing is changed.",
+        _READS,
+        route="GET /v1/duplicates",
+    ),
+    "semantic.status": Method(
+        WorkspaceParams,
+        semantic.SemanticReport,
+        "Report how much of the workspaces semantic search covers.",
+        _FINDS,
+    ),
+    "semantic.warm": Method(
+        semantic.SemanticWarmParams,
+        semantic.SemanticReport,
+        "Make the vectors that are missing now, or all again; returns at once.",
+        _FINDS,
     ),
     "links": Method(
         search.LinksParams,
@@ -256,6 +305,60 @@ METHODS: dict[str, Method] = {
         upkeep.Upkept,
         "Archive memories past their time: expired and ephemeral ones, those of sessions.",
         _WRITES,
+    ),
+    "topic.list": Method(
+        topics.TopicListParams,
+        topics.TopicList,
+        "List topics, which are notes, with their fields and their salience.",
+        _READS,
+        route="GET /v1/topics",
+    ),
+    "topic.get": Method(
+        topics.TopicGetParams,
+        topics.Topic,
+        "Read a topic: its summary, its fields with their values, its relations.",
+        _OPENS,
+        route="GET /v1/topics/get",
+    ),
+    "topic.create": Method(
+        topics.TopicCreateParams,
+        topics.TopicWritten,
+        "Create a note for a topic, with fields and relations.",
+        _WRITES,
+        route="POST /v1/topics/create",
+    ),
+    "topic.patch": Method(
+        topics.TopicPatchParams,
+        topics.TopicWritten,
+        "Change metadata, summary and relations of a topic; the rest stays.",
+        _WRITES,
+        route="POST /v1/topics/patch",
+    ),
+    "topic.archive": Method(
+        topics.TopicArchiveParams,
+        upkeep.Upkept,
+        "Archive whole topics: searches leave them out then.",
+        _WRITES,
+    ),
+    "topic.restore": Method(
+        topics.TopicArchiveParams,
+        upkeep.Upkept,
+        "Restore archived topics, byte for byte.",
+        _WRITES,
+    ),
+    "field.append": Method(
+        topics.FieldAppendParams,
+        topics.FieldAppended,
+        "Append a value to a field of a topic, above the earlier ones.",
+        _WRITES,
+        route="POST /v1/topics/append",
+    ),
+    "field.history": Method(
+        topics.FieldHistoryParams,
+        topics.FieldHistory,
+        "List the values that a field has and had, the newest first.",
+        _OPENS,
+        route="GET /v1/topics/history",
     ),
     "history": Method(
         memory.HistoryParams,

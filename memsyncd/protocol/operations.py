@@ -152,6 +152,9 @@ class Found(Result, frozen=True, kw_only=True):
     """False if there are more, of these or the others, than could be counted within seconds."""
     others: int
     """Notes beneath the folder that the workspace does not have, if it has none at all."""
+    read_only: list[str]
+    """The globs of the workspace's read-only notes; of instructions for agents those that are
+    there."""
     worktree: str | None = None
     """The folder that was named, in a linked git worktree: it shares the memory of the
     workspace."""
@@ -191,8 +194,6 @@ class FoundPlace(Result, frozen=True, kw_only=True):
     """False if there may be more notes than could be counted within seconds."""
     workspace: str | None
     """The name of the workspace or collection that it is."""
-    missing: list[str]
-    """Rules for agents that this workspace leaves out."""
     refusal: str
     """Why it cannot be added, or empty."""
     add: AddParams | None
@@ -268,3 +269,18 @@ class FindingInfo(Result, frozen=True, kw_only=True):
 
 class DoctorResult(Result, frozen=True, kw_only=True):
     findings: list[FindingInfo]
+
+
+# --- panel ------------------------------------------------------------------------------------
+
+
+class PanelAddress(Result, frozen=True, kw_only=True):
+    """The address of the panel. It is valid once, within `expires_s`."""
+
+    url: str
+    expires_s: float
+
+
+class LogTail(Result, frozen=True, kw_only=True):
+    lines: list[str]
+    """The oldest first, as they were written; at most 200, cut to 500 characters."""

@@ -11,8 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from memsyncd.protocol.fields import Limit, Name, Params, Result
-from memsyncd.protocol.memory import ClientName, Word
+from memsyncd.protocol.fields import ClientName, Limit, Name, Params, Result, Word
 
 SignalText = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
 SignalType = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]

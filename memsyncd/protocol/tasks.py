@@ -6,8 +6,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import Limit, Name, Params, Result, TimeoutMs, Values
-from memsyncd.protocol.memory import AddedSection, ClientName, Word, Written
+from memsyncd.protocol.fields import (
+    ClientName,
+    Limit,
+    Name,
+    Params,
+    Result,
+    TimeoutMs,
+    Values,
+    Word,
+)
+from memsyncd.protocol.memory import AddedSection, Written
 from memsyncd.protocol.search import SectionMeta
 
 BlockBytes = Annotated[int, msgspec.Meta(ge=200, le=1_000_000)]
@@ -186,6 +195,8 @@ class Triage(Result, frozen=True, kw_only=True):
 
 
 class ProfileParams(Params, frozen=True, kw_only=True):
+    tag: Values = msgspec.field(default_factory=list)
+    """Only sections with one of these tags."""
     limit: Limit = 20
     include_archived: bool = False
     workspace: Name | None = None

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import Name, Params, Result, TimeoutMs
-from memsyncd.protocol.memory import ClientName, Place, Word, Written
+from memsyncd.protocol.fields import ClientName, Name, Params, Result, TimeoutMs, Word
+from memsyncd.protocol.memory import Place, Written
 from memsyncd.protocol.search import Filters
 
 

@@ -6,7 +6,6 @@ import os
 import shlex
 from functools import partial
 
-from memsyncd.core.globs import Globs
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.workspace import Entry
@@ -38,8 +37,7 @@ class PlaceFinder:
 
     async def _describe(self, place: KnownPlace, end_s: float) -> FoundPlace:
         refusal, n_notes, is_complete, name = "", 0, False, None
-        settings = Settings(preset=place.preset or "", read_only=place.read_only)
-        added = set[str]()
+        settings = Settings(preset=place.preset or "")
         try:
             seen = await self._places.check_new(place.path)
             refusal = seen.refusal.message if seen.refusal is not None else ""
@@ -47,7 +45,6 @@ class PlaceFinder:
             known = self._find_known(entry, seen)
             if known is not None:
                 name = known.name
-                added = set(_find_missing(place, known))
             left_s = max(end_s - self._clock.now_s(), 0.0)
             counted = _count_projects(entry) if entry.is_collection else known or entry
             config = self._workspaces.config
@@ -55,8 +52,9 @@ class PlaceFinder:
             n_notes, is_complete = count.n_notes, count.is_complete
         except MemsyncdError as failure:
             refusal = failure.message
-        is_whole = name is not None and not added
-        params = None if is_whole or refusal else self._make_params(place, name, added)
+        params = None
+        if name is None and not refusal:
+            params = AddParams(path=place.path, name=place.label or None, preset=place.preset)
         return FoundPlace(
             name=place.name,
             what=place.what,
@@ -64,7 +62,6 @@ class PlaceFinder:
             notes=n_notes,
             is_complete=is_complete,
             workspace=name,
-            missing=sorted(added),
             refusal=refusal,
             add=params,
             command="" if params is None else render_command(params),
@@ -76,13 +73,6 @@ class PlaceFinder:
             return None if collection is None else collection.entry
         workspace = self._workspaces.by_id.get(seen.known or "")
         return None if workspace is None else workspace.entry
-
-    def _make_params(self, place: KnownPlace, name: str | None, added: set[str]) -> AddParams:
-        """What `workspace.add` needs to add the place, or to a workspace what it lacks."""
-        if name is None:
-            return AddParams(path=place.path, name=place.label or None, preset=place.preset)
-        entry = self._workspaces.find(name).entry
-        return AddParams(path=place.path, read_only=[*entry.read_only, *sorted(added)])
 
 
 def _choose_folders(params: DiscoverParams) -> ToolFolders:
@@ -100,13 +90,6 @@ def _choose_folders(params: DiscoverParams) -> ToolFolders:
     )
 
 
-def _find_missing(place: KnownPlace, known: Entry) -> list[str]:
-    """The rules for agents that a workspace leaves out."""
-    globs = Globs.parse(known.all_includes)
-    every = known.all_includes
-    return [one for one in place.read_only if one not in every and not globs.matches(one)]
-
-
 def _count_projects(collection: Entry) -> Entry:
     """A workspace with the notes of all projects of a collection, to count them."""
     return Entry(
@@ -119,5 +102,4 @@ def render_command(params: AddParams) -> str:
     words = ["memsyncd", "add", params.path]
     words += ["--name", params.name] if params.name else []
     words += ["--preset", params.preset] if params.preset else []
-    words += [word for glob in params.read_only for word in ("--read-only", glob)]
     return shlex.join(words)

@@ -132,6 +132,7 @@ def describe_workspace_part(
         name=entry.name,
         root=entry.root,
         worktree=worktrees.get(entry.id),
+        user=entry.is_user_wide,
         failure=None if error is None else f"{error.message}: {error.hint}".rstrip(": "),
         code=None if error is None else error.code,
     )

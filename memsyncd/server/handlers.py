@@ -21,20 +21,24 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
 from memsyncd.engine import browse
+from memsyncd.engine.branch_memory import read_branch_place
+from memsyncd.engine.candidates import uses_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.merging import SearchPart, merge_search_parts
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
+    lacks_words,
     make_question,
     search,
     search_part,
 )
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
-from memsyncd.engine.workspaces import Workspaces
-from memsyncd.errors import NoteNotFound, NotFresh, StoreFailed
+from memsyncd.engine.workspaces import FilePlace, Workspaces
+from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
+from memsyncd.files.scope import is_within_folder
 from memsyncd.protocol.fields import Freshness, Params, WorkspaceParams
 from memsyncd.protocol.methods import describe_methods
 from memsyncd.protocol.search import (
@@ -43,6 +47,8 @@ from memsyncd.protocol.search import (
     ContextParams,
     ContextPart,
     ContextResult,
+    Duplicates,
+    DuplicatesParams,
     GetParams,
     Got,
     Hit,
@@ -54,6 +60,8 @@ from memsyncd.protocol.search import (
     NoteInfo,
     Problems,
     RecordedAccesses,
+    Rendered,
+    RenderParams,
     SearchAnswer,
     SearchParams,
     SearchResult,
@@ -95,15 +103,39 @@ LOOP_BUDGET_S = 0.02
 # A search for more hits runs in a thread at once: reading each hit takes time, however fast it was
 # found.
 LOOP_LIMIT = 20
+# Methods that take the absolute path of a note; `/memories/…` is one of the memory tool.
+FILE_METHODS = frozenset(
+    "get list links similar access.stats validate archive archive.restore promote history "
+    "history.purge diff undo".split()
+)
 NO_WORKTREES: Mapping[str, str] = {}
-# How long a search waits for a save that is being indexed. It would compete with that for the
-# interpreter's lock, and miss it.
+# How long a search waits for saves that came before it. It would compete with their sync for the
+# interpreter's lock, and miss them.
 SAVE_WAIT_S = 0.005
 # The last two are those of MCP that call the others.
 WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts/get"})
 
 
 T = TypeVar("T")
+
+
+def _find_absolute(params: Any) -> str:
+    """Return the absolute path that the parameters name a note by; empty for any other."""
+    path, anchor = getattr(params, "path", None) or "", getattr(params, "anchor", None) or ""
+    named = str(path or anchor.rpartition("#")[0])
+    if not named.startswith("/"):
+        return ""
+    from memsyncd.core.editing.memory_path import MEMORIES
+
+    return "" if is_within_folder(named, MEMORIES) else named
+
+
+def _replace_path(params: Any, found: FilePlace, workspace: Workspace) -> Any:
+    """Return the parameters with the path from the workspace's root."""
+    if getattr(params, "path", None):
+        return replace_fields(params, workspace=workspace.id, path=found.path)
+    heading = params.anchor.rpartition("#")[2]
+    return replace_fields(params, workspace=workspace.id, anchor=f"{found.path}#{heading}")
 
 
 class Handlers:
@@ -130,9 +162,11 @@ class Handlers:
             "search": self._search,
             "context": self._context,
             "get": self._get,
+            "render": self._render,
             "list": self._list,
             "stats": self._stats,
             "similar": self._similar,
+            "duplicates": self._duplicates,
             "links": self._links,
             "access.record": self._record_accesses,
             "problems": self._problems,
@@ -142,6 +176,8 @@ class Handlers:
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
+        if method in FILE_METHODS and (file := _find_absolute(params)):
+            return self._dispatch_by_file(session, method, params, file)
         named = getattr(params, "workspace", None)
         names = named if isinstance(named, list) else [named]
         if any(map(self._places.needs_disk, names)):
@@ -166,6 +202,31 @@ class Handlers:
             outcome = self._find(method)(session, params)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
+    async def _dispatch_by_file(self, session: Session, method: str, params: Any, file: str) -> Any:
+        """Carry out a method for a note that is named by its absolute path.
+
+        Raises BadRequest if it does not lie in the workspace that is named as well.
+        """
+        found = await self._places.find_file(file)
+        workspace = self._workspaces.find(found.workspace_id)
+        named = params.workspace
+        if named is not None:
+            is_path = self._places.needs_disk(named)
+            other = (await self._places.find(named))[0] if is_path else self._workspaces.find(named)
+            if other is not workspace:
+                message = f"the path lies in the workspace {workspace.entry.name}"
+                raise BadRequest(message, hint="name that workspace, or leave it out")
+        params = _replace_path(params, found, workspace)
+        if not found.worktree:
+            outcome = self._find(method)(session, params)
+        elif method == "get":
+            outcome = self._get(session, params, found.worktree)
+        else:
+            shared = f"{workspace.entry.root}/{found.path}"
+            message = "the path lies in a git worktree, which shares the memory of the main one"
+            raise BadRequest(message, hint=f"name the note there: {shared}")
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
     def _find(self, method: str) -> Callable[[Session, Any], Outcome]:
         if method not in self._table:
             self._add_late_methods()
@@ -175,8 +236,10 @@ class Handlers:
         # To import these, with the editing of notes, takes longer than the first answer may.
         from memsyncd.server.discovery import PlaceFinder
         from memsyncd.server.doctor import Doctor
+        from memsyncd.server.patterns import PatternMethods
         from memsyncd.server.signals import SignalMethods
         from memsyncd.server.tasks import TaskMethods
+        from memsyncd.server.topics import TopicMethods
         from memsyncd.server.writes import Writes
 
         facts = self._facts
@@ -189,7 +252,13 @@ class Handlers:
         self._table["doctor"] = doctor.examine
         finder = PlaceFinder(self._workspaces, self._clock, self._places)
         self._table["workspace.discover"] = finder.discover
-        self._table |= Writes(self._workspaces, self._clock, self._in_thread).methods
+        of_several = PatternMethods(
+            self._workspaces, self._clock, self._federation, self._in_thread
+        )
+        self._table |= of_several.methods
+        writes = Writes(self._workspaces, self._clock, self._in_thread)
+        self._table |= writes.methods
+        self._table |= TopicMethods(self._workspaces, self._clock, self._in_thread, writes).methods
         signals = SignalMethods(self._workspaces, self._subscriptions)
         self._subscriptions.send_backlog = signals.send_backlog
         self._table |= signals.methods
@@ -197,7 +266,7 @@ class Handlers:
             self._workspaces,
             self._clock,
             self._in_thread,
-            add=self._table["note.add"],
+            add=writes.add_section,
             read_inbox=self._table["signal.inbox"],
         ).methods
 
@@ -219,8 +288,9 @@ class Handlers:
             return self._search_fresh(chosen, params, folders, options, arrived_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, params, folders, options, arrived_s)
-        if saves := self._find_saves(chosen):
-            return self._search_after(saves, session, chosen, params, folders, arrived_s)
+        unhandled = self._workspaces.watching.find_unhandled()
+        if unhandled is not None or self._find_saves(chosen):
+            return self._search_after(unhandled, session, chosen, params, folders, arrived_s)
         return self._search_now(session, chosen, params, folders, options, arrived_s)
 
     def _find_saves(self, chosen: Sequence[Workspace]) -> list[Future[SyncDone]]:
@@ -229,15 +299,20 @@ class Handlers:
 
     async def _search_after(
         self,
-        saves: Sequence[Future[SyncDone]],
+        unhandled: Future[None] | None,
         session: Session,
         chosen: Sequence[Workspace],
         params: SearchParams,
         folders: Mapping[str, str],
         arrived_s: float,
     ) -> SearchResult:
-        """Search once the saves are indexed, or SAVE_WAIT_S later."""
-        await wait_until_done(saves, SAVE_WAIT_S)
+        """Search once the saves are indexed of which an event has told or will, or SAVE_WAIT_S
+        later.
+        """
+        end_s = self._clock.now_s() + SAVE_WAIT_S
+        if unhandled is not None:
+            await wait_until_done([unhandled], SAVE_WAIT_S)
+        await wait_until_done(self._find_saves(chosen), end_s - self._clock.now_s())
         options = RunOptions(now_s=self._clock.wall_s())
         found = self._search_now(session, chosen, params, folders, options, arrived_s, n_own=1)
         return found if isinstance(found, SearchResult) else await found
@@ -261,7 +336,8 @@ class Handlers:
             raise overdue_error()
         n_hits = params.limit or self._workspaces.config.search.max_results
         is_short = len(chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
-        is_short = is_short and not _needs_accesses(params)
+        is_short = is_short and not _needs_accesses(params) and not params.follow
+        is_short = is_short and not uses_vectors(chosen[0])
         may_try = is_short and self._loop_turns.may_try(session, n_own)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
@@ -384,10 +460,10 @@ class Handlers:
         parts = await self._ask_each(chosen, params, now_s, arrived_s, read)
         found = [part.value for part in parts if part.value is not None]
         answer = merge_search_parts(found, question.query, params, config)
-        if answer is None:
+        if answer is None or lacks_words(answer, question):
             answered = [part.workspace for part in parts if part.error is None]
             options = RunOptions(now_s=now_s)
-            explain = partial(explain_search, answered, question, params, config, options)
+            explain = partial(explain_search, answered, question, params, config, options, answer)
             answer = await self._in_thread(explain)
         return SearchResult(
             **asdict(answer),
@@ -505,9 +581,16 @@ class Handlers:
 
     # --- get, list, links, problems ---
 
-    async def _get(self, _session: Session, params: GetParams) -> Got:
+    async def _get(self, _session: Session, params: GetParams, worktree: str = "") -> Got:
+        """`worktree` is the folder in which the file of a branch is read, if it is another text."""
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
+        if worktree:
+            config, now_s = self._workspaces.config, self._clock.wall_s()
+            of_branch = partial(read_branch_place, workspace, worktree, params, config, now_s)
+            got = await self._in_thread(of_branch, disk_of=workspace)
+            if got is not None:
+                return got
         kinds = self._workspaces.config.kinds
         read = partial(
             browse.read_place, workspace, params, now_ns=self._clock.wall_ns(), kinds=kinds
@@ -522,6 +605,21 @@ class Handlers:
             found = await self._in_thread(read, disk_of=workspace)
         self._note_accesses(workspace, [found[0].anchor or found[0].path], params)
         return found[0]
+
+    async def _render(self, session: Session, params: RenderParams) -> Rendered:
+        # A daemon whose panel nobody opens never renders.
+        from memsyncd.core.markdown.render import render_html
+
+        place = GetParams(path=params.path, workspace=params.workspace, track_access=False)
+        got = await self._get(session, place)
+        html = await self._in_thread(lambda: render_html(got.text.split("\n")))
+        return Rendered(
+            workspace=got.workspace,
+            path=got.path,
+            digest=got.digest,
+            n_lines=got.n_lines,
+            html=html,
+        )
 
     async def _list(self, _session: Session, params: ListParams) -> Listing:
         workspace = self._workspaces.find(params.workspace)
@@ -559,12 +657,20 @@ class Handlers:
         options = RunOptions(now_s=self._clock.wall_s())
         read = partial(find_similar, workspace, params, config, options)
         try:
-            sections = await self._in_thread(read)
+            found = await self._in_thread(read)
         except NoteNotFound:
             await self._scan(workspace)
-            sections = await self._in_thread(read)
-        freshness = self._describe_freshness([workspace])
-        return SimilarSections(sections=sections, freshness=freshness)
+            found = await self._in_thread(read)
+        return replace_fields(found, freshness=self._describe_freshness([workspace]))
+
+    async def _duplicates(self, _session: Session, params: DuplicatesParams) -> Duplicates:
+        from memsyncd.engine.similar import find_duplicates
+
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        await wait_until_open([workspace], OPEN_S)
+        options = RunOptions(now_s=self._clock.wall_s())
+        found = await self._in_thread(partial(find_duplicates, workspace, params, config, options))
+        return replace_fields(found, freshness=self._describe_freshness([workspace]))
 
     async def _links(self, _session: Session, params: LinksParams) -> Links:
         workspace = self._workspaces.find(params.workspace)
@@ -579,6 +685,7 @@ class Handlers:
             workspace=workspace.id,
             links=links,
             n_links=n_links,
+            drawing=browse.draw_links(links, params),
             freshness=self._describe_freshness([workspace]),
         )
 
@@ -663,7 +770,9 @@ class Handlers:
 
 def _needs_accesses(params: SearchParams | ListParams | ContextParams | StatsParams) -> bool:
     """True if the answer depends on the decay of sections."""
-    if isinstance(params, SearchParams | ListParams) and (params.sort == "decay" or params.explain):
+    if not isinstance(params, StatsParams) and params.sort == "decay":
+        return True
+    if isinstance(params, SearchParams | ListParams) and params.explain:
         return True
     query = params.query.lower() if isinstance(params, SearchParams | ContextParams) else ""
     return bool(params.filters.tier) or "tier:" in query

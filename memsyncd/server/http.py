@@ -8,6 +8,7 @@ from for a moment, because it would lose the answer otherwise.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
@@ -243,7 +244,7 @@ class HttpConnection:
             raise HttpRefusal(error, 505)
         verb = event.method.decode("ascii", "replace")
         target = http.parse_request_target(event.target)
-        http.check_access(self._access, headers, target.authority, target.path)
+        http.check_access(self._access, headers, target.authority, target.path, time.time())
         expected = headers.get(b"expect", b"100-continue").lower()
         if expected != b"100-continue":
             raise HttpRefusal(BadRequest("the expectation is unknown", hint="omit Expect"), 417)
@@ -323,6 +324,15 @@ class HttpConnection:
             from memsyncd.server.http_mcp import McpExchange
 
             McpExchange(self, self._context, self._session, request).begin()
+        elif route.path.startswith(http.PANEL):
+            # Imported with the first page.
+            from memsyncd.server import panel
+
+            tokens = self._context.one_time_tokens or panel.OneTimeTokens(self._context.loop.time)
+            self._context.one_time_tokens = tokens
+            self.respond(
+                panel.make_panel_response(request.target, self._access, tokens, time.time())
+            )
         elif route.path == "/docs":
             self.respond(openapi.make_page(__version__))
         else:

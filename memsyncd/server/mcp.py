@@ -27,7 +27,7 @@ from memsyncd.errors import (
     WorkspaceNotFound,
 )
 from memsyncd.first_notes import FIRST_NOTES
-from memsyncd.protocol import mcp, mcp_tools, memory, operations, search
+from memsyncd.protocol import mcp, mcp_tools, memory, operations, search, signals, tasks
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 from memsyncd.protocol.jsonrpc import (
     Id,
@@ -286,13 +286,13 @@ class McpConnection:
             return await self._begin_memory(
                 mcp_tools.make_params(tool, {**arguments, "path": folder})
             )
-        params = mcp_tools.make_params(tool, arguments)
+        method, params = mcp_tools.choose_call(tool, arguments)
         if isinstance(params, search.SearchParams | search.ContextParams):
-            result = await self._recall(tool.method, params)
+            result = await self._recall(method, params)
         else:
             status = await self._find_workspace(params.workspace)
             params = msgspec.structs.replace(params, workspace=status.id)
-            result = await self._ask(tool.method, params)
+            result = await self._ask(method, params)
         return render_result(result, self._context)
 
     async def _recall(self, method: str, params: search.SearchParams | search.ContextParams) -> Any:
@@ -576,6 +576,14 @@ def render_result(result: Any, context: ServerContext) -> str:
             return mcp_tools.render_note(result, find_warning)
         case memory.Added():
             return mcp_tools.render_added(result)
+        case tasks.SessionBlock():
+            return mcp_tools.render_session(result, find_warning)
+        case signals.SignalBox():
+            return mcp_tools.render_signals(result, find_warning)
+        case signals.SignalSent():
+            return mcp_tools.render_sent(result)
+        case signals.SignalsAcked():
+            return mcp_tools.render_acked(result)
     return mcp_tools.render_memory(result, find_warning)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd import PROTOCOL, __version__
 from memsyncd.config import Config
+from memsyncd.core.globs import Globs
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_recording
 from memsyncd.engine.clock import Clock
@@ -27,6 +28,7 @@ from memsyncd.engine.workspace import Condition, Entry, Workspace, read_freshnes
 from memsyncd.engine.workspaces import Settings, Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.files.scan import NoteCount
+from memsyncd.logs import read_recent_lines
 from memsyncd.protocol import fields, metrics
 from memsyncd.protocol.fields import NoParams, WorkspaceParams
 from memsyncd.protocol.operations import (
@@ -36,6 +38,8 @@ from memsyncd.protocol.operations import (
     CollectionInfo,
     Failed,
     Found,
+    LogTail,
+    PanelAddress,
     Pong,
     RemoveParams,
     Status,
@@ -44,6 +48,12 @@ from memsyncd.protocol.operations import (
     WorkspaceInfo,
     WorkspaceList,
     WorkspaceStatus,
+)
+from memsyncd.protocol.semantic import (
+    SemanticReport,
+    SemanticWarmParams,
+    VectorProcessInfo,
+    WorkspaceVectorsInfo,
 )
 from memsyncd.server.reads import PathLookup
 from memsyncd.server.requests import MethodCounters, ServerCounters
@@ -82,8 +92,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     started_at_s: float
     read_process: Callable[[], metrics.ProcessMetrics]
     read_load: Callable[[], Load]
-    http: str | None = None
-    http_token: str | None = None
+    find_http: Callable[[], tuple[str, str] | None] = lambda: None
+    """The URL of the port and the file of its token, once a port is open."""
+    open_panel: Callable[[], Awaitable[PanelAddress]]
+    read_rss: Callable[[int], int]
     find_socket_problem: Callable[[], str] = lambda: ""
 
 
@@ -107,10 +119,14 @@ class Operations:
             "ping": self._ping,
             "status": self._status,
             "metrics": self._metrics,
+            "log.tail": lambda _session, _params: LogTail(lines=read_recent_lines()),
+            "panel.open": lambda _session, _params: facts.open_panel(),
             "workspace.add": self._add,
             "workspace.remove": self._remove,
             "workspace.list": self._list,
             "sync": self._sync,
+            "semantic.status": self._describe_vectors,
+            "semantic.warm": self._warm,
         }
 
     # --- ping, status ---
@@ -120,6 +136,7 @@ class Operations:
 
     def _status(self, _session: Session, params: WorkspaceParams) -> Status:
         facts, load = self._facts, self._facts.read_load()
+        url, token_file = facts.find_http() or (None, None)
         chosen = choose_workspaces(self._workspaces, params.workspace)
         for workspace in chosen:
             self._workspaces.scheduler.quick_check(workspace)
@@ -134,8 +151,8 @@ class Operations:
             failed_requests=load.counts.failed_requests,
             socket=facts.socket,
             socket_problem=facts.find_socket_problem() or None,
-            http=facts.http,
-            http_token=facts.http_token,
+            http=url,
+            http_token=token_file,
             config=facts.config,
             sqlite=facts.sqlite,
             workspaces=[self._describe_status(workspace) for workspace in chosen],
@@ -150,6 +167,31 @@ class Operations:
         health = self._workspaces.watching.health(workspace)
         now_s = self._clock.now_s()
         return describe_status(workspace, health, self._workspaces.config, now_s=now_s)
+
+    # --- semantic search ---
+
+    def _describe_vectors(
+        self, _session: Session, params: WorkspaceParams | SemanticWarmParams
+    ) -> SemanticReport:
+        service = self._workspaces.vectors.service
+        pids = service.pids
+        return SemanticReport(
+            enabled=self._workspaces.config.semantic.enabled,
+            process=VectorProcessInfo(pid=pids[0], rss_bytes=self._facts.read_rss(pids[0]))
+            if pids
+            else None,
+            workspaces=[
+                WorkspaceVectorsInfo(
+                    workspace=one.id, name=one.entry.name, semantic=one.vectors.status()
+                )
+                for one in choose_workspaces(self._workspaces, params.workspace)
+            ],
+        )
+
+    def _warm(self, session: Session, params: SemanticWarmParams) -> SemanticReport:
+        for workspace in choose_workspaces(self._workspaces, params.workspace):
+            self._workspaces.vectors.refresh(workspace, is_again=params.again)
+        return self._describe_vectors(session, params)
 
     # --- workspaces ---
 
@@ -175,9 +217,11 @@ class Operations:
         if made.is_collection:
             return await self._add_collection(made, seen)
         is_chosen_here = made.is_vault and params.preset is None
-        count = await self._places.count_notes(made, self._workspaces.config, COUNT_S)
-        if is_chosen_here and not count.is_complete:
-            raise _make_size_error(made.root, count.n_notes)
+        count = None
+        if seen.known is None:
+            count = await self._places.count_notes(made, self._workspaces.config, COUNT_S)
+            if is_chosen_here and not count.is_complete:
+                raise _make_size_error(made.root, count.n_notes)
         added = self._workspaces.add(path, settings=settings, seen=seen)
         await self._places.detect_memory([added])
         found = await self._describe_found(added, seen, count)
@@ -209,11 +253,14 @@ class Operations:
                 notes=n_notes,
                 is_complete=is_complete,
                 others=0,
+                read_only=[],
             ),
         )
 
-    async def _describe_found(self, added: Workspace, seen: FolderCheck, count: NoteCount) -> Found:
-        if seen.known is not None:  # it may have more settings than those of this request
+    async def _describe_found(
+        self, added: Workspace, seen: FolderCheck, count: NoteCount | None
+    ) -> Found:
+        if count is None:  # a known workspace may have more settings than those of this request
             config = self._workspaces.config
             count = await self._places.count_notes(added.entry, config, COUNT_S)
         n_others, is_complete = 0, count.is_complete
@@ -228,6 +275,7 @@ class Operations:
             notes=count.n_notes,
             is_complete=is_complete,
             others=n_others,
+            read_only=_list_read_only(added.entry, seen.rules),
             worktree=seen.worktree or None,
         )
 
@@ -381,6 +429,13 @@ def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
         collection=entry.collection or None,
         project=entry.project or None,
     )
+
+
+def _list_read_only(entry: Entry, rules: Iterable[str]) -> list[str]:
+    """The read-only globs of a workspace; of `rules`, the instructions that are there, its own."""
+    exclude = Globs.parse_excludes(entry.exclude)
+    own = (one for one in rules if one in entry.all_read_only and not exclude.matches(one))
+    return list(dict.fromkeys((*entry.read_only, *own)))
 
 
 def describe_collection(collection: ProjectCollection, workspaces: Workspaces) -> CollectionInfo:

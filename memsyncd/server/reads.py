@@ -22,7 +22,7 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.engine.workspaces import Workspaces
+from memsyncd.engine.workspaces import FilePlace, Workspaces
 from memsyncd.errors import Busy, NotFresh, StoreFailed
 from memsyncd.files.scan import NoteCount, count_notes
 from memsyncd.server.listen import check_outside
@@ -251,6 +251,17 @@ class PathLookup:
                 raise _unresponsive_error(path) from None
             return near, ""
         return self._workspaces.find(workspace_id), worktree
+
+    async def find_file(self, path: str) -> FilePlace:
+        """As `Workspaces.find_file`. Raises WorkspaceNotFound, and Busy if a disk stalls."""
+        near = self._workspaces.find_near(path)
+        if near is not None and self._workspaces.stalls.is_stalled(near):
+            raise make_stall_error(near)
+        find = partial(self._workspaces.find_file, path)
+        try:
+            return await self._run(path if near is None else near.id, find, FIND_TIMEOUT_S)
+        except TimeoutError:
+            raise _unresponsive_error(path) from None
 
     async def check_new(self, path: str) -> FolderCheck:
         """Check a folder that is to be added.

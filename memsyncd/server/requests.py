@@ -36,6 +36,7 @@ from memsyncd.server.session import Dispatch, RequestOrigin, Session, current_re
 
 if TYPE_CHECKING:
     from memsyncd.server.http_mcp import McpSessions
+    from memsyncd.server.panel import OneTimeTokens
 
 ROUND_S = 0.004
 """How long the event loop works on lines that were read before it reads new ones."""
@@ -221,6 +222,8 @@ class ServerContext(msgspec.Struct, kw_only=True):
     is_stopping: bool = False
     mcp_sessions: McpSessions | None = None
     """Those of clients by HTTP, once there is one."""
+    one_time_tokens: OneTimeTokens | None = None
+    """Those that open the panel, once it was asked for."""
 
 
 class _Request(NamedTuple):

@@ -137,6 +137,14 @@ class Server:
             backlog=BACKLOG,
         )
 
+    def make_panel_token(self) -> str:
+        """Return a token that opens the panel once."""
+        from memsyncd.server.panel import OneTimeTokens
+
+        tokens = self._context.one_time_tokens or OneTimeTokens(self._context.loop.time)
+        self._context.one_time_tokens = tokens
+        return tokens.make()
+
     async def stop(self, grace_s: float = 5.0) -> None:
         """Accept no more clients, give running requests `grace_s`, close every connection.
 

@@ -19,6 +19,7 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd.config import CaptureConfig
+from memsyncd.core.editing.additions import check_addition
 from memsyncd.engine import (
     backup,
     history,
@@ -26,6 +27,7 @@ from memsyncd.engine import (
     project_index,
     promote,
     recall,
+    topics,
     upkeep,
     validation,
 )
@@ -36,11 +38,25 @@ from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.undo import undo
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
-from memsyncd.errors import BadRequest, Busy, NotFresh
+from memsyncd.errors import (
+    BadRequest,
+    Busy,
+    EditRefused,
+    MemsyncdError,
+    NoteNotFound,
+    NotFresh,
+)
 from memsyncd.protocol import memory as protocol
 from memsyncd.protocol import upkeep as upkeep_protocol
 from memsyncd.protocol.fields import WorkspaceParams
-from memsyncd.protocol.search import AccessStats, AccessStatsParams, Recalled, RecallParams
+from memsyncd.protocol.search import (
+    AccessStats,
+    AccessStatsParams,
+    Recalled,
+    RecallParams,
+    SimilarSection,
+)
+from memsyncd.protocol.topics import TopicArchiveParams
 from memsyncd.server.operations import describe_freshness
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import (
@@ -55,6 +71,8 @@ from memsyncd.server.waits import (
 # How long a write waits for its turn by default.
 WRITE_S = 30.0
 READ_S = 10.0
+# How long adding a section looks for similar ones.
+NEAR_S = 0.5
 
 InThread = Callable[..., Awaitable[Any]]
 T = TypeVar("T")
@@ -103,7 +121,7 @@ class Writes:
             outcome = EditOutcome(answer=await self._in_thread(read, disk_of=workspace))
         else:
             decide = memory_tool.make_decision(workspace, self._workspaces.config, params)
-            outcome = await self._edit(workspace, decide, params.timeout_ms)
+            outcome = await self.edit(workspace, decide, params.timeout_ms)
         answer = outcome.answer
         return protocol.MemoryResult(
             text=answer.text,
@@ -111,20 +129,87 @@ class Writes:
             change_set=outcome.change_set,
             updated_links=list(answer.updated_links),
             skipped_links=list(answer.skipped_links),
-            **_describe_write(workspace, outcome),
+            **describe_write(workspace, outcome),
         )
 
     async def _add(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
+        """Append a section, unless one that says nearly the same is to be appended to or told."""
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        addition = memory_tool.make_addition(params)
+        check_addition(addition, most_chars=config.memory.max_content_chars)
+        text = f"{params.summary}\n\n{params.content}"
+        find = partial(topics.find_near, texts=[text])
+        near = await self.find_near(workspace, find, params.on_similar)
+        there = topics.choose_near(workspace, config, near, params.on_similar)
+        if there is None:
+            added = await self.add_section(session, params)
+            return replace_fields(added, similar=near)
+        if params.on_similar == "report":
+            return _report_near(workspace, near)
+        decide = topics.make_append_there_decision(
+            workspace,
+            config,
+            addition,
+            there,
+            command="note.add",
+            client=params.client or session.name,
+            at=render_time(self._clock.wall_s()),
+        )
+        try:
+            outcome = await self.edit(workspace, decide, params.timeout_ms)
+        except (EditRefused, NoteNotFound):
+            # The section has another form, or went meanwhile: nothing must be lost.
+            return replace_fields(await self.add_section(session, params), similar=near)
+        place = asdict(outcome.answer)
+        del place["n_values"], place["n_dropped"]
+        return protocol.Added(
+            action="appended",
+            similar=near,
+            change_set=outcome.change_set,
+            **place,
+            **describe_write(workspace, outcome),
+        )
+
+    async def find_near(
+        self,
+        workspace: Workspace,
+        find: Callable[..., list[SimilarSection]],
+        on_similar: protocol.OnSimilar,
+    ) -> list[SimilarSection]:
+        """Find what says nearly the same as what is to be written. A new section does not wait for
+        an index that cannot tell now.
+        """
+        is_needed = on_similar != "add"
+        if is_needed:
+            await wait_until_open([workspace], OPEN_S)
+        elif workspace.readers is None:
+            return []
+        end_s = self._clock.now_s() + (READ_S if is_needed else NEAR_S)
+        run = partial(find, workspace, self._workspaces.config, now_s=self._clock.wall_s())
+        try:
+            found: list[SimilarSection] = await self._in_thread(run, end_s)
+        except MemsyncdError:
+            if is_needed:
+                raise
+            return []
+        return found
+
+    async def add_section(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
+        """Append a section, whatever is there."""
         workspace = self._workspaces.find(params.workspace)
         outcome = await self._append(session, workspace, "note.add", [params], params)
-        return protocol.Added(**asdict(outcome.answer[0]), **_describe_write(workspace, outcome))
+        return protocol.Added(
+            change_set=outcome.change_set,
+            **asdict(outcome.answer[0]),
+            **describe_write(workspace, outcome),
+        )
 
     async def _add_many(
         self, session: Session, params: protocol.NoteAddManyParams
     ) -> protocol.AddedMany:
         workspace = self._workspaces.find(params.workspace)
         outcome = await self._append(session, workspace, "note.add_many", params.items, params)
-        return protocol.AddedMany(added=outcome.answer, **_describe_write(workspace, outcome))
+        return protocol.AddedMany(added=outcome.answer, **describe_write(workspace, outcome))
 
     async def _append(
         self,
@@ -140,9 +225,9 @@ class Writes:
             sections,
             command=command,
             client=params.client or session.name,
-            at=_render_time(self._clock.wall_s()),
+            at=render_time(self._clock.wall_s()),
         )
-        return await self._edit(workspace, decide, params.timeout_ms)
+        return await self.edit(workspace, decide, params.timeout_ms)
 
     async def _validate(
         self, _session: Session, params: protocol.ValidateParams
@@ -168,18 +253,18 @@ class Writes:
         if params.trigger and not _may_capture(config.capture, params.trigger):
             outcome: EditOutcome[list[protocol.AddedSection]] = EditOutcome(answer=[])
             return protocol.Captured(
-                added=[], is_allowed=False, **_describe_write(workspace, outcome)
+                added=[], is_allowed=False, **describe_write(workspace, outcome)
             )
         decide = memory_tool.make_capture_decision(
             workspace,
             config,
             params,
             client=params.client or session.name,
-            at=_render_time(self._clock.wall_s()),
+            at=render_time(self._clock.wall_s()),
         )
-        outcome = await self._edit(workspace, decide, params.timeout_ms)
+        outcome = await self.edit(workspace, decide, params.timeout_ms)
         return protocol.Captured(
-            added=outcome.answer, is_allowed=True, **_describe_write(workspace, outcome)
+            added=outcome.answer, is_allowed=True, **describe_write(workspace, outcome)
         )
 
     async def _index_project(
@@ -191,15 +276,15 @@ class Writes:
             self._workspaces.config,
             params,
             client=params.client or session.name,
-            at=_render_time(self._clock.wall_s()),
+            at=render_time(self._clock.wall_s()),
         )
-        outcome = await self._edit(workspace, decide, params.timeout_ms)
+        outcome = await self.edit(workspace, decide, params.timeout_ms)
         return protocol.ProjectIndexed(
             note=outcome.answer.note,
             sources=outcome.answer.sources,
             skipped=outcome.answer.skipped,
             change_set=outcome.change_set,
-            **_describe_write(workspace, outcome),
+            **describe_write(workspace, outcome),
         )
 
     async def _list_sources(self, _session: Session, params: WorkspaceParams) -> protocol.Sources:
@@ -216,11 +301,11 @@ class Writes:
                 hint="send confirm: true; undo brings them back",
             )
         decide = memory_tool.make_clear_decision(workspace, client=params.client or session.name)
-        outcome = await self._edit(workspace, decide, None)
+        outcome = await self.edit(workspace, decide, None)
         return protocol.Cleared(
             change_set=outcome.change_set,
             removed=outcome.answer,
-            **_describe_write(workspace, outcome),
+            **describe_write(workspace, outcome),
         )
 
     # --- upkeep ---
@@ -228,24 +313,24 @@ class Writes:
     async def _archive(
         self, session: Session, params: upkeep_protocol.ArchiveParams
     ) -> upkeep_protocol.Upkept:
-        return await self._keep_up(session, "archive", upkeep.plan_archive, params)
+        return await self.keep_up(session, "archive", upkeep.plan_archive, params)
 
     async def _restore_archived(
         self, session: Session, params: upkeep_protocol.ArchiveParams
     ) -> upkeep_protocol.Upkept:
-        return await self._keep_up(session, "archive.restore", upkeep.plan_restore, params)
+        return await self.keep_up(session, "archive.restore", upkeep.plan_restore, params)
 
     async def _clean_up(
         self, session: Session, params: upkeep_protocol.CleanupParams
     ) -> upkeep_protocol.Upkept:
-        return await self._keep_up(session, "cleanup", upkeep.plan_cleanup, params)
+        return await self.keep_up(session, "cleanup", upkeep.plan_cleanup, params)
 
-    async def _keep_up(
+    async def keep_up(
         self,
         session: Session,
         act: str,
         plan: Callable[..., upkeep.Planned],
-        params: upkeep_protocol.ArchiveParams | upkeep_protocol.CleanupParams,
+        params: upkeep_protocol.ArchiveParams | upkeep_protocol.CleanupParams | TopicArchiveParams,
     ) -> upkeep_protocol.Upkept:
         """Answer with a plan, or carry it out."""
         workspace = self._workspaces.find(params.workspace)
@@ -263,12 +348,12 @@ class Writes:
         else:
             client = params.client or session.name
             decide = upkeep.make_upkeep_decision(make, act, client=client, digest=params.plan)
-            outcome = await self._edit(workspace, decide, params.timeout_ms)
+            outcome = await self.edit(workspace, decide, params.timeout_ms)
         return upkeep_protocol.Upkept(
             is_applied=not params.dry_run,
             change_set=outcome.change_set,
             **asdict(outcome.answer),
-            **_describe_write(workspace, outcome),
+            **describe_write(workspace, outcome),
         )
 
     async def _promote(
@@ -281,14 +366,14 @@ class Writes:
             self._workspaces.config,
             params,
             client=params.client or session.name,
-            at=_render_time(self._clock.wall_s()),
+            at=render_time(self._clock.wall_s()),
         )
-        outcome = await self._edit(workspace, decide, params.timeout_ms)
+        outcome = await self.edit(workspace, decide, params.timeout_ms)
         return upkeep_protocol.Promoted(
             is_applied=not params.dry_run,
             change_set=outcome.change_set,
             promoted=outcome.answer,
-            **_describe_write(workspace, outcome),
+            **describe_write(workspace, outcome),
         )
 
     async def _recall(self, _session: Session, params: RecallParams) -> Recalled:
@@ -314,14 +399,14 @@ class Writes:
             limit=params.limit,
             before=params.before,
         )
-        revisions = await self._run(workspace, job)
+        revisions = await self.run(workspace, job)
         return protocol.History(workspace=workspace.id, revisions=revisions)
 
     async def _diff(self, _session: Session, params: protocol.DiffParams) -> protocol.Diff:
         workspace = self._workspaces.find(params.workspace)
         target = history.parse_target(params, workspace.scope.memory_dir)
         job = partial(history.read_compared, target=target, params=params)
-        compared = await self._run(workspace, job)
+        compared = await self.run(workspace, job)
         diff: protocol.Diff = await self._in_thread(
             partial(history.render_change, workspace, compared)
         )
@@ -343,7 +428,7 @@ class Writes:
             change_set=outcome.change_set,
             undone=outcome.answer.revisions,
             paths=outcome.answer.paths,
-            **_describe_write(workspace, outcome),
+            **describe_write(workspace, outcome),
         )
 
     async def _purge(self, _session: Session, params: protocol.PurgeParams) -> protocol.Purged:
@@ -355,25 +440,25 @@ class Writes:
                 hint="name a path, an anchor, a revision, a text (containing), or all",
             )
         target = history.parse_target(params, workspace.scope.memory_dir)
-        return await self._run(workspace, partial(history.purge, target=target, params=params))
+        return await self.run(workspace, partial(history.purge, target=target, params=params))
 
     async def _count_accesses(self, _session: Session, params: AccessStatsParams) -> AccessStats:
         workspace = self._workspaces.find(params.workspace)
         target = history.parse_target(params, workspace.scope.memory_dir)
         job = partial(compute_access_stats, path=target.path, slugs=target.heading, params=params)
-        return await self._run(workspace, job)
+        return await self.run(workspace, job)
 
     # --- backup and restore ---
 
     async def _back_up(self, _session: Session, params: protocol.BackupParams) -> protocol.Backup:
         workspace = self._workspaces.find(params.workspace)
-        return await self._run(workspace, backup.back_up_records, WRITE_S)
+        return await self.run(workspace, backup.back_up_records, WRITE_S)
 
     async def _restore(self, session: Session, params: protocol.RestoreParams) -> protocol.Restored:
         workspace = self._workspaces.find(params.workspace)
         if params.prepare:
             prepare = partial(backup.prepare_restore, is_replacing=params.replace)
-            return await self._run(workspace, prepare)
+            return await self.run(workspace, prepare)
         job = partial(
             backup.restore_records,
             is_replacing=params.replace,
@@ -383,7 +468,7 @@ class Writes:
 
     # --- turns on the worker ---
 
-    async def _edit(
+    async def edit(
         self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None
     ) -> EditOutcome[T]:
         withdrawn = threading.Event()
@@ -400,7 +485,7 @@ class Writes:
         future = self._workspaces.scheduler.edit(workspace, job)
         return await wait_for_turn(self._workspaces, workspace, future, timeout_s)
 
-    async def _run(self, workspace: Workspace, job: JobFactory[T], timeout_s: float = READ_S) -> T:
+    async def run(self, workspace: Workspace, job: JobFactory[T], timeout_s: float = READ_S) -> T:
         future = self._workspaces.scheduler.run(workspace, job)
         return await wait_for_turn(self._workspaces, workspace, future, timeout_s)
 
@@ -428,6 +513,21 @@ async def wait_for_turn(
     return waiting.result()
 
 
+def _report_near(workspace: Workspace, near: Sequence[SimilarSection]) -> protocol.Added:
+    """The answer that names what says nearly the same; nothing is written."""
+    first = near[0]
+    return protocol.Added(
+        anchor=first.anchor,
+        path=first.path,
+        start_line=first.start_line,
+        end_line=first.end_line,
+        digest=first.digest,
+        action="reported",
+        similar=list(near),
+        **describe_write(workspace, EditOutcome(answer=None)),
+    )
+
+
 def _may_capture(config: CaptureConfig, trigger: str) -> bool:
     """Whether the configuration lets a hook write what this trigger stands for."""
     return {
@@ -452,7 +552,7 @@ def _read_timeout_s(timeout_ms: int | None) -> float:
     return timeout_ms / 1000 if timeout_ms else WRITE_S
 
 
-def _describe_write(workspace: Workspace, outcome: EditOutcome[Any]) -> dict[str, Any]:
+def describe_write(workspace: Workspace, outcome: EditOutcome[Any]) -> dict[str, Any]:
     """The fields of `protocol.Written`, which every answer to a write has."""
     return {
         "workspace": workspace.id,
@@ -461,6 +561,6 @@ def _describe_write(workspace: Workspace, outcome: EditOutcome[Any]) -> dict[str
     }
 
 
-def _render_time(wall_s: float) -> str:
+def render_time(wall_s: float) -> str:
     text = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="seconds")
     return text.replace("+00:00", "Z")

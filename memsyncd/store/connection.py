@@ -225,6 +225,30 @@ def truncate_wal(connection: apsw.Connection) -> bool:
         connection.set_busy_timeout(BUSY_MS)
 
 
+class WalPages:
+    """Counts the pages in a writer's WAL, and copies them to the file when the owner asks: a
+    checkpoint waits for the disk, and SQLite would begin one within any commit.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._n_pages = 0
+        # This replaces SQLite's own hook, which checkpoints.
+        connection.set_wal_hook(self._count)
+
+    def checkpoint(self, n_pages: int) -> None:
+        """Copy the pages to the file if there are so many. Readers may keep some in the WAL."""
+        if self._n_pages >= n_pages:
+            self._n_pages = 0
+            # A failure loses nothing; the next commit, or the truncation of the WAL, meets it.
+            with contextlib.suppress(apsw.Error):
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def _count(self, _connection: apsw.Connection, _schema: str, n_pages: int) -> int:
+        self._n_pages = n_pages
+        return apsw.SQLITE_OK
+
+
 def release_memory(connection: apsw.Connection) -> None:
     """Free the cached pages. The operating system's cache still has most of them."""
     connection.pragma("shrink_memory")

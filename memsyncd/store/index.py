@@ -26,6 +26,7 @@ from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store.check_state import SUFFIX, CheckState, Ending
 from memsyncd.store.connection import (
     Durability,
+    WalPages,
     open_writer,
     release_memory,
     transaction,
@@ -54,6 +55,11 @@ FTS_TABLES = ("chunks_fts", "chunks_exact")
 # Pages of FTS5 that one step of `tidy` may write: some milliseconds, for a save may wait.
 MERGE_PAGES = 500
 
+# A WAL of CHECKPOINT_PAGES is copied to the file after a save was answered; one of MOST_WAL_PAGES
+# before the next commit.
+CHECKPOINT_PAGES = 1000
+MOST_WAL_PAGES = 4000
+
 # After more updates at once the known stats are read again when a scan needs them: kept up to date,
 # they would lie between the short-lived objects of a large sync and keep its memory from being
 # freed.
@@ -81,6 +87,7 @@ _COUNT_OF = (
     " (SELECT count(*) FROM chunks WHERE file = ?1),"
     " (SELECT count(*) FROM problems WHERE file = ?1)"
 )
+_OPENINGS = itertools.count(1)
 
 
 # --- updates ------------------------------------------------------------------------------------
@@ -197,6 +204,8 @@ class Index:
         if is_folder:
             raise IndexUnfit("index.db is a folder")
         self.checks = CheckState(path)
+        self.opening = next(_OPENINGS)
+        """A number that grows with each opened index: ids of rows are those of one file."""
         try:
             self._writer = open_writer(str(path), Durability.REBUILDABLE)
             try:
@@ -235,6 +244,7 @@ class Index:
         self.generation = int(self._writer.execute(generation_row).get or 0)
         self.counts = self._read_counts()
         self.file_guard = FileGuard(self._writer, str(self.path))
+        self._wal_pages = WalPages(self._writer)
 
     def recorded(self, only: Collection[str] | None = None) -> dict[str, Recorded]:
         """Return what the index recorded of files, by path.
@@ -285,6 +295,7 @@ class Index:
 
         The generation increases if a note's content, path or existence changed.
         """
+        self._wal_pages.checkpoint(MOST_WAL_PAGES)
         rows, paths, ids_before, counts_before = Rows(), [], replace(self._ids), self.counts
         counts = {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
         try:
@@ -410,12 +421,19 @@ class Index:
         row = self._writer.execute(_COUNT_OF, (file_id,)).get
         return Counts(files=1, sections=row[0], chunks=row[1], problems=row[2])
 
+    def checkpoint(self) -> None:
+        """Copy the WAL to the file if it has grown. It waits for the disk: call it when no client
+        waits.
+        """
+        self._wal_pages.checkpoint(CHECKPOINT_PAGES)
+
     def tidy(self) -> bool:
         """Run one short step of maintenance: merge FTS5, then truncate the WAL and free memory.
 
         Returns False once there is no step left. `is_tidy` then tells whether deleted text has left
         the files: a running query keeps the WAL.
         """
+        self.checkpoint()
         with translating_errors():
             if self._has_deleted:
                 # Each table takes a step, whatever the result of the first.

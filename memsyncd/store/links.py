@@ -7,7 +7,7 @@ its keys, and no others.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import starmap
 
 from memsyncd.core.markdown.linkgraph import (
@@ -20,8 +20,10 @@ from memsyncd.core.markdown.linkgraph import (
 )
 from memsyncd.core.markdown.notenames import NamedNote, NameTable, NoteNames
 from memsyncd.core.model import WrittenLink
+from memsyncd.core.search.ranking import Candidate
 from memsyncd.store.lookup import read_anchors
 from memsyncd.store.pool import Reader
+from memsyncd.store.rows import PATH_NAME, unpack_name
 
 # Names among which a similar one is looked for.
 MAX_SIMILAR = 20_000
@@ -34,6 +36,8 @@ _LINKS = (
     " ORDER BY f.path, l.line"
 )
 _ALL = _LINKS.format(source="links l")
+_IS_TYPED = "l.relation = r.value AND l.relation <> ''"
+_ALL_TYPED = _LINKS.format(source=f"json_each(?) r CROSS JOIN links l ON {_IS_TYPED}")
 _OUTGOING = (
     "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM files f"
     " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
@@ -43,16 +47,20 @@ _OUTGOING = (
 _INCOMING = _LINKS.format(
     source="json_each(?) k CROSS JOIN links l ON l.key = k.value AND l.key <> ''"
 )
+_INCOMING_TYPED = _LINKS.format(
+    source="json_each(?) k CROSS JOIN json_each(?) r CROSS JOIN links l"
+    f" ON l.key = k.value AND l.key <> '' AND {_IS_TYPED}"
+)
 _KEYS = (
     "SELECT n.key FROM files f JOIN names n ON n.file = f.id WHERE f.path = ?1"
     " UNION SELECT b.name FROM files f JOIN sections s ON s.file = f.id"
     " JOIN blocks b ON b.section = s.id WHERE f.path = ?1 AND b.name LIKE '((%'"
 )
-_NAMES = "SELECT f.path, n.name FROM names n JOIN files f ON f.id = n.file"
-_NAMED = "SELECT f.path, n.name FROM names n JOIN files f ON f.id = n.file WHERE n.key = ?"
+_NAMES = "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file"
+_NAMED = f"{_NAMES} WHERE n.key = ?"
 _NEAR = (
-    "SELECT DISTINCT key FROM names WHERE key >= ? AND key < ? AND name LIKE '/%' ORDER BY key"
-    " LIMIT ?"
+    f"SELECT DISTINCT key FROM names WHERE key >= ? AND key < ? AND name = '{PATH_NAME}'"
+    " ORDER BY key LIMIT ?"
 )
 _BLOCK = (
     "SELECT f.path || '#' || s.slugs FROM blocks b JOIN sections s ON s.id = b.section"
@@ -64,16 +72,21 @@ _BLOCK = (
 class StoredLinks:
     """The links and names in one snapshot of an index.
 
-    It is the graph of all links, the index of all names, and finds the parts of notes.
+    It is the graph of all links, or of those with one of `relations` (empty: untyped ones), the
+    index of all names, and finds the parts of notes.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, relations: Iterable[str] | None = None) -> None:
         self._reader = reader
+        self._relations = None if relations is None else frozenset(relations)
         self.names = NoteNames(self)
 
     def list_all(self) -> list[Edge]:
         """All links of the workspace, by path and line."""
-        self.names = NoteNames(NameTable(self._reader.rows(_NAMES)))
+        self.names = NoteNames(NameTable(self._read_names(_NAMES)))
+        if self._is_typed:
+            rows = self._reader.rows(_ALL_TYPED, (self._list_relations(),))
+            return self._resolve(starmap(WrittenLink, rows))
         return self._resolve(read_links(self._reader))
 
     def walk(
@@ -104,7 +117,11 @@ class StoredLinks:
 
     def list_incoming(self, path: str) -> Sequence[Edge]:
         keys = json.dumps([key for (key,) in self._reader.rows(_KEYS, (path,))])
-        links = starmap(WrittenLink, self._reader.rows(_INCOMING, (keys,)))
+        if self._is_typed:
+            rows = self._reader.rows(_INCOMING_TYPED, (keys, self._list_relations()))
+        else:
+            rows = self._reader.rows(_INCOMING, (keys,))
+        links = starmap(WrittenLink, rows)
         # Of a note's own links, some name no note.
         edges = [edge for edge in self._resolve(links) if _source_path(edge) != path]
         edges += self.list_outgoing(path)
@@ -112,7 +129,11 @@ class StoredLinks:
         return sorted(found, key=lambda edge: (_source_path(edge), edge.lines))
 
     def find_named(self, key: str) -> Sequence[NamedNote]:
-        return self._reader.rows(_NAMED, (key,))
+        return list(self._read_names(_NAMED, (key,)))
+
+    def _read_names(self, statement: str, bindings: tuple[str, ...] = ()) -> Iterator[NamedNote]:
+        for path, name, key in self._reader.rows(statement, bindings):
+            yield path, unpack_name(path, name, key)
 
     def find_keys(self, initial: str) -> Iterable[str]:
         after = initial + "\U0010ffff"
@@ -126,13 +147,40 @@ class StoredLinks:
         rows = self._reader.rows(_BLOCK, (block, path))
         return str(rows[0][0]) if rows else None
 
+    @property
+    def _is_typed(self) -> bool:
+        """True if an index finds the links of the graph: it has no untyped ones."""
+        return self._relations is not None and "" not in self._relations
+
+    def _list_relations(self) -> str:
+        return json.dumps(sorted(self._relations or ()))
+
     def _resolve(self, links: Iterable[WrittenLink]) -> list[Edge]:
+        relations = self._relations
+        if relations is not None:
+            links = (link for link in links if link.relation in relations)
         return make_edges(links, self.names, self)
 
 
 def read_links(reader: Reader) -> list[WrittenLink]:
     """Return the links of all notes, by path and line."""
     return list(starmap(WrittenLink, reader.rows(_ALL)))
+
+
+_CHUNKS_OF = (
+    "SELECT c.id, c.file, c.section, f.path, c.start_line, c.end_line, c.tokens FROM files f"
+    " JOIN sections s ON s.file = f.id JOIN chunks c ON c.section = s.id WHERE f.path = ?1 AND"
+    " (?2 IS NULL OR s.slugs = ?2 OR (s.slugs > ?2 || '/' AND s.slugs < ?2 || '0'))"
+    " ORDER BY c.start_line, c.id LIMIT ?3"
+)
+
+
+def find_chunks_of(reader: Reader, place: str, *, limit: int) -> list[Candidate]:
+    """Return the first chunks of a note, or of a section and those beneath it, by line."""
+    path = note_of(place)
+    slugs = place[len(path) + 1 :] if path != place else None
+    rows = reader.rows(_CHUNKS_OF, (path, slugs, limit))
+    return [Candidate._make((*row, None, 0.0, 0.0, 0.0)) for row in rows]
 
 
 def _source_path(edge: Edge) -> str:

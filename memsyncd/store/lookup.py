@@ -30,7 +30,22 @@ _PROBLEMS = (
     "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
     " ORDER BY f.path, p.line"
 )
+_CHUNKS_OF = (
+    "SELECT c.id FROM json_each(?) v"
+    " JOIN files f ON f.path = substr(v.value, 1, instr(v.value, '#') - 1)"
+    " JOIN sections s ON s.file = f.id AND f.path || '#' || s.slugs = v.value"
+    " JOIN chunks c ON c.section = s.id ORDER BY c.id"
+)
+_ANCHORS_OF = (
+    "SELECT c.id, f.path || '#' || s.slugs FROM chunks c JOIN sections s ON s.id = c.section"
+    " JOIN files f ON f.id = c.file WHERE c.id IN (SELECT value FROM json_each(?))"
+)
 _SLUGS = "SELECT s.slugs FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
+_LEVELS = (
+    "SELECT s.slugs, s.level FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
+    " ORDER BY s.start_line"
+)
+_HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM links WHERE relation = ? AND relation <> '')"
 _HAVE_ARCHIVED = "SELECT DISTINCT file FROM sections WHERE status = 'archived'"
 
 
@@ -88,6 +103,29 @@ def read_sections_of(reader: Reader, path: str) -> list[StoredSection]:
     """Return the sections of one note by line; none if it is not indexed."""
     where = "WHERE f.path = ? ORDER BY s.start_line"
     return [_section(row) for row in reader.rows(f"{_SECTIONS} {where}", (path,))]
+
+
+def read_levels(reader: Reader, path: str) -> list[tuple[str, int]]:
+    """Return the anchors of a note by line, with the levels of their headings."""
+    return [(f"{path}#{slugs}", level) for slugs, level in reader.rows(_LEVELS, (path,))]
+
+
+def has_relation(reader: Reader, relation: str) -> bool:
+    """True if any note has a typed link of this relation."""
+    known: dict[str, bool] = reader.memo.setdefault("relations", {})
+    if relation not in known:
+        known[relation] = bool(reader.rows(_HAS_RELATION, (relation,))[0][0])
+    return known[relation]
+
+
+def read_chunks_of(reader: Reader, anchors: Iterable[str]) -> list[int]:
+    """Return the chunks of these sections, without those of the sections beneath them."""
+    return [row[0] for row in reader.rows(_CHUNKS_OF, (json.dumps(list(anchors)),))]
+
+
+def read_anchors_of(reader: Reader, chunks: Iterable[int]) -> dict[int, str]:
+    """Return the anchors of the sections of chunks."""
+    return dict(reader.rows(_ANCHORS_OF, (json.dumps(list(chunks)),)))
 
 
 def read_digest(reader: Reader, path: str) -> str | None:

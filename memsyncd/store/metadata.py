@@ -5,11 +5,13 @@ It is read for the sections that an answer shows, never for candidates of a sear
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from memsyncd.core.model import Span
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import compile_filters
 from memsyncd.store.pool import Reader
@@ -137,3 +139,52 @@ def count_sections(
         )
         counts[group] = reader.rows(statement, {**bindings, "most": most})
     return SectionCounts(n_sections, n_notes, n_bytes, counts)
+
+
+# --- kinds and topics ---------------------------------------------------------------------------
+
+_TOPIC = "coalesce(json_extract(s.extra, '$.topic'), json_extract(f.extra, '$.topic'))"
+_CATEGORIES = (
+    f"SELECT s.kind, {_TOPIC} AS topic, count(*) FROM sections s JOIN files f ON f.id = s.file"
+    " WHERE s.status IS NOT 'archived' AND EXISTS(SELECT 1 FROM chunks WHERE section = s.id)"
+    " GROUP BY 1, 2 HAVING s.kind IS NOT NULL OR topic IS NOT NULL"
+)
+_OF_CATEGORIES = (
+    "SELECT c.id, s.id, f.path, s.start_line, s.end_line, s.kind,"
+    f" {_TOPIC} AS topic, min(c.start_line) FROM sections s JOIN files f ON f.id = s.file"
+    " JOIN chunks c ON c.section = s.id WHERE s.status IS NOT 'archived' AND EXISTS("
+    "SELECT 1 FROM json_each(?) k WHERE json_extract(k.value, '$[0]') IS s.kind"
+    " AND json_extract(k.value, '$[1]') IS topic)"
+    " GROUP BY s.id ORDER BY f.mtime_ns DESC, f.path, s.start_line LIMIT ?"
+)
+
+
+class CategorySection(NamedTuple):
+    """A section with its kind and its topic; `chunk` is its first."""
+
+    chunk: int
+    section: int
+    path: str
+    start_line: int
+    end_line: int
+    kind: str | None
+    topic: str | None
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start_line, self.end_line)
+
+
+def count_categories(reader: Reader) -> dict[tuple[str | None, str | None], int]:
+    """Return how many sections that are not archived have each kind and topic, those with neither
+    left out.
+    """
+    return {(kind, topic): n_sections for kind, topic, n_sections in reader.rows(_CATEGORIES)}
+
+
+def find_category_sections(
+    reader: Reader, categories: Iterable[tuple[str | None, str | None]], *, limit: int
+) -> list[CategorySection]:
+    """Return sections of these kinds and topics that are not archived, of the notes saved last."""
+    keys = json.dumps(sorted(categories, key=repr))
+    return [CategorySection(*row[:-1]) for row in reader.rows(_OF_CATEGORIES, (keys, limit))]

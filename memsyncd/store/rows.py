@@ -16,7 +16,7 @@ import msgspec
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
-from memsyncd.core.markdown.notenames import list_names, make_key
+from memsyncd.core.markdown.notenames import list_names, make_key, make_path_name
 from memsyncd.core.markdown.outline import NotePatch, Outline, OutlineSection
 from memsyncd.core.model import Note, count_tokens, parse_expiry, path_words, title_words
 from memsyncd.core.search.dates import find_note_date, find_stated_date
@@ -54,6 +54,8 @@ _LINK = (
     "INSERT INTO links(section, line, target, heading, relation, kind, key) VALUES(?,?,?,?,?,?,?)"
 )
 _NAME = "INSERT INTO names(file, name, key) VALUES(?,?,?)"
+# Stands for the name that a note has by its path.
+PATH_NAME = "/"
 _BLOCK = "INSERT INTO blocks(section, name) VALUES(?,?)"
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
 _SENSITIVE_LINES = "INSERT INTO secrets(file, start_line, end_line, what) VALUES(?,?,?,?)"
@@ -412,7 +414,7 @@ def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str
         (section_ids[k.anchor], k.line, k.target, k.heading, k.relation, k.kind, make_key(k.target))
         for k in note.links
     )
-    rows.names.extend((file_id, name, make_key(name)) for name in _list_names(note))
+    rows.names.extend((file_id, *pack_name(name)) for name in _list_names(note))
     rows.blocks.extend((section_ids[block.anchor], block.name) for block in note.block_names)
     rows.problems.extend((file_id, p.line, p.code, p.problem, p.hint) for p in note.problems)
     rows.secrets.extend((file_id, s.span.start, s.span.end, s.what) for s in note.secrets)
@@ -421,6 +423,17 @@ def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str
 def _list_names(note: Note) -> Sequence[str]:
     stated = [value for key, value in note.meta.extra if key.lower() == "id"]
     return list_names(note.path, note.title, (*note.aliases, *stated))
+
+
+def pack_name(name: str) -> tuple[str, str]:
+    """Return the columns `name` and `key` for one of a note's names."""
+    key = make_key(name)
+    return (PATH_NAME if name[:1] == "/" else "" if name == key else name), key
+
+
+def unpack_name(path: str, name: str, key: str) -> str:
+    """Return the name of the note at `path` that the columns `name` and `key` stand for."""
+    return make_path_name(path) if name == PATH_NAME else name or key
 
 
 def _collect_chunks(

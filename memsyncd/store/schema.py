@@ -7,7 +7,8 @@ text is read from its lines. The two FTS5 tables have words and no text: `chunks
 stems, `chunks_exact` the words as they are written. There are no triggers, and changing a chunk's
 lines touches neither. `sections.slugs` is a section's anchor without its note's path and the `#`.
 `extra` has the keys of metadata that have no column, in JSON: of a section those in which it
-differs from its note. A link can lead only to a note with a name of the same `key`.
+differs from its note. A link can lead only to a note with a name of the same `key`; a name is `/`
+for that of the note's path, and empty if it is its own key.
 
 records.db: numbered migrations that keep everything.
 """
@@ -27,7 +28,7 @@ from memsyncd.store.blobs import Blobs
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it when the same bytes and policy give other sections, chunks or problems than before.
-READING_VERSION = 9
+READING_VERSION = 10
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -73,9 +74,9 @@ CREATE TABLE sections(
   updated TEXT,
   expires TEXT,
   day TEXT,
-  extra TEXT,
-  UNIQUE (file, slugs)
+  extra TEXT
 ) STRICT;
+CREATE INDEX sections_by_file ON sections(file);
 CREATE INDEX sections_by_kind ON sections(kind) WHERE kind IS NOT NULL;
 CREATE INDEX sections_archived ON sections(id) WHERE status = 'archived';
 CREATE INDEX sections_expiring ON sections(expires) WHERE expires IS NOT NULL;
@@ -98,12 +99,13 @@ CREATE TABLE links(
 ) STRICT;
 CREATE INDEX links_by_section ON links(section);
 CREATE INDEX links_by_key ON links(key) WHERE key <> '';
+CREATE INDEX links_by_relation ON links(relation, key) WHERE relation <> '';
 
 CREATE TABLE names(
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
   name TEXT NOT NULL,
   key TEXT NOT NULL,
-  PRIMARY KEY (file, name)
+  PRIMARY KEY (file, key, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX names_by_key ON names(key);
 

@@ -115,8 +115,10 @@ def find_candidates(
     found = FoundChunks(
         rows,
         read_exact=partial(_read_scores, reader, "chunks_exact", match),
-        read_files=partial(_read_files, reader),
+        read_files=partial(read_files, reader),
     )
+    if selecting or len(rows) >= limit:
+        found = found._replace(read_stems=partial(_read_scores, reader, "chunks_fts", match))
     if not families:
         return found
     related = _read_gains(reader, families)
@@ -149,6 +151,50 @@ def _read_related(
     named = {name: value for name, value in bound.items() if name not in ("match", "selecting")}
     found = reader.rows(statement, {**named, "more": json.dumps(more)})
     return [(*row, gains[row[0]] + scores.get(row[0], 0.0)) for row in found]
+
+
+# --- chunks found by their vectors --------------------------------------------------------------
+
+# Of so many chunks that pass the filters a list is made; of more, those that do not pass are left
+# out of what is found.
+MAX_ALLOWED = 10_000
+_ALLOWED = "SELECT id FROM chunks WHERE 1 {allowed} LIMIT :most"
+
+
+def list_allowed(reader: Reader, filters: Filters, must_not: str) -> list[int] | None:
+    """Return the chunks that pass the filters and do not match the expression `must_not`; None if
+    all do, or more than MAX_ALLOWED.
+    """
+    allowed, bound = _compile_allowed(reader, filters, must_not)
+    if not allowed:
+        return None
+    known: dict[Any, list[int] | None] = reader.memo.setdefault("allowed", {})
+    key = (allowed, *bound.values())
+    if key not in known:
+        rows = reader.rows(_ALLOWED.format(allowed=allowed), {**bound, "most": MAX_ALLOWED + 1})
+        known.clear()  # such a list is no small value
+        known[key] = [row[0] for row in rows] if len(rows) <= MAX_ALLOWED else None
+    return known[key]
+
+
+def find_rows(
+    reader: Reader, chunks: Sequence[int], filters: Filters, must_not: str
+) -> list[ChunkRow]:
+    """Return the rows of those of `chunks` that pass the filters and do not match the expression
+    `must_not`, with a score of 0.
+    """
+    if not chunks:
+        return []
+    allowed, bound = _compile_allowed(reader, filters, must_not)
+    rows = reader.rows(_RELATED.format(allowed=allowed), {**bound, "more": json.dumps(chunks)})
+    return [(*row, 0.0) for row in rows]
+
+
+def _compile_allowed(reader: Reader, filters: Filters, must_not: str) -> tuple[str, dict[str, str]]:
+    allowed, bindings = compile_filters(reader, filters)
+    if not must_not:
+        return allowed, bindings
+    return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, "must_not": must_not}
 
 
 # --- families of words --------------------------------------------------------------------------
@@ -313,7 +359,7 @@ def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) 
     return dict(reader.rows(statement, (match, json.dumps(chunks))))
 
 
-def _read_files(reader: Reader, files: Collection[int]) -> dict[int, FileRow]:
+def read_files(reader: Reader, files: Collection[int]) -> dict[int, FileRow]:
     """Return the path and the day of notes, by their numbers."""
     rows = reader.rows(_FILES, (json.dumps([*files]),))
     return {file: (path, day) for file, path, day in rows}
@@ -330,7 +376,7 @@ def find_filtered(reader: Reader, filters: Filters, must_not: str, *, limit: int
     return FoundChunks(
         cast("list[ChunkRow]", rows),
         read_exact=lambda _: {},
-        read_files=partial(_read_files, reader),
+        read_files=partial(read_files, reader),
     )
 
 

@@ -146,6 +146,10 @@ class LinuxObserver(BaseObserver):
         )
         self.name = "memsyncd-events"
 
+    def call_when_handled(self, call: Callable[[], None]) -> bool:
+        """See `EventReader.call_when_handled`."""
+        return self.reader.call_when_handled(call)
+
     @property
     def n_watches(self) -> int:
         """The number of the kernel's watches."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
+import termios
 import threading
 from collections.abc import Callable, Collection, Iterator
 
@@ -45,10 +47,26 @@ class EventReader(InotifyFD):
         self.n_walked = 0
         # Calls that hand over the events that are held back now.
         self._holding: set[Callable[[], None]] = set()
+        # True from before events are read until all of them are handled.
+        self._is_handling = False
+        # Calls, each with the number of reads whose events must be handled before.
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+        self._waiting_lock = threading.Lock()
 
     def hold(self, hand_over: Callable[[], None]) -> None:
         """Call this once PAIR_LIMIT_MS have passed, or earlier. On the reader's thread."""
         self._holding.add(hand_over)
+
+    def call_when_handled(self, call: Callable[[], None]) -> bool:
+        """Call once the events are handled that have occurred by now, on the reader's thread.
+
+        Returns False, and calls nothing, if there are none. From any thread.
+        """
+        with self._waiting_lock:
+            n_reads = self._is_handling + self._has_unread()
+            if n_reads:
+                self._waiting.append((n_reads, call))
+        return n_reads > 0
 
     def watch(
         self, folder: int, path: bytes, callback: WatchCallback, mask: Mask
@@ -113,8 +131,29 @@ class EventReader(InotifyFD):
 
     def _check_inotify_fd(self) -> bool:
         assert self._poller is not None, "every Linux has poll(2)"
+        self._call_waiting()
         ready = self._poller.poll(PAIR_LIMIT_MS if self._holding else None)
-        return any(fd == self._inotify_fd for fd, _ in ready)
+        # Before they are read, so that they are always either unread or being handled.
+        self._is_handling = any(fd == self._inotify_fd for fd, _ in ready)
+        return self._is_handling
+
+    def _call_waiting(self) -> None:
+        with self._waiting_lock:
+            if not self._is_handling:
+                return
+            self._is_handling = False
+            due = [call for n_reads, call in self._waiting if n_reads == 1]
+            self._waiting = [(n_reads - 1, call) for n_reads, call in self._waiting if n_reads > 1]
+        for call in due:
+            call()
+
+    def _has_unread(self) -> bool:
+        if self._closed:
+            return False
+        with contextlib.suppress(OSError):
+            n_bytes = fcntl.ioctl(self._inotify_fd, termios.FIONREAD, bytes(4))
+            return any(n_bytes)
+        return False
 
     def handle_event(self, event: InotifyEvent) -> None:
         super().handle_event(event)

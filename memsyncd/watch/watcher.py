@@ -265,6 +265,15 @@ class Watcher:
         changes = self._missed.get(workspace_id)
         return changes is not None and changes.note_scan({_parent(path) for path in missed})
 
+    def call_when_handled(self, call: Callable[[], None]) -> bool:
+        """Call once the events are handled that have occurred by now, on watchdog's thread.
+
+        Returns False, and calls nothing, if there are none, or if the system does not tell. From
+        any thread.
+        """
+        ask = getattr(self._targets.observer, "call_when_handled", None)
+        return ask is not None and ask(call)
+
     def health(self, workspace_id: str) -> WatchHealth:
         """Whether this workspace's events can be relied on. Waits for nothing."""
         watches = self._plans.get(workspace_id, EMPTY_PLAN).watches

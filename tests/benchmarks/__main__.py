@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import cold, idle, load, peers, places, saves, searches, starts
+from tests.benchmarks import cold, idle, load, peers, places, saves, searches, starts, vectors
 from tests.benchmarks.bench import QUICK, Bench, Effort, scratch_folder
 from tests.benchmarks.corpus import fetch_packages, find_sources
 from tests.benchmarks.figure import Figure, render_table, to_json
@@ -45,6 +45,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "vault": places.measure_vault,
     "clone": places.measure_clone,
     "hook": starts.measure_hook,
+    "vectors": vectors.measure_vectors,
     "wake-ups": idle.measure_wake_ups,
     "agents": idle.measure_agents,
     "growth": cold.measure_growth,

@@ -16,7 +16,7 @@ from types import ModuleType
 import msgspec
 
 from memsyncd.config import Config, SearchConfig
-from memsyncd.core.search import dates, families, passages, query
+from memsyncd.core.search import dates, families, identifiers, passages, query
 from memsyncd.core.search.ranking import DEFAULT_RANKING
 from memsyncd.engine import context, search
 from memsyncd.engine.workspace import Workspace
@@ -111,6 +111,11 @@ ABLATIONS = (
         name="stopwords of languages",
         category="stopwords",
         constants=((query, "MIN_LANGUAGE_WORDS", 1_000),),
+    ),
+    Ablation(
+        name="whole names of code",
+        category="whole-name",
+        constants=((identifiers, "IDENTIFIER_WEIGHT", 0.0),),
     ),
     Ablation(name="exact", category="same-stem", ranking={"exact": 0.0}),
     Ablation(name="note in search", category="same-note", ranking={"note": 0.0}, is_context=False),

@@ -10,8 +10,10 @@ import contextlib
 import json
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.benchmarks.bench import Bench, compare
 from tests.benchmarks.figure import Figure, Measured, Target
@@ -36,6 +38,18 @@ N_RECONCILES = 4
 N_AGENTS = 64
 # The libraries that a daemon cannot do without.
 IMPORTS = "import apsw, asyncio, msgspec, watchdog.observers, xxhash"
+LEAST_RECONCILE_S = 1.0
+LEAST_RECONCILES = f"""
+import asyncio, os, sys
+async def reconcile():
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(None, os.listdir, sys.argv[1])
+    print(flush=True)
+    while True:
+        await asyncio.sleep({LEAST_RECONCILE_S})
+        await loop.run_in_executor(None, os.listdir, sys.argv[1])
+asyncio.run(reconcile())
+"""
 PRINT_RSS = (
     "; print(next(line.split()[1] for line in open('/proc/self/status') if 'VmRSS' in line))"
 )
@@ -102,6 +116,29 @@ def measure_wake_ups(bench: Bench) -> Iterator[Figure]:
         unit="",
         target=Target(most=2, unit=""),
     )
+    yield compare(
+        "wake-ups",
+        "… of the smallest program with an event loop and a thread that scans",
+        [Measured(value=count_least_wake_ups(bench.folder), limit=1)],
+        unit="",
+    )
+
+
+def count_least_wake_ups(folder: Path) -> float:
+    """Wake-ups for each reconcile of a program that does nothing else: the loop's timer, the
+    thread, and the loop that takes its result.
+    """
+    command = [sys.executable, "-c", LEAST_RECONCILES, str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        before = count_wake_ups(process.pid)
+        time.sleep(N_RECONCILES * LEAST_RECONCILE_S)
+        return (count_wake_ups(process.pid) - before) / N_RECONCILES
+    finally:
+        process.kill()
+        process.wait()
 
 
 def measure_agents(bench: Bench) -> Iterator[Figure]:

@@ -90,5 +90,13 @@ def find_interval(values: Sequence[float]) -> tuple[float, float]:
     return means[int(N_RESAMPLES * 0.025)], means[int(N_RESAMPLES * 0.975)]
 
 
+def find_paired_interval(
+    before: Sequence[float], after: Sequence[float]
+) -> tuple[float, float, float]:
+    """The mean difference of the same questions, and where 95 % of resampled ones lie."""
+    differences = [new - old for old, new in zip(before, after, strict=True)]
+    return find_mean(differences), *find_interval(differences)
+
+
 def _discount(ranks: Iterable[float]) -> float:
     return sum(1 / math.log2(rank + 1) for rank in ranks)

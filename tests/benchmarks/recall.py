@@ -2,10 +2,14 @@
 asked the same.
 
     python -m tests.benchmarks.recall SET [SET ...] [--corrected] [--sorts] [--ablate]
+        [--limits 10 50] [--vectors] [--embedder NAME --model FOLDER] [--against CHECKOUT]
 
 A SET is a folder with `questions.jsonl`, see `questions.py`; `tests/recall` is one. Each scope of
 it becomes a workspace. The figures are those of `measures.py`, each with the interval that holds 95
-% of resampled means. `--ablate` asks the engine in this process instead, with one ranking parameter
+% of resampled means. `--vectors` asks a second daemon, with semantic search, as soon as all chunks
+have their vectors; `--against` asks one of another checkout. What these change is told for the same
+questions, all and each sort, with the interval of resampled differences: one that does not hold 0
+is more than chance. `--ablate` asks the engine in this process instead, with one ranking parameter
 switched off at a time, and prints what that changes.
 """
 
@@ -22,21 +26,30 @@ from memsyncd.client import Client
 from tests.benchmarks.ablations import print_ablations
 from tests.benchmarks.baselines import Fts, Ripgrep, find_ripgrep
 from tests.benchmarks.figure import find_percentile
-from tests.benchmarks.home import Home, running
+from tests.benchmarks.home import Checkout, Home, running
 from tests.benchmarks.measures import (
     BUDGETS,
     NAMES,
     find_interval,
     find_mean,
+    find_paired_interval,
     find_share,
     measure_answer,
 )
 from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path, read_set
 
-N_RESULTS = 50
-"""As many as the largest budget of tokens may take."""
+# The default of `limit`, and as many results as the largest budget of tokens may take.
+LIMITS = (10, 50)
 CONTEXT_TOKENS = 4 * max(BUDGETS)
 TIMEOUT_MS = 30_000
+# A question may wait long for its vector on a busy machine, so that every answer has both parts.
+SEMANTIC_CONFIG = """[semantic]
+enabled = true
+embedder = "{embedder}"
+model = "{model}"
+question_ms = 10000
+"""
+VECTORS_S = 3600.0
 
 Ask = Callable[[str, str], list[Lines]]
 """Results for a scope and a question's text, the best first."""
@@ -77,11 +90,11 @@ class Daemon:
             question_set.copy_scope(scope, root)
             home.add(root)
 
-    def search(self, client: Client) -> Ask:
+    def search(self, client: Client, limit: int) -> Ask:
         def ask(scope: str, text: str) -> list[Lines]:
             root = str(self._roots[scope])
             answer = client.call(
-                "search", query=text, workspace=root, limit=N_RESULTS, timeout_ms=TIMEOUT_MS
+                "search", query=text, workspace=root, limit=limit, timeout_ms=TIMEOUT_MS
             )
             return [_read_lines(hit) for hit in answer["hits"]]
 
@@ -114,16 +127,47 @@ def main() -> None:
     parser.add_argument(
         "--ablate", action="store_true", help="measure with each ranking parameter switched off"
     )
+    parser.add_argument(
+        "--limits", nargs="+", type=int, default=LIMITS, metavar="N", help="hits of a search"
+    )
+    parser.add_argument("--vectors", action="store_true", help="measure with semantic search, too")
+    parser.add_argument("--embedder", default="universal", help="that of --vectors")
+    parser.add_argument("--model", default="", help="the folder or the name of its model")
+    parser.add_argument(
+        "--against", type=Path, metavar="CHECKOUT", help="compare with this checkout, too"
+    )
     args = parser.parse_args()
+    variants = [Variant("memsyncd")]
+    if args.vectors:
+        config = SEMANTIC_CONFIG.format(embedder=args.embedder, model=args.model)
+        variants.append(Variant("with vectors", config=config))
+    if args.against:
+        variants.append(Variant(args.against.name, checkout=Checkout.at(args.against)))
     for folder in args.sets:
+        question_set = read_set(folder.resolve(), is_corrected=args.corrected)
         if args.ablate:
-            print_ablations(read_set(folder.resolve(), is_corrected=args.corrected))
+            print_ablations(question_set)
             continue
-        measure_set(read_set(folder.resolve(), is_corrected=args.corrected), has_sorts=args.sorts)
+        measure_set(question_set, variants, args.limits, has_sorts=args.sorts)
 
 
-def measure_set(question_set: QuestionSet, *, has_sorts: bool) -> None:
-    """Ask everything and print a table."""
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A daemon that is asked: its configuration, and its checkout if it is another."""
+
+    name: str
+    config: str = ""
+    checkout: Checkout | None = None
+
+
+def measure_set(
+    question_set: QuestionSet,
+    variants: Sequence[Variant],
+    limits: Sequence[int],
+    *,
+    has_sorts: bool,
+) -> None:
+    """Ask everything and print the tables."""
     n_notes = sum(len(notes) for notes in question_set.notes.values())
     print(
         f"\n{question_set.name}: {len(question_set.questions)} questions about {n_notes} notes in {len(question_set.notes)} workspaces\n"
@@ -133,22 +177,81 @@ def measure_set(question_set: QuestionSet, *, has_sorts: bool) -> None:
         print(measure(name, ask, question_set).render(), flush=True)
     if find_ripgrep() is None:
         print("| ripgrep: not measured, since rg is not installed |", flush=True)
-    with running() as home, home.client() as client:
-        daemon = Daemon(home, question_set)
-        found = measure("memsyncd search", daemon.search(client), question_set)
-        print(found.render(), flush=True)
-        if has_context(client):
-            print(
-                measure(
-                    "memsyncd context, its pieces",
-                    daemon.context(client, CONTEXT_TOKENS),
-                    question_set,
-                ).render(),
-                flush=True,
-            )
-            print(measure_blocks(daemon, client, question_set).render(), flush=True)
+    measured = [measure_variant(variant, question_set, limits) for variant in variants]
     if has_sorts:
-        print_sorts(found, question_set.questions)
+        print_sorts(measured[0][0], question_set.questions)
+    for variant, results in zip(variants[1:], measured[1:], strict=True):
+        is_older = variant.checkout is not None
+        what = f"since {variant.name}" if is_older else variant.name
+        pairs = [
+            (other, first) if is_older else (first, other)
+            for first, other in zip(measured[0], results, strict=True)
+        ]
+        print_differences(what, pairs, question_set.questions)
+
+
+def measure_variant(
+    variant: Variant, question_set: QuestionSet, limits: Sequence[int]
+) -> list[MethodResult]:
+    """Ask a daemon everything, and print a row for each way of asking."""
+    with running(variant.config, variant.checkout) as home, home.client() as client:
+        daemon = Daemon(home, question_set)
+        if variant.config:
+            wait_for_vectors(client)
+        results = [
+            measure(f"{variant.name} search {n}", daemon.search(client, n), question_set)
+            for n in limits
+        ]
+        if has_context(client):
+            pieces = daemon.context(client, CONTEXT_TOKENS)
+            results.append(measure(f"{variant.name} context, its pieces", pieces, question_set))
+            results.append(measure_blocks(variant.name, daemon, client, question_set))
+        for result in results:
+            print(result.render(), flush=True)
+    return results
+
+
+def wait_for_vectors(client: Client) -> None:
+    """Wait until all chunks have vectors and the model answers."""
+    end_s = time.monotonic() + VECTORS_S
+    while time.monotonic() < end_s:
+        states = [one["semantic"] for one in client.call("semantic.status")["workspaces"]]
+        if all(one["state"] == "ready" for one in states):
+            return
+        if failed := [one["reason"] for one in states if one["failed"]]:
+            raise SystemExit(f"no vectors: {failed[0]}")
+        time.sleep(0.5)
+    raise SystemExit(f"not all chunks had vectors after {VECTORS_S} s: {states}")
+
+
+def print_differences(
+    what: str,
+    pairs: Sequence[tuple[MethodResult, MethodResult]],
+    questions: Sequence[Question],
+) -> None:
+    """Print what changes from the first of each pair to the second, in points of a hundred."""
+    print(f"\n| {what}, points | questions | {' | '.join(NAMES)} |")
+    print(f"|---|{'---|' * (len(NAMES) + 1)}")
+    sorts = sorted({question.category for question in questions})
+    for before, after in pairs:
+        for sort in ("", *sorts) if len(sorts) > 1 else ("",):
+            at = [i for i, one in enumerate(questions) if sort in ("", one.category)]
+            cells = [
+                render_difference(
+                    [before.figures[i][name] for i in at], [after.figures[i][name] for i in at]
+                )
+                if name in after.figures[0]
+                else "–"
+                for name in NAMES
+            ]
+            label = f"{after.name}: {sort}" if sort else after.name
+            print(f"| {label} | {len(at)} | {' | '.join(cells)} |")
+
+
+def render_difference(before: Sequence[float], after: Sequence[float]) -> str:
+    mean, low, high = (100 * one for one in find_paired_interval(before, after))
+    text = f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+    return f"**{text}**" if low > 0 or high < 0 else text
 
 
 def find_baselines(question_set: QuestionSet) -> dict[str, Ask]:
@@ -178,10 +281,12 @@ def measure(name: str, ask: Ask, question_set: QuestionSet) -> MethodResult:
     return row
 
 
-def measure_blocks(daemon: Daemon, client: Client, question_set: QuestionSet) -> MethodResult:
+def measure_blocks(
+    name: str, daemon: Daemon, client: Client, question_set: QuestionSet
+) -> MethodResult:
     """The share of the evidence that stands in blocks of the very sizes, whose headings take room
     as well."""
-    row = MethodResult("memsyncd context, the block itself")
+    row = MethodResult(f"{name} context, the block itself")
     for question in question_set.questions:
         figures = {}
         for budget in BUDGETS:

@@ -45,12 +45,26 @@ HIT: dict[str, Any] = {
     "importance": None,
     "digest": "0",
     "matched": ["redis", "timeout"],
+    "contradicts": [],
+    "contradicted_by": [],
+    "related": [],
     "explain": {"stemmed": 12.3456, "exact": 3.0},
 }
 
 
 def render(hit: dict[str, Any], paint: Paint = PLAIN, *, width: int = 0) -> str:
     return render_hit(hit, paint, root="/w", cwd="/w", width=width)
+
+
+def test_a_hit_shows_its_contradictions_and_what_its_relations_lead_to() -> None:
+    related = {**HIT, "relation": "resolved_by", "snippet": "Raise the limit.", "tags": []}
+    hit = {**HIT, "contradicts": ["a.md#old"], "contradicted_by": ["b.md"], "related": [related]}
+    assert render(hit).splitlines()[2:] == [
+        "  contradicts a.md#old",
+        "  contradicted by b.md",
+        "  resolved_by → .memories/redis.md:4-6  Redis › Timeouts  decision",
+        "    Raise the limit.",
+    ]
 
 
 def test_a_hit_has_its_position_text_and_score() -> None:
@@ -78,6 +92,11 @@ def test_an_explanation_is_a_table_of_the_parts_of_each_score_and_the_matched_wo
         "1    0.87   12.3     3            redis, timeout",
         "2    0.50   4               0.8   redis",
     ]
+
+
+def test_an_explanation_tells_related_words_from_those_that_a_hit_contains() -> None:
+    related = HIT | {"matched_related": ["timeout"]}
+    assert render_explanation([related], PLAIN).endswith("redis, timeout (related)")
 
 
 def test_an_explanation_of_hits_without_parts_has_the_matched_words() -> None:

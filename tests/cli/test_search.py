@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.cli.search import build_editor_command, exec_editor
+from memsyncd.cli.search import build_editor_command, describe_relaxed, exec_editor
 from memsyncd.errors import BadRequest
 
 
@@ -33,3 +33,10 @@ def test_without_an_editor_the_error_says_how_to_configure_one(env: dict[str, st
 def test_a_missing_editor_is_named() -> None:
     with pytest.raises(BadRequest, match="/nowhere/vim cannot be started"):
         exec_editor(["/nowhere/vim", "/w/a.md"])
+
+
+def test_an_answer_of_related_words_alone_says_so() -> None:
+    related = {"matched": ["posts"], "matched_related": ["posts"]}
+    held = {"matched": ["a", "posts"], "matched_related": ["posts"]}
+    assert describe_relaxed([related]).endswith("these contain related ones")
+    assert describe_relaxed([related, held]).endswith("these contain some")

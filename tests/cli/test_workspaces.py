@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from memsyncd.cli.terminal import Paint
-from memsyncd.cli.workspaces import render_change, render_sync_report
+from memsyncd.cli.workspaces import describe_found, render_change, render_sync_report
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)
@@ -20,6 +22,42 @@ REPORT: dict[str, Any] = {
     "chunks": {"upserted": 14, "deleted": 2, "kept": 9, "moved": 1},
     "duration_ms": 35.2,
 }
+
+
+INFO: dict[str, Any] = {"preset": "memory", "has_memory": False, "include": []}
+FOUND: dict[str, Any] = {
+    "what": "MEMORY.md and .memories/",
+    "notes": 0,
+    "others": 35,
+    "is_complete": True,
+    "worktree": None,
+}
+EVERY = "the folder holds 35 notes; index them all: memsyncd add ~/wiki --preset vault"
+
+
+@pytest.mark.parametrize(
+    ("info", "reason"),
+    [
+        ({}, "there is neither MEMORY.md nor .memories/"),
+        ({"has_memory": True}, "MEMORY.md and .memories/ hold no note"),
+        (
+            {"include": ["docs/*.md"]},
+            "no note matches docs/*.md, and there is neither MEMORY.md nor .memories/",
+        ),
+    ],
+)
+def test_adding_nothing_says_why_and_how_many_notes_the_whole_folder_has(
+    info: dict[str, Any], reason: str
+) -> None:
+    init = "create a first MEMORY.md: memsyncd init ~/wiki"
+    assert describe_found(FOUND, INFO | info, "~/wiki") == [
+        f"nothing to index yet: {reason}",
+        EVERY,
+        f"or {init}",
+    ]
+    assert describe_found(FOUND | {"others": 0}, INFO | info, "~/wiki")[1:] == [init]
+    some = describe_found(FOUND | {"is_complete": False}, INFO | info, "~/wiki")
+    assert "holds more than 35 notes" in some[1]
 
 
 def test_a_sync_is_reported_in_one_line() -> None:

@@ -21,6 +21,7 @@ from memsyncd.protocol import memory as memory_protocol
 from memsyncd.protocol import search as search_protocol
 from memsyncd.protocol import signals as signals_protocol
 from memsyncd.protocol import tasks as tasks_protocol
+from memsyncd.protocol import topics as topics_protocol
 from memsyncd.protocol import upkeep as upkeep_protocol
 from tests.source_comments import read_comments
 
@@ -33,6 +34,17 @@ PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
     "NewSection": (memory_protocol.NewSection, frozenset()),
     "CapturedText": (memory_protocol.CapturedText, frozenset()),
     "ProjectSource": (memory_protocol.ProjectSource, frozenset()),
+    "NewRelation": (topics_protocol.NewRelation, frozenset()),
+    "TopicMetadata": (
+        topics_protocol.TopicCreateParams,
+        frozenset(
+            "title summary fields relations note on_similar client workspace timeout_ms".split()
+        ),
+    ),
+    "TopicChanges": (
+        topics_protocol.TopicPatchParams,
+        frozenset("topic relate unrelate if_digest client workspace timeout_ms".split()),
+    ),
     "Filters": (search_protocol.Filters, frozenset()),
     "MemoryCommand": (
         memory_protocol.MemoryParams,
@@ -45,6 +57,7 @@ WORDS: dict[str, Any] = {"Sort": search_protocol.Sort, "Group": search_protocol.
 RESULTS: tuple[type[msgspec.Struct], ...] = (
     fields.Freshness,
     search_protocol.SectionMeta,
+    search_protocol.RelatedMeta,
     search_protocol.Hit,
     search_protocol.AnsweringWorkspace,
     search_protocol.Got,
@@ -66,9 +79,17 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     tasks_protocol.SessionBlock,
     tasks_protocol.Triage,
     tasks_protocol.Profile,
+    topics_protocol.TopicInfo,
+    topics_protocol.Topic,
+    topics_protocol.TopicWritten,
+    topics_protocol.FieldAppended,
+    topics_protocol.FieldHistory,
     memory_protocol.ProjectIndexed,
     memory_protocol.SourceInfo,
     search_protocol.SimilarSection,
+    search_protocol.Patterns,
+    search_protocol.Links,
+    search_protocol.Duplicates,
     memory_protocol.Captured,
     memory_protocol.Validation,
     upkeep_protocol.Upkept,

@@ -102,7 +102,9 @@ def test_the_python_sdk_finds_remembers_and_reads(
     assert done.returncode == 0, done.stderr[-3000:]
     lines = done.stdout.splitlines()
     assert lines[0] == version
-    assert lines[1] == "memory_search memory_get memory_context memory_remember memory"
+    assert lines[1] == (
+        "memory_search memory_get memory_context memory_remember memory memory_agent"
+    )
     assert "False MEMORY.md:1-3  Larch" in lines
     assert re.search(r"^False Remembered at .+\.md:\d+-\d+$", done.stdout, re.MULTILINE)
     assert any("The **spruce** is older" in line or "spruce is older" in line for line in lines)

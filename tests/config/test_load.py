@@ -209,6 +209,18 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
             '[[workspace]]\npath = "/a"\n[[workspace]]\npath = "/a/"',
             "4: workspace.1.path: '/a' is the path of another workspace above",
         ),
+        (
+            '[[workspace]]\npath = "/a"\nuser = true\n[[workspace]]\npath = "/b"\nuser = true',
+            "6: workspace.1.user: another workspace above is user-wide: leave this out",
+        ),
+        (
+            '[[workspace]]\npath = "/a"\npreset = "claude-code"\nuser = true',
+            "4: workspace.0.user: projects cannot be user-wide: name one folder of notes",
+        ),
+        (
+            '[[workspace]]\npath = "/a"\nuser = "yes"',
+            "3: workspace.0.user: expected true or false, got text",
+        ),
         ("[[kind]]\n", "1: kind: no such section; did you mean `kinds`?"),
         ("[[kinds]]\n", "1: kinds: write `[kinds.NAME]` once for each kind of memory"),
         (
@@ -521,3 +533,64 @@ def test_a_port_that_others_could_reach_is_refused(config_path: Path, listen: st
         with pytest.raises(BadConfig) as refusal:
             load_config(str(config_path), env)
         assert "http.listen" in refusal.value.message or "HTTP_LISTEN" in refusal.value.message
+
+
+ENDPOINT = '[semantic]\nembedder = "endpoint"\nmodel = "m"\n'
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:11434/v1/embeddings",
+        "http://localhost:1234/v1/embeddings",
+        "http://[::1]:80/v1/embeddings",
+        "https://127.8.9.1/x",
+    ],
+)
+def test_an_endpoint_on_this_machine_is_accepted(config_path: Path, url: str) -> None:
+    config_path.write_text(f'{ENDPOINT}url = "{url}"\n')
+    assert load_config(str(config_path), {}).config.semantic.url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com/v1/embeddings",
+        "http://192.168.1.2:11434/v1/embeddings",
+        "http://localhost.example.com/v1",
+        "http://127.0.0.1.example.com/v1",
+        "http://1270.0.0.1/v1",
+        "http://0.0.0.0/v1",
+        "http://[2001:db8::1]/v1",
+        "http://[::ffff:1.2.3.4]/v1",
+    ],
+)
+def test_an_endpoint_on_another_machine_must_be_allowed(config_path: Path, url: str) -> None:
+    text = f'{ENDPOINT}url = "{url}"\n'
+    assert "another machine, which would receive the text" in refusal(config_path, text)
+    config_path.write_text(f"{text}allow_remote = true\n")
+    assert load_config(str(config_path), {}).config.semantic.allow_remote
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{ENDPOINT}url = ""\n',
+        f'{ENDPOINT}url = "127.0.0.1:80"\n',
+        f'{ENDPOINT}url = "http://user@127.0.0.1/"\n',
+        f'{ENDPOINT}url = "http://127.0.0.1@example.com/"\n',
+        f'{ENDPOINT}url = "http://127.0.0.1:99999/"\n',
+        f'{ENDPOINT}url = "ftp://127.0.0.1/"\n',
+        '[semantic]\nembedder = "folder"\n',
+        '[semantic]\nembedder = "folder"\nmodel = "models/e5"\n',
+        '[semantic]\nembedder = "model2vec"\n',
+    ],
+)
+def test_an_embedder_needs_what_names_its_model(config_path: Path, text: str) -> None:
+    assert ": semantic." in refusal(config_path, text)
+
+
+def test_the_folder_of_a_model_may_be_in_the_home_folder(config_path: Path) -> None:
+    config_path.write_text('[semantic]\nembedder = "folder"\nmodel = "~/models/e5/"\n')
+    loaded = load_config(str(config_path), {"HOME": "/home/ada"})
+    assert loaded.config.semantic.model == "/home/ada/models/e5"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import random
+import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +17,9 @@ from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+    from memsyncd.client import Client
     from tests.daemon.conftest import Home, Place
 
 pytestmark = pytest.mark.shared_daemon
@@ -120,3 +126,72 @@ def test_counts_survive_a_restart_and_follow_the_note(own: Home) -> None:
         stats = client.call("access.stats", workspace=str(root))
     found = {one["anchor"]: one["count"] for one in stats["counts"]}
     assert found == {".memories/cache.md#redis/timeouts": 1}
+
+
+# --- killed ---------------------------------------------------------------------------------------
+
+SECTIONS = ("redis/timeouts", "redis/ports")
+# Longer than noted accesses wait before they are stored.
+KILL_WITHIN_S = 2.5
+
+
+def test_a_killed_daemon_loses_only_accesses_that_were_not_stored_and_doubles_none(
+    own: Home,
+) -> None:
+    count_through_kills(own, n_kills=4)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_many_kills_lose_only_accesses_that_were_not_stored_and_double_none(own: Home) -> None:
+    count_through_kills(own, n_kills=100)
+
+
+def count_through_kills(home: Home, *, n_kills: int) -> None:
+    """Record accesses, move and edit the note meanwhile, and kill the daemon: counts that were
+    stored stay, and none is more than what was recorded.
+    """
+    chance, root = random.Random(n_kills), home.make_folder()
+    notes = [root / ".memories" / name for name in ("redis.md", "cache.md")]
+    notes[0].parent.mkdir()
+    notes[0].write_text(NOTE)
+    stored = recorded = 0
+    for _ in range(n_kills):
+        daemon = home.start()
+        with daemon.client() as client:
+            client.call("workspace.add", path=str(root))
+            client.call("sync", workspace=str(root))
+            found = sum_counts(client, root)
+            assert stored <= found <= recorded
+            stored = recorded = found
+            for _ in range(chance.randint(2, 12)):
+                if chance.random() < 0.3:
+                    notes[0].write_text(f"{notes[0].read_text()}More.\n")
+                if chance.random() < 0.3:
+                    notes[0].rename(notes[1])
+                    notes.reverse()
+                client.call("sync", workspace=str(root))
+                anchor = f".memories/{notes[0].name}#{chance.choice(SECTIONS)}"
+                client.call("access.record", anchors=[anchor], workspace=str(root))
+                recorded += 1
+                if chance.random() < 0.1:
+                    stored = sum_counts(client, root)
+                    assert stored == recorded
+            if chance.random() < 0.5:
+                time.sleep(chance.uniform(0, KILL_WITHIN_S))
+            else:
+                wait_until(lambda n=recorded: read_stored(home) == n, "not stored by itself")
+                stored = recorded
+        daemon.kill()
+
+
+def read_stored(home: Home) -> int:
+    """The sum of all counts in the one records.db that there is."""
+    (records,) = home.folder.glob("state/memsyncd/**/records.db")
+    with contextlib.closing(sqlite3.connect(f"file:{records}?mode=ro", uri=True)) as connection:
+        return int(connection.execute("SELECT total(count) FROM accesses").fetchone()[0])
+
+
+def sum_counts(client: Client, root: Path) -> int:
+    """The sum of all counts; what was recorded until now is stored first."""
+    return sum(one["count"] for one in client.call("access.stats", workspace=str(root))["counts"])

@@ -171,6 +171,39 @@ def test_what_an_agent_remembers_is_found_read_and_recalled(place: Place, agent:
     assert [one["client"] for one in history if one["command"] != "external"] == ["test-agent"]
 
 
+def test_an_agent_is_told_of_what_it_remembers_twice_and_can_append_to_it(agent: Agent) -> None:
+    fact = "The pool waits at most 25 s, since Redis gives up after 30 s."
+    text, _ = agent.use("memory_remember", content=fact, kind="decision")
+    citation = text.removeprefix("Remembered at ")
+    again = fact.replace("at most", "no more than")
+    text, _ = agent.use("memory_remember", content=again, on_similar="report")
+    assert text.startswith(f"Nothing was written: {citation} says nearly this.")
+    text, _ = agent.use("memory_remember", content=again, on_similar="append")
+    assert text.startswith(f"Appended at {citation.partition('-')[0]}-")
+    text, _ = agent.use("memory_remember", content=again, kind="insight")
+    assert ". Nearly the same: .memories/decisions.md:" in text
+
+
+def test_agents_resume_sessions_and_signal_each_other_by_one_tool(agent: Agent) -> None:
+    assert agent.use("memory_agent", action="inbox", agent="reviewer")[0] == "No signals."
+    text, _ = agent.use("memory_agent", action="send", content="Larch is done", agent="reviewer")
+    number = int(text.removeprefix("Sent as ").partition(" ")[0])
+    inbox, _ = agent.use("memory_agent", action="inbox", agent="reviewer")
+    assert inbox == f"{number} note from test-agent: Larch is done"
+    acked, _ = agent.use("memory_agent", action="ack", signals=[number], agent="reviewer")
+    assert acked == f"Acknowledged: {number}"
+    assert agent.use("memory_agent", action="inbox", agent="reviewer")[0] == "No signals."
+    empty, _ = agent.use("memory_agent", action="resume", session="s-1")
+    assert empty.startswith("There is nothing to resume yet")
+    kept, _ = agent.use(
+        "memory_agent", action="checkpoint", content="Ports are done; tests next.", session="s-1"
+    )
+    assert kept.startswith("Remembered at .memories/checkpoints.md:")
+    block, is_error = agent.use("memory_agent", action="resume", session="s-1")
+    assert not is_error
+    assert "Ports are done; tests next." in block
+
+
 def test_the_memory_tool_edits_a_note(place: Place, agent: Agent) -> None:
     path = "/memories/MEMORY.md"
     assert "30 s" in agent.use("memory", command="view", path=path)[0]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,12 +113,34 @@ def test_a_repository_has_its_memory_and_read_only_instructions_for_agents(
     fill(root, "MEMORY.md", ".memories/a.md", "AGENTS.md", "README.md", "docs/b.md")
     added = add(daemon, root)
     assert (added["preset"], added["memory_dir"], added["notes"]) == ("memory", ".memories", 3)
-    assert added["read_only"] == ["AGENTS.md"]
     place = make_place(root)
     assert place.find("larch") == {"MEMORY.md", ".memories/a.md", "AGENTS.md"}
     with pytest.raises(PathRefused, match="read-only"):
         place.client.call("note.add", content="x", note="AGENTS.md", workspace=place.id)
     assert (root / "AGENTS.md").read_text() == "larch\n"
+
+
+@pytest.mark.parametrize("path", ["CLAUDE.md", ".cursor/rules/deep/style.mdc", ".cursorrules"])
+def test_instructions_made_after_the_workspace_are_read_by_themselves(
+    root: Path, make_place: MakePlace, path: str
+) -> None:
+    fill(root, "MEMORY.md")
+    place = make_place(root)
+    fill(root, path)
+    place.wait(lambda: place.find("larch") == {"MEMORY.md", path}, f"{path} is not found")
+
+
+def test_adding_again_names_the_instructions_that_are_there(
+    root: Path, make_place: MakePlace
+) -> None:
+    fill(root, "MEMORY.md")
+    place = make_place(root)
+    fill(root, "AGENTS.md", ".github/copilot-instructions.md")
+    again = place.client.call("workspace.add", path=str(root))["found"]
+    assert again["read_only"] == ["AGENTS.md", ".github/copilot-instructions.md"]
+    assert again["notes"] == 3
+    less = place.client.call("workspace.add", path=str(root), exclude=["AGENTS.md"])["found"]
+    assert less["read_only"] == [".github/copilot-instructions.md"]
 
 
 RULES = (
@@ -363,6 +387,20 @@ def test_folders_over_the_limit_are_said_once_and_found_by_timed_scans(
     findings = place.client.call("doctor", workspace=place.id)["findings"]
     assert [one["check"] for one in findings if "max_watched_folders" in one["what"]] == ["watcher"]
     place.close()
+
+
+def test_more_links_than_one_answer_holds_are_listed_in_pages(
+    root: Path, make_place: MakePlace
+) -> None:
+    write(root, "MEMORY.md", "\n".join(f"[[none-{number}]]" for number in range(10_050)))
+    place = make_place(root)
+    program = (sys.executable, "-m", "memsyncd", "links")
+    place.wait_found("9999", "MEMORY.md")
+    answer = json.loads(place.run(*program, "--limit", "20000", "--json"))
+    assert answer["n_links"] == len({one["target"] for one in answer["links"]}) == 10_050
+    shown = place.run(*program, "--limit", "10040").splitlines()
+    assert len(shown) == 10_041
+    assert shown[-1] == "10 more; show them with --limit 10050"
 
 
 # --- git ------------------------------------------------------------------------------------------

@@ -206,15 +206,12 @@ def test_discover_lists_what_is_there_and_adds_it(claude: Claude) -> None:
     assert {one["workspace"] for one in discover(claude.home, api, **env).values()} == {
         *("api", "Notes", "codex", "claude-code")
     }
-    # A rule that the repository has got since.
+    # A rule that the repository has got since is read by itself.
     (api / ".cursorrules").write_text("rowan\n")
-    lacking = discover(claude.home, api, **env)["api"]
-    assert lacking["missing"] == [".cursorrules"]
-    assert run(claude.home, *shlex.split(lacking["command"])[1:])[0] == 0
     wait_until(
         lambda: len(claude.client.call("list", workspace="api")["notes"]) == 2, "no new rule"
     )
-    assert discover(claude.home, api, **env)["api"]["command"] == ""
+    assert discover(claude.home, api, **env)["api"]["notes"] == 2
 
 
 def test_discover_names_the_next_command_without_a_daemon_and_without_a_place(own: Home) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from memsyncd.client import Memsyncd
 from memsyncd.errors import Conflict, WorkspaceNotFound
+from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
@@ -126,6 +127,25 @@ def test_preferences_of_the_user_wide_workspace_join_every_context_with_a_label(
         without = place.client.call("context", workspace=place.id, query=query, user=False)
         assert "German" not in without["text"]
     assert place.client.call("context", workspace=place.id, query="zebra", user=False)["why_empty"]
+
+
+def test_the_configuration_names_the_user_wide_workspace_of_a_running_daemon(own: Home) -> None:
+    roots = [own.make_folder(), own.make_folder()]
+    for root, text in zip(roots, ("larch", "# Rules\n\nAnswer in German.\n"), strict=True):
+        (root / "MEMORY.md").write_text(text)
+    rows = f'[[workspace]]\npath = "{roots[0]}"\n[[workspace]]\npath = "{roots[1]}"\n'
+    config = own.config.read_text()
+    own.config.write_text(f'{config}{rows}name = "me"\n')
+    with own.start().client() as client:
+
+        def read_context() -> str:
+            return str(client.call("context", workspace=str(roots[0]), query="larch")["text"])
+
+        wait_until(lambda: "larch" in read_context(), "not indexed")
+        assert "German" not in read_context()
+        own.config.write_text(f'{config}{rows}name = "me"\nuser = true\n')
+        wait_until(lambda: "[user-wide]" in read_context(), "not reloaded")
+        assert "Answer in German." in read_context()
 
 
 def test_the_user_wide_workspace_is_not_doubled_in_its_own_context(user_wide: Place) -> None:

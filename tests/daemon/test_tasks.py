@@ -168,3 +168,7 @@ def test_the_profile_has_the_most_important_of_the_project(memory: Memsyncd) -> 
     assert profile["tags"] == {"invariant": 1, "pattern": 1}
     assert (profile["sections"], profile["notes"]) == (2, 1)
     assert len(memory.profile(limit=1)["items"]) == 1
+    tagged = memory.profile(tag="pattern")
+    assert [one["text"] for one in tagged["items"]] == ["Ports and adapters."]
+    assert tagged["sections"] == 1
+    assert memory.profile(tag="absent")["items"] == []

@@ -9,13 +9,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memsyncd.client import Client
-from memsyncd.errors import BadConfig, BadRequest, Conflict, MemsyncdError, WorkspaceNotFound
+from memsyncd.errors import (
+    BadConfig,
+    BadRequest,
+    Conflict,
+    MemsyncdError,
+    NoteNotFound,
+    WorkspaceNotFound,
+)
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place
@@ -234,6 +242,59 @@ def test_the_context_of_a_worktree_shows_the_memory_of_its_branch(
         (linked / "MEMORY.md").unlink()
     (linked / "MEMORY.md").symlink_to("/etc/passwd")
     assert "root:" not in place.client.call("context", workspace=str(linked))["text"]
+
+
+@pytest.mark.needs("git")
+def test_a_file_of_a_worktree_is_read_by_its_absolute_path(
+    make_place: MakePlace, home: Home
+) -> None:
+    main = home.make_folder()
+    linked = make_worktree(main)
+    write(main / "MEMORY.md", "# Database\n\nPostgres, on the main branch.")
+    write(main / ".memories" / "redis.md", "# Redis\n\nThe database has a cache.")
+    write(linked / "MEMORY.md", "# Start\n\nHere.\n\n# Database\n\nSQLite, on this branch.")
+    write(linked / "README.md", "This is no memory.")
+    place = make_place(main)
+    place.wait_found("cache", ".memories/redis.md")
+    get = partial(place.client.call, "get")
+    shown = place.client.call("context", workspace=str(linked), query="database")["included"]
+    part = next(one for one in shown if one["path"] == str(linked / "MEMORY.md"))
+    got = get(anchor=part["anchor"])
+    assert (got["text"], got["path"]) == ("# Database\n\nSQLite, on this branch.", part["path"])
+    assert (got["start_line"], got["end_line"], got["n_lines"]) == (5, 7, 7)
+    assert get(path=part["path"], end_line=3)["text"] == "# Start\n\nHere."
+    assert run_in(linked, place, "get", "MEMORY.md#database") == got["text"] + "\n"
+    # What the branch does not have is that of the main worktree.
+    assert get(path=str(linked / ".memories/redis.md"))["path"] == ".memories/redis.md"
+    for path in (linked / "README.md", linked / "none.md"):
+        with pytest.raises(NoteNotFound):
+            get(path=str(path))
+    with pytest.raises(BadRequest, match="has 7 lines"):
+        get(path=part["path"], start_line=8)
+    with pytest.raises(NoteNotFound, match="no such section"):
+        get(anchor=f"{linked}/MEMORY.md#none")
+    with pytest.raises(BadRequest, match="worktree") as refused:
+        place.client.call("undo", path=str(linked / "MEMORY.md"))
+    assert str(main / "MEMORY.md") in refused.value.hint
+
+
+def test_methods_take_the_absolute_path_of_a_note(place: Place, make_place: MakePlace) -> None:
+    other = make_place(place.home.make_folder())
+    full = str(place.root / "MEMORY.md")
+    call = place.client.call
+    assert call("get", path=full) == call("get", path="MEMORY.md", workspace=place.id)
+    assert [one["path"] for one in call("list", path=full)["notes"]] == ["MEMORY.md"]
+    for method in ("links", "history", "access.stats"):
+        expected = call(method, path="MEMORY.md", workspace=place.id)
+        assert call(method, path=full, workspace=str(place.root)) == expected
+    for path, workspace, error in (
+        (full, other.id, BadRequest),
+        ("/etc/hostname", None, WorkspaceNotFound),
+        (f"{place.root}/../x.md", None, WorkspaceNotFound),
+        (f"{place.root}/.git/x.md", None, MemsyncdError),
+    ):
+        with pytest.raises(error):
+            call("get", path=path, workspace=workspace)
 
 
 @pytest.mark.needs("git")

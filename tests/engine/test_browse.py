@@ -184,6 +184,12 @@ def test_a_link_to_no_note_names_a_similar_one(linked: Any) -> None:
 def test_links_beyond_the_limit_are_counted(linked: Any) -> None:
     found, n_links = find_links(linked.workspace, Config(), LinksParams(limit=2))
     assert (len(found), n_links) == (2, 5)
+    every, _ = find_links(linked.workspace, Config(), LinksParams())
+    pages = [
+        find_links(linked.workspace, Config(), LinksParams(limit=2, offset=at)) for at in (0, 2, 4)
+    ]
+    assert [one for page, n_links in pages if n_links == 5 for one in page] == every
+    assert find_links(linked.workspace, Config(), LinksParams(offset=5)) == ([], 5)
 
 
 def test_links_of_a_place_that_is_not_indexed_are_refused(linked: Any) -> None:

@@ -336,3 +336,43 @@ def test_project_memories_are_ordered_by_the_importance_of_their_kinds(bench: An
     assert [line[8:] for line in lines if line.startswith("text of")] == [
         "decision", "note", "session",
     ]  # fmt: skip
+
+
+def test_a_block_shows_sections_in_the_order_that_is_asked_for(bench: Any) -> None:
+    sections = {
+        "Ash": (0.9, "2026-01-01"),
+        "Birch": (0.2, "2026-03-01"),
+        "Cedar": (0.5, "2026-02-01"),
+    }
+    for name, (importance, day) in sections.items():
+        meta = f"{{importance: {importance}, created: {day}}}"
+        save(bench, f".memories/{name}.md", f"# {name}\n<!-- memory: {meta} -->\n\n{name} wood\n")
+    bench.sync()
+    expected = {
+        "relevance": ["Ash", "Birch", "Cedar"],
+        "importance": ["Ash", "Cedar", "Birch"],
+        "recency": ["Birch", "Cedar", "Ash"],
+        "file": ["Ash", "Birch", "Cedar"],
+        "decay": ["Ash", "Cedar", "Birch"],
+    }
+    for sort, names in expected.items():
+        for query in ("wood", ""):
+            text = ask(bench, query, sort=sort, now_s=1.0).text
+            assert (query == "" and sort == "relevance") or sorted(names, key=text.index) == names
+
+
+def test_an_order_gives_the_room_to_what_comes_first_unless_words_ask_for_the_best(
+    bench: Any,
+) -> None:
+    for n in range(8):
+        meta = f"{{importance: 0.{n + 1}, created: 2026-01-0{n + 1}}}"
+        words = "oak " * (8 - n) + "and much other text of this section " * 6
+        save(bench, f".memories/n{n}.md", f"# N{n}\n<!-- memory: {meta} -->\n\n{words}\n")
+    bench.sync()
+    first = ask(bench, sort="importance", max_tokens=200)
+    assert first.included[0].path == ".memories/n7.md"
+    assert first.left_out
+    best = {part.path for part in ask(bench, "oak", max_tokens=200).included}
+    assert {
+        part.path for part in ask(bench, "oak", sort="recency", max_tokens=200).included
+    } == best

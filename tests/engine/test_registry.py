@@ -90,6 +90,21 @@ def test_folders_with_the_same_name_get_numbers_and_a_taken_name_is_refused(
         registry.add(registry.make_entry(str(home / "a/notes"), name="notes-2"))
 
 
+def test_the_user_wide_workspace_of_the_configuration_takes_the_place_of_an_added_one(
+    home: Path, open_registry: Open
+) -> None:
+    registry = open_registry()
+    added = registry.add(registry.make_entry(make_folder(home, "added"), is_user_wide=True))
+    folder = make_folder(home, "configured")
+    entry = replace(registry.make_entry(folder, is_user_wide=True), source="config")
+    registry.configure([entry])
+    users = {one.name: one.is_user_wide for one in registry.entries.values()}
+    assert users == {"added": False, "configured": True}
+    with pytest.raises(Conflict, match="is the user-wide") as refused:
+        registry.add(replace(added, is_user_wide=True))
+    assert "memsyncd config path" in refused.value.hint
+
+
 @pytest.mark.parametrize("include", ["/etc/*", "../x", ".git/*", ""])
 def test_invalid_globs_are_refused(home: Path, open_registry: Open, include: str) -> None:
     with pytest.raises(BadRequest):

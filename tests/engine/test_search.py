@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.config import Config, SearchConfig
+from memsyncd.core.search.families import FAMILY_WEIGHT
+from memsyncd.core.search.identifiers import IDENTIFIER_WEIGHT
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
 from memsyncd.protocol.search import Filters, SearchAnswer
@@ -436,7 +438,7 @@ def test_a_related_word_is_found_marked_and_explained(bench: Any) -> None:
     [hit] = ask(bench, "electrics").hits
     assert hit.path == ".memories/a.md"
     assert hit.snippet == "the **electrician** comes on Monday"
-    assert hit.matched == ["electrics"]
+    assert (hit.matched, hit.matched_related) == (["electrics"], ["electrics"])
     assert hit.explain["family"] > 0
     assert (hit.explain["stems"], hit.explain["exact"]) == (0.0, 0.0)
 
@@ -450,6 +452,64 @@ def test_the_word_itself_ranks_before_a_related_one(bench: Any) -> None:
         ".memories/b.md",
         ".memories/a.md",
     ]
+
+
+def test_a_word_that_no_note_has_makes_an_answer_relaxed_and_its_score_low(bench: Any) -> None:
+    bench.write(".memories/a.md", "We post a letter to the bank each month.\n")
+    bench.write(".memories/b.md", "The bank closes at noon.\n")
+    bench.sync()
+    found = ask(bench, "postgres")
+    assert [(hit.matched_related, hit.score) for hit in found.hits] == [
+        (["postgres"], FAMILY_WEIGHT)
+    ]
+    assert found.relaxed
+    found = ask(bench, "postgres letter")
+    assert [(hit.matched, hit.matched_related) for hit in found.hits] == [
+        (["postgres", "letter"], ["postgres"])
+    ]
+    assert found.relaxed
+    assert found.hits[0].score == pytest.approx((1 + FAMILY_WEIGHT) / 2)
+
+
+def test_a_passage_with_the_word_and_a_related_one_holds_the_word(bench: Any) -> None:
+    bench.write(".memories/a.md", "The electrician looks at the electrics.\n")
+    bench.write(".memories/b.md", "The electrician has a ladder.\n")
+    bench.write(".memories/c.md", "The baker has a van.\n")
+    bench.sync()
+    found = ask(bench, "electrics")
+    assert [(hit.path, hit.matched_related) for hit in found.hits] == [
+        (".memories/a.md", []),
+        (".memories/b.md", ["electrics"]),
+    ]
+    assert not found.relaxed
+    assert found.hits[0].score == 1
+
+
+def test_a_word_beside_the_best_chunk_of_a_passage_is_no_related_one(bench: Any) -> None:
+    filler = "The crew paints the deck, oils the winch and checks the ropes again. " * 8
+    text = (
+        f"# Power\n\nThe electrician, electricity, electrical. {filler}\n\nThe electrics. {filler}"
+    )
+    bench.write(".memories/a.md", text)
+    bench.write(".memories/c.md", "The baker has a van.\n")
+    bench.sync()
+    [hit] = ask(bench, "electrics").hits
+    assert (hit.matched, hit.matched_related) == (["electrics"], [])
+
+
+def test_the_whole_name_of_an_option_ranks_before_a_longer_one_and_explain_says_so(
+    bench: Any,
+) -> None:
+    bench.write(".memories/a.md", "the mirror needs `--no-build-isolation` here\n")
+    bench.write(".memories/b.md", "the mirror needs a long pause and `--no-build` here\n")
+    bench.write(".memories/c.md", "the baker comes on Tuesday\n")
+    bench.sync()
+    first, second = ask(bench, "mirror `--no-build`").hits
+    assert (first.path, second.path) == (".memories/b.md", ".memories/a.md")
+    assert first.explain["identifier"] == pytest.approx(1 + IDENTIFIER_WEIGHT)
+    assert "identifier" not in second.explain
+    block = build_block(bench.workspace, "mirror `--no-build`", max_tokens=300)
+    assert next(part.path for part in block.included) == ".memories/b.md"
 
 
 def test_a_related_word_passes_the_filters_as_any_other(bench: Any) -> None:
@@ -494,6 +554,17 @@ def test_umlauts_are_found_by_their_spelling_and_the_other_way_round(bench: Any)
         hits = ask(bench, query).hits
         assert {hit.path for hit in hits} == {".memories/a.md", ".memories/b.md"}, query
         assert all("**" in hit.snippet for hit in hits), query
+
+
+def test_a_russian_word_is_found_with_and_without_the_dots_of_its_yo(bench: Any) -> None:
+    bench.write(".memories/a.md", "Платёж прошёл в полдень\n")
+    bench.write(".memories/b.md", "Платеж прошел в полночь\n")
+    bench.sync()
+    for query in ("платёж", "платеж", "ПЛАТЁЖ", "прошёл", "прошел", "плате\u0308ж"):
+        hits = ask(bench, query).hits
+        assert {hit.path for hit in hits} == {".memories/a.md", ".memories/b.md"}, query
+        assert all("**" in hit.snippet for hit in hits), query
+    assert {hit.path for hit in ask(bench, "платежи").hits} == {".memories/a.md", ".memories/b.md"}
 
 
 # --- importance and age -----------------------------------------------------------------------------------------------

@@ -1,12 +1,23 @@
-"""What `similar` tells of the sections that it finds."""
+"""What `similar` and `duplicates` tell of the sections that they find."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from memsyncd.engine import similar
 from memsyncd.engine.search import RunOptions
-from memsyncd.engine.similar import find_similar
-from memsyncd.protocol.search import SimilarParams
+from memsyncd.engine.similar import find_duplicates, find_similar
+from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
+from memsyncd.protocol.search import (
+    Duplicates,
+    DuplicatesParams,
+    Filters,
+    SimilarParams,
+    SimilarSections,
+)
+from tests.engine.concepts import ConceptVectors
 from tests.engine.conftest import SEARCH_POLICY, search_in
 
 TEXT = "Redis gives up after 30 s; we saw the timeout in staging."
@@ -21,5 +32,122 @@ def test_a_similar_section_has_its_own_lines_where_a_passage_goes_on(bench: Any)
     assert [(hit.anchor, hit.end_line) for hit in hits] == [("MEMORY.md#project/timeout", 10)]
     [found] = find_similar(
         bench.workspace, SimilarParams(text=TEXT), SEARCH_POLICY, RunOptions(now_s=1.0)
-    )
+    ).sections
     assert (found.anchor, found.start_line, found.end_line) == ("MEMORY.md#project/timeout", 3, 6)
+
+
+def ask(bench: Any, **params: Any) -> SimilarSections:
+    return find_similar(
+        bench.workspace, SimilarParams(**params), SEARCH_POLICY, RunOptions(now_s=1.0)
+    )
+
+
+def plan(bench: Any, **params: Any) -> Duplicates:
+    asked = DuplicatesParams(**params)
+    return find_duplicates(bench.workspace, asked, SEARCH_POLICY, RunOptions(now_s=1.0))
+
+
+@pytest.fixture
+def garage(bench: Any) -> Any:
+    bench.config = SEARCH_POLICY
+    bench.write("MEMORY.md", "# Garage\n\nThe automobile needs tyres.\n")
+    bench.write(
+        ".memories/a.md",
+        "# A\n\n## Trip\n<!-- memory: {topic: travel} -->\n\nWe go by car.\n\n"
+        "## Food\n<!-- memory: {topic: travel} -->\n\nBread for the vehicle.\n\n## Rest\n\nSleep.\n",
+    )
+    bench.write(".memories/b.md", "# B\n\nA physician.\n\n## Sold\n\nPayment of an invoice.\n")
+    bench.write(".memories/c.md", "---\nstatus: archived\n---\n# C\n\nThe vehicle was sold.\n")
+    bench.rebuild()
+    bench.workspace.vectors = ConceptVectors(bench.workspace)
+    return bench
+
+
+def test_with_vectors_the_nearest_sections_are_similar_without_a_common_word(garage: Any) -> None:
+    found = ask(garage, text="driving", min_similarity=0.9)
+    anchors = {one.anchor for one in found.sections}
+    assert anchors == {"MEMORY.md#garage", ".memories/a.md#a/trip", ".memories/a.md#a/food"}
+    assert found.semantic == "ready"
+    assert all(0.9 <= one.similarity <= 1 for one in found.sections)
+    trip = next(one for one in found.sections if one.anchor.endswith("trip"))
+    assert (trip.start_line, trip.end_line) == (3, 7)
+    with_archived = ask(garage, text="driving", min_similarity=0.9, include_archived=True)
+    assert ".memories/c.md#c" in {one.anchor for one in with_archived.sections}
+
+
+def test_a_section_is_not_similar_to_itself(garage: Any) -> None:
+    found = ask(garage, anchor="MEMORY.md#garage", min_similarity=0.9)
+    assert {one.anchor for one in found.sections} == {
+        ".memories/a.md#a/trip",
+        ".memories/a.md#a/food",
+    }
+    assert len(ask(garage, anchor="MEMORY.md#garage", min_similarity=0.9, limit=1).sections) == 1
+
+
+def test_the_neighbours_of_a_topic_are_of_other_topics(garage: Any) -> None:
+    found = ask(garage, topic="travel", min_similarity=0.9)
+    assert [one.anchor for one in found.sections] == ["MEMORY.md#garage"]
+    with pytest.raises(NoteNotFound, match="no section has the topic tax"):
+        ask(garage, topic="tax")
+    with pytest.raises(BadRequest, match="either an anchor"):
+        ask(garage, topic="travel", text="car")
+
+
+def test_without_vectors_the_words_of_a_topic_are_compared(bench: Any) -> None:
+    bench.config = SEARCH_POLICY
+    text = "Redis gives up after thirty seconds in staging."
+    bench.write("MEMORY.md", f"# One\n<!-- memory: {{topic: redis}} -->\n\n{text}\n")
+    bench.write(".memories/two.md", f"# Two\n\n{text}\n\n## Three\n\nApples are ripe.\n")
+    bench.rebuild()
+    found = ask(bench, topic="redis")
+    assert [one.anchor for one in found.sections] == [".memories/two.md#two"]
+    assert found.semantic == "off"
+
+
+COPY = "The connection pool of the service waits for thirty seconds and then gives up at once."
+
+
+def test_near_copies_are_grouped_the_longest_first_and_nothing_changes(bench: Any) -> None:
+    bench.config = SEARCH_POLICY
+    bench.write("MEMORY.md", f"# Pool\n\n{COPY}\n\n# Apples\n\nApples are ripe in September.\n")
+    bench.write(".memories/pool.md", f"# Pool\n\n{COPY} Seen in staging.\n")
+    bench.write(".memories/old.md", f"---\nstatus: archived\n---\n# Pool\n\n{COPY}\n")
+    bench.rebuild()
+    before = bench.workspace.condition.generation
+    found = plan(bench)
+    [group] = found.groups
+    assert [one.anchor for one in group.sections] == [".memories/pool.md#pool", "MEMORY.md#pool"]
+    assert [one.similarity for one in group.sections] == [1.0, group.similarity]
+    assert (group.sections[1].start_line, group.sections[1].end_line) == (1, 4)
+    assert group.similarity > 0.7
+    assert group.cosine is None
+    assert found.n_groups == 1
+    assert "memsyncd archive" in found.how_to_merge
+    assert bench.workspace.condition.generation == before
+    assert plan(bench, filters=Filters(path=["MEMORY.md"])).groups == []
+    assert plan(bench, min_similarity=0.99).groups == []
+
+
+def test_vectors_find_copies_in_other_words(garage: Any) -> None:
+    one = "The automobile must be repaired in the garage before winter comes."
+    other = "The vehicle must get a repair at the garage before the winter."
+    garage.write(".memories/x.md", f"# X\n\n{one}\n")
+    garage.write(".memories/y.md", f"# Y\n\n{other}\n")
+    garage.sync()
+    assert plan(garage, min_similarity=0.7).groups == []
+    garage.workspace.vectors = ConceptVectors(garage.workspace)
+    found = plan(garage, min_similarity=0.7)
+    [group] = found.groups
+    assert {one.anchor for one in group.sections} == {".memories/x.md#x", ".memories/y.md#y"}
+    assert group.cosine is not None
+    assert group.cosine > 0.9
+    assert found.semantic == "ready"
+
+
+def test_more_sections_than_can_be_compared_are_refused_with_a_way_out(
+    garage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(similar, "MAX_COMPARED", 3)
+    with pytest.raises(TooLarge, match="too many to compare") as refused:
+        plan(garage)
+    assert "--path" in refused.value.hint

@@ -211,6 +211,10 @@ def test_requests_to_the_stalled_workspace_fail_soon_and_delay_no_other(
         assert (left_out["id"], left_out["code"], answering["failure"]) == (a, "timeout", None)
         assert "has not answered for" in left_out["failure"]
         assert client.call("context", query="maple", **both)["text"]
+        # It reads the indexes alone, which do not lie on the disk that hangs.
+        assert not any(
+            one["failure"] for one in client.call("patterns", workspace=[a, b])["workspaces"]
+        )
         # A path may be anywhere: neither the hung disk nor its error may block the loop.
         assert client.call("search", workspace=str(hung / ".memories"), query="larch")["hits"]
         assert other.call("search", workspace=str(well / ".memories"), query="maple")["hits"]

@@ -393,3 +393,78 @@ def test_each_example_of_the_page_is_one_command_of_curl() -> None:
     examples = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.DOTALL)
     assert len(examples) == len(METHODS) + sum(len(verbs) for verbs in http.ROUTES.values())
     assert all(shlex.split(example)[0] == "curl" for example in examples)
+
+
+# --- the panel's cookie ---------------------------------------------------------------------------
+
+NONCE = "abcdefghijklmnop"
+NOW_S = 1_800_000_000.0
+
+
+def with_cookie(value: str, **more: str) -> dict[str, str]:
+    return {"host": "127.0.0.1:7777", "cookie": f"a=b; memsyncd-7777={value}"} | more
+
+
+def check_at(now_s: float, path: str = "/panel/", **given: str) -> int:
+    headers = {name.encode(): value.encode("latin-1") for name, value in given.items()}
+    _, refusal = attempt(http.check_access, ACCESS, headers, "", path, now_s)
+    return int(refusal.status) if refusal is not None else 0
+
+
+@given(age_s=st.floats(0, 2 * http.COOKIE_AGE_S))
+def test_a_cookie_is_valid_until_it_is_too_old(age_s: float) -> None:
+    cookie = http.make_cookie(ACCESS.token, NONCE, NOW_S)
+    is_valid = int(NOW_S + age_s) - int(NOW_S) < http.COOKIE_AGE_S
+    assert http.is_cookie_valid(ACCESS.token, cookie, NOW_S + age_s) == is_valid
+    assert (check_at(NOW_S + age_s, **with_cookie(cookie)) == 0) == is_valid
+
+
+@given(at=st.integers(0, 105), to=st.characters(codec="ascii"))
+def test_a_cookie_that_was_changed_anywhere_is_refused(at: int, to: str) -> None:
+    cookie = http.make_cookie(ACCESS.token, NONCE, NOW_S)
+    at %= len(cookie)
+    changed = cookie[:at] + to + cookie[at + 1 :]
+    assert http.is_cookie_valid(ACCESS.token, changed, NOW_S + 5) == (changed == cookie)
+
+
+def test_a_cookie_of_another_token_or_of_the_future_is_refused() -> None:
+    cookie = http.make_cookie(b"another-token", NONCE, NOW_S)
+    assert check_at(NOW_S, **with_cookie(cookie)) == 401
+    cookie = http.make_cookie(ACCESS.token, NONCE, NOW_S + 60)
+    assert check_at(NOW_S, **with_cookie(cookie)) == 401
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({}, 0),
+        ({"origin": "http://127.0.0.1:7777", "sec-fetch-site": "same-origin"}, 0),
+        ({"sec-fetch-site": "none"}, 0),
+        ({"origin": "http://127.0.0.1:8888"}, 403),
+        ({"origin": "http://localhost:7777"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"host": "evil.example:7777"}, 403),
+        ({"authorization": "Bearer wrong"}, 401),
+    ],
+)
+def test_a_cookie_counts_only_for_pages_of_the_panel_itself(
+    more: dict[str, str], status: int
+) -> None:
+    cookie = http.make_cookie(ACCESS.token, NONCE, NOW_S)
+    assert check_at(NOW_S, "/rpc", **with_cookie(cookie, **more)) == status
+
+
+@pytest.mark.parametrize("path", ["/panel/", "/panel/app.js", "/rpc", "/v1/events", "/v1/status"])
+def test_without_a_cookie_or_a_token_nothing_of_the_panel_is_served(path: str) -> None:
+    assert check_at(NOW_S, path, host="127.0.0.1:7777") == 401
+    assert check_at(NOW_S, path, **with_cookie("")) == 401
+
+
+@pytest.mark.parametrize(
+    "path", ["/panel/..%2fx.js", "/panel/a/b.js", "/panel/__init__.py", "/panel/x", "/panel/.js"]
+)
+def test_only_names_of_files_of_a_page_are_asked_for(path: str) -> None:
+    with pytest.raises(http.HttpRefusal) as refusal:
+        http.find_route("GET", path)
+    assert refusal.value.status == 404

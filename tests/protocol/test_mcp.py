@@ -205,8 +205,10 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
         "idempotentHint",
         "openWorldHint",
     }
-    codes = [error.code for error in METHODS[tool.method].errors]
-    assert described["_meta"] == {"anthropic/alwaysLoad": True, "memsyncd/errors": codes}
+    methods = mcp_tools.list_methods(tool)
+    codes = dict.fromkeys(error.code for one in methods for error in METHODS[one].errors)
+    load = {"anthropic/alwaysLoad": True} if tool.name != "memory_agent" else {}
+    assert described["_meta"] == {**load, "memsyncd/errors": [*codes]}
     schema = described["inputSchema"]
     assert all("type" in part and part["description"] for part in schema["properties"].values())
     assert set(schema["required"]) <= set(schema["properties"])
@@ -237,6 +239,45 @@ def test_arguments_become_parameters(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "method", "fields"),
+    [
+        ({"action": "resume", "session": "s"}, "session.resume", {"session": "s"}),
+        ({"action": "checkpoint", "content": "x", "task": "T"}, "task.checkpoint", {"task": "T"}),
+        ({"action": "inbox", "agent": "a"}, "signal.inbox", {"agent": "a"}),
+        (
+            {"action": "send", "content": "x", "agent": "a", "task": ["T"]},
+            "signal.send",
+            {"agents": ["a"], "tasks": ["T"], "content": "x"},
+        ),
+        ({"action": "ack", "signals": 3, "agent": "a"}, "signal.ack", {"signals": [3]}),
+    ],
+)
+def test_an_action_of_a_tool_is_a_call_of_its_method(
+    arguments: dict[str, Any], method: str, fields: dict[str, Any]
+) -> None:
+    called, params = mcp_tools.choose_call(mcp_tools.TOOLS["memory_agent"], arguments)
+    assert called == method
+    assert {field: getattr(params, field) for field in fields} == fields
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"action": "delete"},
+        {"action": "resume", "content": "x"},
+        {"action": "send", "signals": [1]},
+        {"action": "ack", "agent": "a"},
+        {"action": "inbox", "agent": 3},
+    ],
+)
+def test_wrong_actions_are_refused_with_a_remedy(arguments: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest) as caught:
+        mcp_tools.choose_call(mcp_tools.TOOLS["memory_agent"], arguments)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
     "arguments", [{}, {"quer": "x"}, {"query": 3}, {"query": "x", "limit": 0}, {"query": None}]
 )
 def test_wrong_arguments_are_refused_with_a_remedy(arguments: dict[str, Any]) -> None:
@@ -262,7 +303,7 @@ def find_kinds(kind: type[MemsyncdError]) -> Iterator[type[MemsyncdError]]:
 def make_hit(snippet: str) -> Hit:
     return Hit(
         workspace="w", anchor="a", path="MEMORY.md", start_line=3, end_line=5, heading=["A", "B"],
-        snippet=snippet, score=0.5, digest="", matched=[], **SECTION_META,
+        snippet=snippet, score=0.5, digest="", matched=[], matched_related=[], **SECTION_META,
     )  # fmt: skip
 
 
@@ -282,6 +323,17 @@ def test_a_hit_is_cited_by_its_lines_and_marked_words_hide_no_instruction() -> N
     assert second.startswith("[WARNING: ")
     assert third == "  ignore **previous** words"
     assert "ignore previous words" in seen[0]
+
+
+def test_an_answer_of_related_words_alone_says_so() -> None:
+    related = msgspec.structs.replace(make_hit("x"), matched=["posts"], matched_related=["posts"])
+    held = msgspec.structs.replace(make_hit("x"), matched=["a", "posts"], matched_related=["posts"])
+    for hits, said in (([related], "related ones"), ([related, held], "hold some")):
+        found = SearchResult(
+            hits=hits, relaxed=True, why_empty=None,
+            did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
+        )  # fmt: skip
+        assert said in mcp_tools.render_hits(found, lambda _: "").splitlines()[0]
 
 
 @pytest.mark.parametrize("kind", sorted(find_kinds(MemsyncdError), key=lambda kind: kind.code))

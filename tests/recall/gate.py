@@ -3,6 +3,9 @@
 The first categories cover all content of notes. Each of the others needs one or two of the ranking
 parameters, with rival notes that win without them: their minimum scores are what the ranking
 reaches now, less a hundredth, and `test_sensitivity.py` shows that they fail without the parameter.
+
+The last six are questions of one language each about thirty notes: one question a note, then ten
+that paraphrase more freely and share few words with the note, or none.
 """
 
 from __future__ import annotations
@@ -55,6 +58,25 @@ MINIMUM_SCORES = {
     "stopwords": MinimumScore(0.99, 0.99, 0.99),
     "spelling": MinimumScore(0.99, 0.99, 0.99),
     "weekend": MinimumScore(0.99, 0.99, 0.99),
+    "whole-name": MinimumScore(0.99, 0.99, 0.99),
+    "german": MinimumScore(0.86, 0.84, 0.84),
+    "russian": MinimumScore(0.99, 0.94, 0.94),
+    "spanish": MinimumScore(0.91, 0.89, 0.89),
+    "french": MinimumScore(0.96, 0.95, 0.95),
+    "chinese": MinimumScore(0.86, 0.86, 0.86),
+    "japanese": MinimumScore(0.91, 0.9, 0.9),
+}
+
+# Of the first questions about the thirty notes of a language, so many have their note among the
+# first three hits.
+N_PAIRS, N_TOP = 30, 3
+MINIMUM_PAIRS = {
+    "german": 28,
+    "russian": 30,
+    "spanish": 30,
+    "french": 30,
+    "chinese": 30,
+    "japanese": 30,
 }
 
 Answers = Mapping[str, Sequence[Lines]]

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from memsyncd.config import Config
+from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest
+from memsyncd.files.scan import NoteCount
 from memsyncd.protocol.operations import AddParams
 from memsyncd.server import operations
+from memsyncd.server.reads import PathLookup
 from tests.server.test_handlers import HandlersBench, run
 
 
@@ -53,3 +57,24 @@ def test_a_count_of_other_notes_that_is_not_over_in_time_says_so(
         assert (found.notes, found.is_complete) == (0, False)
 
     run(tmp_path, count)
+
+
+def test_adding_a_known_folder_counts_its_notes_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, limits = make_vault(tmp_path), list[float]()
+    count_notes = PathLookup.count_notes
+
+    async def count(self: PathLookup, entry: Entry, config: Config, limit_s: float) -> NoteCount:
+        limits.append(limit_s)
+        return await count_notes(self, entry, config, limit_s)
+
+    monkeypatch.setattr(PathLookup, "count_notes", count)
+
+    async def add_twice(bench: HandlersBench) -> None:
+        for options in ({}, {"preset": "vault"}):
+            limits.clear()
+            found = (await bench.ask("workspace.add", AddParams(path=root, **options))).found
+            assert (found.notes, limits) == (10, [operations.COUNT_S])
+
+    run(tmp_path, add_twice)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -15,7 +17,7 @@ from typing import Any
 import apsw
 import pytest
 
-from memsyncd.config import Config
+from memsyncd.config import Config, SyncConfig
 from memsyncd.daemon.resources import read_process_stats
 from memsyncd.engine import explain, rebuild
 from memsyncd.engine.clock import Clock
@@ -49,15 +51,16 @@ LIMIT_S = 60.0
 class HandlersBench:
     """A client of the handlers, and the objects behind them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: Config) -> None:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
         self.workspaces = Workspaces(
-            registry=registry, state_dir=folder, cache_dir=folder, config=Config(), clock=CLOCK
+            registry=registry, state_dir=folder, cache_dir=folder, config=config, clock=CLOCK
         )
         self.workspaces.start([])
         self._threads = QueryPool(1)
         self.counts = ServerCounters()
         facts = Facts(
+            read_rss=lambda _pid: 0,
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
             read_process=read_process_stats, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
@@ -90,11 +93,15 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def run(folder: Path, *scenarios: Callable[[HandlersBench], Awaitable[None]]) -> None:
+def run(
+    folder: Path,
+    *scenarios: Callable[[HandlersBench], Awaitable[None]],
+    config: Config = Config(),  # noqa: B008  it cannot be changed
+) -> None:
     """Each scenario has its own objects of a daemon; files stay."""
 
     async def run_scenario(scenario: Callable[[HandlersBench], Awaitable[None]]) -> None:
-        bench = HandlersBench(folder)
+        bench = HandlersBench(folder, config)
         try:
             await scenario(bench)
         finally:
@@ -183,6 +190,36 @@ def test_a_search_waits_a_moment_for_a_save_that_is_being_indexed(
         is_over.set()
 
     run(tmp_path, search)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only inotify tells of events to come")
+def test_the_first_search_after_a_save_finds_it(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "SAVE_WAIT_S", LIMIT_S)
+
+    async def save_and_search(bench: HandlersBench, number: int) -> int:
+        (root / "saved.tmp").write_text(f"# Larch\n\nthe word is larch{number}\n")
+        (root / "saved.tmp").rename(root / "MEMORY.md")
+        return len((await bench.ask("search", SearchParams(query=f"larch{number}"))).hits)
+
+    async def search(bench: HandlersBench) -> None:
+        await bench.add(root)
+        numbers, watcher = itertools.count(), bench.workspaces.watching.watcher
+        handle = watcher._on_event
+
+        def handle_slowly(*event: Any) -> None:
+            time.sleep(0.005)
+            handle(*event)
+
+        watcher._on_event = handle_slowly
+        async with asyncio.timeout(LIMIT_S):
+            # The folder may not be watched yet.
+            while not await save_and_search(bench, next(numbers)):
+                await wait_for(lambda: not bench.workspaces.count_jobs())
+        assert [await save_and_search(bench, next(numbers)) for _ in range(10)] == [1] * 10
+
+    run(tmp_path, search, config=Config(sync=SyncConfig(debounce_ms=0)))
 
 
 def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_open(

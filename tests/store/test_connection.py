@@ -13,6 +13,7 @@ from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
 from memsyncd.store.connection import (
     CancellationToken,
     Durability,
+    WalPages,
     check_sqlite,
     deadline,
     is_cancelled,
@@ -48,6 +49,26 @@ def test_a_writer_is_set_as_the_file_needs_it(
     assert writer.pragma("trusted_schema") == 0
     assert writer.pragma("cell_size_check") == 1
     assert writer.pragma("busy_timeout") == 5000
+    writer.close()
+
+
+def test_a_checkpoint_happens_only_when_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    writer = open_writer(str(path), Durability.REBUILDABLE)
+    pages = WalPages(writer)
+    writer.execute("CREATE TABLE t(data)")
+    n_before = path.stat().st_size
+    for _ in range(2):
+        # SQLite's own limit is 1,000 pages.
+        writer.execute("INSERT INTO t VALUES(randomblob(5000000))")
+        pages.checkpoint(5000)
+    assert path.stat().st_size == n_before
+    pages.checkpoint(2000)
+    assert path.stat().st_size > 2000 * 4096
+    n_copied = path.stat().st_size
+    writer.execute("INSERT INTO t VALUES(randomblob(5000))")
+    pages.checkpoint(2000)
+    assert path.stat().st_size == n_copied
     writer.close()
 
 

@@ -561,3 +561,16 @@ def test_the_schema_refuses_unknown_values_of_enumerations(tmp_path: Path) -> No
     connection.execute("DELETE FROM files")
     assert connection.execute("SELECT count(*) FROM sections").get == 0
     connection.close()
+
+
+def test_a_commit_does_not_copy_the_wal_unless_it_has_grown_too_far(
+    tmp_path: Path, index: Index, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "index.db"
+    n_before = path.stat().st_size
+    for tick in range(1, 4):
+        index.apply([put("MEMORY.md", f"text {tick}", tick=tick)])
+    assert path.stat().st_size == n_before
+    monkeypatch.setattr("memsyncd.store.index.MOST_WAL_PAGES", 1)
+    index.apply([put("MEMORY.md", "another text", tick=4)])
+    assert path.stat().st_size > n_before

@@ -149,6 +149,16 @@ def test_the_links_of_one_note_are_those_of_the_whole_graph(
                     walks = (walk_links(each, name, max_depth=depth) for each in (links, whole))
                     one, other = (sort(walk) for walk in walks)
                     assert one == other
+            for relations in ({"solves"}, {"solves", ""}, {"refines"}):
+                typed = StoredLinks(reader, relations)
+                of_them = EdgeGraph(edge for edge in links.list_all() if edge.relation in relations)
+                for name in {*notes, *changed}:
+                    for depth in (1, 2, 3):
+                        walks = [
+                            sort(walk_links(of_them, name, max_depth=depth)),
+                            sort(typed.walk(name, max_depth=depth)),
+                        ]
+                        assert walks[0] == walks[1]
     finally:
         index.close()
 

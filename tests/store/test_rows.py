@@ -10,11 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig, GuardConfig
+from memsyncd.core.markdown.notenames import list_names
 from memsyncd.core.markdown.patch import parse_patch
 from memsyncd.core.notepath import NotePath
 from memsyncd.store.index import FTS_TABLES, DropNote, Index, PatchNote, PutNote, Update
 from memsyncd.store.lookup import read_anchors
-from memsyncd.store.rows import to_json_list
+from memsyncd.store.rows import pack_name, to_json_list, unpack_name
 from memsyncd.store.texts import read_texts
 
 POLICY = ChunkingConfig(max_tokens=20, overlap=0)
@@ -343,3 +344,13 @@ def test_a_patch_rewrites_one_section_of_many(index: Index, put: Put) -> None:
     assert (written.upserted, written.deleted, written.kept, written.moved) == (1, 1, 100, 99)
     after = dict(ask(index, "SELECT start_line, data FROM texts"))
     assert len(set(after.values()) - set(before.values())) <= 3
+
+
+@given(path=st.text(min_size=1, max_size=20), title=st.text(max_size=20))
+@example(path="notes/A Plan.md", title="/notes/a plan")
+@example(path="notes/redis.md", title="Redis")
+def test_a_name_is_what_was_stored(path: str, title: str) -> None:
+    names = list_names(path, title)
+    packed = [pack_name(name) for name in names]
+    assert [unpack_name(path, name, key) for name, key in packed] == list(names)
+    assert len({*packed}) == len(names)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memsyncd.watch.watcher import Watcher
+from tests.watch.conftest import WAIT_S
 
 if TYPE_CHECKING:
     from tests.watch.conftest import Recorder, Watched
@@ -256,3 +257,34 @@ def test_no_thread_wakes_up_while_nothing_changes(watched: Watched, recorder: Re
         return count_switches() == before
 
     recorder.wait_until(is_quiet)
+
+
+def test_events_that_have_occurred_are_handled_when_the_watcher_calls(
+    watched: Watched, recorder: Recorder
+) -> None:
+    for number in range(50):
+        path, seen = f".memories/note-{number}.md", threading.Event()
+        (watched.root / path).write_text("text")
+        if watched.watcher.call_when_handled(seen.set):
+            assert seen.wait(WAIT_S)
+        assert ("ws", path, True, False) in recorder.events
+    recorder.wait_until(lambda: not watched.watcher.call_when_handled(lambda: None))
+
+
+def test_the_watcher_calls_only_when_the_last_event_is_handled(
+    watched: Watched, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_held, is_over, seen = threading.Event(), threading.Event(), threading.Event()
+
+    def hold(*_event: object) -> None:
+        is_held.set()
+        assert is_over.wait(WAIT_S)
+
+    recorder.wait_until(lambda: not watched.watcher.call_when_handled(lambda: None))
+    monkeypatch.setattr(watched.watcher, "_on_event", hold)
+    (watched.root / "MEMORY.md").write_text("text")
+    assert is_held.wait(WAIT_S)
+    assert watched.watcher.call_when_handled(seen.set)
+    assert not seen.wait(0.05)
+    is_over.set()
+    assert seen.wait(WAIT_S)

@@ -114,7 +114,11 @@ def check_addition(addition: Addition, *, most_chars: int = CONTENT_LIMIT_CHARS)
     """Raise BadRequest or TooLarge naming each invalid field; several are listed as `faults` in
     the data of the error. `most_chars` limits the content.
     """
-    faults = find_faults(addition, most_chars=most_chars)
+    raise_faults(find_faults(addition, most_chars=most_chars))
+
+
+def raise_faults(faults: Sequence[BadRequest]) -> None:
+    """Raise the error for all of these, if there are any."""
     if not faults:
         return
     if len(faults) == 1:
@@ -431,37 +435,43 @@ def render_comment(addition: Addition, at: str) -> str:
     """`<!-- memory: {kind: decision, tags: [auth], …} -->`; `at` is the time for an addition
     without one.
     """
+    stated = ", ".join(f"{key}: {value}" for key, value in render_metadata(addition, at).items())
+    return f"<!-- memory: {{{stated}}} -->"
+
+
+def render_metadata(addition: Addition, at: str | None) -> dict[str, str]:
+    """What is stated of an addition, as keys with values of YAML."""
     kind, tags = (addition.kind or "").strip().lower(), distinct_tags(addition.tags)
     keywords = dict.fromkeys(keyword.strip() for keyword in addition.keywords)
     pairs = {
-        "kind": _quote(kind),
-        "tags": f"[{', '.join(map(_quote, tags))}]" if tags else "",
+        "kind": quote_value(kind),
+        "tags": f"[{', '.join(map(quote_value, tags))}]" if tags else "",
         "importance": "" if addition.importance is None else repr(float(addition.importance)),
         "priority": find_choice(addition.priority or "", PRIORITIES) or "",
         "lifecycle": find_choice(addition.lifecycle or "", LIFECYCLES, OTHER_LIFECYCLES) or "",
-        "task": _quote(addition.task or ""),
-        "session": _quote(addition.session or ""),
+        "task": quote_value(addition.task or ""),
+        "session": quote_value(addition.session or ""),
         "source": _render_source(addition.source),
-        "topic": _quote(addition.topic or ""),
-        "keywords": f"[{', '.join(map(_quote, keywords))}]" if keywords else "",
-        "scope": _quote(addition.scope or ""),
-        "run_id": _quote(addition.run_id or ""),
-        "created": _quote(addition.created or at),
-        "updated": _quote(addition.updated or ""),
-        "expires": _quote(addition.expires or ""),
-        **{key: _quote(value) for key, value in addition.metadata.items()},
+        "topic": quote_value(addition.topic or ""),
+        "keywords": f"[{', '.join(map(quote_value, keywords))}]" if keywords else "",
+        "scope": quote_value(addition.scope or ""),
+        "run_id": quote_value(addition.run_id or ""),
+        "created": quote_value(addition.created or at or ""),
+        "updated": quote_value(addition.updated or ""),
+        "expires": quote_value(addition.expires or ""),
+        **{key: quote_value(value) for key, value in addition.metadata.items()},
     }
-    stated = ", ".join(f"{key}: {value}" for key, value in pairs.items() if value)
-    return f"<!-- memory: {{{stated}}} -->"
+    return {key: value for key, value in pairs.items() if value}
 
 
 def _render_source(source: str | Mapping[str, str] | None) -> str:
     if source is None or isinstance(source, str):
-        return _quote(source or "")
-    return "{" + ", ".join(f"{key}: {_quote(value)}" for key, value in source.items()) + "}"
+        return quote_value(source or "")
+    return "{" + ", ".join(f"{key}: {quote_value(value)}" for key, value in source.items()) + "}"
 
 
-def _quote(text: str) -> str:
+def quote_value(text: str) -> str:
+    """A text as a value of YAML on one line, in `{}` too."""
     text = text.strip()
     if not text or _PLAIN.fullmatch(text):
         return text

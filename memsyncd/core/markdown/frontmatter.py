@@ -367,11 +367,16 @@ class _MetaReader:
         return Meta(**known, extra=tuple(extra.items()))
 
     def _read_shared(self, name: str, value: yaml.Node | str, known: dict[str, Any]) -> None:
-        """Read what other tools call a tag or another title; it stays free metadata too."""
+        """Read what other tools call a tag, another title or the session; it stays free metadata
+        too.
+        """
         if name == "tag":
             known["tags"] = distinct_tags((*known.get("tags", ()), *_list_tags(value)))
         elif name in ("alias", "aliases"):
             self.aliases += tuple(filter(None, _list_texts(value)))
+        elif name == "originsessionid" and (text := _render(value).strip()):
+            # Claude Code's; a session that is stated counts over it.
+            known.setdefault("session", text)
 
     def _read_known(
         self, name: str, value: yaml.Node | str, at: int, known: dict[str, Any]

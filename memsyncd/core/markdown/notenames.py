@@ -130,11 +130,15 @@ def list_names(path: str, title: str, others: Iterable[str] = ()) -> tuple[str, 
     A day in place of a name is also a name in the form of Logseq's journals; an id that begins a
     file's name is one without the rest.
     """
-    stem = _cut_suffixes(_spell_out(path))
-    name = stem.rpartition("/")[2]
+    name = _cut_suffixes(_spell_out(path)).rpartition("/")[2]
     texts = (title, *others, *_list_days(name), *_list_ids(name, title))
     folded = (_fold(text.strip().lstrip("/")) for text in texts)
-    return tuple(dict.fromkeys((f"/{_fold(stem)}", *filter(None, folded))))
+    return tuple(dict.fromkeys((make_path_name(path), *filter(None, folded))))
+
+
+def make_path_name(path: str) -> str:
+    """The name that a note has by its path: folded, without suffixes, with a slash before it."""
+    return f"/{_fold(_cut_suffixes(_spell_out(path)))}"
 
 
 @lru_cache(maxsize=4096)

@@ -45,7 +45,8 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
 
     `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
     the number of blank lines right before it that belong to no chunk. Sections are shown in the
-    order of their groups, places, paths and lines. The label shows `workspace` if it is not empty.
+    order of their groups, places, paths and lines. The label shows `workspace`, and `relation` to
+    other sections, if they are not empty.
     """
 
     path: str
@@ -59,6 +60,7 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     place: tuple[int, float] = (0, 0.0)
     group: int = 0
     workspace: str = ""
+    relation: str = ""
 
 
 class ContextLines(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,6 +260,7 @@ def _start_excerpt(chunk: ContextChunk, lines: Mapping[int, str]) -> Excerpt:
         place=chunk.place,
         group=chunk.group,
         workspace=chunk.workspace,
+        relation=chunk.relation,
     )
 
 
@@ -332,6 +335,7 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
     place: tuple[int, float] = (0, 0.0)
     group: int = 0
     workspace: str = ""
+    relation: str = ""
 
     @property
     def order(self) -> tuple[int, tuple[int, float], str, int]:
@@ -407,6 +411,7 @@ def _render_label(excerpt: Excerpt, runs: Sequence[Span]) -> str:
     name = " ".join(" › ".join(excerpt.heading).split())
     kind = f"({show_path(excerpt.kind)})" if excerpt.kind else ""
     workspace = f"[{show_path(excerpt.workspace)}]" if excerpt.workspace else ""
+    relation = f"[{show_path(excerpt.relation)}]" if excerpt.relation else ""
     spans = ", ".join(
         str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs
     )
@@ -419,6 +424,7 @@ def _render_label(excerpt: Excerpt, runs: Sequence[Span]) -> str:
                 kind,
                 "·" if name or kind else "",
                 workspace,
+                relation,
                 f"{show_path(excerpt.path)}:{spans}",
             ),
         )

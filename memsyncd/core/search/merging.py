@@ -5,6 +5,10 @@ that fills one workspace counts nothing there and much elsewhere. Each raw score
 how rare the words of its hit are in all indexes together, relative to their own index. That is
 exact for one word, but for lengths, and a mean for more. A hit never gets more than the one before
 it, so the order of each index is kept; one index alone keeps its scores.
+
+The part of a raw score that a vector gives is relative to the nearest chunk of its own index. It
+counts as much as the chunk is near, compared with the nearest of all; where an index has no
+vectors, its words count for both.
 """
 
 from __future__ import annotations
@@ -17,10 +21,15 @@ from memsyncd.core.search.passages import compute_rarity
 
 
 class TermCounts(msgspec.Struct, frozen=True):
-    """The chunks of an index, and how many of them each term of the query matches."""
+    """The chunks of an index, and how many of them each term of the query matches.
+
+    `spread` and `unit` are those of `SemanticGains`; without vectors the first is 0.
+    """
 
     n_chunks: int
     n_matching: tuple[int, ...] = ()
+    spread: float = 0.0
+    unit: float = 1.0
 
     @property
     def rarities(self) -> list[float]:
@@ -28,22 +37,44 @@ class TermCounts(msgspec.Struct, frozen=True):
 
 
 class RawHit(msgspec.Struct, frozen=True):
-    """A hit's raw score in its own index, and the indices of the terms that it holds."""
+    """A hit's raw score in its own index, the indices of the terms that it holds, and the share of
+    the score that its vector gives.
+    """
 
     raw_score: float
     terms: frozenset[int] = frozenset()
+    semantic_share: float = 0.0
 
 
 def compare_raw_scores(
-    parts: Sequence[tuple[TermCounts, Sequence[RawHit]]],
+    parts: Sequence[tuple[TermCounts, Sequence[RawHit]]], semantic_weight: float = 0.0
 ) -> list[list[float]]:
-    """Return for the hits of each index, best first, raw scores that compare with the others'."""
+    """Return for the hits of each index, best first, raw scores that compare with the others'.
+
+    `semantic_weight` is the share of vectors in a fused score.
+    """
     total = _add_counts([counts for counts, _ in parts]).rarities
+    factors = [
+        [_compute_factor(hit.terms, counts.rarities, total) for hit in hits]
+        for counts, hits in parts
+    ]
+    widest = max((counts.spread for counts, _ in parts), default=0.0)
+    units = [
+        counts.unit * max(each)
+        for (counts, _), each in zip(parts, factors, strict=True)
+        if each and counts.spread
+    ]
     compared: list[list[float]] = []
-    for counts, hits in parts:
-        own, least, scores = counts.rarities, float("inf"), list[float]()
-        for hit in hits:
-            least = min(least, hit.raw_score * _compute_factor(hit.terms, own, total))
+    for (counts, hits), each in zip(parts, factors, strict=True):
+        least, scores = float("inf"), list[float]()
+        nearness = (
+            counts.spread / widest * max(units) / counts.unit if counts.spread and units else 1.0
+        )
+        # Words alone are worth as much as words and vectors.
+        lexical = 1.0 / (1.0 - semantic_weight) if widest and not counts.spread else 1.0
+        for hit, factor in zip(hits, each, strict=True):
+            by_words = lexical * factor * (1.0 - hit.semantic_share)
+            least = min(least, hit.raw_score * (by_words + nearness * hit.semantic_share))
             scores.append(least)
         compared.append(scores)
     return compared

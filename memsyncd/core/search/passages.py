@@ -44,10 +44,11 @@ _LEAD = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)?(?:\*\*.{1,40}?\*\*|[^:*`\[\]()
 
 
 class ScoredPassage(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk that a search found, with its raw score."""
+    """A chunk that a search found, with its raw score, and the share that its vector gives."""
 
     chunk: ContextChunk
     raw_score: float
+    semantic_share: float = 0.0
 
 
 def compute_rarity(n_chunks: int, n_holding: int) -> float:

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.search.dates import NamedDate, find_named_dates, parse_day
+from memsyncd.core.search.identifiers import find_identifiers
 from memsyncd.core.search.spelling import fold_word
 from memsyncd.core.search.words import WordSequence, is_unspaced, spell_out, split_words
 from memsyncd.errors import TooLarge
@@ -272,7 +273,7 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spelling(self) -> str:
-        """A single German word without umlauts, if it has any. Texts with umlauts have it, too."""
+        """A single word without umlauts or `ё`, if it has any. Texts with them have it, too."""
         is_word = self.form is Form.WORD and len(self.words) == 1
         return spell_out(self.words[0]) if is_word else ""
 
@@ -288,8 +289,12 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     filters: Filters = NO_FILTERS
     # Days that the words name; a day in a filter is not the subject of the question.
     days: tuple[NamedDate, ...] = ()
+    # Names of code that the words contain.
+    identifiers: tuple[str, ...] = ()
     # Terms beyond the limit, which are ignored.
     n_dropped: int = 0
+    # The text without filters, quotes and what is excluded, as one reads it.
+    plain_text: str = ""
 
     @property
     def positive(self) -> tuple[Term, ...]:
@@ -323,7 +328,17 @@ def parse_query(text: str, today: date | None = None) -> Query:
     query = _limit(
         kept if kept or must else [*should.values()], [*must.values()], [*must_not.values()]
     )
-    return replace(query, filters=filters, days=find_named_dates(text))
+    return replace(
+        query,
+        filters=filters,
+        days=find_named_dates(text),
+        identifiers=find_identifiers(text),
+        plain_text=" ".join(
+            match["phrase"] or match["word"] or ""
+            for match in _TERM.finditer(text)
+            if not match["no"]
+        ),
+    )
 
 
 def drop_terms(query: Query, common: Collection[Term]) -> Query:

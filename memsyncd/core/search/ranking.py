@@ -26,6 +26,7 @@ import msgspec
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import NamedDate, fit_dates
+from memsyncd.core.search.identifiers import IDENTIFIER_WEIGHT
 
 # --- Raw scores -----------------------------------------------------------------------------------
 
@@ -38,12 +39,14 @@ class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The weights in a candidate's raw score.
 
     The defaults were measured on chats and on developers' documents. `exact` is the weight of exact
-    words relative to their stems; `note` is the share of the note's best chunk that each of its
+    words relative to their stems; `semantic` is the share of cosines in the fused score, where
+    there are vectors; `note` is the share of the note's best chunk that each of its
     chunks gets; `neighbour_bonus` is the share of the best chunk that touches it; `day` is the gain
     of a note whose day the question names.
     """
 
     exact: float = 0.5
+    semantic: float = 0.4
     note: float = 0.2
     neighbour_bonus: float = 0.2
     day: float = 0.4
@@ -56,8 +59,9 @@ class Candidate(NamedTuple):
     """A chunk that SQLite found, with the negated bm25 of each retriever, 0 where a retriever did
     not find it.
 
-    `family` is what related words add to `stemmed`. `n_tokens` is the size of its text, `day` its
-    note's day (ISO). A tuple of plain values, as each search makes hundreds of which it shows ten.
+    `family` is what related words add to `stemmed`, and `semantic` what its vector adds. `n_tokens`
+    is the size of its text, `day` its note's day (ISO). A tuple of plain values, as each search
+    makes hundreds of which it shows ten.
     """
 
     chunk: int
@@ -71,10 +75,22 @@ class Candidate(NamedTuple):
     stemmed: float
     exact: float
     family: float = 0.0
+    semantic: float = 0.0
 
     @property
     def span(self) -> Span:
         return Span(self.start_line, self.end_line)
+
+    @property
+    def has_words(self) -> bool:
+        """False if its vector alone found it."""
+        return not self.semantic or self.stemmed > self.semantic
+
+    @property
+    def semantic_share(self) -> float:
+        """The share of its score before bonuses that its vector gives."""
+        whole = self.stemmed + DEFAULT_RANKING.exact * self.exact
+        return self.semantic / whole if whole > 0.0 else 0.0
 
 
 _make_candidate = partial(tuple.__new__, Candidate)  # half the time of a call of the class
@@ -87,6 +103,7 @@ FileRow = tuple[str, str | None]
 
 NO_GAINS: Mapping[int, float] = {}
 NO_RELATED: Mapping[int, Mapping[int, float]] = {}
+NO_CHUNK_IDS: frozenset[int] = frozenset()
 
 
 class FoundChunks(NamedTuple):
@@ -95,7 +112,9 @@ class FoundChunks(NamedTuple):
     `read_exact` returns the negated bm25 by exact words, for those of the chunks that hold any;
     `read_files` returns the path and the day of files. Both cost time with the number they read.
     `gains` are what related words add to the scores of chunks; `related` are those of each term, by
-    its index in the query.
+    its index in the query. `read_stems` returns the negated bm25 by stems of chunks that are not
+    among the rows, if any can have one. `semantic` is what their vectors add, and `wordless` are
+    the chunks that have no word of the query.
     """
 
     rows: Sequence[ChunkRow]
@@ -103,6 +122,9 @@ class FoundChunks(NamedTuple):
     read_files: Callable[[Collection[int]], Mapping[int, FileRow]]
     gains: Mapping[int, float] = NO_GAINS
     related: Mapping[int, Mapping[int, float]] = NO_RELATED
+    semantic: Mapping[int, float] = NO_GAINS
+    read_stems: Callable[[Sequence[int]], Mapping[int, float]] = lambda _: {}
+    wordless: frozenset[int] = NO_CHUNK_IDS
 
     def make_candidates(self) -> list[Candidate]:
         """Make candidates of all rows, in their order."""
@@ -117,8 +139,9 @@ class FoundChunks(NamedTuple):
         chunk, number, section, start, end, n_tokens, stemmed = row
         path, day = file
         gain = self.gains.get(chunk, 0.0) if self.gains else 0.0
+        near = self.semantic.get(chunk, 0.0) if self.semantic else 0.0
         fields = (chunk, number, section, path, start, end, n_tokens, day, stemmed)
-        return _make_candidate((*fields, exact.get(chunk, 0.0), gain))
+        return _make_candidate((*fields, exact.get(chunk, 0.0), gain, near))
 
 
 NO_CHUNKS = FoundChunks((), lambda _: {}, lambda _: {})
@@ -142,8 +165,9 @@ class Ranked(NamedTuple):
     def parts(self) -> dict[str, float]:
         """The parts of the score, which `explain` shows."""
         return {
-            "stems": self.candidate.stemmed - self.candidate.family,
+            "stems": self.candidate.stemmed - self.candidate.family - self.candidate.semantic,
             "family": self.candidate.family,
+            **({"semantic": self.candidate.semantic} if self.candidate.semantic else {}),
             "exact": self.exact,
             "note": self.note,
             "beside": self.neighbours,
@@ -352,7 +376,7 @@ def rank_passages(
     first. No chunk's score by exact words exceeds that by its stems times the result of
     `find_exact_ratio`; without it, all are read.
     """
-    boosted = MAX_BOOST * _ROUNDING if boost else 1.0
+    boosted = MAX_FACTOR * _ROUNDING if boost else 1.0
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
     best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
 
@@ -488,6 +512,8 @@ def normalize_scores(raw_scores: Sequence[float], *, coverage: float) -> tuple[f
 # The largest factor of all boosts together; the smallest is its inverse. With a larger one, boosts
 # would outweigh the matched words.
 MAX_BOOST = 1.1
+# With what names of code add.
+MAX_FACTOR = MAX_BOOST * (1.0 + IDENTIFIER_WEIGHT)
 FULL_WEIGHT = 0.1
 DAY_S = 86_400
 _DAY_0 = date(1970, 1, 1).toordinal()
@@ -540,6 +566,18 @@ def apply_boosts(
         for one in ranked
     }
     return sort_ranked(_boost(one, factors[one.candidate.chunk]) for one in ranked)
+
+
+def apply_factors(
+    ranked: Sequence[Ranked], name: str, factors: Mapping[int, float]
+) -> list[Ranked]:
+    """Multiply the raw scores of some chunks by their factors, add these to the parts by `name`,
+    and sort, the highest first.
+    """
+    return sort_ranked(
+        _boost(one, {name: factors[one.candidate.chunk]}) if one.candidate.chunk in factors else one
+        for one in ranked
+    )
 
 
 def _boost(one: Ranked, factors: Mapping[str, float]) -> Ranked:

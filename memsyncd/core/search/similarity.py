@@ -10,18 +10,26 @@ Dice, L. R. (1945): Measures of the amount of ecologic association between speci
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from memsyncd.core.search.words import split_words
 
-Features = frozenset[tuple[str, ...]]
+Feature = tuple[str, ...]
+Features = frozenset[Feature]
 
 QUERY_WORDS: Final = 24
 """More words do not find other candidates, and cost time."""
 _QUERY_CHARACTERS: Final = 600
+# Of a group: the features by which an item finds others, the items that one feature finds, and
+# those with which an item is compared.
+N_PROBES: Final = 24
+MAX_POSTINGS: Final = 64
+MAX_COMPARISONS: Final = 16
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _LINK_TARGET = re.compile(r"\]\([^()\s]*\)")
 
@@ -38,12 +46,154 @@ def compute_similarity(one: Features, other: Features) -> float:
     return 2 * len(one & other) / n_all if one and other else 0.0
 
 
+# --- Near copies --------------------------------------------------------------------------------
+
+# Less is a heading or a label, of which many are the same.
+MIN_FEATURES: Final = 12
+
+
+class NearCopies(NamedTuple):
+    """Two texts, by their positions, and their similarity."""
+
+    one: int
+    other: int
+    similarity: float
+
+
+def find_near_copies(texts: Sequence[Features], least: float) -> list[NearCopies]:
+    """Return all pairs of texts whose similarity is at least `least` (above 0), the most similar
+    first; none of texts that say next to nothing.
+
+    Texts so similar share one of their rarest features, as many as `_count_prefix` says: only texts
+    that do are compared (Bayardo, R. J., Ma, Y. and Srikant, R. (2007): Scaling up all pairs
+    similarity search).
+    """
+    counts = Counter(feature for text in texts for feature in text)
+    holding: dict[tuple[str, ...], list[int]] = {}
+    found: list[NearCopies] = []
+    for at, text in enumerate(texts):
+        if len(text) < MIN_FEATURES:
+            continue
+        rarest = sorted(text, key=lambda feature: (counts[feature], feature))
+        prefix = rarest[: _count_prefix(len(text), least)]
+        for other in sorted({one for feature in prefix for one in holding.get(feature, ())}):
+            similarity = compute_similarity(text, texts[other])
+            if similarity >= least:
+                found.append(NearCopies(other, at, similarity))
+        for feature in prefix:
+            holding.setdefault(feature, []).append(at)
+    return sorted(found, key=lambda pair: (-pair.similarity, pair.one, pair.other))
+
+
+def _count_prefix(n_features: int, least: float) -> int:
+    # A text as similar has at least so many features in common with it, whatever its own number:
+    # the smallest that it may be is n × least / (2 - least), all of which are common.
+    n_common = math.ceil(n_features * least / (2.0 - least) - 1e-9)
+    return n_features - max(1, n_common) + 1
+
+
+def group_pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return the groups that pairs make, each in order, the largest group first."""
+    group_of: dict[int, list[int]] = {}
+    for one, other in pairs:
+        into, of_other = group_of.setdefault(one, [one]), group_of.setdefault(other, [other])
+        if into is not of_other:
+            into += of_other
+            group_of.update(dict.fromkeys(of_other, into))
+    groups = {id(group): sorted(group) for group in group_of.values()}
+    return sorted(groups.values(), key=lambda group: (-len(group), group))
+
+
+# --- Queries ------------------------------------------------------------------------------------
+
+
 def make_similar_query(text: str) -> str:
     """Return a query for the texts that may be similar: the longest words of the text, as words
     that need not all occur. Long words are rare ones, more often than not.
     """
     words = sorted(dict.fromkeys(_list_words(text)), key=len, reverse=True)
     return " ".join(_limit(words[:QUERY_WORDS]))
+
+
+class SimilarGroup(NamedTuple):
+    """Items by their positions, each of which is at least as similar as `similarity` to another of
+    the group.
+    """
+
+    members: tuple[int, ...]
+    similarity: float
+
+
+def group_similar(
+    items: Sequence[tuple[str, Features]], min_similarity: float
+) -> list[SimilarGroup]:
+    """Group items of different owners (`items`: owner and features) whose similarity is at least
+    `min_similarity`; items that are similar to a third one are in one group.
+
+    Not every pair is compared, as that would take minutes for thousands: an item is compared with
+    those that have most of its rarest features in common. Texts that are nearly the same have.
+    """
+    parents = list(range(len(items)))
+    nearest = [0.0] * len(items)
+    for one, other, similarity in _find_similar_pairs(items, min_similarity):
+        parents[_find_root(parents, one)] = _find_root(parents, other)
+        nearest[one] = max(nearest[one], similarity)
+        nearest[other] = max(nearest[other], similarity)
+    groups: dict[int, list[int]] = {}
+    for number in range(len(items)):
+        groups.setdefault(_find_root(parents, number), []).append(number)
+    return [
+        SimilarGroup(tuple(members), min(nearest[number] for number in members))
+        for members in groups.values()
+        if len(members) > 1
+    ]
+
+
+def _find_root(parents: list[int], number: int) -> int:
+    while parents[number] != number:
+        parents[number] = number = parents[parents[number]]
+    return number
+
+
+def _find_similar_pairs(
+    items: Sequence[tuple[str, Features]], min_similarity: float
+) -> Iterator[tuple[int, int, float]]:
+    probes = _choose_probes(items)
+    # By feature and owner, so that the copies of one owner do not crowd out another.
+    most = max(1, MAX_POSTINGS // max(1, len({owner for owner, _ in items})))
+    postings: dict[Feature, dict[str, list[int]]] = {}
+    for number, (owner, _) in enumerate(items):
+        for feature in probes[number]:
+            of_owner = postings.setdefault(feature, {}).setdefault(owner, [])
+            if len(of_owner) < most:
+                of_owner.append(number)
+    for number, (owner, features) in enumerate(items):
+        n_common = Counter(
+            other
+            for feature in probes[number]
+            for other_owner, others in postings[feature].items()
+            if other_owner != owner
+            for other in others
+        )
+        ordered = sorted(n_common, key=lambda other: (-n_common[other], other))
+        for other in ordered[:MAX_COMPARISONS]:
+            similarity = compute_similarity(features, items[other][1])
+            if similarity >= min_similarity:
+                yield number, other, similarity
+
+
+def _choose_probes(items: Sequence[tuple[str, Features]]) -> list[list[Feature]]:
+    """Return the rarest features of each item, of those that another owner has as well."""
+    counts: Counter[Feature] = Counter()
+    owners: dict[Feature, str] = {}
+    shared: set[Feature] = set()
+    for owner, features in items:
+        counts.update(features)
+        shared.update(one for one in features if owners.setdefault(one, owner) != owner)
+    return [
+        sorted(features & shared, key=lambda one: (counts[one], one))[:N_PROBES]
+        for _, features in items
+    ]
 
 
 def _limit(words: Iterable[str]) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Split texts and queries into words beyond those of FTS5's tokenizer, in the same way for both.
 
 unicode61 takes touching letters and digits for one word. So it would lose the subwords of
-`camelCase`, any two adjacent characters of scripts without spaces, names such as C++, and German
-words as people spell them without umlauts; they are indexed as words of their own next to the text.
+`camelCase`, any two adjacent characters of scripts without spaces, names such as C++, and words as
+people spell them without German umlauts and Russian `ё`; they are indexed as words of their own
+next to the text.
 """
 
 from __future__ import annotations
@@ -48,11 +49,14 @@ _SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
 # A hump as in `_SORTED_HUMP`, a sign, or what is not ASCII: a text without these has no subwords.
 _MAY_HAVE_SUBWORDS = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?=[A-Z][a-z]))|[^\x00-\x7f]|\+\+|#")
-# The index folds `ü` to `u` and leaves `ß`; people write `ue` and `ss` as well.
+# The index folds `ü` to `u` and leaves `ß` and `ё`; people write `ue`, `ss` and `е` as well.
 _SPELLINGS = str.maketrans(
-    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "SS"}
-)
-_SPELLED_OUT = re.compile("[äöüßÄÖÜẞ]|[aouAOU]\u0308")
+    {
+        "ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ё": "е",
+        "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "SS", "Ё": "Е",
+    }
+)  # fmt: skip
+_SPELLED_OUT = re.compile("[äöüßÄÖÜẞёЁ]|[aouAOUеЕ]\u0308")
 
 
 def find_subwords(text: str) -> str:
@@ -231,7 +235,9 @@ def _spelling_ranges(text: str) -> list[tuple[int, int, str]]:
 
 
 def spell_out(word: str) -> str:
-    """A German word without umlauts and ß, as in `Mueller` and `Strasse`; empty if it has none."""
+    """A German word without umlauts and ß, as in `Mueller` and `Strasse`, or a Russian one without
+    `ё`; empty if it has none.
+    """
     if word.isascii() or len(word) > NAME_LIMIT_CHARACTERS:
         return ""
     composed = unicodedata.normalize("NFC", word)

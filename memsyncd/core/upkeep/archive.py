@@ -3,10 +3,13 @@
 The status goes into the section's `memory:` comment, or into a new one beneath its heading. A
 status that is there becomes `former_status`. Nothing else changes, so taking it out again gives the
 same bytes; a section for which that is not so stays as it is, with a reason.
+
+A whole note is archived by its front matter, which is made if it has none.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Collection
 
@@ -14,7 +17,7 @@ from msgspec.structs import replace
 
 from memsyncd.core.editing.sections import find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.markdown.frontmatter import find_section_meta
+from memsyncd.core.markdown.frontmatter import find_front_matter, find_section_meta
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
 from memsyncd.core.model import ARCHIVED, Meta
 
@@ -28,6 +31,14 @@ _KEY = re.compile(rb"(?<![\w.-])status:(?=\s)")
 _BOTH = re.compile(rb"status: archived(, |\r?\n[ \t]*)former_status:")
 _IN_FLOW = re.compile(rb", status: archived(?=\s*\}\Z)|(?<=\{)status: archived,\s*")
 _IN_LINES = re.compile(rb"\r?\n[ \t]*status: archived(?=\s*\Z)|\Astatus: archived\r?\n")
+
+_FRONT = re.compile(
+    rb"(---[ \t]*(?:\r\n|\r|\n))(.*?)(^(?:---|\.\.\.)[ \t]*(?:[\r\n]|\Z))", re.DOTALL | re.MULTILINE
+)
+_OWN_FRONT = re.compile(rb"---(\r\n|\r|\n)status: archived\1---(?:\1)?")
+_FRONT_KEY = re.compile(rb"^status:(?=[ \t\r\n])", re.MULTILINE)
+_FRONT_BOTH = re.compile(rb"^status: archived(?:\r\n|\r|\n)former_status:", re.MULTILINE)
+_FRONT_ALONE = re.compile(rb"^status: archived(?:\r\n|\r|\n)", re.MULTILINE)
 
 _Change = Callable[[bytes, int], bytes | None]
 
@@ -160,3 +171,65 @@ def _restore(own: bytes, head: int) -> bytes | None:
     if not n_changes:
         return None
     return own[: comment.start(2)] + restored + own[comment.end(2) :]
+
+
+# --- whole notes --------------------------------------------------------------------------------
+
+
+def archive_note(path: str, data: bytes) -> bytes | str:
+    """Return the note with `status: archived` in its front matter, or why it stays as it is."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "it is UTF-16: save it as UTF-8 first"
+    before = _read_note_meta(path, data)
+    if before.status == ARCHIVED:
+        return "it is archived already"
+    changed = _archive_front(path, data)
+    after = _read_note_meta(path, changed)
+    expected = replace(after, status=before.status, extra=_without_former(after))
+    is_kept = after.status == ARCHIVED and expected == replace(
+        before, extra=_without_former(before)
+    )
+    return changed if is_kept and restore_note(path, changed) == data else _OTHER_FORM
+
+
+def restore_note(path: str, data: bytes) -> bytes | str:
+    """Return the note as it was before `archive_note`, or why it stays as it is."""
+    if _read_note_meta(path, data).status != ARCHIVED:
+        return "its front matter does not archive it"
+    mark, text = _split_mark(data)
+    front = _FRONT.match(text)
+    if front is None:
+        return _OTHER_FORM
+    own = _OWN_FRONT.match(text)
+    if own is not None and own.end() >= front.end(3):
+        return mark + text[own.end() :]
+    inner, n_changes = _FRONT_BOTH.subn(b"status:", front[2], count=1)
+    if not n_changes:
+        inner, n_changes = _FRONT_ALONE.subn(b"", front[2], count=1)
+    restored = mark + front[1] + inner + text[front.start(3) :]
+    return (
+        restored
+        if n_changes and _read_note_meta(path, restored).status != ARCHIVED
+        else _OTHER_FORM
+    )
+
+
+def _archive_front(path: str, data: bytes) -> bytes:
+    mark, text = _split_mark(data)
+    line_end = b"\r\n" if b"\r\n" in text else b"\n"
+    front = _FRONT.match(text)
+    if front is None or not find_front_matter(path, decode_note(path, data).lines).n_lines:
+        return mark + line_end.join((b"---", _STATUS, b"---", text))
+    inner, n_changes = _FRONT_KEY.subn(_STATUS + line_end + b"former_status:", front[2], count=1)
+    if not n_changes:
+        inner = _STATUS + line_end + inner
+    return mark + front[1] + inner + text[front.start(3) :]
+
+
+def _split_mark(data: bytes) -> tuple[bytes, bytes]:
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    return mark, data[len(mark) :]
+
+
+def _read_note_meta(path: str, data: bytes) -> Meta:
+    return find_front_matter(path, decode_note(path, data).lines).meta

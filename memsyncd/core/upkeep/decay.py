@@ -4,11 +4,15 @@
 
 The importance is that of the priority (P0 2, P1 1.5, P2 1, P3 0.5), or without a priority the
 section's importance divided by 0.7, which makes a common decision count like P2.
+
+The salience of a field is its importance times the factor of its accesses, at most 1; that of a
+topic is the mean of its fields'.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -34,9 +38,23 @@ def compute_decay(
 ) -> Decay:
     """Compute the decay; `half_life` is in days. An age in the future counts as none."""
     recency = math.exp(-max(0.0, age_s) / (half_life * _DAY_S))
-    accesses = 1 + math.log1p(n_accesses) / 10
+    accesses = _weigh_accesses(n_accesses)
     factor = IMPORTANCE_BY_PRIORITY.get(priority or "", importance / USUAL_IMPORTANCE)
     return Decay(recency * accesses * factor, recency, accesses, factor)
+
+
+def compute_salience(fields: Sequence[tuple[float, int]]) -> float:
+    """Compute the salience of a topic, from 0 to 1, from the importance and the accesses of each of
+    its fields. A topic without fields has none.
+    """
+    if not fields:
+        return 0.0
+    each = [min(1.0, importance * _weigh_accesses(n)) for importance, n in fields]
+    return sum(each) / len(each)
+
+
+def _weigh_accesses(n: int) -> float:
+    return 1 + math.log1p(n) / 10
 
 
 def find_tier(score: float, *, hot_from: float, warm_from: float) -> Tier:

@@ -212,6 +212,14 @@ def test_the_type_of_a_memory_of_claude_code_is_its_kind(written: str, kind: str
     }
 
 
+def test_the_session_of_a_memory_of_claude_code_is_its_session_unless_another_is_stated() -> None:
+    assert read(CLAUDES.format(type="user"))[0].session == "6a1f"
+    for stated in ("session: s-1\noriginSessionId: 6a1f", "originSessionId: 6a1f\nsession: s-1"):
+        meta, problems = read(stated)
+        assert (meta.session, problems) == ("s-1", [])
+    assert read("originSessionId:")[0].session is None
+
+
 def test_a_type_is_no_kind_in_any_other_note_and_a_stated_kind_wins() -> None:
     assert read("type: project")[0].kind is None
     assert read("name: a\ntype: user")[0].kind is None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ COUNTS = st.integers(0, 50).flatmap(
         TermCounts,
         st.just(n_chunks),
         st.tuples(*[st.integers(0, n_chunks)] * N_TERMS),
+        st.sampled_from([0.0, 0.1, 0.5]),
+        st.floats(0.1, 30),
     )
 )
 HITS = st.lists(
@@ -26,6 +29,7 @@ HITS = st.lists(
         RawHit,
         st.floats(0, 40),
         st.frozensets(st.integers(0, N_TERMS - 1)),
+        st.floats(0, 1),
     ),
     max_size=6,
 ).map(lambda hits: sorted(hits, key=lambda hit: -hit.raw_score))
@@ -42,7 +46,31 @@ def test_the_order_of_each_index_is_kept(parts: list[tuple[TermCounts, list[RawH
 
 @given(part=st.tuples(COUNTS, HITS))
 def test_one_index_alone_keeps_its_scores(part: tuple[TermCounts, list[RawHit]]) -> None:
-    assert compare_raw_scores([part]) == [[hit.raw_score for hit in part[1]]]
+    [scores] = compare_raw_scores([part], 0.4)
+    assert scores == pytest.approx([hit.raw_score for hit in part[1]])
+
+
+def test_a_vector_counts_as_much_as_its_chunk_is_near() -> None:
+    """The unit of each index is the score of its own best words."""
+    near, far = TermCounts(100, (5,), spread=0.5, unit=2.0), TermCounts(100, (5,), 0.1, 8.0)
+    by_vector = RawHit(4 / 3, semantic_share=1.0)
+    of_words = [RawHit(8.0, frozenset({0}))]
+    [[nearest], [_, other]] = compare_raw_scores(
+        [(near, [by_vector]), (far, [*of_words, RawHit(16 / 3, semantic_share=1.0)])], 0.4
+    )
+    # The rarities of both together differ a little from those of each.
+    assert nearest == pytest.approx(16 / 3, rel=0.05)
+    assert other == pytest.approx(16 / 3 * 0.1 / 0.5, rel=0.05)
+
+
+def test_words_count_for_both_parts_where_an_index_has_no_vectors() -> None:
+    with_vectors = TermCounts(100, (5,), spread=0.5, unit=6.0)
+    best = RawHit(10.0, frozenset({0}), semantic_share=0.4)  # 6 by its words and 4 by its vector
+    words_alone = RawHit(6.0, frozenset({0}))
+    [[one], [other]] = compare_raw_scores(
+        [(with_vectors, [best]), (TermCounts(100, (5,)), [words_alone])], 0.4
+    )
+    assert one == pytest.approx(other)
 
 
 @given(n_terms=st.integers(1, 20), n_chunks=st.integers(1, 50), tf=st.floats(0.1, 2.0))

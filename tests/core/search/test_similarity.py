@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,13 @@ from hypothesis import strategies as st
 
 from memsyncd.core.search.query import parse_query
 from memsyncd.core.search.similarity import (
+    MIN_FEATURES,
+    Features,
     compute_similarity,
     find_features,
+    find_near_copies,
+    group_pairs,
+    group_similar,
     make_similar_query,
 )
 
@@ -60,3 +66,72 @@ def test_any_text_has_a_query_of_plain_words(text: str) -> None:
     assert not query.must
     assert not query.must_not
     assert query.filters == parse_query("", TODAY).filters
+
+
+WORDS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=6).map(" ".join)
+ITEMS = st.lists(st.tuples(st.sampled_from(["one", "two", "three"]), WORDS), max_size=12)
+
+
+@given(items=ITEMS, min_similarity=st.sampled_from([0.1, 0.5, 0.9, 1.0]))
+def test_few_short_texts_are_grouped_as_by_comparing_all_pairs(
+    items: list[tuple[str, str]], min_similarity: float
+) -> None:
+    featured = [(owner, find_features(text)) for owner, text in items]
+
+    def compare_at(at: int, other: int) -> float:
+        is_other = featured[at][0] != featured[other][0]
+        return compute_similarity(featured[at][1], featured[other][1]) if is_other else 0.0
+
+    groups = {number: {number} for number in range(len(items))}
+    for at in range(len(items)):
+        for other in range(at):
+            if compare_at(at, other) >= min_similarity:
+                joined = groups[at] | groups[other]
+                groups |= dict.fromkeys(joined, joined)
+    found = group_similar(featured, min_similarity)
+    wanted = {tuple(sorted(group)) for group in groups.values() if len(group) > 1}
+    assert {group.members for group in found} == wanted
+    for group in found:
+        assert group.similarity == min(
+            max(compare_at(at, other) for other in group.members) for at in group.members
+        )
+
+
+def test_copies_of_one_owner_do_not_hide_those_of_another() -> None:
+    items = [("many", find_features(POOL))] * 300 + [("one", find_features(POOL))]
+    [group] = group_similar(items, 0.9)
+    assert (group.members, group.similarity) == (tuple(range(301)), 1.0)
+
+
+WORD_SETS = st.lists(
+    st.frozensets(st.integers(0, 40).map(lambda n: (f"w{n}",)), min_size=1, max_size=30), max_size=8
+)
+
+
+@given(texts=WORD_SETS, least=st.floats(0.05, 1.0))
+def test_near_copies_are_all_pairs_that_are_as_similar(texts: list[Features], least: float) -> None:
+    expected = {
+        (one, other)
+        for one, other in combinations(range(len(texts)), 2)
+        if min(len(texts[one]), len(texts[other])) >= MIN_FEATURES
+        and compute_similarity(texts[one], texts[other]) >= least
+    }
+    found = find_near_copies(texts, least)
+    assert {(pair.one, pair.other) for pair in found} == expected
+    similarities = [pair.similarity for pair in found]
+    assert similarities == sorted(similarities, reverse=True)
+
+
+@given(pairs=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=15))
+def test_a_group_holds_whatever_pairs_connect(pairs: list[tuple[int, int]]) -> None:
+    groups = group_pairs(pairs)
+    place = {one: at for at, group in enumerate(groups) for one in group}
+    assert sorted(place) == sorted({one for pair in pairs for one in pair})
+    assert sum(map(len, groups)) == len(place)
+    assert all(place[one] == place[other] for one, other in pairs)
+    assert [len(group) for group in groups] == sorted(map(len, groups), reverse=True)
+    for group in groups:
+        reached = {group[0]}
+        for _ in group:
+            reached |= {b for a, b in pairs if a in reached} | {a for a, b in pairs if b in reached}
+        assert reached == {*group}

@@ -88,6 +88,8 @@ def test_a_subword_is_found_at_its_range(text: str) -> None:
     [
         ("Müller geht", "Mueller"),
         ("die Straße und das Öl", "Strasse Oel"),
+        ("Платёж и ёлка", "Платеж елка"),
+        ("еще е\u0308ж", "еж"),
         ("Mu\u0308ller", "Mueller"),
         ("café", ""),
         ("GRÜẞE", "GRUeSSE"),

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from memsyncd.config import ChunkingConfig
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.upkeep.archive import archive_sections, restore_sections
+from memsyncd.core.upkeep.archive import (
+    archive_note,
+    archive_sections,
+    restore_note,
+    restore_sections,
+)
 
 PATH = "a.md"
 
@@ -105,3 +110,44 @@ def test_any_sections_are_archived_and_restored_to_the_same_bytes(
     assert [*statuses] == anchors
     assert {anchor for anchor in anchors if statuses[anchor] == "archived"} == chosen
     assert restore_sections(PATH, archived, chosen) == (data, {})
+
+
+# --- whole notes --------------------------------------------------------------------------------
+
+NOTES = [
+    *FORMS,
+    b"",
+    b"text\n",
+    b"---\nkind: note\n---\n# A\n",
+    b"---\r\nkind: note\r\nstatus: open\r\n---\r\n# A\r\n",
+    b"--- \nkind: note\n...\ntext",
+    b"---\nnever closed\n# A\n",
+    b"---\n\nafter a rule\n",
+    b"\n\n# A\n",
+    b"\xef\xbb\xbf---\nkind: note\n---\n",
+]
+
+
+@pytest.mark.parametrize("data", NOTES)
+def test_a_note_is_archived_by_its_front_matter_and_restored_to_the_same_bytes(
+    data: bytes,
+) -> None:
+    archived = archive_note(PATH, data)
+    assert isinstance(archived, bytes)
+    if not data.startswith(b"# A\n<!-- memory: {status: active"):
+        statuses = read_statuses(archived)
+        stated = {key: one for key, one in read_statuses(data).items() if one}
+        assert dict.fromkeys(statuses, "archived") | stated == statuses | stated
+    assert archive_note(PATH, archived) == "it is archived already"
+    assert restore_note(PATH, archived) == data
+    assert restore_note(PATH, data) == "its front matter does not archive it"
+
+
+@given(st.lists(st.sampled_from(["---", "a: b", "status: x", "", "# A", "text", "..."])))
+def test_a_note_of_any_form_is_restored_exactly_or_not_archived(lines: list[str]) -> None:
+    data = "\n".join(lines).encode()
+    archived = archive_note(PATH, data)
+    if isinstance(archived, bytes):
+        assert restore_note(PATH, archived) == data
+    else:
+        assert "---" in lines

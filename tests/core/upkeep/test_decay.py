@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.upkeep.decay import Decay, compute_decay, find_tier
+from memsyncd.core.upkeep.decay import Decay, compute_decay, compute_salience, find_tier
 
 DAY_S = 86_400.0
 ages = st.floats(0, 3650 * DAY_S)
@@ -80,3 +80,23 @@ def test_a_month_makes_a_hot_memory_warm_and_a_quarter_cold() -> None:
         for days in (0, 10, 11, 38, 39, 90)
     ]
     assert tiers == ["hot", "hot", "warm", "warm", "cold", "cold"]
+
+
+fields = st.lists(st.tuples(shares, counts), min_size=1, max_size=6)
+
+
+@given(fields)
+def test_the_salience_of_a_topic_is_the_mean_of_its_fields(
+    of_fields: list[tuple[float, int]],
+) -> None:
+    each = [compute_salience([one]) for one in of_fields]
+    salience = compute_salience(of_fields)
+    assert salience == pytest.approx(sum(each) / len(each))
+    assert 0 <= salience <= 1
+
+
+@given(shares, counts)
+def test_recalls_raise_the_salience_of_a_field(importance: float, n: int) -> None:
+    assert compute_salience([(importance, n + 1)]) >= compute_salience([(importance, n)])
+    assert compute_salience([(importance, 0)]) == importance
+    assert compute_salience([]) == 0

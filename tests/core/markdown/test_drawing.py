@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.cli.links_graph import render_dot, render_svg
+from memsyncd.core.markdown.drawing import render_dot, render_svg
+from memsyncd.core.markdown.linkgraph import Edge
 
 NAMES = st.text('ab#/.<&"\\é\x00', min_size=1, max_size=12)
 LINKS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "source": NAMES,
-            "to": NAMES | st.none(),
-            "target": NAMES,
-            "heading": st.just(""),
-            "relation": st.sampled_from(["", "resolved_by", 'a"b<c>']),
-        }
+    st.builds(
+        Edge,
+        source=NAMES,
+        to=NAMES | st.none(),
+        target=NAMES,
+        heading=st.just(""),
+        relation=st.sampled_from(["", "resolved_by", 'a"b<c>']),
+        lines=st.just((1,)),
     ),
     max_size=12,
 )
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def make_link(source: str, to: str | None, relation: str = "", target: str = "") -> dict[str, Any]:
-    return {"source": source, "to": to, "target": target, "heading": "", "relation": relation}
+def make_link(source: str, to: str | None, relation: str = "", target: str = "") -> Edge:
+    return Edge(source, to, target, "", relation, (1,))
 
 
 def test_a_graph_in_dot_names_each_note_relation_and_missing_note() -> None:
@@ -49,9 +49,22 @@ def test_a_graph_in_dot_names_each_note_relation_and_missing_note() -> None:
     )
 
 
+def test_a_drawing_around_a_section_shows_sections_and_links_within_a_note() -> None:
+    links = [
+        make_link("errors.md#errors/timeouts", "errors.md#errors/pool", "caused_by"),
+        make_link("errors.md#errors/timeouts", "fixes.md#size", "resolved_by"),
+    ]
+    around = render_dot(links, "errors.md#errors/timeouts")
+    assert '"errors.md#errors/pool" [label="pool"];' in around
+    assert '"errors.md#errors/timeouts" -> "fixes.md#size" [label="resolved_by"];' in around
+    assert '"errors.md" -> "errors.md" [label="caused_by"];' in render_dot(links, "errors.md")
+    loops = ET.fromstring(render_svg(links, "errors.md")).findall(f"{SVG}path[@class='link']")
+    assert len(loops) == 2
+
+
 @given(links=LINKS, start=NAMES | st.none())
 def test_any_links_become_a_well_formed_drawing_with_a_box_for_each_note(
-    links: list[dict[str, Any]], start: str | None
+    links: list[Edge], start: str | None
 ) -> None:
     text = render_svg(links, start)
     assert text == render_svg(list(links), start)

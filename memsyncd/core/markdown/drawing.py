@@ -1,21 +1,35 @@
 """Draw links as a graph: DOT for Graphviz, or an SVG that needs no other program.
 
 The same links give the same text. In the SVG notes lie on circles around the first one, a circle
-for each step away from it.
+for each step away from it. A drawing around a section shows sections, other drawings show notes.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Protocol
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Final
+from memsyncd.core.markdown.linkgraph import note_of
 
-    Link = dict[str, Any]
-    Arrow = tuple[str, str, str]
+Arrow = tuple[str, str, str]
+
+
+class DrawnLink(Protocol):
+    """What a drawing needs of a link; see `linkgraph.Edge`."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def to(self) -> str | None: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def heading(self) -> str: ...
+    @property
+    def relation(self) -> str: ...
+
 
 # In pixels.
 NODE_HEIGHT: Final = 28
@@ -34,9 +48,11 @@ _STYLE: Final = (
 )
 
 
-def render_dot(links: Sequence[Link], start: str | None = None) -> str:
-    """Return the graph in the DOT language; `start` is the note that the links were asked of."""
-    arrows, missing = _list_arrows(links)
+def render_dot(links: Sequence[DrawnLink], start: str | None = None) -> str:
+    """Return the graph in the DOT language; `start` is the note or section that the links were
+    asked of.
+    """
+    arrows, missing = _list_arrows(links, start)
     lines = ["digraph memory {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
     for node in _list_nodes(arrows, start):
         style = ", style=dashed" if node in missing else ", penwidth=2" if node == start else ""
@@ -47,9 +63,9 @@ def render_dot(links: Sequence[Link], start: str | None = None) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def render_svg(links: Sequence[Link], start: str | None = None) -> str:
-    """Return the graph as an SVG document; `start` is the note in its middle."""
-    arrows, missing = _list_arrows(links)
+def render_svg(links: Sequence[DrawnLink], start: str | None = None) -> str:
+    """Return the graph as an SVG document; `start` is the note or section in its middle."""
+    arrows, missing = _list_arrows(links, start)
     nodes = _list_nodes(arrows, start)
     places = _place(nodes, _measure_steps(nodes, arrows))
     width, height = (
@@ -79,23 +95,24 @@ def render_svg(links: Sequence[Link], start: str | None = None) -> str:
 # --- the graph ----------------------------------------------------------------------------------
 
 
-def _list_arrows(links: Sequence[Link]) -> tuple[list[Arrow], set[str]]:
-    """Return each arrow between two notes once, with its relation, and the notes that are missing.
+def _list_arrows(links: Sequence[DrawnLink], start: str | None) -> tuple[list[Arrow], set[str]]:
+    """Return each arrow once, with its relation, and the notes that are missing.
 
-    Sections stand for their notes: a graph of notes is what can be read.
+    Sections stand for their notes unless the start is a section: a graph of notes can be read.
     """
+    has_sections = start is not None and note_of(start) != start
+
+    def show(place: str) -> str:
+        return place if has_sections else note_of(place) or place
+
     arrows: dict[Arrow, None] = {}
     missing: set[str] = set()
     for link in links:
-        target = link["to"] or link["target"] or link["heading"]
-        if link["to"] is None:
+        target = show(link.to) if link.to is not None else link.target or link.heading
+        if link.to is None:
             missing.add(target)
-        arrows[_note_of(link["source"]), _note_of(target), link["relation"]] = None
+        arrows[show(link.source), target, link.relation] = None
     return list(arrows), missing
-
-
-def _note_of(place: str) -> str:
-    return place.partition("#")[0] or place
 
 
 def _list_nodes(arrows: Sequence[Arrow], start: str | None) -> list[str]:
@@ -142,7 +159,10 @@ def _place(nodes: Sequence[str], steps: dict[str, int]) -> dict[str, tuple[float
 
 
 def _make_label(node: str) -> str:
-    name = node.rpartition("/")[2].removesuffix(".md") or node
+    path = note_of(node)
+    # Of a section, its own heading tells more than those above it.
+    name = node[len(path) :].rpartition("/")[2].lstrip("#") or path.rpartition("/")[2]
+    name = name.removesuffix(".md") or node
     return name if len(name) <= LABEL_LIMIT_CHARS else f"{name[: LABEL_LIMIT_CHARS - 1]}…"
 
 
@@ -166,7 +186,7 @@ def _draw_arrow(
     (ax, ay), (bx, by) = source, target
     dx, dy = bx - ax, by - ay
     if not dx and not dy:
-        return ""
+        return _draw_loop(source, node, relation)
     # The arrow ends at the edge of the target's box.
     half_width, half_height = _node_width(node) / 2, NODE_HEIGHT / 2
     cut = min(
@@ -174,11 +194,26 @@ def _draw_arrow(
     )
     ex, ey = bx - dx * cut, by - dy * cut
     line = f'<path class="link" d="M{ax:.1f} {ay:.1f}L{ex:.1f} {ey:.1f}" marker-end="url(#arrow)"/>'
+    return line + _draw_relation(relation, (ax + ex) / 2, (ay + ey) / 2 - 4)
+
+
+def _draw_loop(place: tuple[float, float], node: str, relation: str) -> str:
+    """Draw an arrow from a note to itself, above its box."""
+    (x, y), width = place, _node_width(node) / 4
+    top = y - NODE_HEIGHT / 2
+    line = (
+        f'<path class="link" d="M{x - width:.1f} {top:.1f}C{x - width:.1f} {top - 26:.1f}'
+        f' {x + width:.1f} {top - 26:.1f} {x + width:.1f} {top:.1f}" marker-end="url(#arrow)"/>'
+    )
+    return line + _draw_relation(relation, x, top - 22)
+
+
+def _draw_relation(relation: str, x: float, y: float) -> str:
     if not relation:
-        return line
+        return ""
     return (
-        f'{line}<text class="relation" x="{(ax + ex) / 2:.1f}" y="{(ay + ey) / 2 - 4:.1f}"'
-        f' text-anchor="middle">{_escape(relation)}</text>'
+        f'<text class="relation" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">'
+        f"{_escape(relation)}</text>"
     )
 
 

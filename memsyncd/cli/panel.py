@@ -1,0 +1,87 @@
+"""`memsyncd ui`: open the panel in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from memsyncd.cli.parser import JSON, Command, Option
+from memsyncd.dirs import find_dirs
+from memsyncd.errors import NoDaemon
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import SimpleNamespace as Args
+
+    from memsyncd.cli.console import Console
+
+REDIRECT = """<!doctype html><html><head><meta charset="utf-8">
+<meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url={url}">
+<title>memsyncd</title></head></html>
+"""
+
+
+def _open(args: Args, console: Console) -> int:
+    try:
+        address = console.call("panel.open")
+    except NoDaemon:
+        hint = "start one, then ask again: memsyncd start && memsyncd ui"
+        raise NoDaemon("no daemon runs, which serves the panel", hint=hint) from None
+    if args.json:
+        console.terminal.print_json(address)
+        return 0
+    url = str(address["url"])
+    is_opened = not args.print and can_show(console.env) and _show(url, console)
+    console.terminal.print(url)
+    console.terminal.report(describe_next(url, console.env, is_opened=is_opened))
+    return 0
+
+
+def can_show(env: Mapping[str, str]) -> bool:
+    """True if a browser would show on the user's own screen: not over ssh."""
+    if env.get("SSH_CONNECTION"):
+        return False
+    return os.uname().sysname == "Darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
+
+
+def describe_next(url: str, env: Mapping[str, str], *, is_opened: bool) -> str:
+    """Return what to do with the address."""
+    port = url.split(":")[2].partition("/")[0]
+    if is_opened:
+        return "opened in your browser; if it shows nothing, open this address within a minute"
+    if env.get("SSH_CONNECTION"):
+        return (
+            f"open this address within a minute, on your own machine, over: "
+            f"ssh -L {port}:127.0.0.1:{port} HOST"
+        )
+    return "open this address in a browser within a minute; it is valid once"
+
+
+def _show(url: str, console: Console) -> bool:
+    """Open a browser on a file that leads on to the address: other users of the machine can see
+    the arguments of a browser, but not this file.
+    """
+    import webbrowser
+
+    dirs = find_dirs(console.env, os.path.expanduser("~"), sys.platform)
+    path = f"{dirs.state_dir}/panel.html"
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with open(file, "w", encoding="utf-8") as stream:
+            stream.write(REDIRECT.format(url=url))
+        return webbrowser.open(f"file://{path}")
+    except OSError:
+        return False
+
+
+COMMANDS = {
+    "ui": Command(
+        _open,
+        options=(
+            Option("--print", "print the address, and open no browser"),
+            JSON,
+        ),
+        examples=("memsyncd ui", "memsyncd ui --print"),
+    ),
+}

@@ -1,0 +1,272 @@
+"""Show semantic search, switch it on or off, and make vectors now: `memsyncd semantic`.
+
+Switching changes one line of the configuration file, or adds one; the daemon reads it at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+
+from memsyncd.cli.format import render_bar, render_count, render_size, render_table
+from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option
+from memsyncd.cli.terminal import clean_line
+from memsyncd.dirs import find_dirs
+from memsyncd.errors import BadConfig, BadRequest, MemsyncdError, NotFresh
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any, Final, NoReturn
+
+    from memsyncd.cli.console import Console
+
+POLL_S: Final = 0.3
+# The daemon reads its configuration within this time after SIGHUP.
+RELOAD_S: Final = 10.0
+_TABLE: Final = "[semantic]"
+_HEADER: Final = re.compile(r"\s*\[")
+_ENABLED: Final = re.compile(r"(\s*enabled\s*=\s*)(true|false)\b(.*)", re.DOTALL)
+_BY_HAND: Final = "write `enabled = {}` below `[semantic]` in it"
+
+
+# --- switching ----------------------------------------------------------------------------------
+
+
+def switch(text: str, *, is_on: bool) -> str:
+    """Return the text of a configuration file with `enabled` of `[semantic]` set."""
+    value = "true" if is_on else "false"
+    lines = text.splitlines(keepends=True)
+    start = next((at for at, line in enumerate(lines) if _is_table(line)), None)
+    if start is None:
+        separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+        return f"{text}{separator}{_TABLE}\nenabled = {value}\n"
+    for at in range(start + 1, len(lines)):
+        if _HEADER.match(lines[at]):
+            break
+        if found := _ENABLED.fullmatch(lines[at]):
+            lines[at] = f"{found[1]}{value}{found[3]}"
+            return "".join(lines)
+    if not lines[start].endswith("\n"):
+        lines[start] += "\n"
+    lines.insert(start + 1, f"enabled = {value}\n")
+    return "".join(lines)
+
+
+def _is_table(line: str) -> bool:
+    return line.partition("#")[0].replace(" ", "").strip() == _TABLE
+
+
+def _switch_file(path: str, *, is_on: bool) -> bool:
+    """Change the configuration file; False if it says so already. Raises BadConfig."""
+    import tomllib
+
+    from memsyncd.cli.integrate import write_file
+
+    try:
+        path = os.path.realpath(path)
+        with open(path, encoding="utf-8") as file:
+            before = file.read()
+    except FileNotFoundError:
+        before = ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(
+            f"{path} cannot be read: {error}", hint=_BY_HAND.format(str(is_on).lower())
+        ) from error
+    try:
+        wanted = tomllib.loads(before)
+        if wanted.get("semantic", {}).get("enabled", False) is is_on:
+            return False
+        after = switch(before, is_on=is_on)
+        wanted.setdefault("semantic", {})["enabled"] = is_on
+        is_right = tomllib.loads(after) == wanted
+    except (tomllib.TOMLDecodeError, AttributeError):
+        after, is_right = "", False
+    if not is_right:
+        hint = f"see: memsyncd config check; then {_BY_HAND.format(str(is_on).lower())}"
+        raise BadConfig(f"{path} cannot be changed safely", hint=hint)
+    try:
+        write_file(path, after, like=path)
+    except OSError as error:
+        raise BadConfig(
+            f"{path} cannot be written: {error.strerror}",
+            hint=f"make it writable, or {_BY_HAND.format(str(is_on).lower())}",
+        ) from error
+    return True
+
+
+def _enable(args: Args, console: Console) -> int:
+    return _set(args, console, is_on=True)
+
+
+def _disable(args: Args, console: Console) -> int:
+    return _set(args, console, is_on=False)
+
+
+def _set(args: Args, console: Console, *, is_on: bool) -> int:
+    home = console.env.get("HOME") or os.path.expanduser("~")
+    path = find_dirs(console.env, home, sys.platform).config_file
+    is_changed = _switch_file(path, is_on=is_on)
+    answer = _reload(console, is_on=is_on)
+    if args.json:
+        report = {"path": path, "enabled": is_on, "is_changed": is_changed}
+        console.terminal.print_json({**report, "daemon": answer})
+        return 0
+    word = "on" if is_on else "off"
+    already = "" if is_changed else " already"
+    console.terminal.report(f"semantic search is {word}{already}: {clean_line(path)}")
+    if answer is None:
+        console.terminal.report("no daemon runs; it takes effect with the next one")
+        return 0
+    return _print(answer, console) if is_on else 0
+
+
+def _reload(console: Console, *, is_on: bool) -> dict[str, Any] | None:
+    """Have a running daemon read its configuration; None if none runs."""
+    try:
+        pid = int(console.call("ping")["pid"])
+    except MemsyncdError:
+        return None
+    end_s = None
+    while True:
+        answer = console.call("semantic.status")
+        if answer["enabled"] is is_on:
+            return answer
+        if end_s is None:
+            end_s = time.monotonic() + RELOAD_S
+            os.kill(pid, signal.SIGHUP)
+        elif time.monotonic() > end_s:
+            hint = "see what it says of its configuration: memsyncd doctor"
+            raise NotFresh("the daemon has not taken the configuration over", hint=hint)
+        time.sleep(POLL_S)
+
+
+# --- status and warming -------------------------------------------------------------------------
+
+
+def _status(args: Args, console: Console) -> int:
+    answer = console.call("semantic.status", workspace=_choose(args, console))
+    if args.json:
+        console.terminal.print_json(answer)
+        return 0
+    return _print(answer, console)
+
+
+def _warm(args: Args, console: Console) -> int:
+    answer = console.call("semantic.warm", workspace=_choose(args, console), again=args.again)
+    if not answer["enabled"]:
+        hint = "switch it on: memsyncd semantic enable"
+        raise BadRequest("semantic search is switched off", hint=hint)
+    try:
+        answer = _wait(args, console)
+    except KeyboardInterrupt:
+        console.terminal.report("it goes on by itself; see: memsyncd semantic status")
+        return 130
+    if args.json:
+        console.terminal.print_json(answer)
+        return 0 if _is_whole(answer) else 1
+    return _print(answer, console)
+
+
+def _wait(args: Args, console: Console) -> dict[str, Any]:
+    """Draw the progress until all vectors are made, or some cannot be."""
+    total = 0
+    while True:
+        time.sleep(POLL_S)  # the process answers with how much is missing
+        answer = console.call("semantic.status", workspace=_choose(args, console))
+        states = [one["semantic"] for one in answer["workspaces"]]
+        # While vectors are made or loaded, the reason is no fault of any: it names no remedy.
+        if all(_is_over(one) for one in states):
+            console.terminal.clear()
+            return answer
+        n_all = sum(one["total"] for one in states)
+        n_left = sum(one["pending"] for one in states)
+        total = max(total, n_all)
+        bar = render_bar(n_all - n_left, total) if total else ""
+        console.terminal.draw(f"embedding  {bar}  {n_all - n_left:,}/{n_all:,} chunks")
+
+
+def _is_over(state: dict[str, Any]) -> bool:
+    return state["state"] != "partial" or bool(state["failed"])
+
+
+def _is_whole(answer: dict[str, Any]) -> bool:
+    return all(one["semantic"]["state"] == "ready" for one in answer["workspaces"])
+
+
+def _choose(args: Args, console: Console) -> str | None:
+    return None if args.workspace is None else console.name_workspace(args.workspace)
+
+
+def _print(answer: dict[str, Any], console: Console) -> int:
+    """Print what is covered; the exit status is 1 if something is wrong."""
+    terminal = console.terminal
+    if not answer["enabled"]:
+        terminal.print("semantic search is off; switch it on: memsyncd semantic enable")
+        return 0
+    rows, reasons = [], []
+    for one in answer["workspaces"]:
+        state = one["semantic"]
+        done = state["total"] - state["pending"]
+        covered = f"{done:,} of {render_count(state['total'], 'chunk')}"
+        rows.append([one["name"], state["state"], covered, state["embedder"] or ""])
+        if state["failed"] and state["reason"] not in reasons:
+            reasons.append(state["reason"])
+    for line in render_table([[clean_line(cell) for cell in row] for row in rows]):
+        terminal.print("".join(line).rstrip())
+    if (process := answer["process"]) is not None:
+        terminal.print(f"process {process['pid']} · {render_size(process['rss_bytes'])}")
+    for reason in reasons:
+        terminal.report(terminal.err_paint("yellow", clean_line(reason)))
+    return 1 if reasons else 0
+
+
+def _refuse(_args: Args, _console: Console) -> NoReturn:
+    raise BadRequest("name a command first", hint="see `memsyncd semantic --help`")
+
+
+_WORKSPACE: Final = make_workspace_option("of this workspace; all by default")
+_COMMANDS: Final = {
+    "status": Command(
+        _status,
+        summary="show how much of each workspace it covers",
+        options=(_WORKSPACE, JSON),
+        examples=("memsyncd semantic status",),
+    ),
+    "enable": Command(
+        _enable,
+        summary="switch it on in the configuration file",
+        options=(JSON,),
+        examples=("memsyncd semantic enable",),
+    ),
+    "disable": Command(
+        _disable,
+        summary="switch it off, and delete the vectors",
+        options=(JSON,),
+        examples=("memsyncd semantic disable",),
+    ),
+    "warm": Command(
+        _warm,
+        summary="make the vectors that are missing now, and show the progress",
+        options=(
+            Option("--again", "make all vectors again"),
+            _WORKSPACE,
+            JSON,
+        ),
+        examples=("memsyncd semantic warm", "memsyncd semantic warm --again"),
+    ),
+}
+
+COMMANDS = {
+    "semantic": Command(
+        _refuse,
+        arguments=(
+            Argument("action", "COMMAND", "one of the commands above", choices=tuple(_COMMANDS)),
+        ),
+        commands=_COMMANDS,
+        examples=("memsyncd semantic enable", "memsyncd semantic status"),
+    )
+}

@@ -1,0 +1,362 @@
+"""Read the values of a field, and append one above the earlier ones.
+
+A field is a section of a note. Its values are items of a list that begin with the time at which
+they were appended, the newest first:
+
+    ## Status
+    <!-- memory: {created: "2026-11-20T09:00:00Z", updated: "2026-11-23T04:10:00Z"} -->
+    - 2026-11-23T04:10:00Z Postgres 17 runs in production.
+    - 2026-11-20T09:00:00Z Postgres 16.
+
+Other text of the section stays where it is, and is a value without a time. A value is any markdown:
+its further lines are indented, so that headings and fences in it stay within its item.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from memsyncd.core.editing.additions import (
+    Addition,
+    append_section,
+    quote_value,
+    render_metadata,
+)
+from memsyncd.core.editing.notetext import open_text, unify_line_ends
+from memsyncd.core.editing.sections import (
+    find_section_bytes,
+    find_sections_bytes,
+    replace_section,
+    split_note_sections,
+)
+from memsyncd.core.markdown.frontmatter import distinct_tags, load_yaml, parse_meta
+from memsyncd.core.markdown.scanner import HEADING, HTML, ITEM, Block, split_blocks
+from memsyncd.core.markdown.sections import make_slug
+from memsyncd.core.model import Meta
+from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
+
+_VALUE = re.compile(r"- (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: (.*))?")
+_ANY_VALUE = re.compile(rf"^{_VALUE.pattern}$", re.MULTILINE)
+_COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+# A first line that is no plain text of a paragraph stands on a line of its own.
+_PLAIN_START = re.compile(r"[^\W_]|[\"'(\[*`$@…„“‘«](?![*`\s])")
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
+_TABLE = re.compile(r"\|")
+_INDENT: Final = "  "
+
+
+class DatedValue(msgspec.Struct, frozen=True):
+    """One value; `at` is its time in ISO 8601, None for other text of the section."""
+
+    at: str | None
+    text: str
+
+
+class Appended(msgspec.Struct, frozen=True, kw_only=True):
+    """A note after a value was appended to one of its sections."""
+
+    data: bytes
+    anchor: str
+    n_values: int
+    n_dropped: int
+
+
+# --- the fields of a topic ------------------------------------------------------------------------
+
+
+class Headed(Protocol):
+    """What a section must tell to be found as a field."""
+
+    @property
+    def anchor(self) -> str: ...
+    @property
+    def heading(self) -> tuple[str, ...]: ...
+    @property
+    def level(self) -> int: ...
+
+
+S = TypeVar("S", bound=Headed)
+
+
+def find_title(sections: Sequence[S]) -> S | None:
+    """Return the section of the title: the first one, if it alone has a heading of level 1."""
+    headed = [one for one in sections if one.level]
+    tops = [one for one in headed if one.level == 1]
+    return tops[0] if len(tops) == 1 and headed[0] is tops[0] else None
+
+
+def list_fields(sections: Sequence[S]) -> Iterator[tuple[S, Sequence[S]]]:
+    """Yield the fields of a note, each with all sections beneath it and itself."""
+    title = find_title(sections)
+    at = 0
+    while at < len(sections):
+        head, after = sections[at], at + 1
+        if head.level and head is not title:
+            while after < len(sections) and sections[after].level > head.level:
+                after += 1
+            yield head, sections[at:after]
+        at = after
+
+
+def find_field(sections: Sequence[S], name: str) -> S | None:
+    """Return the section that is named by its anchor, its heading, or the slug of its heading.
+
+    Raises BadRequest if several have this heading.
+    """
+    named = next((one for one in sections if one.anchor == name), None)
+    if named is not None:
+        return named
+    fields = [head for head, _ in list_fields(sections)]
+    text, slug = " ".join(name.split()).casefold(), make_slug(name)
+    found = [one for one in fields if one.heading[-1].casefold() == text]
+    found = found or [one for one in fields if make_slug(one.heading[-1]) == slug]
+    if len(found) > 1:
+        anchors = ", ".join(one.anchor for one in found[:3])
+        raise BadRequest(f"field: several sections are named {name}", hint=f"name one: {anchors}")
+    return found[0] if found else None
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+class _Layout(msgspec.Struct, frozen=True):
+    """The lines of a section: where its text begins, and its dated items."""
+
+    lines: list[str]
+    body: int
+    comment: Block | None
+    items: list[Block]
+
+
+def _lay_out(lines: list[str]) -> _Layout:
+    blocks = split_blocks(lines)
+    body, comment = 0, None
+    if blocks and blocks[0].kind == HEADING:
+        body, blocks = blocks[0].end, blocks[1:]
+    if blocks and blocks[0].kind == HTML:
+        text = "\n".join(lines[blocks[0].start : blocks[0].end])
+        if _COMMENT.match(text) and text.rstrip().endswith("-->"):
+            comment, blocks = blocks[0], blocks[1:]
+            body = comment.end
+    items = [one for one in blocks if one.kind == ITEM and _VALUE.fullmatch(lines[one.start])]
+    return _Layout(lines, body, comment, items)
+
+
+def read_values(own: str) -> list[DatedValue]:
+    """Return the values of a section with these lines, its heading first: dated ones in their
+    order, then the other text, if there is any.
+    """
+    layout = _lay_out(unify_line_ends(own).split("\n"))
+    values = [_read_value(layout.lines[one.start : one.end]) for one in layout.items]
+    within = {at for one in layout.items for at in range(one.start, one.end)}
+    others = [layout.lines[at] for at in range(layout.body, len(layout.lines)) if at not in within]
+    text = "\n".join(others).strip("\n").rstrip()
+    return [*values, DatedValue(None, text)] if text.strip() else values
+
+
+def _read_value(lines: Sequence[str]) -> DatedValue:
+    found = _VALUE.fullmatch(lines[0])
+    assert found is not None
+    more = [line.removeprefix(_INDENT) for line in lines[1:]]
+    while more and not more[-1].strip():
+        more.pop()
+    return DatedValue(found[1], "\n".join([*([found[2]] if found[2] else []), *more]))
+
+
+def split_values(own: str) -> list[str]:
+    """The text of a section, and each of its dated values."""
+    if not _ANY_VALUE.search(own):
+        return [own]
+    return [own, *(one.text for one in read_values(own) if one.at is not None)]
+
+
+def render_value(text: str, at: str) -> list[str]:
+    """The lines of a value; `read_values` returns the text without blank lines around it."""
+    lines = [line if line.strip() else "" for line in trim_text(text).split("\n")]
+    is_plain = _PLAIN_START.match(lines[0]) and not (len(lines) > 1 and _TABLE.search(lines[0]))
+    first = f"- {at} {lines.pop(0)}" if is_plain else f"- {at}"
+    return [first, *(f"{_INDENT}{line}" if line else "" for line in lines)]
+
+
+def trim_text(text: str) -> str:
+    r"""The text as a value keeps it: `\n` for line ends, without blank lines around it."""
+    lines = unify_line_ends(text).split("\n")
+    while len(lines) > 1 and not lines[0].strip():
+        del lines[0]
+    while len(lines) > 1 and not lines[-1].strip():
+        del lines[-1]
+    return "\n".join(line.rstrip() if not line.strip() else line for line in lines).rstrip()
+
+
+# --- appending ------------------------------------------------------------------------------------
+
+
+def append_value(
+    path: str, data: bytes, anchor: str, addition: Addition, *, at: str, keep: int | None
+) -> Appended:
+    """Append the content of the addition to a section, and what else it states to the section's
+    metadata; `keep` is the number of dated values that stay, None for all.
+
+    Raises NoteNotFound without this section, EditRefused if the note cannot be edited so.
+    """
+    place = find_section_bytes(path, data, anchor)
+    if place is None:
+        raise NoteNotFound(f"no section {anchor}", hint="see: memsyncd topic get TOPIC")
+    note = open_text(path, data)
+    own = data[place[0] : place[1]].decode("utf-8", "surrogateescape")
+    raw = split_raw_lines(own, note.line_end)
+    layout = _lay_out([line.rstrip("\r\n") for line in raw])
+    dropped = layout.items[keep - 1 :] if keep is not None else []
+    for item in reversed(dropped):
+        start = item.start
+        while start > layout.body and not raw[start - 1].strip():
+            start -= 1
+        del raw[start : item.end]
+    value = [f"{line}{note.line_end}" for line in render_value(addition.content, at)]
+    _insert(raw, layout, value, note.line_end, n_items=len(layout.items) - len(dropped))
+    comment = _update_comment(path, layout, addition, at)
+    if comment is not None:
+        head = layout.comment or Block(layout.body, layout.body, HTML, 0)
+        raw[head.start : head.end] = [f"{comment}{note.line_end}"]
+    by = "".join(raw).encode("utf-8", "surrogateescape")
+    written = replace_section(path, data, anchor, by)
+    values = read_values(own)
+    dated = [one for one in values if one.at is not None][: None if keep is None else keep - 1]
+    expected = [DatedValue(at, trim_text(addition.content)), *dated]
+    others = [one for one in values if one.at is None]
+    _check_written(path, data, written, anchor, [*expected, *others])
+    return Appended(data=written, anchor=anchor, n_values=len(expected), n_dropped=len(dropped))
+
+
+def split_raw_lines(text: str, line_end: str) -> list[str]:
+    """The lines of a text with their ends; a last one without an end gets this one."""
+    raw: list[str] = _LINES.findall(text)
+    if raw and not raw[-1].endswith(("\n", "\r")):
+        raw[-1] += line_end
+    return raw
+
+
+def _insert(raw: list[str], layout: _Layout, value: list[str], end: str, *, n_items: int) -> None:
+    """Insert a value above the first one, else at the beginning of the section's text."""
+    if n_items:
+        raw[layout.items[0].start : layout.items[0].start] = value
+        return
+    at = layout.items[0].start if layout.items else layout.body
+    at = min(at, len(raw))
+    after = [end] if at < len(raw) and raw[at].strip() else []
+    before = [end] if at > layout.body and raw[at - 1].strip() else []
+    raw[at:at] = [*before, *value, *after]
+
+
+def _check_written(
+    path: str, old: bytes, new: bytes, anchor: str, expected: Sequence[DatedValue]
+) -> None:
+    """Raise EditRefused unless the section of the new note has these values, and every other
+    section its bytes.
+    """
+    texts = [
+        {name: data[slice(*place)] for name, place in find_sections_bytes(path, data).items()}
+        for data in (old, new)
+    ]
+    own = texts[1].pop(anchor, b"").decode("utf-8", "surrogateescape")
+    texts[0].pop(anchor, None)
+    if texts[0] != texts[1] or read_values(own) != expected:
+        hint = "append to another field, or change the note with the memory tool"
+        raise EditRefused(f"{anchor} takes no value at its beginning", hint=hint)
+
+
+def add_field(path: str, data: bytes, name: str, addition: Addition, *, at: str) -> Appended:
+    """Append a section for a field with its first value.
+
+    Raises EditRefused for a note to which no section can be added.
+    """
+    content = "\n".join(render_value(addition.content, at))
+    first = msgspec.structs.replace(addition, content=content, summary=name, created=at)
+    written, spans = append_section(path, data, [first], at=at)
+    sections = split_note_sections(path, written)
+    anchor = next(one.anchor for one in sections if one.start + 1 == spans[0].start)
+    _check_written(path, data, written, anchor, [DatedValue(at, trim_text(addition.content))])
+    return Appended(data=written, anchor=anchor, n_values=1, n_dropped=0)
+
+
+# --- metadata of a section ------------------------------------------------------------------------
+
+
+def _update_comment(path: str, layout: _Layout, addition: Addition, at: str) -> str | None:
+    """Return the section's comment with what the addition states and `updated`; None if it must
+    stay as it is.
+
+    Raises EditRefused if the addition states something, and the comment has another form.
+    """
+    stated = render_metadata(addition, None)
+    old = _read_comment(layout)
+    pairs = _read_pairs(old)
+    if pairs is not None:
+        before = parse_meta(path, old, 1)[0]
+        tags = distinct_tags((*before.tags, *addition.tags))
+        changes = {**stated, "updated": quote_value(at)}
+        if tags:
+            changes["tags"] = f"[{', '.join(map(quote_value, tags))}]"
+        names = {key.strip().lower(): key for key in pairs}
+        pairs |= {names.get(key, key): value for key, value in changes.items()}
+        inner = "{" + ", ".join(f"{key}: {value}" for key, value in pairs.items()) + "}"
+        after, problems = parse_meta(path, inner, 1)
+        if not problems and _is_kept(before, after, changes):
+            return f"<!-- memory: {inner} -->"
+    if stated:
+        hint = "leave out what is not content, or change the comment by hand"
+        raise EditRefused("the metadata of the section has another form", hint=hint)
+    return None
+
+
+def _read_comment(layout: _Layout) -> str:
+    if layout.comment is None:
+        return ""
+    text = "\n".join(layout.lines[layout.comment.start : layout.comment.end])
+    found = _COMMENT.match(text)
+    return found[1] if found else ""
+
+
+def _read_pairs(comment: str) -> dict[str, str] | None:
+    """Return the keys of a comment with their values as YAML; None if these cannot be written."""
+    try:
+        loaded = load_yaml(comment)
+    except ValueError:
+        return None
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        return None
+    pairs: dict[str, str] = {}
+    for key, value in loaded.items():
+        rendered = _render_loaded(value)
+        if rendered is None or not _KEY.fullmatch(key):
+            return None
+        pairs[key] = rendered
+    return pairs
+
+
+def _render_loaded(value: object) -> str | None:
+    if isinstance(value, str):
+        return quote_value(value) or '""'
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return f"[{', '.join(quote_value(one) for one in value)}]"
+    if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
+        return "{" + ", ".join(f"{key}: {quote_value(one)}" for key, one in value.items()) + "}"
+    return None
+
+
+def _is_kept(before: Meta, after: Meta, changes: Mapping[str, str]) -> bool:
+    """Whether nothing but these keys differs."""
+    fields = [name for name in Meta.__struct_fields__ if name not in ("extra", *changes)]
+    extra = [
+        {key: value for key, value in meta.extra if key.lower() not in changes}
+        for meta in (before, after)
+    ]
+    same = all(getattr(before, name) == getattr(after, name) for name in fields)
+    return same and extra[0] == extra[1]

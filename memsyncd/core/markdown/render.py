@@ -1,0 +1,140 @@
+"""Render a note's markdown as HTML for a page, with the number of the file's line at each block.
+
+A note may come from anywhere, so nothing of it reaches the page as HTML: tags are shown as text, a
+link keeps its address only if it leads to a web page or a mailbox, and an image becomes a link.
+Links to other notes carry their target in `data-note`, for the page to follow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import MutableMapping, Sequence
+from functools import cache
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from memsyncd.core.markdown.frontmatter import find_front_matter
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+    from markdown_it.token import Token
+
+# Deeper nesting is shown as text, as the parser of notes does.
+MAX_NESTING = 100
+# Longer lines are cut: a browser lays out a line of a megabyte for seconds.
+LINE_LIMIT_CHARS = 20_000
+LONG_LINE_END = " …"
+
+_WEB = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]*))?\]\]")
+_COMMENT_LINE = re.compile(r"\s*<!--.*?-->\s*")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+def render_html(lines: Sequence[str], first_line: int = 1) -> str:
+    """Return HTML of the lines, of which the first is line `first_line` of its note.
+
+    Each block has `data-line`, the number of its first line in the file. Front matter and comments
+    on lines of their own are left out.
+    """
+    shown = _hide_metadata(lines) if first_line == 1 else _hide_comments(lines, 0)
+    text = "\n".join(_cut_line(line) for line in shown)
+    rendered: str = _parser().render(text, {"first_line": first_line})
+    return rendered
+
+
+def _hide_metadata(lines: Sequence[str]) -> list[str]:
+    """Blank the front matter, so that the other lines keep their numbers."""
+    n_front = find_front_matter("", lines).n_lines
+    return [""] * n_front + _hide_comments(lines, n_front)
+
+
+def _hide_comments(lines: Sequence[str], first: int) -> list[str]:
+    """Blank comments that fill a line, except within fenced code."""
+    shown, fence = [], ""
+    for line in lines[first:]:
+        marker = _FENCE.match(line)
+        if fence:
+            if marker and marker[1].startswith(fence) and not line.strip(" `~"):
+                fence = ""
+        elif marker:
+            fence = marker[1]
+        elif _COMMENT_LINE.fullmatch(line):
+            line = ""  # noqa: PLW2901
+        shown.append(line)
+    return shown
+
+
+def _cut_line(line: str) -> str:
+    return line if len(line) <= LINE_LIMIT_CHARS else line[:LINE_LIMIT_CHARS] + LONG_LINE_END
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING})
+    parser.enable(["table", "strikethrough"])
+    parser.core.ruler.push("lines", _number_blocks)
+    parser.add_render_rule("text", _render_text)
+    parser.add_render_rule("image", _render_image)
+    parser.add_render_rule("link_open", _render_link)
+    return parser
+
+
+def _number_blocks(state: Any) -> None:
+    """Add `data-line` to each block."""
+    first_line = state.env.get("first_line", 1)
+    for token in state.tokens:
+        if token.map is not None and token.nesting >= 0:
+            token.attrSet("data-line", str(token.map[0] + first_line))
+
+
+def _render_text(
+    _renderer: RendererHTML,
+    tokens: Sequence[Token],
+    at: int,
+    _options: object,
+    _env: MutableMapping[str, Any],
+) -> str:
+    """Escape text, with a link for each `[[note]]` and `[[note|label]]` in it."""
+    text, made, after = tokens[at].content, [], 0
+    for match in _WIKI_LINK.finditer(text):
+        target, label = match[1].strip(), (match[2] or match[1]).strip()
+        made.append(escape(text[after : match.start()]))
+        made.append(f'<a href="#" data-note="{escape(target)}">{escape(label)}</a>')
+        after = match.end()
+    return "".join(made) + escape(text[after:])
+
+
+def _render_image(
+    _renderer: RendererHTML,
+    tokens: Sequence[Token],
+    at: int,
+    _options: object,
+    _env: MutableMapping[str, Any],
+) -> str:
+    source = str(tokens[at].attrGet("src") or "")
+    label = tokens[at].content or source
+    return f'<a class="image"{_link_attributes(source)}>{escape(label)}</a>'
+
+
+def _render_link(
+    _renderer: RendererHTML,
+    tokens: Sequence[Token],
+    at: int,
+    _options: object,
+    _env: MutableMapping[str, Any],
+) -> str:
+    return f"<a{_link_attributes(str(tokens[at].attrGet('href') or ''))}>"
+
+
+def _link_attributes(target: str) -> str:
+    """The attributes of a link. Only addresses of web pages and mailboxes can be opened."""
+    if _WEB.match(target):
+        return f' href="{escape(target)}" rel="noopener noreferrer" target="_blank"'
+    if not target or _SCHEME.match(target) or target.startswith("//"):
+        return ""
+    return f' href="#" data-note="{escape(target)}"'

@@ -1,0 +1,263 @@
+"""Finds what typed links relate sections to: the sections that they lead to, and contradictions.
+
+A typed link belongs to the memory in which it is: the section of the second level, or of the first
+if it has none of the second, with all sections beneath it. A link to a whole note concerns each of
+its sections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.model import ARCHIVED
+from memsyncd.core.search.highlight import highlight, strip_title
+from memsyncd.engine.metadata import describe_meta, is_expired
+from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
+from memsyncd.protocol.search import Hit, RelatedSection
+from memsyncd.store.lookup import has_relation, read_levels
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import read_section_titles
+
+if TYPE_CHECKING:
+    from memsyncd.core.markdown.linkgraph import Edge
+    from memsyncd.core.search.query import Filters
+    from memsyncd.core.search.ranking import Candidate
+    from memsyncd.engine.explain import Question
+    from memsyncd.store.search import HitSection
+
+CONTRADICTS = "contradicts"
+# Sections that come with one hit, and chunks that are read of one of them.
+MAX_RELATED = 20
+MAX_CHUNKS = 50
+# Of the heading of a memory: deeper ones are within it.
+MEMORY_LEVEL = 2
+
+
+class Relation(NamedTuple):
+    """A typed link: its relation, and the section or note that it leads to."""
+
+    name: str
+    to: str
+
+
+class Contradictions(NamedTuple):
+    """The places that a section says it contradicts, and those that say so of it."""
+
+    contradicts: list[str]
+    contradicted_by: list[str]
+
+
+class RelatedChunks(NamedTuple):
+    """The chunks of a section, or note, that a typed link leads to, with their sections."""
+
+    relation: Relation
+    chunks: Sequence[Candidate]
+    sections: Mapping[int, HitSection]
+
+    def list_anchors(self) -> list[str]:
+        """The sections, by line; the named one comes first, whatever chunks it has."""
+        named = [self.relation.to] if "#" in self.relation.to else []
+        shown = (self.sections[chunk.section].anchor for chunk in self.chunks)
+        return list(dict.fromkeys([*named, *shown]))
+
+
+def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Contradictions]:
+    """Return the contradictions of those of the sections that are in any."""
+    if not has_relation(reader, CONTRADICTS):
+        return {}
+    from memsyncd.store.links import StoredLinks
+
+    links = StoredLinks(reader, (CONTRADICTS,))
+    found: dict[str, Contradictions] = {}
+    for path, several in _group_by_note(anchors).items():
+        outgoing, incoming = links.list_outgoing(path), links.list_incoming(path)
+        if not outgoing and not incoming:
+            continue
+        heads = find_heads(read_levels(reader, path))
+        for anchor in several:
+            own = Contradictions(
+                _list_once(edge.to for edge in outgoing if _is_own(edge, anchor, heads)),
+                _list_once(
+                    edge.source for edge in incoming if _concerns(edge.to, anchor, path, heads)
+                ),
+            )
+            if any(own):
+                found[anchor] = own
+    return found
+
+
+def find_relations(
+    reader: Reader, anchors: Iterable[str], names: Iterable[str]
+) -> dict[str, list[Relation]]:
+    """Return where the typed links of each section's memory lead to, in order of lines, each place
+    once; none within that memory.
+    """
+    from memsyncd.store.links import StoredLinks
+
+    links = StoredLinks(reader, names)
+    found: dict[str, list[Relation]] = {}
+    for path, several in _group_by_note(anchors).items():
+        outgoing = links.list_outgoing(path)
+        heads = find_heads(read_levels(reader, path)) if outgoing else {}
+        for anchor in several:
+            found[anchor] = list(
+                dict.fromkeys(
+                    Relation(edge.relation, edge.to)
+                    for edge in outgoing
+                    if edge.to is not None
+                    and _is_own(edge, anchor, heads)
+                    and heads.get(edge.to, edge.to) != heads.get(anchor)
+                )
+            )
+    return found
+
+
+def find_heads(levels: Iterable[tuple[str, int]]) -> dict[str, str]:
+    """Return the first section of the memory that each section of a note is in."""
+    heads: dict[str, str] = {}
+    head = ""
+    for anchor, level in levels:
+        if not (head and level > MEMORY_LEVEL and anchor.startswith(f"{head}/")):
+            head = anchor
+        heads[anchor] = head
+    return heads
+
+
+def _group_by_note(anchors: Iterable[str]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for anchor in dict.fromkeys(anchors):
+        grouped.setdefault(anchor.rpartition("#")[0], []).append(anchor)
+    return grouped
+
+
+def _is_own(edge: Edge, anchor: str, heads: Mapping[str, str]) -> bool:
+    """True if a link is in the memory of a section."""
+    return anchor in heads and heads.get(edge.source) == heads[anchor]
+
+
+def _concerns(to: str | None, anchor: str, path: str, heads: Mapping[str, str]) -> bool:
+    return to == path or (to is not None and anchor in heads and heads[anchor] == heads.get(to))
+
+
+def _list_once(places: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(place for place in places if place is not None))
+
+
+# --- texts --------------------------------------------------------------------------------------
+
+
+class RelatedReader:
+    """Reads what relations lead to, as it may be shown: neither what the filters hide as archived
+    or expired, nor notes that are `absent`.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        config: Config,
+        filters: Filters,
+        now_s: float,
+        is_absent: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._reader = reader
+        self._config = config
+        self._filters = filters
+        self._now_s = now_s
+        self._is_absent = is_absent
+
+    def read(self, relations: Iterable[Relation]) -> Iterator[RelatedChunks]:
+        """Yield the chunks of each place that may be shown."""
+        from memsyncd.store.links import find_chunks_of
+
+        for relation in relations:
+            chunks = find_chunks_of(self._reader, relation.to, limit=MAX_CHUNKS)
+            ids = dict.fromkeys(chunk.section for chunk in chunks)
+            sections = read_redacted_sections(self._reader, ids, self._config)
+            shown = [chunk for chunk in chunks if self._may_show(chunk, sections)]
+            if shown:
+                yield RelatedChunks(relation, shown, sections)
+
+    def _may_show(self, chunk: Candidate, sections: Mapping[int, HitSection]) -> bool:
+        section, filters = sections[chunk.section], self._filters
+        return (
+            not self._is_absent(chunk.path)
+            and (section.status != ARCHIVED or filters.is_archived or filters.includes_archived)
+            and (
+                not is_expired(section.expires, self._now_s)
+                or filters.is_expired
+                or filters.includes_expired
+            )
+        )
+
+    def describe(self, related: RelatedChunks) -> RelatedSection:
+        first = related.chunks[0]
+        section = related.sections[first.section]
+        text = read_redacted_texts(self._reader, [first], self._config)[first.chunk]
+        title = section.heading[-1] if section.heading else ""
+        return RelatedSection(
+            relation=related.relation.name,
+            anchor=section.anchor,
+            path=first.path,
+            start_line=first.start_line,
+            end_line=max(chunk.end_line for chunk in related.chunks),
+            heading=list(section.heading),
+            snippet=highlight(strip_title(text, title), {}),
+            **describe_meta(section, self._config.kinds, self._now_s),
+        )
+
+
+def make_related_reader(
+    reader: Reader, config: Config, question: Question, workspace_id: str, now_s: float
+) -> RelatedReader:
+    """Make the reader of what a question may show of a workspace."""
+    is_absent = partial(question.is_absent, workspace_id)
+    return RelatedReader(reader, config, question.filters, now_s, is_absent)
+
+
+def complete_hits(
+    reader: Reader,
+    hits: Sequence[Hit],
+    sections: Sequence[Sequence[int]],
+    follow: Sequence[str],
+    related: RelatedReader,
+) -> list[Hit]:
+    """Add to hits their contradictions, and what the relations to `follow` lead to, of all
+    `sections` that each passage is of.
+    """
+    if not follow and not has_relation(reader, CONTRADICTS):
+        return list(hits)
+    titles = read_section_titles(reader, {section for several in sections for section in several})
+    anchors = {section: title.anchor for section, title in titles.items()}
+    contradictions = find_contradictions(reader, anchors.values())
+    relations = find_relations(reader, anchors.values(), follow) if follow else {}
+    return [
+        replace(
+            hit,
+            **_join([contradictions.get(one, _NO_CONTRADICTIONS) for one in own])._asdict(),
+            related=[*map(related.describe, related.read(_list_related(relations, own)))],
+        )
+        for hit, several in zip(hits, sections, strict=True)
+        for own in [[anchors[section] for section in dict.fromkeys(several)]]
+    ]
+
+
+_NO_CONTRADICTIONS = Contradictions([], [])
+
+
+def _join(several: Sequence[Contradictions]) -> Contradictions:
+    return Contradictions(
+        _list_once(place for one in several for place in one.contradicts),
+        _list_once(place for one in several for place in one.contradicted_by),
+    )
+
+
+def _list_related(
+    relations: Mapping[str, Sequence[Relation]], anchors: Iterable[str]
+) -> Sequence[Relation]:
+    found = (relation for anchor in anchors for relation in relations.get(anchor, ()))
+    return list(dict.fromkeys(found))[:MAX_RELATED]

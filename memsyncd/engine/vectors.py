@@ -1,0 +1,123 @@
+"""Keep the vectors of all workspaces up to date, and report what is wrong with them.
+
+After each change of an index the vector process is asked for what is missing, once for changes that
+come together and after a pause, so that a save is indexed before any vector is made. Faults become
+notices of the workspace, and each is logged once until all vectors are there again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from memsyncd.config import SemanticConfig
+from memsyncd.engine.job_completions import call_soon
+from memsyncd.engine.workspace import SEMANTIC_FAULT, SEMANTIC_NOTICE, Workspace
+from memsyncd.logs import Event, get_log
+from memsyncd.semantic.messages import Report
+from memsyncd.semantic.vector_process import IndexState, VectorService
+
+DELAY_S = 1.0
+
+log = get_log("engine")
+
+
+class VectorUpkeep:
+    """The vectors of all workspaces. Make it on the running loop, where all methods are called."""
+
+    def __init__(self, config: SemanticConfig) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.service = VectorService(
+            config, lambda report: call_soon(self._loop, partial(self._reported, report))
+        )
+        self._workspaces: dict[str, Workspace] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._generations: dict[str, int] = {}
+        """Of each workspace the last one that vectors were asked for."""
+        self._logged: dict[str, str] = {}
+
+    def open(self, workspace: Workspace) -> None:
+        """Give a workspace its vectors."""
+        self._workspaces[workspace.id] = workspace
+        self._generations.pop(workspace.id, None)
+        workspace.vectors = self.service.add(
+            workspace.id, workspace.index_path, partial(_read_state, workspace)
+        )
+        self._note_off(workspace)
+
+    def close(self, workspace: Workspace) -> None:
+        """Forget a workspace that is closed, perhaps to be opened again."""
+        if self._workspaces.get(workspace.id) is workspace:
+            del self._workspaces[workspace.id]
+            self.service.release(workspace.id)
+            self._cancel(workspace.id)
+
+    def configure(self, config: SemanticConfig) -> None:
+        if self.service.configure(config):
+            self._generations.clear()
+            self._logged.clear()
+            for workspace in self._workspaces.values():
+                self._note_off(workspace)
+                self.note_synced(workspace)
+
+    def stop(self) -> bool:
+        """End the process; False if it has not ended in time. From any thread."""
+        return self.service.stop()
+
+    def note_synced(self, workspace: Workspace) -> None:
+        """Have vectors made of what is new in an index, soon."""
+        is_known = self._generations.get(workspace.id) == workspace.condition.generation
+        if not self.service.off_reason and not is_known and workspace.id not in self._timers:
+            timer = self._loop.call_later(DELAY_S, self._refresh_due, workspace)
+            self._timers[workspace.id] = timer
+
+    def refresh(self, workspace: Workspace, *, is_again: bool = False) -> None:
+        """Have vectors made now: of what is missing, or all again."""
+        self._cancel(workspace.id)
+        self._generations[workspace.id] = workspace.condition.generation
+        self.service.refresh(workspace.id, is_again=is_again)
+
+    def _note_off(self, workspace: Workspace) -> None:
+        """Report what keeps it off although it is switched on."""
+        reason = self.service.off_reason if self.service.is_enabled else ""
+        workspace.set_notice(SEMANTIC_FAULT, reason)
+        if reason and reason not in self._logged.values():
+            log.warning(Event.SEMANTIC_FAILED, workspace=workspace.id, reason=reason)
+        self._logged[workspace.id] = reason
+
+    def _refresh_due(self, workspace: Workspace) -> None:
+        self._timers.pop(workspace.id, None)
+        is_open = self._workspaces.get(workspace.id) is workspace
+        # The sync that ends the indexing comes here again.
+        if is_open and not workspace.condition.is_indexing:
+            self.refresh(workspace)
+
+    def _cancel(self, workspace_id: str) -> None:
+        timer = self._timers.pop(workspace_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _reported(self, report: Report) -> None:
+        workspace = self._workspaces.get(report.workspace)
+        if workspace is None:
+            return
+        workspace.set_notice(SEMANTIC_FAULT, report.fault)
+        if report.notice:
+            workspace.set_notice(SEMANTIC_NOTICE, report.notice)
+            log.warning(Event.SEMANTIC_FAILED, workspace=workspace.id, reason=report.notice)
+        if report.fault and self._logged.get(workspace.id) != report.fault:
+            self._logged[workspace.id] = report.fault
+            log.warning(Event.SEMANTIC_FAILED, workspace=workspace.id, reason=report.fault)
+        if report.is_over and not report.pending and not report.fault:
+            self._logged.pop(workspace.id, None)
+            log.debug(Event.SEMANTIC_READY, workspace=workspace.id, count=report.total)
+
+
+def _read_state(workspace: Workspace) -> IndexState:
+    condition, index = workspace.condition, workspace.index
+    return IndexState(
+        opening=0 if index is None else index.opening,
+        n_chunks=condition.counts.chunks,
+        # While an index is filled, what it lacks is not gone.
+        is_complete=not condition.is_indexing and condition.n_to_fill == 0,
+    )

@@ -1,0 +1,201 @@
+// The page: its header, its tabs, its keys, and the view that the address names.
+
+import { fill, h } from "./dom.js";
+import { call, listen } from "./rpc.js";
+import { makeHref, parseHref, report } from "./view.js";
+import { NotesView } from "./notes.js";
+import { SearchView } from "./search.js";
+import { ContextView } from "./context.js";
+import { HistoryView } from "./history.js";
+import { TasksView } from "./tasks.js";
+import { DecayView } from "./decay.js";
+import { GraphView } from "./graph.js";
+import { ProblemsView } from "./problems.js";
+import { StatusView } from "./status.js";
+
+/** @type {[string, string, string, typeof import("./view.js").View][]} */
+const VIEWS = [
+  ["notes", "Notes", "n", NotesView],
+  ["search", "Search", "s", SearchView],
+  ["context", "Context", "c", ContextView],
+  ["history", "History", "h", HistoryView],
+  ["tasks", "Tasks", "t", TasksView],
+  ["decay", "Decay", "d", DecayView],
+  ["graph", "Links", "l", GraphView],
+  ["problems", "Problems", "p", ProblemsView],
+  ["status", "Status", "m", StatusView],
+];
+for (const [name, , , type] of VIEWS) customElements.define(`memory-${name}`, type);
+
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+const tabs = /** @type {HTMLElement} */ (document.getElementById("tabs"));
+const picker = /** @type {HTMLSelectElement} */ (document.getElementById("workspace"));
+const query = /** @type {HTMLInputElement} */ (document.getElementById("query"));
+const find = /** @type {HTMLFormElement} */ (document.getElementById("find"));
+const state = /** @type {HTMLElement} */ (document.getElementById("state"));
+
+/** @type {any[]} */
+let workspaces = [];
+let isOnline = true;
+let typing = 0;
+
+/** @returns {import("./view.js").View | null} */
+function currentView() {
+  return /** @type {import("./view.js").View | null} */ (main.firstElementChild);
+}
+
+/** Show what the address names. */
+async function navigate() {
+  const place = parseHref(location.hash);
+  const known = VIEWS.some(([name]) => name === place.view);
+  if (!known) place.view = "notes";
+  if (!workspaces.some((one) => one.id === place.workspace)) {
+    const remembered = localStorage.getItem("workspace");
+    const chosen = workspaces.find((one) => one.id === remembered) ?? workspaces[0];
+    place.workspace = chosen?.id ?? "";
+  }
+  if (!place.workspace) {
+    fill(main, h("p", {}, "No folder is watched yet. Add one in a terminal: ",
+      h("code", {}, "memsyncd add PATH")));
+    return;
+  }
+  localStorage.setItem("workspace", place.workspace);
+  picker.value = place.workspace;
+  showTabs(place);
+  const name = `memory-${place.view}`;
+  let view = currentView();
+  if (view?.localName !== name) {
+    view = /** @type {import("./view.js").View} */ (document.createElement(name));
+    fill(main, view);
+  }
+  if (document.activeElement !== query) query.value = place.values.q ?? query.value;
+  await view.open(place);
+}
+
+/** @param {import("./view.js").Place} place */
+function showTabs(place) {
+  fill(tabs, VIEWS.map(([name, label, key]) =>
+    h("a", {
+      href: makeHref(name, place.workspace, name === "search" ? { q: query.value } : {}),
+      "aria-current": name === place.view ? "page" : null,
+      "aria-keyshortcuts": `g ${key}`,
+      title: `${label} (g ${key})`,
+    }, label)));
+  const label = VIEWS.find(([name]) => name === place.view)?.[1] ?? "";
+  const shown = workspaces.find((one) => one.id === place.workspace);
+  document.title = `${label} · ${shown?.name ?? ""} · memsyncd`;
+}
+
+/** @param {any[]} found */
+function showWorkspaces(found) {
+  const ids = found.map((one) => one.id).join();
+  const isNew = ids !== workspaces.map((one) => one.id).join();
+  workspaces = found;
+  if (isNew) {
+    const chosen = picker.value;
+    fill(picker, found.map((one) => h("option", { value: one.id }, one.name)));
+    if (found.some((one) => one.id === chosen)) picker.value = chosen;
+    void navigate();
+  }
+  showState();
+}
+
+function showState() {
+  const shown = workspaces.find((one) => one.id === picker.value);
+  const text = isOnline ? (shown?.state ?? "no workspace") : "not connected";
+  const pending = isOnline && shown?.pending ? `, ${shown.pending} pending` : "";
+  state.className = isOnline ? String(shown?.state ?? "") : "offline";
+  state.textContent = `${text}${pending}`;
+}
+
+picker.addEventListener("change", () => {
+  const place = parseHref(location.hash);
+  location.hash = makeHref(place.view || "notes", picker.value);
+  showState();
+});
+
+find.addEventListener("submit", (event) => {
+  event.preventDefault();
+  search();
+});
+query.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = window.setTimeout(search, 120);
+});
+
+function search() {
+  const place = parseHref(location.hash);
+  const values = place.view === "search" ? place.values : {};
+  const href = makeHref("search", picker.value, { ...values, q: query.value });
+  if (place.view === "search") {
+    // Each letter typed is no step back in the browser's history.
+    history.replaceState(null, "", href);
+    void navigate();
+  } else {
+    location.hash = href;
+  }
+}
+
+let isGoing = false;
+
+/** @param {KeyboardEvent} event */
+function onKey(event) {
+  const target = /** @type {HTMLElement} */ (event.target);
+  const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable;
+  if (event.key === "Escape" && isTyping) {
+    target.blur();
+    return;
+  }
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "/") {
+    event.preventDefault();
+    query.focus();
+    query.select();
+  } else if (event.key === "g" && !isGoing) {
+    isGoing = true;
+    setTimeout(() => (isGoing = false), 1200);
+    return;
+  } else if (isGoing) {
+    const view = VIEWS.find(([, , key]) => key === event.key);
+    if (view) location.hash = makeHref(view[0], picker.value);
+  } else if (event.key === "j" || event.key === "k") {
+    step(event.key === "j" ? 1 : -1);
+  } else if (event.key === "?") {
+    report("Keys: / searches, g and n s c h t d l p m go to a view, j and k go through the links of "
+      + "the view, Enter opens one, e edits a section, u undoes the change that is shown.");
+  }
+  isGoing = false;
+}
+
+/** Move the focus among the entries of a view. @param {number} by */
+function step(by) {
+  const entries = [...main.querySelectorAll("a.entry, .entry > a")];
+  if (!entries.length) return;
+  const at = entries.indexOf(/** @type {Element} */ (document.activeElement));
+  const next = Math.max(0, Math.min(entries.length - 1, at + by));
+  const entry = /** @type {HTMLElement} */ (entries[at < 0 ? 0 : next]);
+  entry.focus();
+  entry.scrollIntoView({ block: "nearest" });
+}
+
+document.addEventListener("keydown", onKey);
+window.addEventListener("hashchange", () => void navigate());
+window.addEventListener("unhandledrejection", (event) => report(event.reason));
+
+listen({
+  changed(changed) {
+    const view = currentView();
+    if (view && view.place.workspace === changed.workspace) view.changed(changed);
+  },
+  status(event) {
+    showWorkspaces(event.workspaces);
+    currentView()?.dispatchEvent(new CustomEvent("workspaces", { detail: event.workspaces }));
+  },
+  online(is) {
+    const isBack = is && !isOnline;
+    isOnline = is;
+    showState();
+    if (isBack) void currentView()?.reload();
+  },
+});
+void call("status").then((found) => showWorkspaces(found.workspaces)).catch(report);

@@ -1,0 +1,49 @@
+// What an agent would be given: the block for a question and a budget, and what was left out.
+
+import { fill, h, table } from "./dom.js";
+import { View } from "./view.js";
+
+export class ContextView extends View {
+  constructor() {
+    super();
+    this.question = h("input", { name: "q", type: "search", placeholder: "a question; empty for the start of a session" });
+    this.budget = h("input", { type: "range", min: 100, max: 8000, step: 100, value: 2000 });
+    this.shownBudget = h("output");
+    this.result = h("div", { class: "context" });
+    this.timer = 0;
+  }
+
+  connectedCallback() {
+    if (this.firstChild) return;
+    const later = () => {
+      clearTimeout(this.timer);
+      this.shownBudget.value = `${this.budget.value} tokens`;
+      this.timer = window.setTimeout(() => {
+        history.replaceState(null, "", this.href("context", { q: this.question.value, tokens: this.budget.value }));
+        this.place.values = { q: this.question.value, tokens: this.budget.value };
+        void this.reload();
+      }, 120);
+    };
+    this.question.addEventListener("input", later);
+    this.budget.addEventListener("input", later);
+    fill(this, h("form", { class: "ask", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
+      h("label", {}, "Question", this.question), h("label", {}, "Budget", this.budget), this.shownBudget), this.result);
+  }
+
+  /** @param {AbortSignal} signal */
+  async read(signal) {
+    const { q = "", tokens = "2000" } = this.place.values;
+    if (document.activeElement !== this.question) this.question.value = q;
+    if (document.activeElement !== this.budget) this.budget.value = tokens;
+    this.shownBudget.value = `${this.budget.value} tokens`;
+    const found = await this.ask("context", { query: q, max_tokens: Number(tokens), track_access: false, mark: true }, signal);
+    const rows = (/** @type {any[]} */ parts) => parts.map((one) => [
+      h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, one.anchor), `${one.start_line}–${one.end_line}`, one.kind ?? "", one.reason]);
+    fill(this.result,
+      h("p", { class: "quiet", role: "status" }, `${found.included.length} parts are given, ${found.left_out.length} are left out; ${found.text.length.toLocaleString()} characters.`),
+      h("div", { class: "columns" },
+        h("section", {}, h("h2", {}, "The agent is given"), h("pre", { tabindex: 0, "aria-label": "The block" }, found.text || "(nothing)")),
+        h("section", {}, h("h2", {}, "Included"), table("Included parts", ["Section", "Lines", "Kind", "Why"], rows(found.included)),
+          h("h2", {}, "Left out"), table("Parts that are left out", ["Section", "Lines", "Kind", "Why"], rows(found.left_out)))));
+  }
+}

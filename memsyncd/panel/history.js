@@ -1,0 +1,121 @@
+// The changes of notes as a timeline; one change with both sides beside each other, and undo.
+
+import { fill, h, when } from "./dom.js";
+import { report, View } from "./view.js";
+
+const PAGE = 50;
+
+export class HistoryView extends View {
+  constructor() {
+    super();
+    this.timeline = h("ol", { class: "timeline" });
+    this.change = h("section", { class: "change", "aria-live": "polite" });
+    /** @type {any[]} */
+    this.revisions = [];
+    this.addEventListener("keydown", (event) => {
+      const target = /** @type {HTMLElement} */ (event.target);
+      if (event.key === "u" && !/^(INPUT|TEXTAREA)$/.test(target.tagName)) this.querySelector("button.undo")?.dispatchEvent(new MouseEvent("click"));
+    });
+  }
+
+  connectedCallback() {
+    if (!this.firstChild) fill(this, h("div", { class: "past" }, h("section", {}, this.timeline), this.change));
+  }
+
+  /** @param {AbortSignal} signal */
+  async read(signal) {
+    const { path, revision } = this.place.values;
+    const found = await this.ask("history", { limit: PAGE, ...(path ? { path } : {}) }, signal);
+    this.revisions = found.revisions;
+    this.showTimeline(found.revisions.length === PAGE);
+    const chosen = revision ? Number(revision) : this.revisions[0]?.revision;
+    if (chosen) await this.showChange(chosen, signal);
+    else fill(this.change, h("p", {}, "No change was recorded yet."));
+  }
+
+  /** @param {boolean} hasMore */
+  showTimeline(hasMore) {
+    const { path } = this.place.values;
+    const shown = Number(this.place.values.revision ?? this.revisions[0]?.revision ?? 0);
+    const items = this.revisions.map((one) => h("li", {}, h("a", {
+      class: "entry", href: this.href("history", { path, revision: one.revision }), "aria-current": one.revision === shown ? "true" : null,
+    }, `${one.command} ${one.old_path ? `${one.old_path} → ` : ""}${one.path}`), h("p", { class: "quiet" }, when(one.at), ` · ${one.client || "another program"} · #${one.change_set}`)));
+    const more = h("button", { type: "button", onclick: () => this.readMore() }, "Older changes");
+    fill(this.timeline, path && h("li", {}, h("a", { class: "chip", href: this.href("history"), "aria-label": "Show the changes of all notes" }, `${path} ×`)),
+      items, hasMore && h("li", {}, more));
+  }
+
+  async readMore() {
+    const { path } = this.place.values;
+    try {
+      const found = await this.ask("history", { limit: PAGE, before: this.revisions.at(-1).revision, ...(path ? { path } : {}) });
+      this.revisions.push(...found.revisions);
+      this.showTimeline(found.revisions.length === PAGE);
+    } catch (error) {
+      report(error);
+    }
+  }
+
+  /** @param {number} revision @param {AbortSignal} signal */
+  async showChange(revision, signal) {
+    const info = this.revisions.find((one) => one.revision === revision);
+    const found = await this.ask("diff", { revision }, signal);
+    const undo = h("button", { type: "button", class: "undo", onclick: () => this.undo(revision, info) }, "Undo this change (u)");
+    fill(this.change, h("h2", {}, found.path), info && h("p", { class: "quiet" }, when(info.at), ` · ${info.command} by ${info.client || "another program"}`),
+      info?.is_kept !== false ? undo : h("p", { class: "quiet" }, "The texts of this change are no longer kept."), makeDiff(found.diff));
+  }
+
+  /** @param {number} revision @param {any} info */
+  async undo(revision, info) {
+    try {
+      const alone = this.revisions.filter((one) => one.change_set === info?.change_set).length < 2;
+      const what = alone || !info ? { revision } : { change_set: info.change_set };
+      const done = await this.ask("undo", { ...what, client: "panel" });
+      report(`undone: ${done.paths.map((/** @type {any} */ one) => one.path).join(", ") || "nothing had to change"}`);
+    } catch (error) {
+      report(error);
+    }
+  }
+}
+
+/** Show a unified diff with both sides beside each other. @param {string} diff */
+function makeDiff(diff) {
+  if (!diff) return h("p", {}, "Both texts are equal.");
+  const rows = [];
+  /** @type {[number, string][]} */
+  let removed = [];
+  let oldLine = 0, newLine = 0;
+  const flush = () => {
+    for (const [number, text] of removed) rows.push(makeRow(number, text, null, "", "removed"));
+    removed = [];
+  };
+  for (const line of diff.split("\n")) {
+    const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
+    if (hunk) {
+      flush();
+      [oldLine, newLine] = [Number(hunk[1]), Number(hunk[2])];
+      rows.push(h("tr", { class: "hunk" }, h("td", { colspan: 4 }, line)));
+    } else if (line.startsWith("--- ") || line.startsWith("+++ ") || !oldLine && !newLine) {
+      continue;
+    } else if (line.startsWith("-")) {
+      removed.push([oldLine++, line.slice(1)]);
+    } else if (line.startsWith("+")) {
+      const [number, text] = removed.shift() ?? [null, ""];
+      rows.push(makeRow(number, text, newLine++, line.slice(1), number === null ? "added" : "changed"));
+    } else if (line.startsWith(" ")) {
+      flush();
+      rows.push(makeRow(oldLine++, line.slice(1), newLine++, line.slice(1), ""));
+    }
+  }
+  flush();
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The change" }, h("table", { class: "diff" },
+    h("colgroup", {}, ["number", "", "number", ""].map((name) => h("col", { class: name }))),
+    h("thead", { class: "hidden" }, h("tr", {}, ["line before", "before", "line after", "after"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows)));
+}
+
+/** @param {number | null} oldLine @param {string} before @param {number | null} newLine @param {string} after @param {string} kind */
+function makeRow(oldLine, before, newLine, after, kind) {
+  const isOld = oldLine !== null && kind, isNew = newLine !== null && kind;
+  return h("tr", {}, h("td", { class: "number" }, oldLine ?? ""), h("td", { class: isOld ? "old" : "" }, isOld ? h("del", {}, before) : before),
+    h("td", { class: "number" }, newLine ?? ""), h("td", { class: isNew ? "new" : "" }, isNew ? h("ins", {}, after) : after));
+}

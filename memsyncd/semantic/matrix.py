@@ -1,0 +1,215 @@
+"""Hold the vectors of one workspace in memory, and compare them with a question.
+
+A row is one signed byte a dimension times a scale, which keeps cosines to about 0.005. Chunks with
+the same digest share a row. Cosines are computed for blocks of rows, which are converted to floats
+in the processor's cache: 100,000 rows of 512 take 9 ms.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memsyncd.store.vectors import VectorRow
+
+BLOCK_ROWS = 4096
+PAIR_ROWS = 1024
+_LARGEST = 127.0
+
+Vectors = NDArray[np.float32]
+ChunkIds = NDArray[np.int64]
+
+
+class Compared(NamedTuple):
+    """The cosines of one question: of each id, in rising order."""
+
+    ids: ChunkIds
+    cosines: Vectors
+
+    def choose(
+        self, candidates: ChunkIds, allowed: ChunkIds | None, nearest: int
+    ) -> tuple[ChunkIds, Vectors, float, float] | None:
+        """Return ids and cosines of the candidates and of the nearest, with the median and the
+        highest cosine; all among `allowed`. None if no such chunk has a vector.
+        """
+        ids, cosines = self
+        if allowed is not None:
+            places = _find_places(ids, allowed)
+            ids, cosines = ids[places], cosines[places]
+        if not len(ids):
+            return None
+        chosen = _find_places(ids, candidates)
+        if nearest > 0:
+            n = min(nearest, len(ids))
+            best = np.argpartition(-cosines, n - 1)[:n]
+            chosen = np.union1d(chosen, best)
+        return ids[chosen], cosines[chosen], float(np.median(cosines)), float(cosines.max())
+
+
+def _find_places(ids: ChunkIds, wanted: ChunkIds) -> NDArray[np.int64]:
+    """Return where `ids`, which rise, hold those that are wanted, in rising order."""
+    wanted = np.unique(wanted)
+    places = np.searchsorted(ids, wanted)
+    places = places[places < len(ids)] if len(ids) else places[:0]
+    found: NDArray[np.int64] = places[ids[places] == wanted[: len(places)]]
+    return found
+
+
+class Matrix:
+    """The vectors of one workspace. Several threads may use it."""
+
+    def __init__(self, dimensions: int, rows: Iterable[VectorRow] = ()) -> None:
+        self.dimensions = dimensions
+        self._lock = threading.Lock()
+        given = [*rows]
+        self._row_of = {digest: row for row, (digest, _, _) in enumerate(given)}
+        self._free: list[int] = []
+        data = b"".join(vector for _, _, vector in given)
+        self._rows = np.frombuffer(data, np.int8).reshape(-1, dimensions).copy()
+        self._scales = np.array([scale for _, scale, _ in given], dtype=np.float32)
+        self._ids: ChunkIds = np.empty(0, np.int64)
+        self._places: NDArray[np.int64] = np.empty(0, np.int64)
+        self._chunks: Sequence[tuple[int, bytes]] = ()
+
+    @property
+    def digests(self) -> Collection[bytes]:
+        return self._row_of.keys()
+
+    def assign(self, chunks: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Take over the chunks of the index, by id; return a chunk of each digest that has no
+        vector.
+        """
+        with self._lock:
+            self._chunks = chunks
+            self._assign()
+            missing = {digest: chunk for chunk, digest in chunks if digest not in self._row_of}
+        return [(chunk, digest) for digest, chunk in missing.items()]
+
+    def _assign(self) -> None:
+        found = [
+            (chunk, self._row_of[digest])
+            for chunk, digest in self._chunks
+            if digest in self._row_of
+        ]
+        pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
+        self._ids, self._places = pairs[:, 0].copy(), pairs[:, 1].copy()
+
+    def add(self, digests: Sequence[bytes], vectors: Vectors, *, room: int = 0) -> list[VectorRow]:
+        """Add vectors of length 1, and return them as they are stored; `room` more are to come."""
+        scales = np.abs(vectors).max(axis=1) / np.float32(_LARGEST)
+        rows = np.rint(vectors / scales[:, None]).astype(np.int8)
+        with self._lock:
+            for digest, row, scale in zip(digests, rows, scales, strict=True):
+                place = self._take_place(digest, room)
+                self._rows[place], self._scales[place] = row, scale
+        stored = zip(digests, scales, rows, strict=True)
+        return [(digest, float(scale), row.tobytes()) for digest, scale, row in stored]
+
+    def show(self) -> None:
+        """Have added vectors answer questions."""
+        with self._lock:
+            self._assign()
+
+    def _take_place(self, digest: bytes, room: int) -> int:
+        place = self._row_of.get(digest)
+        if place is None and self._free:
+            place = self._free.pop()
+        if place is None:
+            place = len(self._row_of)
+            if place >= len(self._rows):
+                self._grow(place + 1 + room)
+        self._row_of[digest] = place
+        return place
+
+    def _grow(self, n_rows: int) -> None:
+        rows = np.zeros((n_rows, self.dimensions), np.int8)
+        rows[: len(self._rows)] = self._rows
+        scales = np.zeros(n_rows, np.float32)
+        scales[: len(self._scales)] = self._scales
+        self._rows, self._scales = rows, scales
+
+    def drop(self, digests: Iterable[bytes]) -> None:
+        """Forget vectors; their bytes are overwritten."""
+        with self._lock:
+            for digest in digests:
+                place = self._row_of.pop(digest, None)
+                if place is not None:
+                    self._rows[place] = 0
+                    self._scales[place] = 0.0
+                    self._free.append(place)
+            self._assign()
+
+    def compare(self, vector: Vectors) -> Compared:
+        """Return the cosines of all chunks that have a vector with one of length 1."""
+        with self._lock:
+            n = len(self._rows)
+            cosines = np.empty(n, np.float32)
+            for start in range(0, n, BLOCK_ROWS):
+                block = slice(start, start + BLOCK_ROWS)
+                cosines[block] = self._rows[block].astype(np.float32) @ vector
+            cosines *= self._scales
+            return Compared(self._ids, cosines[self._places])
+
+    def mean(self, chunks: ChunkIds) -> Vectors | None:
+        """Return the mean of the vectors of chunks, with length 1; None if none has one."""
+        with self._lock:
+            found = self._places[_find_places(self._ids, chunks)]
+            if not len(found):
+                return None
+            mean = (self._rows[found].astype(np.float32) * self._scales[found, None]).mean(axis=0)
+        length = np.linalg.norm(mean)
+        direction: Vectors = (mean / length).astype(np.float32)
+        return direction if length else None
+
+    def find_pairs(self, at_least: float, limit: int) -> PairFinder:
+        """Return what finds the pairs of chunks with such a cosine."""
+        with self._lock:
+            scales = self._scales[self._places]
+            return PairFinder(self._ids, self._rows[self._places], scales, at_least, limit)
+
+
+class PairFinder:
+    """Finds the nearest pairs, one block of rows with another in each step."""
+
+    def __init__(
+        self, ids: ChunkIds, rows: NDArray[np.int8], scales: Vectors, at_least: float, limit: int
+    ) -> None:
+        self._ids, self._rows, self._scales = ids, rows, scales
+        self._at_least, self._limit = at_least, limit
+        starts = range(0, len(ids), PAIR_ROWS)
+        self._steps = [(first, other) for first in starts for other in starts if first <= other]
+        self._found: list[tuple[ChunkIds, ChunkIds, Vectors]] = []
+
+    def step(self) -> bool:
+        """Compare two blocks; False if there are none left."""
+        if not self._steps:
+            return False
+        first, other = self._steps.pop()
+        cosines = self._read(first) @ self._read(other).T
+        if first == other:
+            cosines = np.triu(cosines, 1) - np.tril(np.full_like(cosines, 2.0))
+        left, right = np.nonzero(cosines >= self._at_least)
+        ids = self._ids
+        self._found.append((ids[left + first], ids[right + other], cosines[left, right]))
+        if sum(len(one[2]) for one in self._found) > 8 * self._limit + PAIR_ROWS:
+            self._found = [self.result()]
+        return True
+
+    def result(self) -> tuple[ChunkIds, ChunkIds, Vectors]:
+        """Return what was found so far, the nearest first: two ids and their cosine."""
+        if not self._found:
+            return self._ids[:0], self._ids[:0], np.empty(0, np.float32)
+        first, other, cosines = (
+            np.concatenate([one[part] for one in self._found]) for part in range(3)
+        )
+        best = np.argsort(-cosines, kind="stable")[: self._limit]
+        return first[best], other[best], np.minimum(cosines[best], np.float32(1.0))
+
+    def _read(self, start: int) -> Vectors:
+        block = slice(start, start + PAIR_ROWS)
+        found: Vectors = self._rows[block].astype(np.float32) * self._scales[block, None]
+        return found

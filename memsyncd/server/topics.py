@@ -1,0 +1,214 @@
+"""Answers the methods for topics and their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from memsyncd.engine import topics
+from memsyncd.engine.accesses import count_accesses
+from memsyncd.engine.clock import Clock
+from memsyncd.engine.edit import EditOutcome
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
+from memsyncd.protocol import topics as protocol
+from memsyncd.protocol.memory import WriteAction
+from memsyncd.protocol.search import SimilarSection
+from memsyncd.protocol.upkeep import Upkept
+from memsyncd.server.session import Outcome, Session
+from memsyncd.server.waits import OPEN_S, wait_until_open
+from memsyncd.server.writes import Writes, describe_write, render_time
+
+InThread = Callable[..., Awaitable[Any]]
+
+
+class TopicMethods:
+    """Carries out the methods. `in_thread` runs what only reads off the event loop."""
+
+    def __init__(
+        self, workspaces: Workspaces, clock: Clock, in_thread: InThread, writes: Writes
+    ) -> None:
+        self._workspaces = workspaces
+        self._clock = clock
+        self._in_thread = in_thread
+        self._writes = writes
+        self.methods: dict[str, Callable[[Session, Any], Outcome]] = {
+            "topic.list": self._list,
+            "topic.get": self._get,
+            "topic.create": self._create,
+            "topic.patch": self._patch,
+            "topic.archive": partial(self._archive, "topic.archive"),
+            "topic.restore": partial(self._archive, "topic.restore"),
+            "field.append": self._append,
+            "field.history": self._list_history,
+        }
+
+    # --- reads ---
+
+    async def _list(
+        self, _session: Session, params: protocol.TopicListParams
+    ) -> protocol.TopicList:
+        workspace = self._workspaces.find(params.workspace)
+        found: protocol.TopicList = await self._read(workspace, topics.list_topics, params)
+        return found
+
+    async def _get(self, _session: Session, params: protocol.TopicGetParams) -> protocol.Topic:
+        workspace = self._workspaces.find(params.workspace)
+        found: protocol.Topic = await self._read(workspace, topics.read_topic, params)
+        if params.track_access and self._workspaces.config.access.enabled:
+            anchors = [one.anchor for one in found.fields]
+            caller = params.caller_session
+            self._workspaces.note_accesses(workspace, anchors or [found.path], session=caller)
+        return found
+
+    async def _read(self, workspace: Workspace, read: Callable[..., Any], params: Any) -> Any:
+        """Read from the index, with the counts of accesses."""
+        await wait_until_open([workspace], OPEN_S)
+        config, now_s = self._workspaces.config, self._clock.wall_s()
+
+        def run() -> Any:
+            accesses = count_accesses(workspace)
+            return read(workspace, config, params, now_s=now_s, accesses=accesses)
+
+        return await self._in_thread(run)
+
+    async def _list_history(
+        self, _session: Session, params: protocol.FieldHistoryParams
+    ) -> protocol.FieldHistory:
+        workspace = self._workspaces.find(params.workspace)
+        await wait_until_open([workspace], OPEN_S)
+        find = partial(topics.find_topic, workspace, self._workspaces.config, params.topic)
+        path = await self._in_thread(find, disk_of=workspace)
+        job = partial(topics.list_field_history, path=path, params=params)
+        return await self._writes.run(workspace, job)
+
+    # --- writes ---
+
+    async def _create(
+        self, session: Session, params: protocol.TopicCreateParams
+    ) -> protocol.TopicWritten:
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        decide = partial(
+            topics.make_create_decision,
+            workspace,
+            config,
+            params,
+            client=params.client or session.name,
+            at=render_time(self._clock.wall_s()),
+        )
+        create = decide()
+        near = await self._writes.find_near(
+            workspace, partial(topics.find_near_topic, params=params), params.on_similar
+        )
+        there = topics.choose_near(workspace, config, near, params.on_similar)
+        if there is None:
+            outcome = await self._writes.edit(workspace, create, params.timeout_ms)
+            return _describe_topic(workspace, outcome, "added", near)
+        if params.on_similar == "report":
+            change = topics.TopicChange(path=there.path, digest=there.digest, is_changed=False)
+            return _describe_topic(workspace, EditOutcome(answer=change), "reported", near)
+        outcome = await self._writes.edit(workspace, decide(into=there.path), params.timeout_ms)
+        return _describe_topic(workspace, outcome, "appended", near)
+
+    async def _patch(
+        self, session: Session, params: protocol.TopicPatchParams
+    ) -> protocol.TopicWritten:
+        workspace = self._workspaces.find(params.workspace)
+        await wait_until_open([workspace], OPEN_S)
+        make = partial(
+            topics.make_patch_decision,
+            workspace,
+            self._workspaces.config,
+            params,
+            client=params.client or session.name,
+            at=render_time(self._clock.wall_s()),
+        )
+        decide = await self._in_thread(make, disk_of=workspace)
+        outcome: EditOutcome[topics.TopicChange] = await self._writes.edit(
+            workspace, decide, params.timeout_ms
+        )
+        return _describe_topic(workspace, outcome, "changed", ())
+
+    async def _archive(
+        self, act: Any, session: Session, params: protocol.TopicArchiveParams
+    ) -> Upkept:
+        def plan(workspace: Workspace, config: Any, *more: Any) -> Any:
+            return topics.plan_topics(workspace, config, act, *more)
+
+        return await self._writes.keep_up(session, act, plan, params)
+
+    async def _append(
+        self, session: Session, params: protocol.FieldAppendParams
+    ) -> protocol.FieldAppended:
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
+        client, at = params.client or session.name, render_time(self._clock.wall_s())
+        addition = topics.make_field_addition(config, params)
+        await wait_until_open([workspace], OPEN_S)
+        make = partial(topics.make_append_decision, workspace, config, params, client=client, at=at)
+        decide = await self._in_thread(make, disk_of=workspace)
+        find = partial(topics.find_near, texts=[params.content])
+        near = await self._writes.find_near(workspace, find, params.on_similar)
+        there = topics.choose_near(workspace, config, near, params.on_similar)
+        action: WriteAction = "added"
+        if there is not None and params.on_similar == "report":
+            return _report_field(workspace, near)
+        if there is not None:
+            action = "appended"
+            decide = topics.make_append_there_decision(
+                workspace, config, addition, there, command="field.append", client=client, at=at
+            )
+        outcome: EditOutcome[topics.FieldWritten] = await self._writes.edit(
+            workspace, decide, params.timeout_ms
+        )
+        written = outcome.answer
+        return protocol.FieldAppended(
+            anchor=written.anchor,
+            path=written.path,
+            start_line=written.start_line,
+            end_line=written.end_line,
+            digest=written.digest,
+            n_values=written.n_values,
+            n_dropped=written.n_dropped,
+            action=action,
+            similar=near,
+            change_set=outcome.change_set,
+            **describe_write(workspace, outcome),
+        )
+
+
+def _describe_topic(
+    workspace: Workspace,
+    outcome: EditOutcome[topics.TopicChange],
+    action: WriteAction,
+    near: Sequence[SimilarSection],
+) -> protocol.TopicWritten:
+    change = outcome.answer
+    is_written = change.is_changed or action == "reported"
+    return protocol.TopicWritten(
+        path=change.path,
+        digest=change.digest,
+        action=action if is_written else "unchanged",
+        fields=list(change.fields),
+        similar=list(near),
+        change_set=outcome.change_set,
+        **describe_write(workspace, outcome),
+    )
+
+
+def _report_field(workspace: Workspace, near: Sequence[SimilarSection]) -> protocol.FieldAppended:
+    """The answer that names what says nearly the same; nothing is written."""
+    first = near[0]
+    return protocol.FieldAppended(
+        anchor=first.anchor,
+        path=first.path,
+        start_line=first.start_line,
+        end_line=first.end_line,
+        digest=first.digest,
+        n_values=0,
+        n_dropped=0,
+        action="reported",
+        similar=list(near),
+        change_set=None,
+        **describe_write(workspace, EditOutcome(answer=None)),
+    )

@@ -1,0 +1,191 @@
+"""Keep the vectors of chunks in a file of their own, and read what they are made of from index.db.
+
+`vectors.db` has a row for each distinct chunk, by the chunk's digest in index.db, so an index that
+is rebuilt finds its vectors again. A vector is one signed byte a dimension, times the scale of its
+row. The file belongs to one embedder: those of another one are deleted. It holds nothing that
+cannot be made again, so a damaged file is set aside. Deleted rows are overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+import apsw
+
+from memsyncd.core.guard.secrets import redact
+from memsyncd.core.model import path_words, title_words
+from memsyncd.errors import StoreCorrupt
+from memsyncd.store.connection import Durability, open_writer, transaction, translating_errors
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import ChunkSecrets, read_chunk_secrets
+from memsyncd.store.texts import read_texts
+
+_SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE meta(
+  key TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE vectors(
+  id INTEGER PRIMARY KEY,
+  digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 16),
+  scale REAL NOT NULL,
+  vector BLOB NOT NULL
+) STRICT;
+"""
+_DIGESTS = "SELECT id, digest FROM chunks ORDER BY id"
+_TITLES = (
+    "SELECT c.id, c.digest, f.path, s.heading FROM chunks c JOIN files f ON f.id = c.file"
+    " JOIN sections s ON s.id = c.section WHERE c.id IN (SELECT value FROM json_each(?))"
+)
+_ADD = "INSERT OR REPLACE INTO vectors(digest, scale, vector) VALUES(?, ?, ?)"
+_DROP = "DELETE FROM vectors WHERE digest = ?"
+_SET = "INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)"
+# The folder of all memories says nothing about one of them.
+_FOLDER_WORD = "memories"
+
+# The digest of a chunk, the scale of its vector, and the vector.
+VectorRow = tuple[bytes, float, bytes]
+
+
+# --- index.db -----------------------------------------------------------------------------------
+
+
+def read_chunk_digests(reader: Reader) -> list[tuple[int, bytes]]:
+    """Return the id and digest of all chunks, by id."""
+    return cast("list[tuple[int, bytes]]", reader.rows(_DIGESTS))
+
+
+def read_embedded_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, tuple[bytes, str]]:
+    """Return the digest of chunks and what is embedded: the words of their titles and their text,
+    without secrets, since a vector tells something of its text.
+    """
+    texts = read_texts(reader, chunks)
+    held = read_chunk_secrets(reader, chunks)
+    found = {}
+    for chunk, digest, path, heading in reader.rows(_TITLES, (json.dumps([*chunks]),)):
+        words = " ".join(word for word in path_words(path).split() if word != _FOLDER_WORD)
+        text = texts.get(chunk, "")
+        if chunk in held:
+            text = _leave_out(text, held[chunk])
+        titles = title_words(words, tuple(json.loads(heading)))
+        found[chunk] = digest, redact(f"{titles}\n{text}")
+    return found
+
+
+def _leave_out(text: str, held: ChunkSecrets) -> str:
+    """Leave out the lines of secrets that span lines, and all of a piece of a giant line: it may be
+    cut within a secret.
+    """
+    if held.is_partial:
+        return ""
+    secret = {
+        line
+        for one in held.secrets
+        if one.span.n_lines > 1
+        for line in range(one.span.start, one.span.end + 1)
+    }
+    lines = enumerate(text.split("\n"), held.span.start)
+    return "\n".join(line for number, line in lines if number not in secret)
+
+
+# --- vectors.db ---------------------------------------------------------------------------------
+
+
+class VectorFile:
+    """The vectors of one workspace, for one thread. Creating one raises the classes of
+    `translating_errors`: StoreCorrupt if the file is no such database.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._connection = open_writer(str(path), Durability.REBUILDABLE)
+        try:
+            with translating_errors():
+                self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        version = self._connection.pragma("user_version")
+        if version == _SCHEMA_VERSION and self._connection.table_exists(None, "vectors"):
+            return
+        if version or self._connection.table_exists(None, "vectors"):
+            raise StoreCorrupt("vectors.db has another form", hint="memsyncd makes it again")
+        with transaction(self._connection):
+            self._connection.execute(_SCHEMA)
+            self._connection.pragma("user_version", _SCHEMA_VERSION)
+
+    @property
+    def embedder(self) -> str:
+        """The identity of the embedder that made the vectors; empty if there are none."""
+        return self._read("embedder")
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector; 0 if there are none."""
+        return int(self._read("dimensions") or 0)
+
+    def _read(self, key: str) -> str:
+        with translating_errors():
+            value = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).get
+        return str(value or "")
+
+    def reset(self, embedder: str, dimensions: int) -> None:
+        """Delete all vectors; those that are added belong to this embedder."""
+        with transaction(self._connection):
+            self._connection.execute("DELETE FROM vectors")
+            rows = [("embedder", embedder), ("dimensions", str(dimensions))]
+            self._connection.executemany(_SET, rows)
+
+    def read_digests(self) -> set[bytes]:
+        with translating_errors():
+            return {row[0] for row in self._connection.execute("SELECT digest FROM vectors")}
+
+    def read_all(self) -> Iterator[VectorRow]:
+        """Yield all rows; raises StoreCorrupt for a vector of another length."""
+        n_bytes = self.dimensions
+        with translating_errors():
+            for row in self._connection.execute("SELECT digest, scale, vector FROM vectors"):
+                if len(row[2]) != n_bytes:
+                    raise StoreCorrupt(
+                        "a vector has another length", hint="memsyncd makes it again"
+                    )
+                yield row
+
+    def add(self, rows: Iterable[VectorRow]) -> None:
+        with transaction(self._connection):
+            self._connection.executemany(_ADD, rows)
+
+    def drop(self, digests: Iterable[bytes]) -> None:
+        """Delete vectors for good: their bytes are overwritten in the file and its log."""
+        with transaction(self._connection):
+            self._connection.executemany(_DROP, [(digest,) for digest in digests])
+        with translating_errors():
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def close(self) -> None:
+        # An error of the last checkpoint loses nothing: the log is read when the file is opened.
+        with contextlib.suppress(apsw.Error):
+            self._connection.close()
+
+
+def set_vectors_aside(path: Path) -> None:
+    """Move a damaged file out of the way, in place of one that was moved before."""
+    delete_vectors(path.with_name(f"{path.name}.damaged"))
+    with contextlib.suppress(FileNotFoundError):
+        os.replace(path, path.with_name(f"{path.name}.damaged"))
+    delete_vectors(path)
+
+
+def delete_vectors(path: Path) -> None:
+    """Delete a file of vectors that no process has open."""
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).unlink()

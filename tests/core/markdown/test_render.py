@@ -1,0 +1,108 @@
+"""A note becomes HTML without any markup of its own, with the numbers of its lines."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.markdown.render import LINE_LIMIT_CHARS, render_html
+
+TAGS = frozenset(
+    "h1 h2 h3 h4 h5 h6 p ul ol li blockquote pre code table thead tbody tr th td a em strong s hr "
+    "br".split()
+)
+ATTRIBUTES = frozenset("data-line data-note href rel target class start style".split())
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)>",
+    "[a](javascript:alert(1))",
+    "[a](data:text/html,x)",
+    "[a](//evil.example)",
+    "![a](https://evil.example/x.png)",
+    "<a href='javascript:x'>",
+    '[[x" onclick="y]]',
+    "![[x|<b>]]",
+    "<https://e.example/?a=\"'>",
+    "<!-- a -->",
+    "```<i>",
+    "&#106;avascript:",
+    "\u202eabc",
+]
+texts = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=30), max_size=8).map("\n".join)
+
+
+class Page(HTMLParser):
+    """Collects the tags of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def render(text: str, first_line: int = 1) -> str:
+    return render_html(text.split("\n"), first_line)
+
+
+@given(texts)
+def test_no_markup_of_a_note_reaches_the_page(text: str) -> None:
+    for tag, attributes in Page(render(text)).found:
+        assert tag in TAGS
+        assert attributes.keys() <= ATTRIBUTES
+        assert (attributes.get("style") or "text-align:").startswith("text-align:")
+        href = attributes.get("href")
+        assert href in (None, "#") or re.match(r"https?://|mailto:", href, re.IGNORECASE)
+
+
+@given(texts, st.integers(1, 1000))
+def test_each_number_is_that_of_a_line_of_the_text(text: str, first_line: int) -> None:
+    n_lines = text.count("\n") + 1
+    for _, attributes in Page(render(text, first_line)).found:
+        if (line := attributes.get("data-line")) is not None:
+            assert first_line <= int(line) < first_line + n_lines
+
+
+def test_blocks_name_the_line_on_which_they_begin() -> None:
+    text = "---\nkind: decision\n---\n# Head\n<!-- memory: {kind: a} -->\n\nText.\n\n- one\n- two"
+    html = render(text)
+    assert '<h1 data-line="4">Head</h1>' in html
+    assert '<p data-line="7">Text.</p>' in html
+    assert '<li data-line="10">two</li>' in html
+    assert "kind" not in html
+
+
+def test_a_comment_within_code_is_shown() -> None:
+    assert "&lt;!-- c --&gt;" in render("```\n<!-- c -->\n```")
+    assert "c" not in render("<!-- c -->")
+
+
+@pytest.mark.parametrize(
+    ("text", "link"),
+    [
+        ("[[Other|its label]]", '<a href="#" data-note="Other">its label</a>'),
+        ("![[Embedded]]", '<a href="#" data-note="Embedded">Embedded</a>'),
+        ("[n](../n.md#a)", '<a href="#" data-note="../n.md#a">n</a>'),
+        ("![alt](i.png)", '<a class="image" href="#" data-note="i.png">alt</a>'),
+        (
+            "[w](https://a.example)",
+            '<a href="https://a.example" rel="noopener noreferrer" target="_blank">w</a>',
+        ),
+    ],
+)
+def test_links_lead_to_notes_or_to_web_pages(text: str, link: str) -> None:
+    assert link in render(text)
+
+
+def test_a_line_of_a_megabyte_is_cut_and_deep_nesting_ends() -> None:
+    assert len(render("x" * 1_000_000)) < LINE_LIMIT_CHARS + 100
+    assert render("> " * 5000 + "x")
+    assert render("- " * 5000 + "x")

@@ -1,0 +1,248 @@
+"""People use the panel in Chromium: each view, live, by keyboard, over a restart, with hostile notes."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from tests.daemon.conftest import Place
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from tests.daemon.conftest import Home
+
+playwright = pytest.importorskip("playwright.sync_api", reason="not installed: playwright")
+axe = pytest.importorskip(
+    "axe_core_python.sync_playwright", reason="not installed: axe-core-python"
+)
+
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="not installed: chromium"),
+    # One process for all: a browser takes a second to start, and much of a core.
+    pytest.mark.xdist_group("browser"),
+]
+LIMIT_MS = 45_000
+VIEWS = "notes search context history tasks decay graph problems status".split()
+HOSTILE = """# <script>window.pwned = 1</script>
+
+<img src=x onerror="window.pwned = 2"> [a](javascript:window.pwned=3) ![i](http://127.0.0.1:9/x.png)
+
+<svg onload="window.pwned = 4"></svg> [[<img src=x onerror="window.pwned=5">]] \u202edesrever
+
+<iframe src="http://127.0.0.1:9/"></iframe> <style>*{display:none}</style>
+"""
+
+
+class Panel:
+    """The page in a browser, with what it asked for and complained of."""
+
+    def __init__(self, browser: Browser, place: Place, **options: Any) -> None:
+        self.place = place
+        self.page: Page = browser.new_context(**options).new_page()
+        self.page.set_default_timeout(LIMIT_MS)
+        self.errors: list[str] = []
+        self.hosts: set[str] = set()
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._note_message)
+        self.page.on("dialog", lambda dialog: self.errors.append(f"dialog: {dialog.message}"))
+        self.page.on(
+            "request", lambda request: self.hosts.add(urlsplit(request.url).hostname or "")
+        )
+        self.page.goto(place.client.call("panel.open")["url"])
+        self.page.wait_for_url("**/panel/")
+        self.page.wait_for_selector("main > *")
+
+    def _note_message(self, message: Any) -> None:
+        if message.type == "error" and "ERR_CONNECTION" not in message.text:
+            self.errors.append(f"{message.text} {message.location}")
+
+    def show(self, view: str, **values: str) -> None:
+        query = "".join(f"&{name}={quote(value)}" for name, value in values.items())
+        self.page.evaluate("hash => { location.hash = hash }", f"{view}?w={self.place.id}{query}")
+        self.page.wait_for_selector(f"main > memory-{view}:not([aria-busy])")
+
+    def wait_text(self, text: str) -> None:
+        self.page.get_by_text(text).first.wait_for()
+
+    def wait_message(self, text: str) -> None:
+        self.page.locator("#messages").get_by_text(text).wait_for()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with playwright.sync_playwright() as started:
+        # Chromium's own sandbox does not work for root, as whom CI may run.
+        yield started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+
+
+@pytest.fixture
+def open_panel(browser: Browser) -> Iterator[Callable[..., Panel]]:
+    panels: list[Panel] = []
+
+    def open_page(place: Place, **options: Any) -> Panel:
+        panels.append(Panel(browser, place, **options))
+        return panels[-1]
+
+    yield open_page
+    for panel in panels:
+        panel.page.context.close()
+
+
+@pytest.fixture
+def filled(place: Place) -> Place:
+    """A workspace with something to see in each view."""
+    call = place.client.call
+    call("note.add", workspace=place.id, content="Sessions live in Redis.", kind="decision")
+    call("note.add", workspace=place.id, content="Write it down.", task="T-1", priority="P0")
+    call("note.add", workspace=place.id, content="See [[MEMORY]] and [[Nowhere]].", tags=["x"])
+    call("signal.send", workspace=place.id, content="frozen", type="note", agents=["bob"])
+    return place
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+def test_each_view_shows_what_there_is_and_is_accessible(
+    filled: Place, open_panel: Callable[..., Panel], scheme: str, width: int
+) -> None:
+    panel = open_panel(filled, color_scheme=scheme, viewport={"width": width, "height": 800})
+    for view in VIEWS:
+        panel.show(view, **({"q": "redis"} if view in ("search", "context") else {}))
+        found = axe.Axe().run(panel.page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
+        broken = [
+            (one["id"], [node["html"][:200] for node in one["nodes"]])
+            for one in found["violations"]
+        ]
+        assert not broken, (view, broken)
+        wide = panel.page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, view
+    assert panel.errors == []
+    assert panel.hosts == {"127.0.0.1"}
+
+
+def test_a_save_appears_without_a_reload(place: Place, open_panel: Callable[..., Panel]) -> None:
+    panel = open_panel(place)
+    panel.show("notes", path="MEMORY.md")
+    (place.root / "MEMORY.md").write_text("# Head\n\nA heron stands here.\n")
+    panel.wait_text("A heron stands here.")
+    panel.show("search", q="heron")
+    panel.wait_text("1 hits")
+    (place.root / ".memories" / "new.md").write_text("# New\n\nAnother heron.\n")
+    panel.wait_text("2 hits")
+    assert panel.errors == []
+
+
+def test_the_page_comes_back_after_a_restart_of_the_daemon(
+    own: Home, open_panel: Callable[..., Panel]
+) -> None:
+    daemon = own.start()
+    root = own.make_folder()
+    (root / "MEMORY.md").write_text("# Head\n\nBefore.\n")
+    place = Place(own, daemon, root)
+    panel = open_panel(place)
+    panel.show("notes", path="MEMORY.md")
+    place.client.close()
+    assert daemon.stop() == 0
+    panel.wait_text("not connected")
+    own.start()
+    (root / "MEMORY.md").write_text("# Head\n\nAfterwards.\n")
+    panel.wait_text("Afterwards.")
+
+
+def test_a_section_is_edited_and_the_edit_undone(
+    filled: Place, open_panel: Callable[..., Panel]
+) -> None:
+    panel = open_panel(filled)
+    page, note = panel.page, filled.root / "MEMORY.md"
+    note.write_text("# Head\n\nFirst.\n\n## Second\n\nOld text.\n")
+    panel.show("notes", path="MEMORY.md")
+    panel.wait_text("Old text.")
+    page.get_by_role("button", name="Edit Second").click()
+    page.locator(".editor textarea").fill("## Second\n\nNew text.")
+    page.get_by_role("button", name="Save").click()
+    panel.wait_message("saved")
+    panel.wait_text("New text.")
+    assert note.read_text() == "# Head\n\nFirst.\n\n## Second\n\nNew text.\n"
+    page.locator("#messages").get_by_role("button", name="undo").click()
+    panel.wait_text("Old text.")
+    assert panel.errors == []
+
+
+def test_an_edit_that_another_writer_overtakes_shows_both_texts(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    panel = open_panel(place)
+    page, note = panel.page, place.root / "MEMORY.md"
+    note.write_text("# Head\n\n## Second\n\nOld text.\n")
+    panel.show("notes", path="MEMORY.md")
+    page.get_by_role("button", name="Edit Second").click()
+    page.locator(".editor textarea").fill("## Second\n\nMine.")
+    note.write_text("# Head\n\n## Second\n\nTheirs.\n")
+    place.wait_found("Theirs", "MEMORY.md")
+    page.get_by_role("button", name="Save").click()
+    panel.wait_text("Another writer changed this note")
+    assert "Theirs." in page.locator(".editor pre").inner_text()
+    assert page.locator(".editor textarea").input_value() == "## Second\n\nMine."
+    page.get_by_role("button", name="Save").click()
+    panel.wait_message("saved")
+    assert note.read_text() == "# Head\n\n## Second\n\nMine.\n"
+
+
+def test_everything_is_reached_by_keyboard(filled: Place, open_panel: Callable[..., Panel]) -> None:
+    panel = open_panel(filled)
+    keyboard = panel.page.keyboard
+    keyboard.press("/")
+    keyboard.type("redis")
+    panel.wait_text("1 hits")
+    keyboard.press("Escape")
+    keyboard.press("j")
+    keyboard.press("Enter")
+    panel.page.wait_for_selector("memory-notes .rendered .shown")
+    keyboard.press("g")
+    keyboard.press("h")
+    panel.page.wait_for_selector("memory-history .diff")
+    assert panel.errors == []
+
+
+def test_a_change_is_undone_in_the_history(place: Place, open_panel: Callable[..., Panel]) -> None:
+    place.client.call("note.add", workspace=place.id, content="To be undone.", note="extra.md")
+    panel = open_panel(place)
+    panel.show("history")
+    panel.page.get_by_role("button", name="Undo this change").click()
+    panel.wait_message("undone: .memories/extra.md")
+    assert not (place.root / ".memories" / "extra.md").exists()
+
+
+def test_nothing_of_a_hostile_note_runs(place: Place, open_panel: Callable[..., Panel]) -> None:
+    (place.root / "MEMORY.md").write_text(HOSTILE)
+    (place.root / ".memories" / "long.md").write_text("# Long\n\n" + "word " * 200_000)
+    (place.root / ".memories" / '"><img src=x onerror=alert(1)>.md').write_text("# x\n\npwned\n")
+    place.wait_found("pwned", '.memories/"><img src=x onerror=alert(1)>.md', "MEMORY.md")
+    panel = open_panel(place)
+    for view in VIEWS:
+        panel.show(view, **({"q": "pwned word"} if view in ("search", "context") else {}))
+    panel.show("notes", path="MEMORY.md")
+    panel.show("notes", path=".memories/long.md")
+    assert panel.page.evaluate("window.pwned") is None
+    assert panel.page.evaluate("document.querySelectorAll('main img, main iframe').length") == 0
+    assert panel.errors == []
+    assert panel.hosts == {"127.0.0.1"}
+
+
+def test_the_files_of_the_page_are_small() -> None:
+    sizes = [
+        len(gzip.compress(file.read_bytes()))
+        for file in files("memsyncd.panel").iterdir()
+        if Path(file.name).suffix in (".html", ".js", ".css", ".svg")
+    ]
+    assert len(sizes) > 10
+    assert sum(sizes) < 150_000

@@ -1,0 +1,160 @@
+"""What vectors add to the answers of `search`, `context` and `similar`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memsyncd.errors import NotFresh
+from memsyncd.protocol.search import Filters, SearchAnswer
+from tests.engine.concepts import ConceptVectors
+from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in
+
+NOTES = {
+    "MEMORY.md": "# Garage\n\nThe automobile needs new tyres.\n",
+    ".memories/health.md": "# Health\n\nThe physician is in on Mondays.\n",
+    ".memories/plans.md": "# Plans\n\nA car is a plan, and a car is a car.\n",
+    ".memories/quotes.md": "# Quotes\n\nThey said: the best car ever.\n",
+    ".memories/misc.md": "# Misc\n\nGreen paint dries slowly.\n\n## Other\n\nSay hello.\n",
+    ".memories/old.md": "---\nstatus: archived\n---\n# Old\n\nThe vehicle was sold.\n",
+}
+
+
+@pytest.fixture
+def garage(make_bench: Callable[..., Bench]) -> Bench:
+    return open_garage(make_bench)
+
+
+def open_garage(make_bench: Callable[..., Bench]) -> Bench:
+    bench = make_bench()
+    bench.config = SEARCH_POLICY
+    bench.open()
+    for path, text in NOTES.items():
+        bench.write(path, text)
+    bench.rebuild()
+    bench.workspace.vectors = ConceptVectors(bench.workspace)
+    return bench
+
+
+def ask(bench: Bench, query: str, **more: Any) -> SearchAnswer:
+    return search_in([bench.workspace], query, **more)
+
+
+def list_paths(found: SearchAnswer) -> list[str]:
+    return [hit.path for hit in found.hits]
+
+
+def test_a_chunk_without_any_word_of_the_question_is_found_and_says_so(garage: Bench) -> None:
+    found = ask(garage, "vehicle")
+    assert {"MEMORY.md", ".memories/plans.md", ".memories/quotes.md"} == {*list_paths(found)[:3]}
+    assert found.semantic == "ready"
+    assert [hit.matched for hit in found.hits[:3]] == [[], [], []]
+    hit = next(hit for hit in found.hits if hit.path == "MEMORY.md")
+    assert hit.snippet == "The automobile needs new tyres."
+    assert found.hits[0].score == pytest.approx(found.hits[0].explain["cosine"], abs=0.001)  # type: ignore[index]
+    assert found.relaxed
+
+
+def test_words_and_vector_add_up_and_are_explained(garage: Bench) -> None:
+    found = ask(garage, "car tyres")
+    assert found.hits[0].path == "MEMORY.md"
+    assert found.hits[0].matched == ["tyres"]
+    parts = found.hits[0].explain
+    assert parts is not None
+    assert parts["stems"] > 0
+    assert parts["semantic"] > 0
+    assert 0 < parts["cosine"] <= 1
+
+
+def test_filters_apply_to_what_vectors_find(garage: Bench) -> None:
+    assert ".memories/old.md" not in list_paths(ask(garage, "automobile"))
+    archived = ask(garage, "automobile", filters=Filters(archived=True))
+    assert list_paths(archived) == [".memories/old.md"]
+    in_plans = ask(garage, "automobile", filters=Filters(path=["plans.md"]))
+    assert list_paths(in_plans) == [".memories/plans.md"]
+    assert ".memories/quotes.md" not in list_paths(ask(garage, "vehicle -ever"))
+
+
+def test_a_phrase_that_is_the_whole_query_stays_strict(garage: Bench) -> None:
+    assert list_paths(ask(garage, '"best car"')) == [".memories/quotes.md"]
+    assert ask(garage, '"best vehicle"').hits == []
+
+
+def test_a_phrase_in_a_sentence_comes_first_and_vectors_fill_up(garage: Bench) -> None:
+    found = list_paths(ask(garage, 'who had the "best car" or vehicle'))
+    assert found[0] == ".memories/quotes.md"
+    assert "MEMORY.md" in found
+
+
+@pytest.mark.parametrize("query", ["car", "the best car ever", "physician", "kind:error", "hello"])
+def test_without_vectors_in_time_words_decide_alone_and_the_answer_says_so(
+    garage: Bench, query: str
+) -> None:
+    vectors = garage.workspace.vectors
+    assert isinstance(vectors, ConceptVectors)
+    vectors.is_late = True
+    late = ask(garage, query)
+    assert (late.semantic, late.semantic_pending) == ("off", 0)
+    bench_without = type(garage.workspace)(
+        garage.workspace.entry, garage.config, index_path=garage.root, records_path=garage.root
+    )
+    garage.workspace.vectors = bench_without.vectors
+    assert ask(garage, query) == late
+
+
+def test_an_answer_says_how_many_chunks_have_no_vector_yet(garage: Bench) -> None:
+    garage.workspace.vectors = ConceptVectors(garage.workspace, only=["automobile", "physician"])
+    pending = garage.workspace.vectors.status().pending
+    assert pending > 0
+    found = ask(garage, "vehicle")
+    assert (found.semantic, found.semantic_pending) == ("partial", pending)
+    assert list_paths(found)[0] == "MEMORY.md"
+    # Without a vector, its words still find a chunk.
+    assert ".memories/plans.md" in list_paths(ask(garage, "plan"))
+    block = build_block(garage.workspace, "vehicle")
+    assert (block.semantic, block.semantic_pending) == ("partial", pending)
+
+
+def test_a_mistyped_word_is_suggested_though_vectors_find_something(garage: Bench) -> None:
+    found = ask(garage, "phisician")
+    assert found.hits
+    assert found.did_you_mean == "physician"
+
+
+def test_filters_alone_ask_no_vectors(garage: Bench) -> None:
+    found = ask(garage, "path:plans.md")
+    assert list_paths(found) == [".memories/plans.md"]
+    assert found.semantic == "off"
+
+
+def test_a_search_on_the_event_loop_does_not_wait_for_vectors(garage: Bench) -> None:
+    with pytest.raises(NotFresh):
+        ask(garage, "automobile", is_hurried=True)
+
+
+def test_a_context_includes_what_only_vectors_find(garage: Bench) -> None:
+    block = build_block(garage.workspace, "vehicle")
+    assert "The automobile needs new tyres." in block.text
+    assert "sold" not in block.text
+    assert block.semantic == "ready"
+    assert block.unranked == 0
+
+
+def test_several_workspaces_compare_words_and_vectors(make_bench: Callable[..., Bench]) -> None:
+    one, other = open_garage(make_bench), make_bench("other")
+    other.config = SEARCH_POLICY
+    other.open()
+    other.write("MEMORY.md", "# Boat\n\nThe invoice for the budget.\n\n# Tyres\n\nNo tyres.\n")
+    other.rebuild()
+    other.workspace.vectors = ConceptVectors(other.workspace)
+    found = search_in([one.workspace, other.workspace], "vehicle")
+    assert found.semantic == "ready"
+    best = found.hits[0]
+    assert best.workspace == one.workspace.id
+    # What is not near in the other workspace is not lifted by being the nearest there.
+    others = [hit.score for hit in found.hits if hit.workspace == other.workspace.id]
+    assert all(score < best.score / 2 for score in others)
+    found = search_in([one.workspace, other.workspace], "invoice")
+    assert found.hits[0].workspace == other.workspace.id

@@ -1,0 +1,243 @@
+"""Topics are found by any name, kept by one edit, and their fields have a history."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from memsyncd.config import Config, HistoryConfig
+from memsyncd.core.editing.fields import trim_text
+from memsyncd.core.notepath import NotePath
+from memsyncd.engine.topics import (
+    choose_near,
+    find_near_topic,
+    find_topic,
+    list_field_history,
+    list_topics,
+    make_append_decision,
+    make_create_decision,
+    make_patch_decision,
+    plan_topics,
+    read_topic,
+)
+from memsyncd.engine.upkeep import make_upkeep_decision
+from memsyncd.errors import Conflict, EditRefused, NoteNotFound, PathRefused
+from memsyncd.protocol.topics import (
+    FieldAppendParams,
+    FieldHistoryParams,
+    TopicArchiveParams,
+    TopicCreateParams,
+    TopicGetParams,
+    TopicListParams,
+    TopicPatchParams,
+)
+from tests.engine.conftest import take
+
+AT = "2026-11-23T04:10:00Z"
+NOW_S = 1_795_000_000.0
+REDIS = ".memories/redis.md"
+
+
+def create(bench: Any, title: str = "Redis", **more: Any) -> Any:
+    params = TopicCreateParams(title=title, **more)
+    return bench.edit(
+        make_create_decision(bench.workspace, bench.config, params, client="t", at=AT)
+    )
+
+
+def append(bench: Any, content: str, field: str = "Log", at: str = AT, **more: Any) -> Any:
+    params = FieldAppendParams(topic="redis", field=field, content=content, **more)
+    return bench.edit(
+        make_append_decision(bench.workspace, bench.config, params, client="t", at=at)
+    )
+
+
+def read(bench: Any, **more: Any) -> Any:
+    params = TopicGetParams(topic="redis")
+    return read_topic(bench.workspace, bench.config, params, now_s=NOW_S, **more)
+
+
+def list_past(bench: Any, field: str = "Log", **more: Any) -> list[str]:
+    params = FieldHistoryParams(topic="redis", field=field, **more)
+    job = list_field_history(bench.workspace, bench.config, bench.clock, NotePath(REDIS), params)
+    return [one.text for one in take(job).values]
+
+
+def apply(bench: Any, act: Any, *topics: str, plan: str | None = None) -> Any:
+    params = TopicArchiveParams(topics=list(topics))
+    make = partial(plan_topics, bench.workspace, bench.config, act, params, NOW_S)
+    return bench.edit(make_upkeep_decision(make, act, client="t", digest=plan))
+
+
+@pytest.fixture
+def redis(bench: Any) -> Any:
+    bench.sync()
+    create(bench, summary="A cache.", fields={"Log": "It runs."})
+    return bench
+
+
+def test_a_topic_is_found_by_path_name_title_or_alias(redis: Any) -> None:
+    redis.write(".memories/db.md", "---\naliases: [store]\n---\n# The Database\n")
+    redis.write("MEMORY.md", "# Memory\n")
+    redis.write(".memories/raw.txt", "plain\n")
+    redis.sync()
+    find = partial(find_topic, redis.workspace, redis.config)
+    for name in (REDIS, "redis", "Redis", f"{REDIS}#redis/log"):
+        assert find(name).text == REDIS
+    for name in ("db", "The Database", "store"):
+        assert find(name).text == ".memories/db.md"
+    assert find("MEMORY.md").text == "MEMORY.md"
+    with pytest.raises(NoteNotFound, match="no topic rediss") as caught:
+        find("rediss")
+    assert "redis" in caught.value.hint
+    with pytest.raises(NoteNotFound):
+        find("../outside")
+
+
+def test_a_read_only_note_is_listed_and_not_written_to(bench: Any) -> None:
+    scope = bench.workspace.scope
+    bench.workspace.scope = replace(scope, read_only=scope.named.parse([REDIS]))
+    bench.write(REDIS, "# Redis\n\n## Log\n\nx\n")
+    bench.sync()
+    assert [one.name for one in read(bench).fields] == ["Log"]
+    with pytest.raises(PathRefused, match="read-only"):
+        append(bench, "y")
+
+
+numbers = count()
+
+
+@given(st.lists(st.text("ab \n#`-", min_size=1, max_size=12).filter(str.strip), max_size=4))
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_each_value_that_was_appended_is_in_the_history(bench: Any, values: list[str]) -> None:
+    title = f"topic {next(numbers)}"
+    create(bench, title, fields={"Log": "first"})
+    for n, value in enumerate(values):
+        params = FieldAppendParams(topic=title, field="Log", content=value, keep=1)
+        at = f"2026-11-23T05:{n:02}:00Z"
+        bench.edit(make_append_decision(bench.workspace, bench.config, params, client="t", at=at))
+    path = find_topic(bench.workspace, bench.config, title)
+    history = FieldHistoryParams(topic=title, field="Log")
+    job = list_field_history(bench.workspace, bench.config, bench.clock, path, history)
+    found = take(job).values
+    assert [one.text for one in found] == [*map(trim_text, reversed(values)), "first"]
+    assert [one.is_current for one in found] == [True] + [False] * len(values)
+
+
+def test_without_a_history_no_value_leaves_its_note(redis: Any) -> None:
+    redis.config = replace(redis.config, history=HistoryConfig(enabled=False))
+    for n in range(4):
+        done = append(redis, f"value {n}", keep=2).answer
+    assert (done.n_values, done.n_dropped) == (5, 0)
+
+
+def test_a_field_history_is_read_in_pages_and_follows_a_renamed_note(redis: Any) -> None:
+    for n in range(3):
+        append(redis, f"value {n}", at=f"2026-11-23T05:0{n}:00Z")
+    assert list_past(redis) == ["value 2", "value 1", "value 0", "It runs."]
+    assert list_past(redis, limit=2) == ["value 2", "value 1"]
+    params = FieldHistoryParams(topic="redis", field="Log", limit=2)
+    job = list_field_history(redis.workspace, redis.config, redis.clock, NotePath(REDIS), params)
+    last = take(job).values[-1].revision
+    assert list_past(redis, before=last) == ["value 0", "It runs."]
+    redis.memory("rename", old_path="/memories/redis.md", new_path="/memories/cache.md")
+    path = NotePath(".memories/cache.md")
+    job = list_field_history(
+        redis.workspace, redis.config, redis.clock, path, FieldHistoryParams(topic="c", field="log")
+    )
+    assert [one.text for one in take(job).values] == ["value 2", "value 1", "value 0", "It runs."]
+
+
+def test_a_patch_with_another_digest_is_refused_and_one_of_nothing_changes_nothing(
+    redis: Any,
+) -> None:
+    def patch(**more: Any) -> Any:
+        params = TopicPatchParams(topic="redis", **more)
+        at = "2026-11-24T00:00:00Z"
+        return redis.edit(
+            make_patch_decision(redis.workspace, redis.config, params, client="t", at=at)
+        )
+
+    digest = read(redis).digest
+    with pytest.raises(Conflict, match="is not what it was"):
+        patch(summary="x", if_digest="other")
+    assert patch(summary="A cache.").change_set is None
+    done = patch(
+        summary="A fast cache.", importance=0.9, metadata={"owner": "ann"}, if_digest=digest
+    )
+    assert done.change_set is not None
+    topic = read(redis)
+    assert (topic.summary, topic.importance, topic.updated) == (
+        "A fast cache.", 0.9, "2026-11-24T00:00:00Z",
+    )  # fmt: skip
+    assert topic.meta == {"owner": "ann"}
+    patch(metadata={"owner": ""}, summary="")
+    assert (read(redis).summary, read(redis).meta) == ("", {})
+
+
+def test_salience_is_the_mean_of_the_fields_and_counts_recalls(redis: Any) -> None:
+    append(redis, "important", "Facts", importance=1.0)
+    assert read(redis).salience == pytest.approx((0.5 + 1.0) / 2)
+    accesses = {f"{REDIS}#redis/log": 5}
+    raised = read(redis, accesses=accesses)
+    assert raised.salience > 0.75
+    assert [one.accesses for one in raised.fields] == [5, 0]
+    create(redis, "Other", fields={"A": "x"}, importance=0.7)
+    found = list_topics(
+        redis.workspace, redis.config, TopicListParams(limit=1), now_s=NOW_S, accesses=accesses
+    )
+    assert ([one.path for one in found.topics], found.n_topics) == ([REDIS], 2)
+
+
+def test_several_topics_are_archived_by_one_change_set_whole_or_not_at_all(redis: Any) -> None:
+    create(redis, "Other", fields={"A": "x"})
+    create(redis, "Kept", fields={"A": "x"}, lifecycle="project")
+    paths = [".memories/kept.md", ".memories/other.md", REDIS]
+    before = {path: (redis.root / path).read_bytes() for path in paths}
+    params = TopicArchiveParams(topics=["Redis", "Other", "Kept"])
+    planned = plan_topics(redis.workspace, redis.config, "topic.archive", params, NOW_S)
+    assert [one.path for one in planned.plan.archived] == paths[1:]
+    assert [one.reason for one in planned.plan.skipped] == ["its lifecycle is project"]
+    append(redis, "changed since")
+    with pytest.raises(Conflict, match="notes have changed since"):
+        apply(redis, "topic.archive", "Redis", "Other", "Kept", plan=planned.plan.plan)
+    before[REDIS] = (redis.root / REDIS).read_bytes()
+    done = apply(redis, "topic.archive", "Redis", "Other", "Kept")
+    assert done.change_set is not None
+    assert (redis.root / REDIS).read_bytes().startswith(b"---\nstatus: archived\n")
+    found = list_topics(redis.workspace, redis.config, TopicListParams(), now_s=NOW_S)
+    assert [one.path for one in found.topics] == [".memories/kept.md"]
+    again = apply(redis, "topic.archive", "Redis")
+    assert (again.answer.archived, again.change_set) == ([], None)
+    restored = apply(redis, "topic.restore", "Redis", "Other", "Kept")
+    assert [one.path for one in restored.answer.restored] == paths[1:]
+    assert [one.reason for one in restored.answer.skipped] == [
+        "its front matter does not archive it"
+    ]
+    assert {path: (redis.root / path).read_bytes() for path in paths} == before
+
+
+def test_a_topic_with_the_title_of_another_is_near_and_can_be_appended_to(redis: Any) -> None:
+    params = TopicCreateParams(title="redis", note="other", fields={"Log": "It stopped."})
+    near = find_near_topic(redis.workspace, Config(), params, now_s=NOW_S)
+    assert (near[0].anchor, near[0].similarity) == (f"{REDIS}#redis", 1.0)
+    assert choose_near(redis.workspace, redis.config, near, "add") is None
+    there = choose_near(redis.workspace, redis.config, near, "append")
+    assert there is near[0]
+    decide = make_create_decision(
+        redis.workspace, redis.config, params, client="t", at=AT, into=there.path
+    )
+    assert redis.edit(decide).answer.fields == (f"{REDIS}#redis/log",)
+    assert [one.text for one in read(redis).fields[0].values] == ["It stopped.", "It runs."]
+
+
+def test_an_archived_field_takes_no_value(redis: Any) -> None:
+    apply(redis, "topic.archive", "Redis")
+    with pytest.raises(EditRefused, match="is archived"):
+        append(redis, "x")

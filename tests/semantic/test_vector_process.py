@@ -1,0 +1,392 @@
+"""A process of its own makes vectors and compares them: it resumes, heals and never holds up a
+question."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsyncd.config import SemanticConfig
+from memsyncd.semantic.vector_process import find_missing_package
+from memsyncd.store.vectors import VectorFile
+from tests.semantic.conftest import (
+    EmbeddingServer,
+    Notes,
+    answer_with,
+    embed,
+    make_config,
+    wait_until,
+)
+from tests.semantic.tiny import write_model
+
+np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
+
+pytestmark = pytest.mark.life
+
+TEXTS = {
+    "garage": "# Garage\n\nthe vehicle is red",
+    "kennel": "# Kennel\n\nthe hound sleeps",
+    "oven": "# Oven\n\na loaf for tomorrow",
+}
+
+
+def count_rows(path: Path) -> int:
+    file = VectorFile(path)
+    try:
+        return len(file.read_digests())
+    finally:
+        file.close()
+
+
+def test_the_nearest_note_shares_no_word_with_the_question(
+    notes: Notes, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    assert vectors.status().state == "partial"
+    report = notes.refresh()
+    assert (report.pending, report.total, report.fault) == (0, 3, "")
+    cosines = notes.ask(vectors, "where is my automobile")
+    assert max(cosines, key=cosines.__getitem__) == "garage"
+    assert cosines["garage"] > 0.9
+    assert cosines["kennel"] < 0.3
+    assert vectors.status().state == "ready"
+
+
+def test_only_allowed_chunks_are_compared_and_candidates_are_among_the_answer(
+    notes: Notes, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    of_note = {name: chunk for chunk, name in notes.chunks().items()}
+    allowed = {of_note["kennel"], of_note["oven"], 999}
+    assert notes.ask(vectors, "automobile", allowed=allowed).keys() == {"kennel", "oven"}
+    asked = [of_note["oven"], of_note["garage"], 999]
+    assert notes.ask(vectors, "automobile", candidates=asked, nearest=0).keys() == {
+        "oven",
+        "garage",
+    }
+    found = notes.ask(vectors, "automobile", candidates=asked, nearest=0, allowed=allowed)
+    assert found.keys() == {"oven"}
+
+
+def test_chunks_are_compared_with_the_mean_of_others_and_with_each_other(
+    notes: Notes, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS, street="# Street\n\nan automobile drives by")
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    names = notes.chunks()
+    of_note = {name: chunk for chunk, name in names.items()}
+    notes.ask(vectors, "automobile")  # from now on they are in memory
+    near = vectors.of_chunks([of_note["garage"]], None, 1)
+    assert near is not None
+    assert [names[chunk] for chunk in near.of] == ["street"]
+    pairs = vectors.pairs(0.9, 10)
+    assert pairs is not None
+    assert [{names[first], names[second]} for first, second, _ in pairs] == [{"garage", "street"}]
+
+
+def test_a_changed_note_is_embedded_alone_and_what_it_said_is_deleted(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    notes.ask(vectors, "automobile")
+    server.texts.clear()
+    notes.put(kennel="# Kennel\n\na car, a car")
+    notes.drop("oven")
+    assert notes.refresh().total == 2
+    assert len(server.texts) == 1
+    assert count_rows(notes.vectors_path) == 2
+    assert notes.ask(vectors, "bakery").keys() == {"garage", "kennel"}
+    assert notes.ask(vectors, "automobile")["kennel"] > 0.9
+
+
+def test_while_an_index_is_filled_no_vector_is_deleted(
+    notes: Notes, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    notes.serve(endpoint)
+    notes.refresh()
+    notes.drop("oven")
+    notes.is_complete = False
+    notes.refresh()
+    assert count_rows(notes.vectors_path) == 3
+
+
+def test_a_rebuilt_index_embeds_nothing_twice_and_gets_no_answers_of_the_old_one(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    notes.ask(vectors, "automobile")
+    server.texts.clear()
+    notes.rebuild(**TEXTS)
+    begun = vectors.begin("automobile")
+    assert begun.finish((), None, 9, time.monotonic() + 20) is None
+    notes.refresh()
+    assert not [text for text in server.texts if "Filler" not in text and text != "automobile"]
+    cosines = notes.ask(vectors, "automobile")
+    assert max(cosines, key=cosines.__getitem__) == "garage"
+
+
+def test_a_killed_process_goes_on_with_what_is_missing(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**{f"n{number}": f"# Car {number}\n\ncar" for number in range(200)})
+    notes.serve(endpoint)
+    server.delay_s = 0.05
+    notes.service.refresh("w")
+    wait_until(lambda: len(server.texts) >= 64, "nothing is embedded")
+    (pid,) = notes.service.pids
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: any(one.is_over for one in notes.reports), "it is not over")
+    assert notes.reports[-1].pending == 0
+    assert sum("was killed by signal 9" in one.notice for one in notes.reports) == 1
+    assert count_rows(notes.vectors_path) == 200
+    assert 200 <= len(server.texts) <= 264  # what was embedded but not committed
+
+
+def test_a_process_that_keeps_dying_is_left_alone_and_words_answer(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    server.answer = server.hang
+    notes.service.refresh("w")
+    killed: set[int] = set()
+
+    def kill_another() -> bool:
+        fresh = set(notes.service.pids) - killed
+        for pid in fresh:
+            os.kill(pid, signal.SIGKILL)
+        killed.update(fresh)
+        return bool(fresh)
+
+    for _ in range(3):
+        wait_until(kill_another, "it was not started")
+    wait_until(lambda: vectors.status().state == "off", "it is not said")
+    assert "was killed by signal 9" in str(vectors.status().reason)
+    assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is None
+    assert not notes.service.pids
+
+
+def test_a_stopped_process_delays_no_question_beyond_its_deadline(
+    notes: Notes, server: EmbeddingServer
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(make_config(server, question_ms=100))
+    notes.refresh()
+    (pid,) = notes.service.pids
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        began_s = time.monotonic()
+        for _ in range(3):
+            assert vectors.begin("car").finish((), None, 9, began_s + 20) is None
+        assert time.monotonic() - began_s < 10
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert notes.ask(vectors, "car")
+
+
+@pytest.mark.parametrize(
+    "damage", [b"this is no database" * 100, b"SQLite format 3\0" + b"x" * 4080]
+)
+def test_a_damaged_file_is_set_aside_and_made_again(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig, damage: bytes
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    notes.vectors_path.write_bytes(damage)
+    server.texts.clear()
+    report = notes.refresh()
+    assert (report.pending, report.fault) == (0, "")
+    assert "set aside" in report.notice
+    assert len(server.texts) == 3
+    assert notes.vectors_path.with_name("vectors.db.damaged").read_bytes() == damage
+    assert notes.ask(vectors, "car")
+    assert not notes.refresh().notice
+
+
+def answer_nothing(texts: list[str]) -> bytes:
+    return b""
+
+
+def answer_other_dimensions(texts: list[str]) -> bytes:
+    return answer_with([[*embed(text), 1.0] for text in texts])
+
+
+FAULTS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
+    "status 500": (answer_nothing, "status 500"),
+    "no JSON": (lambda texts: b"<html>", "no list of embeddings"),
+    "another form": (lambda texts: b'{"data": {"a": 1}}', "no list of embeddings"),
+    "too few": (lambda texts: answer_with([]), "0 embeddings of"),
+    "not finite": (lambda texts: answer_with([[float("nan")] * 5] * len(texts)), "no direction"),
+    "zero": (lambda texts: answer_with([[0.0] * 5] * len(texts)), "no direction"),
+    "other dimensions": (answer_other_dimensions, "semantic warm --again"),
+}
+
+
+def test_an_endpoint_that_answers_with_something_else_is_reported_and_words_answer(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    notes.ask(vectors, "car")
+    for name, (answer, reason) in FAULTS.items():
+        server.answer = answer
+        begun = vectors.begin("automobile")
+        assert begun.finish((), None, 9, time.monotonic() + 20) is None, name
+        wait_until(lambda: vectors.status().state == "off", f"it is not said: {name}")
+        assert reason in str(vectors.status().reason)
+        assert vectors.status().failed
+        asked = len(server.texts)
+        assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is None, name
+        assert len(server.texts) == asked, "it is not left alone"
+        assert count_rows(notes.vectors_path) == 3
+        server.answer = server.answer_well
+        notes.refresh()
+        assert notes.ask(vectors, "automobile")
+        assert vectors.status().state == "ready"
+
+
+def test_an_endpoint_that_hangs_costs_a_question_its_time_limit_and_is_reported(
+    notes: Notes, server: EmbeddingServer
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(make_config(server, question_ms=300))
+    notes.refresh()
+    notes.ask(vectors, "car")
+    server.answer = server.hang
+    began_s = time.monotonic()
+    assert vectors.begin("automobile").finish((), None, 9, began_s + 20) is None
+    assert time.monotonic() - began_s < 10
+    wait_until(lambda: vectors.status().state == "off", "it is not said")
+    assert "did not answer within 0.3 s" in str(vectors.status().reason)
+
+
+def test_an_endpoint_that_is_down_when_notes_are_embedded_loses_nothing(
+    notes: Notes, server: EmbeddingServer
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(make_config(server, request_s=0.5))
+    notes.refresh()
+    server.answer = server.hang
+    notes.put(street="# Street\n\ncars")
+    report = notes.refresh()
+    assert "did not answer within 0.5 s" in report.fault
+    assert (report.pending, report.total) == (1, 4)
+    server.answer = server.answer_well
+    assert notes.refresh().pending == 0
+    assert vectors.status().state == "ready"
+
+
+def test_all_vectors_are_made_again_when_that_is_asked_for(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    server.answer = answer_other_dimensions
+    server.texts.clear()
+    assert notes.refresh(is_again=True).pending == 0
+    assert len(server.texts) == 3
+    assert notes.ask(vectors, "automobile").keys() == TEXTS.keys()
+
+
+def test_another_model_makes_all_vectors_again_and_the_old_ones_stay_until_it_can(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    server.texts.clear()
+    server.answer = answer_nothing
+    assert notes.service.configure(make_config(server, model="other"))
+    report = notes.refresh()
+    assert (report.pending, report.total) == (3, 3)
+    assert count_rows(notes.vectors_path) == 3
+    server.answer = answer_other_dimensions
+    assert notes.refresh().pending == 0
+    assert notes.ask(vectors, "automobile").keys() == TEXTS.keys()
+
+
+def test_a_model_folder_that_changes_or_vanishes_is_noticed(notes: Notes, tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", seed=1)
+    notes.put(**TEXTS)
+    config = SemanticConfig(enabled=True, embedder="folder", model=str(folder), question_ms=20_000)
+    vectors = notes.serve(config)
+    assert notes.refresh().pending == 0
+    first = notes.ask(vectors, "the vehicle")
+    write_model(folder, seed=2)
+    assert notes.refresh().pending == 0
+    assert notes.ask(vectors, "the vehicle") != first
+    folder.rename(tmp_path / "elsewhere")
+    assert vectors.begin("the vehicle").finish((), None, 9, time.monotonic() + 20) is None
+    wait_until(lambda: vectors.status().state == "off", "it is not said")
+    assert str(folder) in str(vectors.status().reason)
+    (tmp_path / "elsewhere").rename(folder)
+    notes.refresh()
+    assert notes.ask(vectors, "the vehicle")
+
+
+def test_an_idle_process_ends_and_the_next_question_starts_it_again(
+    notes: Notes, server: EmbeddingServer
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(make_config(server, idle_s=0.3))
+    notes.refresh()
+    wait_until(lambda: not notes.service.pids, "it does not end")
+    assert vectors.status().state == "ready"
+    assert notes.ask(vectors, "automobile")
+    assert not [one for one in notes.reports if one.fault or one.notice]
+
+
+def test_secrets_are_not_embedded(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    key = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", "MIIEpAIBAAKCAQEA7bq" * 3, "q2F0" * 16])
+    notes.put(
+        access=f"# Access\n\npassword: hunter2hunter2\n\n{key}\n-----END RSA PRIVATE KEY-----\n"
+    )
+    notes.serve(endpoint)
+    assert notes.refresh().pending == 0
+    assert server.texts
+    assert not [text for text in server.texts if "hunter2" in text or "q2F0" in text]
+
+
+def test_switched_off_it_starts_nothing_and_deletes_the_vectors(
+    notes: Notes, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    assert notes.vectors_path.exists()
+    notes.service.configure(SemanticConfig())
+    wait_until(lambda: not notes.vectors_path.exists(), "the vectors are there")
+    assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is None
+    assert vectors.status().state == "off"
+    assert not notes.service.pids
+
+
+def test_an_absent_library_is_named_with_what_to_do() -> None:
+    for embedder, module in (("fastembed", "fastembed"), ("model2vec", "model2vec")):
+        config = SemanticConfig(enabled=True, embedder=embedder, model="m")  # type: ignore[arg-type]
+        found = find_missing_package(config)
+        try:
+            __import__(module)
+        except ImportError:
+            assert f"pip install 'memsyncd[semantic]' {module}" in found
+        else:
+            assert not found
