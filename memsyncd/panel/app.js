@@ -3,6 +3,7 @@
 import { fill, h } from "./dom.js";
 import { call, listen } from "./rpc.js";
 import { makeHref, parseHref, report } from "./view.js";
+import { confirmLoss } from "./write.js";
 import { NotesView } from "./notes.js";
 import { SearchView } from "./search.js";
 import { ContextView } from "./context.js";
@@ -37,6 +38,8 @@ const state = /** @type {HTMLElement} */ (document.getElementById("state"));
 /** @type {any[]} */
 let workspaces = [];
 let isOnline = true;
+/** The address of what is shown. */
+let shownHash = location.hash;
 let typing = 0;
 
 /** @returns {import("./view.js").View | null} */
@@ -44,8 +47,24 @@ function currentView() {
   return /** @type {import("./view.js").View | null} */ (main.firstElementChild);
 }
 
+/** Show what the address names now, unless that would lose text and the user keeps it. */
+async function leave() {
+  const view = currentView(), wanted = location.hash;
+  if (view?.hasUnsaved() && wanted !== shownHash) {
+    history.replaceState(null, "", shownHash);
+    picker.value = view.place.workspace;
+    if (!await confirmLoss()) return;
+    // Without the editor nothing is unsaved.
+    view.querySelector(".editor")?.remove();
+    location.hash = wanted;
+    return;
+  }
+  await navigate();
+}
+
 /** Show what the address names. */
 async function navigate() {
+  shownHash = location.hash;
   const place = parseHref(location.hash);
   const known = VIEWS.some(([name]) => name === place.view);
   if (!known) place.view = "notes";
@@ -94,8 +113,10 @@ function showWorkspaces(found) {
   if (isNew) {
     const chosen = picker.value;
     fill(picker, found.map((one) => h("option", { value: one.id }, one.name)));
-    if (found.some((one) => one.id === chosen)) picker.value = chosen;
-    void navigate();
+    const isThere = found.some((one) => one.id === chosen);
+    if (isThere) picker.value = chosen;
+    if (chosen && !isThere) report(`The workspace ${chosen} is not watched any more.`);
+    if (!currentView()?.hasUnsaved?.()) void navigate();
   }
   showState();
 }
@@ -141,6 +162,7 @@ let isGoing = false;
 /** @param {KeyboardEvent} event */
 function onKey(event) {
   const target = /** @type {HTMLElement} */ (event.target);
+  if (target.closest("dialog")) return;
   const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable;
   if (event.key === "Escape" && isTyping) {
     target.blur();
@@ -160,6 +182,13 @@ function onKey(event) {
     if (view) location.hash = makeHref(view[0], picker.value);
   } else if (event.key === "j" || event.key === "k") {
     step(event.key === "j" ? 1 : -1);
+  } else if (event.key === "e" || event.key === "u") {
+    const buttons = [...main.querySelectorAll(event.key === "e" ? "button.edit" : "button.undo")];
+    // The section that is shown, and else the first one.
+    const line = Number(main.querySelector(".shown")?.getAttribute("data-line") ?? 0);
+    const button = buttons.findLast((one) => Number(one.closest("[data-line]")?.getAttribute("data-line")) <= line) ?? buttons[0];
+    /** @type {HTMLElement | undefined} */ (button)?.click();
+    event.preventDefault();
   } else if (event.key === "?") {
     report("Keys: / searches, g and n s c h t d l p m go to a view, j and k go through the links of "
       + "the view, Enter opens one, e edits a section, u undoes the change that is shown.");
@@ -179,7 +208,10 @@ function step(by) {
 }
 
 document.addEventListener("keydown", onKey);
-window.addEventListener("hashchange", () => void navigate());
+window.addEventListener("hashchange", () => void leave());
+window.addEventListener("beforeunload", (event) => {
+  if (currentView()?.hasUnsaved?.()) event.preventDefault();
+});
 window.addEventListener("unhandledrejection", (event) => report(event.reason));
 
 listen({

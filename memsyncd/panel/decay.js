@@ -4,27 +4,45 @@ import { badges, count, fill, h, table } from "./dom.js";
 import { View } from "./view.js";
 import { archive } from "./write.js";
 
+// One answer holds the sections of a vault of this size. Of a larger one the best are searched, which
+// gives neighbours in a note as one hit.
+const LISTED = 3000;
 const SHOWN = 300;
+const SEARCHED = 200;
 const TIERS = ["hot", "warm", "cold"];
 
 export class DecayView extends View {
+  /** @param {Record<string, string[]>} filters @param {AbortSignal} signal @returns {Promise<any[]>} */
+  async list(filters, signal) {
+    const found = await this.ask("list", { explain: true, sort: "decay", filters }, signal);
+    return found.notes.flatMap((/** @type {any} */ note) => note.sections.map((/** @type {any} */ one) => ({ ...one, path: note.path })))
+      .sort((/** @type {any} */ one, /** @type {any} */ other) => (other.explain?.decay_score ?? 0) - (one.explain?.decay_score ?? 0));
+  }
+
   /** @param {AbortSignal} signal */
   async read(signal) {
     const tier = this.place.values.tier ?? "";
-    const found = await this.ask("list", { explain: true, sort: "decay" }, signal);
-    /** @type {any[]} */
-    const sections = found.notes.flatMap((/** @type {any} */ note) => note.sections.map((/** @type {any} */ one) => ({ ...one, path: note.path })));
-    sections.sort((one, other) => (other.explain?.decay_score ?? 0) - (one.explain?.decay_score ?? 0));
-    const chosen = tier ? sections.filter((one) => one.tier === tier) : sections;
-    const rows = chosen.slice(0, SHOWN).map((one) => {
-      const parts = one.explain ?? {};
-      return [h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, one.anchor), badges(one), h("meter", { min: 0, max: 2, value: parts.decay_score ?? 0, "aria-label": "decay" }),
-        (parts.decay_score ?? 0).toFixed(3), (parts.decay_recency ?? 0).toFixed(3), (parts.decay_accesses ?? 0).toFixed(2), (parts.decay_importance ?? 0).toFixed(2), one.created ?? one.day,
+    const counts = await Promise.all(TIERS.map((name) => this.ask("stats", { by: [], filters: { tier: [name] } }, signal)));
+    const sizes = new Map(TIERS.map((name, at) => [name, Number(counts[at].sections)]));
+    const all = [...sizes.values()].reduce((sum, n) => sum + n, 0);
+    const total = tier ? sizes.get(tier) ?? 0 : all;
+    const filters = { tier: tier ? [tier] : TIERS };
+    const isListed = all <= LISTED;
+    const sections = isListed ? await this.list(filters, signal)
+      : (await this.ask("search", { query: "", sort: "decay", explain: true, limit: SEARCHED, filters }, signal)).hits;
+    const rows = sections.slice(0, SHOWN).map((/** @type {any} */ one) => {
+      const { decay_score: score = 0, decay_recency: recency = 0, decay_accesses: accesses = 0, decay_importance: importance = 0 } = one.explain ?? {};
+      const name = one.heading.at(-1) ?? one.path;
+      return [[h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, name), h("div", { class: "quiet" }, h("code", {}, one.path))], badges(one),
+        h("meter", { min: 0, max: 2, value: score, "aria-label": "decay" }), score.toFixed(3), recency.toFixed(3), accesses.toFixed(2), importance.toFixed(2), (one.created ?? one.day).slice(0, 10),
         h("button", { type: "button", "aria-label": `Archive ${one.anchor}`, onclick: () => archive(this, one.anchor) }, "archive")];
     });
-    fill(this, h("nav", { class: "chips", "aria-label": "Tiers" }, h("a", { class: "chip", href: this.href("decay"), "aria-current": tier ? null : "true" }, `all (${sections.length})`),
-      TIERS.map((name) => h("a", { class: "chip", href: this.href("decay", { tier: name }), "aria-current": tier === name ? "true" : null }, `${name} (${sections.filter((one) => one.tier === name).length})`))),
-    h("p", { class: "quiet" }, "decay = recency × accesses × importance; ", count(chosen.length, "section"), chosen.length > SHOWN ? `, the first ${SHOWN} are shown` : ""),
-    table("Sections by decay", ["Section", "Labels", "", "Decay", "Recency", "Accesses", "Importance", "Date", ""], rows));
+    const chip = (/** @type {string} */ name, /** @type {number} */ n) => h("a", {
+      class: "chip", href: this.href("decay", { tier: name }), "aria-current": tier === name ? "true" : null,
+    }, `${name || "all"} (${n.toLocaleString()})`);
+    const left = total <= rows.length ? "" : isListed ? `, the first ${rows.length} are shown` : `, the first ${rows.length} groups of neighbours are shown`;
+    fill(this, h("nav", { class: "chips", "aria-label": "Tiers" }, chip("", all), TIERS.map((name) => chip(name, sizes.get(name) ?? 0))),
+      h("p", { class: "quiet" }, "decay = recency × accesses × importance; ", count(total, "section"), left),
+      rows.length ? table("Sections by decay", ["Section", "Labels", "", "Decay", "Recency", "Accesses", "Importance", "Date", ""], rows) : h("p", {}, "No section is in this tier."));
   }
 }

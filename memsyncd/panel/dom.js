@@ -30,10 +30,48 @@ export function append(parent, children) {
   }
 }
 
-/** Replace all children. @param {Element} parent @param {...(Child | Child[])} children */
+/**
+ * Replace all children. What was focused, scrolled or opened in them stays so in its successor:
+ * a live update disturbs nobody who reads.
+ * @param {Element} parent @param {...(Child | Child[])} children
+ */
 export function fill(parent, ...children) {
+  const restore = rememberPlace(parent);
   parent.replaceChildren();
   append(parent, children);
+  restore();
+}
+
+const SCROLLED = ".scroll, pre, textarea";
+
+/** Name an element by what its successor shares with it. @param {Element} element */
+function nameElement(element) {
+  const name = element.getAttribute("aria-label") ?? element.getAttribute("href")
+    ?? element.getAttribute("name") ?? element.textContent?.slice(0, 80);
+  return `${element.localName} ${name}`;
+}
+
+/** @param {Element} parent @returns {() => void} */
+function rememberPlace(parent) {
+  const active = /** @type {HTMLElement | null} */ (document.activeElement);
+  const focused = active && active !== parent && parent.contains(active) ? active : null;
+  const focusedName = focused ? nameElement(focused) : "";
+  const scrolled = [...parent.querySelectorAll(SCROLLED)].filter((one) => one.scrollTop || one.scrollLeft)
+    .map((one) => ({ name: nameElement(one), top: one.scrollTop, left: one.scrollLeft }));
+  const opened = new Set([...parent.querySelectorAll("details[open]:not([data-folder]) > summary")].map(nameElement));
+  return () => {
+    for (const summary of opened.size ? parent.querySelectorAll("details > summary") : []) {
+      if (opened.has(nameElement(summary))) summary.parentElement?.setAttribute("open", "");
+    }
+    for (const one of scrolled.length ? parent.querySelectorAll(SCROLLED) : []) {
+      const before = scrolled.find((other) => other.name === nameElement(one));
+      if (before) [one.scrollTop, one.scrollLeft] = [before.top, before.left];
+    }
+    if (!focused || document.activeElement === focused) return;
+    const next = focused.isConnected ? focused
+      : [...parent.querySelectorAll(focused.localName)].find((one) => nameElement(one) === focusedName);
+    /** @type {HTMLElement | undefined} */ (next)?.focus({ preventScroll: true });
+  };
 }
 
 /**

@@ -12,10 +12,6 @@ export class HistoryView extends View {
     this.change = h("section", { class: "change", "aria-live": "polite" });
     /** @type {any[]} */
     this.revisions = [];
-    this.addEventListener("keydown", (event) => {
-      const target = /** @type {HTMLElement} */ (event.target);
-      if (event.key === "u" && !/^(INPUT|TEXTAREA)$/.test(target.tagName)) this.querySelector("button.undo")?.dispatchEvent(new MouseEvent("click"));
-    });
   }
 
   connectedCallback() {

@@ -3,7 +3,7 @@
 import { badges, bytes, count, fill, h, parseRendered, table, when } from "./dom.js";
 import { RpcError } from "./rpc.js";
 import { report, View } from "./view.js";
-import { editSection, remember, archive, promote } from "./write.js";
+import { editSection, memoryPath, remember, archive, promote } from "./write.js";
 
 const TREE_STEP = 400;
 /** Changes of a large vault are shown at most so often. */
@@ -18,10 +18,28 @@ export class NotesView extends View {
     /** @type {any[]} */
     this.notes = [];
     this.shownPath = "";
-    this.shownDigest = "";
+    this.shownLine = "";
+    /** @type {any} */
+    this.workspace = null;
     this.listedWorkspace = "";
     this.listingTimer = 0;
-    this.isEditing = false;
+    /** @type {import("./write.js").Editor | null} */
+    this.editor = null;
+    /** Folders that were opened or closed. @type {Map<string, boolean>} */
+    this.folders = new Map();
+  }
+
+  get isEditing() {
+    return Boolean(this.editor?.form.isConnected);
+  }
+
+  hasUnsaved() {
+    return Boolean(this.isEditing && this.editor?.isChanged());
+  }
+
+  async reload() {
+    // The editor stands in the note. When it ends, the note is read again.
+    if (!this.hasUnsaved()) await super.reload();
   }
 
   connectedCallback() {
@@ -33,17 +51,24 @@ export class NotesView extends View {
 
   /** @param {AbortSignal} signal */
   async read(signal) {
+    let listing = Promise.resolve();
     if (this.listedWorkspace !== this.place.workspace) {
       this.shownPath = "";
-      await this.list(signal);
+      fill(this.tree);
+      const known = await this.ask("workspace.list", { workspace: undefined }, signal);
+      this.workspace = known.workspaces.find((/** @type {any} */ one) => one.id === this.place.workspace);
+      listing = this.list(signal);
     }
-    const path = this.place.values.path ?? this.firstPath();
+    // A note that the address names is shown before the list of a large vault has come.
+    const note = this.place.values.path ? this.showNote(this.place.values.path, signal) : null;
+    await Promise.all([listing, note]);
+    if (note) return;
+    const path = this.firstPath();
     if (!path) {
       fill(this.article, h("p", {}, "This workspace has no notes yet. Write the first one with "
         + "“Remember…”, or with any editor."));
       return;
     }
-    this.markCurrent(path);
     await this.showNote(path, signal);
   }
 
@@ -68,6 +93,7 @@ export class NotesView extends View {
         this.list().catch(report);
       }, this.notes.length > TREE_STEP ? LIST_PAUSE_MS : 0);
     }
+    // Under an editor the note stays as it is: the check when it is saved sees what others wrote.
     if (!this.isEditing && (!this.shownPath || changed.paths.includes(this.shownPath))) {
       void this.reload();
     }
@@ -106,12 +132,16 @@ export class NotesView extends View {
     const list = h("ul");
     for (const [name, inside] of folders) {
       const inner = `${prefix}${name}/`;
-      const details = h("details", { open: isOpen || folders.size + files.length < 6 || (this.place.values.path ?? "").startsWith(inner) },
+      const wasOpen = this.folders.get(inner);
+      const details = h("details", { "data-folder": inner, open: isOpen || (wasOpen ?? (folders.size + files.length < 6 || (this.place.values.path ?? "").startsWith(inner))) },
         h("summary", {}, name, h("span", { class: "quiet" }, ` ${inside.length}`)));
       const show = () => {
         if (details.open && details.children.length === 1) details.append(this.makeFolder(inner, inside, isOpen));
       };
-      details.addEventListener("toggle", show);
+      details.addEventListener("toggle", () => {
+        if (!isOpen) this.folders.set(inner, details.open);
+        show();
+      });
       show();
       list.append(h("li", {}, details));
     }
@@ -148,26 +178,29 @@ export class NotesView extends View {
 
   /** @param {string} path @param {AbortSignal} signal */
   async showNote(path, signal) {
+    const line = this.place.values.line ?? "";
     const [rendered, listed, linked, problems] = await Promise.all([
-      this.ask("render", { path }, signal),
+      this.ask("render", { path, line: Math.max(1, Number(line) || 1) }, signal),
       this.ask("list", { path }, signal),
       this.ask("links", { path, limit: 200 }, signal).catch(() => ({ links: [], n_links: 0 })),
       this.ask("problems", {}, signal),
     ]);
     const note = listed.notes.find((/** @type {any} */ one) => one.path === path);
-    const isSame = this.shownPath === path;
+    const isSame = this.shownPath === path && this.shownLine === line;
     const scroll = this.article.scrollTop;
     const body = h("div", { class: "rendered" });
     body.append(parseRendered(rendered.html));
     this.shownPath = path;
-    this.shownDigest = rendered.digest;
+    this.shownLine = line;
     this.resolveLinks(body, path, linked.links);
-    if (note) this.addSectionTools(body, note);
-    fill(this.article, this.makeHead(path, rendered, note), body,
-      this.makeProblems(path, problems.problems), this.makeSections(note), this.makeLinks(path, linked));
+    const sections = (note?.sections ?? []).filter((/** @type {any} */ one) => one.start_line >= rendered.start_line && one.start_line <= rendered.end_line);
+    this.addSectionTools(body, sections, path);
+    fill(this.article, this.makeHead(path, rendered, note), this.makePager(path, rendered), body, this.makePager(path, rendered),
+      this.makeProblems(path, problems.problems), this.makeSections(note, sections), this.makeLinks(path, linked));
     if (isSame) this.article.scrollTop = scroll;
-    this.showLine(Number(this.place.values.line ?? 0), isSame);
+    this.showLine(Number(line), isSame);
     this.markCurrent(path);
+    if (!isSame && document.activeElement === document.body) this.article.focus({ preventScroll: true });
   }
 
   /** @param {string} path @param {any} rendered @param {any} note */
@@ -176,6 +209,17 @@ export class NotesView extends View {
     return h("header", {}, h("h2", {}, note?.title ?? path), h("p", { class: "quiet" }, h("code", {}, path), " · ", facts),
       h("p", {}, note && badges(note), " ", h("a", { href: this.href("history", { path }) }, "history"), " ",
         h("a", { href: this.href("graph", { path }) }, "graph")));
+  }
+
+  /** Lead to the other windows of a long note. @param {string} path @param {any} rendered */
+  makePager(path, rendered) {
+    const { start_line: first, end_line: last, n_lines: all } = rendered;
+    if (first === 1 && last >= all) return null;
+    return h("p", { class: "tools" }, `Lines ${first.toLocaleString()}–${last.toLocaleString()} of ${all.toLocaleString()}`,
+      first > 1 && h("a", { class: "chip", href: this.noteHref(path, 1) }, "first"),
+      first > 1 && h("a", { class: "chip", href: this.noteHref(path, first - 1) }, "before"),
+      last < all && h("a", { class: "chip", href: this.noteHref(path, last + 1) }, "further"),
+      last < all && h("a", { class: "chip", href: this.noteHref(path, all) }, "last"));
   }
 
   /**
@@ -198,15 +242,17 @@ export class NotesView extends View {
     }
   }
 
-  /** @param {HTMLElement} body @param {any} note */
-  addSectionTools(body, note) {
-    for (const section of note.sections) {
-      const heading = [...body.children].find((one) => one.getAttribute("data-line") === String(section.start_line) && /^H[1-6]$/.test(one.tagName));
+  /** @param {HTMLElement} body @param {any[]} sections @param {string} path */
+  addSectionTools(body, sections, path) {
+    const isEditable = this.workspace && memoryPath(this.workspace, path) !== null;
+    const headings = new Map([...body.children].filter((one) => /^H[1-6]$/.test(one.tagName))
+      .map((one) => [Number(one.getAttribute("data-line")), one]));
+    for (const section of sections) {
+      const heading = headings.get(section.start_line);
       if (!heading) continue;
-      heading.id = `line-${section.start_line}`;
       const name = section.heading.at(-1) ?? section.anchor;
       const tools = h("span", { class: "tools" },
-        h("button", { type: "button", class: "edit", "aria-label": `Edit ${name}`, onclick: () => this.edit(section, heading) }, "edit"),
+        isEditable && h("button", { type: "button", class: "edit", "aria-label": `Edit ${name}`, onclick: () => this.edit(section, heading) }, "edit"),
         h("button", { type: "button", "aria-label": `Archive ${name}`, onclick: () => archive(this, section.anchor) }, "archive"),
         h("button", { type: "button", "aria-label": `Promote ${name}`, onclick: () => promote(this, section.anchor) }, "promote"));
       heading.append(badges(section), tools);
@@ -214,23 +260,27 @@ export class NotesView extends View {
   }
 
   /** @param {any} section @param {Element} heading */
-  edit(section, heading) {
-    this.isEditing = true;
-    void editSection(this, section.anchor, heading).finally(() => {
-      this.isEditing = false;
-      void this.reload();
-    });
+  async edit(section, heading) {
+    if (this.isEditing) {
+      report("Save or cancel the section that is being edited first.");
+      this.editor?.form.querySelector("textarea")?.focus();
+      return;
+    }
+    this.editor = await editSection(this, section.anchor, heading);
+    await this.editor.ended;
+    this.editor = null;
+    await this.reload();
   }
 
-  /** @param {any} note */
-  makeSections(note) {
-    if (!note?.sections.length) return null;
-    const rows = note.sections.map((/** @type {any} */ one) => [
+  /** @param {any} note @param {any[]} sections */
+  makeSections(note, sections) {
+    if (!sections.length) return null;
+    const rows = sections.map((/** @type {any} */ one) => [
       h("a", { href: this.noteHref(note.path, one.start_line) }, `${"· ".repeat(Math.max(0, one.level - 1))}${one.heading.at(-1) ?? note.title}`),
       `${one.start_line}–${one.end_line}`, badges(one), one.importance.toFixed(2) + (one.is_importance_stated ? "" : " by kind"),
       one.created ?? one.day, Object.entries(one.meta).map(([key, value]) => `${key}: ${value}`).join(", "),
     ]);
-    return h("details", {}, h("summary", {}, `${count(note.sections.length, "section")} and their metadata`),
+    return h("details", {}, h("summary", {}, `${count(note.sections.length, "section")} and their metadata${sections.length < note.sections.length ? ` (${sections.length} in these lines)` : ""}`),
       table("Sections", ["Section", "Lines", "Labels", "Importance", "Created", "Other keys"], rows));
   }
 
@@ -270,7 +320,10 @@ export class NotesView extends View {
   /** @param {unknown} error */
   fail(error) {
     const isMissing = error instanceof RpcError && error.code === "note_not_found";
-    fill(this.article, h("p", { class: "error" }, isMissing ? "There is no such note; it may have been moved or deleted." : String(error instanceof Error ? error.message : error)));
+    const hint = error instanceof RpcError ? error.hint : "";
+    fill(this.article, h("p", { class: "error" }, isMissing ? "There is no such note; it may have been moved or deleted." : String(error instanceof Error ? error.message : error)),
+      hint && h("p", { class: "quiet" }, `→ ${hint}`), h("p", {}, h("button", { type: "button", onclick: () => this.reload() }, "Try again")));
+    this.shownPath = this.place.values.path ?? "";
   }
 }
 

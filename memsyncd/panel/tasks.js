@@ -3,14 +3,16 @@
 import { badges, count, fill, h, when } from "./dom.js";
 import { View } from "./view.js";
 
-const DONE = new Set(["done", "closed", "resolved", "completed", "cancelled", "archived"]);
+// As `task.ready` has it.
+const DONE = new Set(["done", "closed", "resolved", "fixed", "cancelled", "wontfix", "archived"]);
+const MOST = 200;
 
 export class TasksView extends View {
   /** @param {AbortSignal} signal */
   async read(signal) {
     const task = this.place.values.task ?? "";
     const [stats, ready, signals] = await Promise.all([
-      this.ask("stats", { by: ["task"] }, signal), this.ask("task.ready", task ? { task } : {}, signal),
+      this.ask("stats", { by: ["task"] }, signal), this.ask("task.ready", { limit: MOST, ...(task ? { task } : {}) }, signal),
       this.ask("signal.outbox", { everyone: true, limit: 30 }, signal)]);
     const names = stats.counts.task.filter((/** @type {any} */ one) => one.value !== null);
     const all = task ? (await this.ask("task.list", { task, include_archived: true }, signal)).items : [];
@@ -20,8 +22,7 @@ export class TasksView extends View {
       names.map((/** @type {any} */ one) => h("a", { class: "chip", href: this.href("tasks", { task: one.value }), "aria-current": one.value === task ? "true" : null }, `${one.value} (${one.sections})`))),
     h("div", { class: "board" },
       this.makeColumn(`Ready (${ready.n_ready})`, ready.items, ready.blocked ? `${count(ready.blocked, "section")} blocked` : ""),
-      task ? this.makeColumn("Done", others.filter((/** @type {any} */ one) => DONE.has(one.status ?? ""))) : null,
-      task ? this.makeColumn("Record", others.filter((/** @type {any} */ one) => !DONE.has(one.status ?? ""))) : null,
+      task ? ["Blocked", "Done", "Record"].map((name) => this.makeColumn(name, others.filter((/** @type {any} */ one) => placeTask(one) === name))) : null,
       this.makeSignals(signals.signals)));
   }
 
@@ -29,6 +30,7 @@ export class TasksView extends View {
   makeColumn(title, items, note = "") {
     return h("section", { class: "column" }, h("h2", {}, title), note && h("p", { class: "quiet" }, note), items.length ? h("ul", {}, items.map((one) =>
       h("li", { class: "card" }, h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, one.heading.at(-1) ?? one.anchor), " ", badges(one),
+        blockers(one) && h("p", { class: "quiet" }, `waits for ${blockers(one)}`),
         h("p", {}, one.text.slice(0, 240))))) : h("p", { class: "quiet" }, "none"));
   }
 
@@ -38,4 +40,15 @@ export class TasksView extends View {
       h("strong", {}, one.type), ` from ${one.sender} to ${one.to.join(", ")}`, h("p", {}, one.content.slice(0, 240)),
       h("p", { class: "quiet" }, when(one.at), one.receipts.length ? ` · read by ${one.receipts.map((/** @type {any} */ r) => r.reader).join(", ")}` : " · unread")))) : h("p", { class: "quiet" }, "none"));
   }
+}
+
+/** The column of a section that is not ready. @param {any} one */
+function placeTask(one) {
+  if (DONE.has(one.status ?? "") || one.lifecycle === "archived") return "Done";
+  return one.status === "blocked" || blockers(one) ? "Blocked" : "Record";
+}
+
+/** @param {any} one @returns {string} */
+function blockers(one) {
+  return [one.meta?.blocked_by ?? ""].flat().join(", ");
 }

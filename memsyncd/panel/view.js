@@ -54,6 +54,7 @@ export class View extends HTMLElement {
     this.place = { view: "", workspace: "", values: {} };
     /** @type {AbortController | null} */
     this.reading = null;
+    this.failure = h("p", { class: "error failure", role: "alert", hidden: true });
   }
 
   /** Show this place. @param {Place} place */
@@ -70,6 +71,7 @@ export class View extends HTMLElement {
     this.setAttribute("aria-busy", "true");
     try {
       await this.read(reading.signal);
+      this.failure.hidden = true;
     } catch (error) {
       if (!reading.signal.aborted) this.fail(error);
     } finally {
@@ -84,16 +86,24 @@ export class View extends HTMLElement {
   /** Read and show; overridden by each view. @param {AbortSignal} _signal @returns {Promise<void>} */
   async read(_signal) {}
 
+  /** True while the view holds text that is not saved; the page asks before it leaves such a view. */
+  hasUnsaved() {
+    return false;
+  }
+
   /** The index has changed. @param {{paths: string[], workspace: string}} _changed */
   changed(_changed) {
     void this.reload();
   }
 
-  /** @param {unknown} error */
+  /** Show an error above what was read before. @param {unknown} error */
   fail(error) {
     const message = error instanceof Error ? error.message : String(error);
     const hint = error instanceof RpcError ? error.hint : "";
-    fill(this, h("p", { class: "error" }, message), hint && h("p", { class: "quiet" }, `→ ${hint}`));
+    const again = h("button", { type: "button", onclick: () => this.reload() }, "Try again");
+    this.failure.hidden = false;
+    fill(this.failure, message, hint && h("span", { class: "quiet" }, ` → ${hint} `), " ", again);
+    this.prepend(this.failure);
   }
 
   /**

@@ -14,17 +14,25 @@ const TAGS = ["decision", "convention", "pattern", "pitfall", "interface", "inva
 async function findMemoryPath(view, path) {
   const found = await view.ask("workspace.list", { workspace: undefined });
   const workspace = found.workspaces.find((/** @type {any} */ one) => one.id === view.place.workspace);
+  const named = memoryPath(workspace, path);
+  if (named !== null) return named;
+  throw new RpcError(`${path} is not in the memory folder, so the panel only reads it`, { hint: "change it with your editor" });
+}
+
+/** The same; null if the note is outside of the memory folder. @param {any} workspace @param {string} path */
+export function memoryPath(workspace, path) {
   const folder = workspace?.memory_dir ?? ".memories";
   if (folder === ".memories" && path === "MEMORY.md") return "/memories/MEMORY.md";
   if (!folder || folder === ".") return `/memories/${path}`;
-  if (path.startsWith(`${folder}/`)) return `/memories/${path.slice(folder.length + 1)}`;
-  throw new RpcError(`${path} is not in the memory folder, so the panel only reads it`, { hint: "change it with your editor" });
+  return path.startsWith(`${folder}/`) ? `/memories/${path.slice(folder.length + 1)}` : null;
 }
+
+/** @typedef {{form: HTMLElement, isChanged: () => boolean, ended: Promise<unknown>}} Editor */
 
 /**
  * Show an editor in place of a section until it is saved or given up.
  * @param {View} view @param {string} anchor @param {Element} heading
- * @returns {Promise<void>}
+ * @returns {Promise<Editor>}
  */
 export async function editSection(view, anchor, heading) {
   const read = await view.ask("get", { anchor, track_access: false });
@@ -39,15 +47,24 @@ export async function editSection(view, anchor, heading) {
   heading.before(form);
   area.focus();
   let base = read;
-  await new Promise((resolve) => {
-    stop.addEventListener("click", () => resolve(null));
+  const isChanged = () => area.value !== base.text;
+  const ended = new Promise((resolve) => {
+    const end = async () => {
+      if (!isChanged() || await confirmLoss()) resolve(null);
+    };
+    stop.addEventListener("click", end);
     area.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-      if (event.key === "Escape") resolve(null);
+      if (event.key !== "Escape") return;
+      // Otherwise the same key closes the dialog that it opens.
+      event.preventDefault();
+      event.stopPropagation();
+      void end();
     });
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      if (area.value === base.text) return resolve(null);
+      if (!isChanged()) return resolve(null);
+      save.disabled = true;
       try {
         await replaceText(view, path, base, area.value);
         resolve(null);
@@ -55,11 +72,21 @@ export async function editSection(view, anchor, heading) {
         const isConflict = error instanceof RpcError && error.code === "conflict";
         if (isConflict) base = await showConflict(view, anchor, base, area, problem);
         else fill(problem, h("p", { class: "error" }, describe(error)));
+      } finally {
+        save.disabled = false;
       }
     });
   });
-  form.remove();
-  for (const element of hidden) element.removeAttribute("hidden");
+  void ended.then(() => {
+    form.remove();
+    for (const element of hidden) element.removeAttribute("hidden");
+  });
+  return { form, isChanged, ended };
+}
+
+/** Ask whether text that is not saved may be lost. @returns {Promise<boolean>} */
+export async function confirmLoss() {
+  return Boolean(await ask("The text was not saved", [h("p", {}, "Leave the editor and lose what you wrote?")], "Discard the text", "Keep editing"));
 }
 
 /** @param {View} view @param {string} path @param {any} base @param {string} text */
@@ -118,12 +145,32 @@ export function offerUndo(view, what, changeSet) {
   line?.insertBefore(undo, line.lastChild);
 }
 
-/** Ask in a dialog; null if it is given up. @param {string} title @param {(HTMLElement | null)[]} fields @param {string} label */
-function ask(title, fields, label) {
+/**
+ * Ask in a dialog; null if it is given up. With `act` the dialog stays until that succeeds, and shows
+ * why it did not.
+ * @param {string} title @param {(HTMLElement | null)[]} fields @param {string} label @param {string} [cancel]
+ * @param {(data: FormData) => Promise<void>} [act]
+ * @returns {Promise<FormData | null>}
+ */
+function ask(title, fields, label, cancel = "Cancel", act) {
   const id = "dialog-title";
-  const form = h("form", { method: "dialog" }, h("h2", { id }, title), ...fields, h("p", { class: "tools" },
-    h("button", { type: "submit", value: "yes" }, label), h("button", { type: "submit", value: "", formnovalidate: true }, "Cancel")));
+  const problem = h("div", { role: "alert" });
+  const yes = h("button", { type: "submit" }, label);
+  const no = h("button", { type: "button" }, cancel);
+  const form = h("form", {}, h("h2", { id }, title), ...fields, problem, h("p", { class: "tools" }, yes, no));
   const dialog = h("dialog", { "aria-labelledby": id }, form);
+  no.addEventListener("click", () => dialog.close());
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    yes.disabled = true;
+    try {
+      await act?.(new FormData(form));
+      dialog.close("yes");
+    } catch (error) {
+      fill(problem, h("p", { class: "error" }, describe(error)));
+    }
+    yes.disabled = false;
+  });
   document.body.append(dialog);
   dialog.showModal();
   return new Promise((resolve) => dialog.addEventListener("close", () => {
@@ -137,25 +184,28 @@ function labelled(label, field) {
   return h("label", {}, label, field);
 }
 
+/** What was typed into the dialog and not remembered, for when it opens again. */
+let draft = "";
+
 /** Write a new memory. @param {View} view */
 export async function remember(view) {
-  const data = await ask("Remember", [
-    labelled("Text", h("textarea", { name: "content", rows: 6, required: true })),
+  const content = h("textarea", { name: "content", rows: 6, required: true });
+  content.value = draft;
+  content.addEventListener("input", () => (draft = content.value));
+  await ask("Remember", [
+    labelled("Text", content),
     labelled("Heading", h("input", { name: "summary", maxlength: 200, placeholder: "by default the beginning of the text" })),
     labelled("Kind", h("input", { name: "kind", maxlength: 60, placeholder: "decision, error, preference, …" })),
     labelled("Tags", h("input", { name: "tags", placeholder: "separated by commas" })),
-  ], "Remember");
-  if (!data) return;
-  const tags = String(data.get("tags")).split(",").map((tag) => tag.trim()).filter(Boolean);
-  try {
+  ], "Remember", "Cancel", async (data) => {
+    const tags = String(data.get("tags")).split(",").map((tag) => tag.trim()).filter(Boolean);
     const added = await view.ask("note.add", {
       content: data.get("content"), summary: data.get("summary") ?? "", kind: data.get("kind") || null, tags, client: CLIENT,
     });
-    report(`remembered in ${added.path}`);
+    draft = "";
+    offerUndo(view, `remembered in ${added.path}`, added.change_set);
     location.hash = view.noteHref(added.path, added.start_line);
-  } catch (error) {
-    report(error);
-  }
+  });
 }
 
 /** Archive a section, after its plan was shown. @param {View} view @param {string} anchor */

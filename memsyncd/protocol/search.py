@@ -426,18 +426,23 @@ class Got(SectionMeta, frozen=True, kw_only=True):
 
 class RenderParams(Params, frozen=True, kw_only=True):
     path: Name
+    line: Line = 1
+    """Of a long note, the window of some thousand lines with this line is rendered."""
     workspace: Name | None = None
 
 
 class Rendered(Result, frozen=True, kw_only=True):
-    """A note as HTML without any of its own tags. Each block names its line as `data-line`, and a
-    link to another note its target as `data-note`.
+    """A note, or a window of a long one, as HTML without any of its own tags. Each block names its
+    line as `data-line`, and a link to another note its target as `data-note`.
     """
 
     workspace: str
     path: str
     digest: str
     n_lines: int
+    start_line: int
+    end_line: int
+    """The first and the last line that are rendered."""
     html: str
 
 

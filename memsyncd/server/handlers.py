@@ -629,16 +629,20 @@ class Handlers:
 
     async def _render(self, session: Session, params: RenderParams) -> Rendered:
         # A daemon whose panel nobody opens never renders.
-        from memsyncd.core.markdown.render import render_html
+        from memsyncd.core.markdown.render import find_window, render_html
 
         place = GetParams(path=params.path, workspace=params.workspace, track_access=False)
         got = await self._get(session, place)
-        html = await self._in_thread(lambda: render_html(got.text.split("\n")))
+        lines = got.text.split("\n")
+        first, last = find_window(lines, params.line)
+        html = await self._in_thread(lambda: render_html(lines[first - 1 : last], first))
         return Rendered(
             workspace=got.workspace,
             path=got.path,
             digest=got.digest,
             n_lines=got.n_lines,
+            start_line=first,
+            end_line=min(last, got.n_lines),
             html=html,
         )
 

@@ -197,6 +197,101 @@ def test_an_edit_that_another_writer_overtakes_shows_both_texts(
     assert note.read_text() == "# Head\n\n## Second\n\nMine.\n"
 
 
+def test_an_edit_is_not_lost_by_updates_or_by_leaving_without_an_answer(
+    filled: Place, open_panel: Callable[..., Panel]
+) -> None:
+    panel = open_panel(filled)
+    page, note = panel.page, filled.root / "MEMORY.md"
+    note.write_text("# Head\n\n## Second\n\nOld text.\n")
+    panel.show("notes", path="MEMORY.md")
+    panel.wait_text("Old text.")
+    page.get_by_role("button", name="Edit Second").click()
+    text = page.locator(".editor textarea")
+    text.fill("## Second\n\nMine.")
+    note.write_text("# Head\n\nA new paragraph.\n\n## Second\n\nOld text.\n")
+    filled.wait_found("paragraph", "MEMORY.md")
+    page.get_by_role("button", name="Edit Head").click()
+    panel.wait_message("Save or cancel the section")
+    address = page.url
+    page.get_by_role("link", name="History", exact=True).click()
+    page.get_by_role("button", name="Keep editing").click()
+    assert page.url == address
+    assert text.input_value() == "## Second\n\nMine."
+    text.press("Escape")
+    page.get_by_role("button", name="Keep editing").click()
+    assert text.input_value() == "## Second\n\nMine."
+    page.get_by_role("link", name="History", exact=True).click()
+    page.get_by_role("button", name="Discard the text").click()
+    page.wait_for_selector("memory-history .diff")
+    assert "Old text." in note.read_text()
+    assert panel.errors == []
+
+
+def test_a_long_note_is_shown_in_windows_and_its_decay_listed(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    sections = [f"## Part {n}\n\nText {n}.\n" for n in range(3100)]
+    (place.root / "MEMORY.md").write_text("# Head\n\n" + "\n".join(sections) + "\nThe end.\n")
+    place.wait_found('"The end"', "MEMORY.md")
+    panel = open_panel(place)
+    panel.show("notes", path="MEMORY.md")
+    panel.page.get_by_role("link", name="last", exact=True).first.click()
+    panel.wait_text("The end.")
+    lines = panel.page.locator(".rendered > h2").first.get_attribute("data-line")
+    assert int(lines or "0") > 8000
+    panel.show("decay")
+    panel.wait_text("groups of neighbours")
+    assert panel.page.locator("memory-decay tbody tr").count() > 0
+    assert panel.errors == []
+
+
+def test_a_live_update_keeps_the_focus_and_what_was_opened(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    for name in ("a", "b"):
+        (place.root / ".memories" / f"{name}.md").write_text(f"# {name}\n\nA heron.\n")
+    place.wait_found("heron", ".memories/a.md", ".memories/b.md")
+    panel = open_panel(place)
+    panel.show("search", q="heron", explain="1")
+    summary = panel.page.locator(".hit summary").first
+    summary.click()
+    entry = panel.page.locator(".hit a.entry").nth(1)
+    entry.focus()
+    address = entry.get_attribute("href")
+    (place.root / ".memories" / "c.md").write_text("# c\n\nA third heron.\n")
+    panel.page.locator(".hit").nth(2).wait_for()
+    assert panel.page.evaluate("document.activeElement.getAttribute('href')") == address
+    assert panel.page.locator(".hit details[open]").count() > 0
+    assert panel.errors == []
+
+
+def test_a_text_that_is_refused_stays_in_its_dialog(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    panel = open_panel(place)
+    page = panel.page
+    panel.show("notes")
+    page.get_by_role("button", name="Remember…").click()
+    page.get_by_label("Text").fill("Herons fish at dawn.")
+    page.get_by_label("Kind").fill("no kind/at all")
+    page.get_by_role("button", name="Remember", exact=True).click()
+    page.locator("dialog .error").wait_for()
+    assert page.get_by_label("Text").input_value() == "Herons fish at dawn."
+    page.get_by_label("Kind").fill("decision")
+    page.get_by_role("button", name="Remember", exact=True).click()
+    panel.wait_message("remembered in")
+    place.wait_found("herons", ".memories/decisions.md")
+    assert panel.errors == []
+
+
+def test_the_doctor_is_asked_on_request(place: Place, open_panel: Callable[..., Panel]) -> None:
+    panel = open_panel(place)
+    panel.show("problems")
+    panel.page.get_by_role("button", name="Check now").click()
+    panel.page.locator("memory-problems td .level.ok").first.wait_for()
+    assert panel.errors == []
+
+
 def test_everything_is_reached_by_keyboard(filled: Place, open_panel: Callable[..., Panel]) -> None:
     panel = open_panel(filled)
     keyboard = panel.page.keyboard

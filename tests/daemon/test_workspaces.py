@@ -495,7 +495,7 @@ def test_includes_and_excludes_select_the_notes(make_place: MakePlace, home: Hom
     place = make_place(
         root,
         include=["CLAUDE.md", "docs/**/*.md"],
-        exclude=[".memories/private/**", "**/draft.md", ".memories/c.*"],
+        exclude=[".memories/private/**", "**/draft.md", ".memories/c.*", "AGENTS.md"],
     )
     wanted = {
         "MEMORY.md",

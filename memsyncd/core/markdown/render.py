@@ -25,6 +25,10 @@ MAX_NESTING = 100
 # Longer lines are cut: a browser lays out a line of a megabyte for seconds.
 LINE_LIMIT_CHARS = 20_000
 LONG_LINE_END = " …"
+# A window of a long note ends before the first heading behind so many lines or characters, at the
+# latest behind three times as many. It is rendered within a tenth of a second.
+WINDOW_LINES = 2_000
+WINDOW_CHARS = 200_000
 
 _WEB = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
@@ -45,6 +49,38 @@ def render_html(lines: Sequence[str], first_line: int = 1) -> str:
     return rendered
 
 
+def find_window(lines: Sequence[str], line: int) -> tuple[int, int]:
+    """Return the first and the last line of the window that shows `line`; both count from 1.
+
+    The windows of a note follow each other without a gap, and depend on its lines alone.
+    """
+    first, size, fence = 1, 0.0, ""
+    for number, text in enumerate(lines, 1):
+        if number > first and _is_window_full(size, text, fence):
+            if number > line:
+                return first, number - 1
+            first, size = number, 0.0
+        size += max(1 / WINDOW_LINES, min(len(text), LINE_LIMIT_CHARS) / WINDOW_CHARS)
+        fence = _next_fence(fence, text)
+    return first, len(lines)
+
+
+def _is_window_full(size: float, next_line: str, fence: str) -> bool:
+    """True if a window of this size, in parts of a full one, ends before the line."""
+    if size < 1 or (fence and size < 3):
+        return False
+    return size >= 3 or next_line.startswith("#") or (size >= 2 and not next_line.strip())
+
+
+def _next_fence(fence: str, line: str) -> str:
+    """The marker of the fenced code that is open behind the line; empty if none is."""
+    marker = _FENCE.match(line)
+    if not fence:
+        return marker[1] if marker else ""
+    is_end = marker and marker[1].startswith(fence) and not line.strip(" `~")
+    return "" if is_end else fence
+
+
 def _hide_metadata(lines: Sequence[str]) -> list[str]:
     """Blank the front matter, so that the other lines keep their numbers."""
     n_front = find_front_matter("", lines).n_lines
@@ -55,19 +91,15 @@ def _hide_comments(lines: Sequence[str], first: int) -> list[str]:
     """Blank comments that fill a line, except within fenced code."""
     shown, fence = [], ""
     for line in lines[first:]:
-        marker = _FENCE.match(line)
-        if fence:
-            if marker and marker[1].startswith(fence) and not line.strip(" `~"):
-                fence = ""
-        elif marker:
-            fence = marker[1]
-        elif _COMMENT_LINE.fullmatch(line):
-            line = ""  # noqa: PLW2901
-        shown.append(line)
+        is_code = fence or _FENCE.match(line)
+        fence = _next_fence(fence, line)
+        shown.append("" if not is_code and _COMMENT_LINE.fullmatch(line) else line)
     return shown
 
 
 def _cut_line(line: str) -> str:
+    # The parser takes a lone CR for the end of a line; the lines of a note do not.
+    line = line.replace("\r", " ")
     return line if len(line) <= LINE_LIMIT_CHARS else line[:LINE_LIMIT_CHARS] + LONG_LINE_END
 
 

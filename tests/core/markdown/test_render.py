@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.render import LINE_LIMIT_CHARS, render_html
+from memsyncd.core.markdown.render import (
+    LINE_LIMIT_CHARS,
+    WINDOW_CHARS,
+    WINDOW_LINES,
+    find_window,
+    render_html,
+)
 
 TAGS = frozenset(
     "h1 h2 h3 h4 h5 h6 p ul ol li blockquote pre code table thead tbody tr th td a em strong s hr "
@@ -106,3 +112,31 @@ def test_a_line_of_a_megabyte_is_cut_and_deep_nesting_ends() -> None:
     assert len(render("x" * 1_000_000)) < LINE_LIMIT_CHARS + 100
     assert render("> " * 5000 + "x")
     assert render("- " * 5000 + "x")
+
+
+LONG = st.lists(
+    st.sampled_from(["# Head", "", "text", "```", "x" * (WINDOW_CHARS // 20)]), max_size=40
+).map(lambda lines: [one for line in lines for one in [line, *["text"] * (WINDOW_LINES // 8)]])
+
+
+@given(LONG)
+def test_windows_of_a_long_note_follow_each_other_without_a_gap(lines: list[str]) -> None:
+    at = 1
+    while at <= len(lines):
+        first, last = find_window(lines, at)
+        assert first == at
+        assert last >= at
+        assert find_window(lines, last) == (first, last)
+        assert last - first < 3 * WINDOW_LINES
+        assert sum(map(len, lines[first - 1 : last])) <= 4 * WINDOW_CHARS
+        at = last + 1
+
+
+def test_a_window_ends_before_a_heading_and_not_within_code() -> None:
+    section = ["# Head", "", *["text"] * (WINDOW_LINES - 1)]
+    assert find_window(section * 3, 1) == (1, WINDOW_LINES + 1)
+    assert find_window(section * 3, WINDOW_LINES + 2)[0] == WINDOW_LINES + 2
+    code = ["```", *["# comment"] * (WINDOW_LINES + 100), "```", "# Head"]
+    assert find_window(code, 1) == (1, WINDOW_LINES + 102)
+    assert find_window(["short"], 1) == (1, 1)
+    assert find_window(["short"], 99) == (1, 1)
