@@ -500,14 +500,13 @@ def test_includes_and_excludes_select_the_notes(make_place: MakePlace, home: Hom
     wanted = {
         "MEMORY.md",
         "CLAUDE.md",
-        "AGENTS.md",
         "docs/a.md",
         "docs/deep/b.md",
         ".memories/a.md",
         ".memories/d.markdown",
     }
     assert place.notes().keys() == wanted
-    for path in (".memories/private/x.md", "docs/deep/draft.md", "src/c.md"):
+    for path in (".memories/private/x.md", "docs/deep/draft.md", "AGENTS.md"):
         write(root / path, "maple")
     write(root / "docs" / "new" / "z.md", "maple")
     place.wait_found("maple", "docs/new/z.md")
