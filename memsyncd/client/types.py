@@ -529,7 +529,8 @@ class TaskReady(TypedDict):
     items: list[TaskSection]
     # Before `limit`.
     n_ready: int
-    # Left out: their status is `blocked`, or `blocked_by` names a task or section that is not done.
+    # Left out: their status is `blocked`, or `blocked_by`, as metadata or a typed link, names a
+    # task, section or note that is not done.
     blocked: int
 
 

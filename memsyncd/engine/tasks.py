@@ -10,8 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from memsyncd.config import Config
+from memsyncd.core.globs import has_wildcard
 from memsyncd.core.guard.secrets import redact
+from memsyncd.core.notepath import is_note_name
 from memsyncd.core.search.tasks import (
     ItemValue,
     TaskItem,
@@ -25,6 +29,7 @@ from memsyncd.core.search.tasks import (
 )
 from memsyncd.engine.metadata import describe_meta, make_valuation
 from memsyncd.engine.redaction import must_redact, redact_notes
+from memsyncd.engine.relations import find_relations
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
@@ -47,7 +52,8 @@ from memsyncd.protocol.tasks import (
     Triage,
     TriageParams,
 )
-from memsyncd.store.lookup import read_notes
+from memsyncd.store.lookup import has_relation, read_notes
+from memsyncd.store.pool import Reader
 from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0
@@ -89,7 +95,21 @@ def read_task_sections(
                     **describe_meta(section, config.kinds, now_s),
                 )
                 found[one.anchor] = (_make_item(one), one)
+        if has_relation(reader, BLOCKED_BY):
+            found = _add_linked_blockers(reader, found)
     return found
+
+
+def _add_linked_blockers(reader: Reader, sections: Sections) -> Sections:
+    """Add to each section what its typed links name as blocking it: sections and notes."""
+    relations = find_relations(reader, sections, [BLOCKED_BY])
+    return {
+        anchor: (
+            replace(item, blocked_by=(*item.blocked_by, *(link.to for link in relations[anchor]))),
+            one,
+        )
+        for anchor, (item, one) in sections.items()
+    }
 
 
 def _read_with_blockers(
@@ -103,12 +123,17 @@ def _read_with_blockers(
     for at in range(0, len(names), MAX_VALUES):
         part = names[at : at + MAX_VALUES]
         anchors = [name for name in part if "#" in name]
-        tasks = [name for name in part if "#" not in name]
+        others = [name for name in part if "#" not in name]
+        tasks = [name for name in others if not is_note_name(name.rpartition("/")[2])]
+        # A filter would take the name of a note with a wildcard for a glob: it is not known to be
+        # done.
+        notes = [name for name in others if name not in tasks and not has_wildcard(name)]
         for filters in (
+            Filters(path=notes, include_archived=True),
             Filters(task=tasks, include_archived=True),
             Filters(section=anchors, include_archived=True),
         ):
-            if filters.task or filters.section:
+            if filters.path or filters.task or filters.section:
                 found = read_task_sections(workspace, config, filters, now_s=now_s) | found
     return found
 

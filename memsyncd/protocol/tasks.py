@@ -50,8 +50,8 @@ class TaskReady(Result, frozen=True, kw_only=True):
     n_ready: int
     """Before `limit`."""
     blocked: int
-    """Left out: their status is `blocked`, or `blocked_by` names a task or section that is not
-    done."""
+    """Left out: their status is `blocked`, or `blocked_by`, as metadata or a typed link, names a
+    task, section or note that is not done."""
 
 
 class TaskListParams(Params, frozen=True, kw_only=True):

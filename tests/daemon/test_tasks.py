@@ -117,6 +117,36 @@ def test_ready_sections_leave_out_blocked_ones_and_a_task_is_listed_in_file_orde
     assert [one["text"] for one in listed] == ["later words", "first words", "waiting words"]
 
 
+def test_a_typed_link_blocks_until_what_it_leads_to_is_closed(
+    place: Place, memory: Memsyncd
+) -> None:
+    work = place.root / ".memories" / "ports.md"
+    text = (
+        "# Ports\n\n## Define\n<!-- memory: {task: WU-8, status: open} -->\n\nmango words\n\n"
+        "## Adapt\n<!-- memory: {task: WU-8} -->\n\nadapting words\n\n- blocked_by [[#Define]]\n\n"
+        "## Release\n<!-- memory: {task: WU-8} -->\n\ncherry words\n\n- blocked_by [[review]]\n\n"
+        "## Odd\n<!-- memory: {task: WU-8} -->\n\nplum words\n\n- blocked_by [[a{b*]]\n"
+    )
+    work.write_text(text)
+    review = place.root / ".memories" / "review.md"
+    review.write_text("# Review\n<!-- memory: {status: open} -->\n\nkiwi words\n")
+    (place.root / ".memories" / "a{b*.md").write_text("# Odd name\n\nquince words\n")
+    place.wait_found("quince", ".memories/a{b*.md")
+    place.wait_found("plum", ".memories/ports.md")
+    place.wait_found("kiwi", ".memories/review.md")
+
+    def list_ready() -> list[str]:
+        return [one["heading"][-1] for one in memory.ready("WU-8")["items"]]
+
+    assert list_ready() == ["Define"]
+    work.write_text(text.replace("status: open} -->\n\nmango", "status: done} -->\n\nlemon"))
+    place.wait_found("lemon", ".memories/ports.md")
+    assert list_ready() == ["Adapt"]
+    review.write_text("# Review\n<!-- memory: {status: done} -->\n\npapaya words\n")
+    place.wait_found("papaya", ".memories/review.md")
+    assert list_ready() == ["Adapt", "Release"]
+
+
 def test_a_summary_is_written_once_and_taken_back_by_one_undo(memory: Memsyncd) -> None:
     memory.add("The redis pool leaks sockets. It rains.", task="WU-5")
     memory.add("The redis pool needs a limit.", task="WU-5")

@@ -77,8 +77,8 @@ def find_ready(items: Sequence[TaskItem], task: str | None) -> tuple[list[TaskIt
     """Return the open sections of a task, or of all, P0 first and then the oldest; and how many
     are left out because they are blocked.
 
-    A section is blocked by its status, or by a task or section that it names in `blocked_by` and
-    that is not known to be done.
+    A section is blocked by its status, or by a task, section or note that it names in `blocked_by`
+    and that is not known to be done.
     """
     work = [
         one
@@ -91,12 +91,15 @@ def find_ready(items: Sequence[TaskItem], task: str | None) -> tuple[list[TaskIt
 
 
 def _find_done(items: Iterable[TaskItem]) -> set[str]:
-    """The anchors of closed sections, and the tasks whose sections with a status are all closed."""
+    """The anchors of closed sections, and the tasks and notes whose sections with a status are all
+    closed.
+    """
     states: dict[str, list[bool]] = {}
     for one in items:
         if one.status:
             states.setdefault(one.anchor, []).append(not one.is_open)
             states.setdefault(one.task, []).append(not one.is_open)
+            states.setdefault(one.path, []).append(not one.is_open)
     return {name for name, are_closed in states.items() if all(are_closed)}
 
 

@@ -64,6 +64,9 @@ def test_blocked_sections_are_left_out_until_what_blocks_them_is_done() -> None:
         make("n.md#a", task="", status="fixed"),
     ]
     assert find_ready(after, "T") == ([waiting], 2)
+    of_note = make("of_note", blocked_by=(after[-1].path,))
+    assert find_ready([of_note], "T") == ([], 1)
+    assert find_ready([of_note, after[-1]], "T") == ([of_note], 0)
 
 
 def test_the_groups_of_a_task_are_in_their_order_and_newest_first_or_by_value() -> None:
