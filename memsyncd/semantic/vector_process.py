@@ -546,7 +546,7 @@ class WorkspaceVectors:
         known = self.report or Report(workspace=self._workspace, pending=n_chunks, total=n_chunks)
         known = msgspec.structs.replace(known, notice="", is_over=False)
         if not is_paused:
-            return msgspec.structs.replace(known, notice=what)
+            return msgspec.structs.replace(known, notice=what, is_passing=True)
         self.report = msgspec.structs.replace(known, fault=what, is_useless=True)
         return self.report
 
