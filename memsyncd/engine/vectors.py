@@ -79,6 +79,14 @@ class VectorUpkeep:
         self._generations[workspace.id] = workspace.condition.generation
         self.service.refresh(workspace.id, is_again=is_again)
 
+    def retry(self) -> None:
+        """Try again what has failed; `refresh` follows."""
+        before = self.service.off_reason
+        self.service.retry()
+        if self.service.off_reason != before:
+            for workspace in self._workspaces.values():
+                self._note_off(workspace)
+
     def _note_off(self, workspace: Workspace) -> None:
         """Report what keeps it off although it is switched on."""
         reason = self.service.off_reason if self.service.is_enabled else ""
