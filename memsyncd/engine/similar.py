@@ -400,13 +400,17 @@ def find_duplicates(
     raises.
     """
     state: SemanticState = "off"
+    # Comparing all vectors may take longer than a statement may.
+    near_chunks = (
+        workspace.vectors.pairs(LEAST_COSINE, MAX_PAIRS) if uses_vectors(workspace) else None
+    )
     with workspace.acquire(config.search.timeout_s) as reader:
         filters = complete_filters(params.filters, config, options.now_s)
         sections = [*_read_compared(reader, filters, config)]
         features = [find_features(one.text) for one in sections]
         copies = find_near_copies(features, params.min_similarity)
         shared = {(pair.one, pair.other): pair.similarity for pair in copies}
-        near = _find_near_pairs(reader, workspace, sections)
+        near = _find_near_pairs(reader, near_chunks, sections)
     cosines: dict[_Pair, float] = {}
     if near is not None:
         state = "ready" if workspace.vectors.status().state == "ready" else "partial"
@@ -445,10 +449,11 @@ def _read_compared(reader: Reader, filters: StoreFilters, config: Config) -> Ite
 
 
 def _find_near_pairs(
-    reader: Reader, workspace: Workspace, sections: Sequence[_Compared]
+    reader: Reader,
+    pairs: Sequence[tuple[int, int, float]] | None,
+    sections: Sequence[_Compared],
 ) -> dict[_Pair, float] | None:
     """Return the pairs of sections with near vectors, by their positions; None without vectors."""
-    pairs = workspace.vectors.pairs(LEAST_COSINE, MAX_PAIRS) if uses_vectors(workspace) else None
     if pairs is None:
         return None
     anchors = read_anchors_of(reader, {chunk for pair in pairs for chunk in pair[:2]})

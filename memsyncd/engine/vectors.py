@@ -35,6 +35,8 @@ class VectorUpkeep:
         self._generations: dict[str, int] = {}
         """Of each workspace the last one that vectors were asked for."""
         self._logged: dict[str, str] = {}
+        self._passing: set[str] = set()
+        """The workspaces whose notice holds until all vectors are there."""
 
     def open(self, workspace: Workspace) -> None:
         """Give a workspace its vectors."""
@@ -77,6 +79,14 @@ class VectorUpkeep:
         self._generations[workspace.id] = workspace.condition.generation
         self.service.refresh(workspace.id, is_again=is_again)
 
+    def retry(self) -> None:
+        """Try again what has failed; `refresh` follows."""
+        before = self.service.off_reason
+        self.service.retry()
+        if self.service.off_reason != before:
+            for workspace in self._workspaces.values():
+                self._note_off(workspace)
+
     def _note_off(self, workspace: Workspace) -> None:
         """Report what keeps it off although it is switched on."""
         reason = self.service.off_reason if self.service.is_enabled else ""
@@ -104,12 +114,16 @@ class VectorUpkeep:
         workspace.set_notice(SEMANTIC_FAULT, report.fault)
         if report.notice:
             workspace.set_notice(SEMANTIC_NOTICE, report.notice)
+            (self._passing.add if report.is_passing else self._passing.discard)(workspace.id)
             log.warning(Event.SEMANTIC_FAILED, workspace=workspace.id, reason=report.notice)
         if report.fault and self._logged.get(workspace.id) != report.fault:
             self._logged[workspace.id] = report.fault
             log.warning(Event.SEMANTIC_FAILED, workspace=workspace.id, reason=report.fault)
         if report.is_over and not report.pending and not report.fault:
             self._logged.pop(workspace.id, None)
+            if workspace.id in self._passing:
+                self._passing.remove(workspace.id)
+                workspace.set_notice(SEMANTIC_NOTICE, "")
             log.debug(Event.SEMANTIC_READY, workspace=workspace.id, count=report.total)
 
 

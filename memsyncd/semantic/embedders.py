@@ -116,6 +116,7 @@ class _Universal:
             what = f"{self.package} cannot be loaded ({error})"
             raise EmbedderFailed(f"{what}: {INSTALL}") from error
         encode: Callable[[list[str]], Vectors] = USE(threads=1).encode
+        encode(["text"])  # which reads the weights
         return encode
 
 

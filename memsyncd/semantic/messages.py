@@ -105,7 +105,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
 
     `loaded`: the `opening` whose chunks can be compared, with model and vectors in memory.
     `fault` says why some cannot be made or compared, and what to do; `is_useless`: no question can
-    be embedded. `notice` says what has happened once.
+    be embedded. `notice` says what has happened once; `is_passing`: it holds until all vectors are
+    there.
     """
 
     workspace: str
@@ -116,6 +117,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     fault: str = ""
     is_useless: bool = False
     notice: str = ""
+    is_passing: bool = False
     is_over: bool = False
 
 

@@ -80,10 +80,11 @@ OnReport = Callable[[Report], None]
 
 def find_missing_package(config: SemanticConfig) -> str:
     """Return what to install for an embedder, as a reason; empty if all is there. Imports none."""
+    importlib.invalidate_caches()  # it may have been installed since the daemon has started
     package, command = _PACKAGES.get(config.embedder, ("numpy", _INSTALL))
     for name in (package, "numpy"):
         if importlib.util.find_spec(name) is None:
-            return f"{name} is not installed: run {command}, then memsyncd restart"
+            return f"{name} is not installed: run {command}, then memsyncd semantic warm"
     return ""
 
 
@@ -375,6 +376,15 @@ class VectorService:
         self._delete_unwanted()
         return True
 
+    def retry(self) -> None:
+        """Forget what kept vectors from being made, so that the next `refresh` tries again."""
+        with self._lock:
+            self.off_reason = _find_off_reason(self._config)
+            self._n_starts, self._paused_until_s = 0, float("-inf")
+            for vectors in self._by_id.values():
+                if vectors.report is not None and vectors.report.fault:
+                    vectors.report = None
+
     def _delete_unwanted(self) -> None:
         """Delete all vectors if they are switched off: nobody would delete those of lost texts."""
         if not self._config.enabled:
@@ -484,15 +494,16 @@ class VectorService:
             if not reason or self._is_stopped:
                 return
             self._n_starts += 1
-            is_paused = self._n_starts >= STARTS
+            missing = _find_off_reason(self._config)
+            is_paused = bool(missing) or self._n_starts >= STARTS
             if is_paused:
-                pause_s = min(MAX_PAUSE_S, PAUSE_S * 2 ** (self._n_starts - STARTS))
+                pause_s = min(MAX_PAUSE_S, PAUSE_S * 2 ** max(0, self._n_starts - STARTS))
                 self._paused_until_s = time.monotonic() + pause_s
             else:
                 self._find_process()
             known = [*self._by_id.values()]
-        then = "a later question starts it again" if is_paused else "it is started again"
-        what = f"the process that compares vectors {reason}; {then}"
+        then = "memsyncd semantic warm starts it" if is_paused else "it is started"
+        what = missing or f"the process that compares vectors {reason}; {then} again"
         for vectors in known:
             self._on_report(vectors.note_death(what, is_paused=is_paused))
 
@@ -546,7 +557,7 @@ class WorkspaceVectors:
         known = self.report or Report(workspace=self._workspace, pending=n_chunks, total=n_chunks)
         known = msgspec.structs.replace(known, notice="", is_over=False)
         if not is_paused:
-            return msgspec.structs.replace(known, notice=what)
+            return msgspec.structs.replace(known, notice=what, is_passing=True)
         self.report = msgspec.structs.replace(known, fault=what, is_useless=True)
         return self.report
 

@@ -94,6 +94,9 @@ def test_vectors_follow_saves_and_survive_kills_and_the_daemon_knows_no_numpy(
     (root / ".memories" / "oven.md").write_text("# Oven\n\na loaf\n")
     wait_ready(daemon, 3)
     assert [text for text in server.texts if "loaf" not in text] == []
+    assert "killed by signal 9" in own.read_log()
+    with daemon.client() as client:
+        wait_until(lambda: not client.call("problems")["problems"], "it is left as a problem")
     pid = int(status(daemon)["process"]["pid"])
     assert daemon.stop() == 0
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the vector process is left")

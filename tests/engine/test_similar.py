@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -176,3 +178,29 @@ def test_what_nearly_exists_is_found_by_its_rarest_words_among_many_sections(ben
     assert find(text="!? ...") == []
     strict = replace(bench.config, memory=MemoryConfig(similar_from=1.0))
     assert find(text=again, config=strict) == []
+
+
+def test_no_statement_waits_while_all_vectors_are_compared(
+    garage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_held = 0
+    acquire, pairs = garage.workspace.acquire, garage.workspace.vectors.pairs
+    found: list[Any] = []
+
+    @contextlib.contextmanager
+    def count_held(seconds: float) -> Iterator[Any]:
+        nonlocal n_held
+        with acquire(seconds) as reader:
+            n_held += 1
+            yield reader
+            n_held -= 1
+
+    def find_pairs(at_least: float, limit: int) -> Any:
+        assert n_held == 0  # its time limit would run
+        found.append(pairs(at_least, limit))
+        return found[-1]
+
+    monkeypatch.setattr(garage.workspace, "acquire", count_held)
+    monkeypatch.setattr(garage.workspace.vectors, "pairs", find_pairs)
+    assert plan(garage).semantic == "ready"
+    assert len(found) == 1

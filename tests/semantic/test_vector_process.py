@@ -3,6 +3,7 @@ question."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import time
@@ -178,6 +179,24 @@ def test_a_process_that_keeps_dying_is_left_alone_and_words_answer(
     assert "was killed by signal 9" in str(vectors.status().reason)
     assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is None
     assert not notes.service.pids
+
+
+def test_a_library_that_is_gone_is_named_and_tried_again_once_it_is_back(
+    notes: Notes, endpoint: SemanticConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    (pid,) = notes.service.pids
+    with monkeypatch.context() as gone:
+        gone.setattr(importlib.util, "find_spec", lambda name: None)
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: vectors.status().state == "off", "it is not said")
+        assert "pip install 'memsyncd[semantic]'" in str(vectors.status().reason)
+        assert not notes.service.pids
+    notes.service.retry()
+    assert notes.refresh().pending == 0
+    assert notes.ask(vectors, "automobile")
 
 
 def test_a_stopped_process_delays_no_question_beyond_its_deadline(
