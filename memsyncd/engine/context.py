@@ -561,6 +561,8 @@ def _add_contradictions(
 ) -> list[FoundChunk]:
     """Label the sections that contradict another, or that another contradicts."""
     found = find_contradictions(reader, (chunk.anchor for _, chunk in chunks))
+    if not found:
+        return list(chunks)
     labelled = []
     for section, chunk in chunks:
         if chunk.anchor in found:
@@ -657,7 +659,8 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
 
     def score(text: str) -> float:
         found = matcher.find(reader.tokenize(text))
-        subwords = find_subwords(text)
+        # Subwords tell only whether a term is there: of a text with all terms nothing more.
+        subwords = find_subwords(text) if len(found) < len(rarities) else ""
         in_subwords = matcher.find(reader.tokenize(subwords)) if subwords else {}
         return score_lines(text, {**dict.fromkeys(in_subwords, ()), **found}, rarities)
 

@@ -115,6 +115,7 @@ def _split_section(
     best: dict[int, ScoredPassage] = {}
     texts: dict[int, str] = {}
     edges: set[int] = set()
+    # The strongest first, so that each line is of the strongest chunk that holds it.
     for passage in sorted(passages, key=lambda passage: -passage.raw_score):
         lines, span = passage.chunk.text.split("\n"), passage.chunk.span
         if len(lines) != span.n_lines:
@@ -124,11 +125,14 @@ def _split_section(
             continue
         edges |= {span.start, span.end + 1}
         for line, text in enumerate(lines, span.start):
-            best.setdefault(line, passage)
-            texts.setdefault(line, text)
+            if line not in best:
+                best[line], texts[line] = passage, text
     for span in _split_at_edges(texts, edges):
         numbers = range(span.start, span.end + 1)
-        passage = max((best[line] for line in numbers), key=lambda passage: passage.raw_score)
+        passage = best[span.start]
+        for line in numbers:
+            if best[line].raw_score > passage.raw_score:
+                passage = best[line]
         if passage.raw_score >= least:
             n_blanks = (
                 passage.chunk.n_blanks_before if span.start == passage.chunk.span.start else 0

@@ -293,8 +293,14 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     identifiers: tuple[str, ...] = ()
     # Terms beyond the limit, which are ignored.
     n_dropped: int = 0
-    # The text without filters, quotes and what is excluded, as one reads it.
-    plain_text: str = ""
+    # The text without filters.
+    text: str = ""
+
+    @property
+    def plain_text(self) -> str:
+        """The text without filters, quotes and what is excluded, as one reads it."""
+        matches = (match for match in _TERM.finditer(self.text) if not match["no"])
+        return " ".join(match["phrase"] or match["word"] or "" for match in matches)
 
     @property
     def positive(self) -> tuple[Term, ...]:
@@ -333,11 +339,7 @@ def parse_query(text: str, today: date | None = None) -> Query:
         filters=filters,
         days=find_named_dates(text),
         identifiers=find_identifiers(text),
-        plain_text=" ".join(
-            match["phrase"] or match["word"] or ""
-            for match in _TERM.finditer(text)
-            if not match["no"]
-        ),
+        text=text,
     )
 
 

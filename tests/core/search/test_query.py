@@ -558,3 +558,9 @@ def test_a_selection_matches_what_has_a_rare_term_or_two_of_the_others(
 )
 def test_stopwords_of_a_language_are_dropped_from_its_questions(text: str, kept: list[str]) -> None:
     assert [term.text.strip("¿?") for term in parse_query(text).should] == kept
+
+
+def test_the_plain_text_of_a_query_has_neither_filters_nor_quotes_nor_what_is_excluded() -> None:
+    query = parse_query('path:a.md the "black cat" -dog tag:x sat')
+    assert query.plain_text == "the black cat sat"
+    assert parse_query("tag:x").plain_text == ""
