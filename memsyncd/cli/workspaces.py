@@ -564,7 +564,7 @@ COMMANDS = {
         ),
         examples=(
             "memsyncd add .",
-            "memsyncd add ~/code/api --include 'docs/**/*.md' --read-only CLAUDE.md",
+            "memsyncd add ~/code/api --include 'docs/**/*.md' --read-only README.md",
             "memsyncd add ~/notes --preset vault --exclude drafts",
             "memsyncd add ~/.claude --preset claude-code",
         ),

@@ -170,8 +170,7 @@ def offer_context(
     """Find what a workspace offers to a block. Raises what `search` raises.
 
     `is_merged`: also compute what it takes to merge the offer with others. With `is_user_wide`,
-    pinned notes and preferences for a part of the budget, whatever the query. `worktree` is the
-    folder of a linked worktree for which the context is.
+    pinned notes and preferences for a part of the budget. `worktree` is a linked worktree's folder.
     """
     question = make_question(params, config, options)
     has_words = not is_user_wide and _has_words(params.query, options.now_s)

@@ -344,8 +344,8 @@ _SAMPLES: dict[str, Any] = {
     "items": [{"content": "Redis gives up after 30 s."}],
     "step": "deploy",
     "error": "the migration timed out",
-    "topic": "auth-service",
-    "topics": ["auth-service"],
+    "topic": "MEMORY.md",
+    "topics": ["MEMORY.md"],
     "field": "Status",
     "title": "Auth service",
 }

@@ -103,8 +103,8 @@ CREATE INDEX links_by_relation ON links(relation, key) WHERE relation <> '';
 
 CREATE TABLE names(
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
-  name TEXT NOT NULL,
   key TEXT NOT NULL,
+  name TEXT NOT NULL,
   PRIMARY KEY (file, key, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX names_by_key ON names(key);

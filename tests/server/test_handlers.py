@@ -49,8 +49,8 @@ CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 LIMIT_S = 60.0
 
 
-async def no_panel() -> PanelAddress:
-    raise AssertionError("nobody opens it")
+async def refuse_panel() -> PanelAddress:
+    raise AssertionError("no test opens the panel")
 
 
 class HandlersBench:
@@ -65,9 +65,9 @@ class HandlersBench:
         self._threads = QueryPool(1)
         self.counts = ServerCounters()
         facts = Facts(
-            read_rss=lambda _pid: 0, open_panel=no_panel,
+            read_rss=lambda _pid: 0,
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
-            read_process=read_process_stats, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
+            read_process=read_process_stats, open_panel=refuse_panel, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
         self.handlers = Handlers(
             self.workspaces,
