@@ -37,9 +37,15 @@ export class NotesView extends View {
     return Boolean(this.isEditing && this.editor?.isChanged());
   }
 
+  /** @param {import("./view.js").Place} place */
+  async open(place) {
+    this.editor?.form.remove();
+    await super.open(place);
+  }
+
   async reload() {
     // The editor stands in the note. When it ends, the note is read again.
-    if (!this.hasUnsaved()) await super.reload();
+    if (!this.isEditing) await super.reload();
   }
 
   connectedCallback() {
