@@ -29,7 +29,7 @@ export class DecayView extends View {
     const filters = { tier: tier ? [tier] : TIERS };
     const isListed = all <= LISTED;
     const sections = isListed ? await this.list(filters, signal)
-      : (await this.ask("search", { query: "", sort: "decay", explain: true, limit: SEARCHED, filters }, signal)).hits;
+      : (await this.ask("search", { query: "", sort: "decay", explain: true, limit: SEARCHED, filters, timeout_ms: 10_000 }, signal)).hits;
     const rows = sections.slice(0, SHOWN).map((/** @type {any} */ one) => {
       const { decay_score: score = 0, decay_recency: recency = 0, decay_accesses: accesses = 0, decay_importance: importance = 0 } = one.explain ?? {};
       const name = one.heading.at(-1) ?? one.path;

@@ -284,6 +284,16 @@ def test_a_text_that_is_refused_stays_in_its_dialog(
     assert panel.errors == []
 
 
+def test_a_note_that_is_gone_is_named_as_such(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    panel = open_panel(place)
+    panel.show("notes", path="gone.md")
+    panel.wait_text("There is no such note")
+    assert panel.page.locator("#messages p").count() == 0
+    assert panel.errors == []
+
+
 def test_the_doctor_is_asked_on_request(place: Place, open_panel: Callable[..., Panel]) -> None:
     panel = open_panel(place)
     panel.show("problems")
