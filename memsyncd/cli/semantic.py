@@ -207,21 +207,22 @@ def _print(answer: dict[str, Any], console: Console) -> int:
     if not answer["enabled"]:
         terminal.print("semantic search is off; switch it on: memsyncd semantic enable")
         return 0
-    rows, reasons = [], []
+    rows: list[list[str]] = []
+    reasons: dict[str, bool] = {}
     for one in answer["workspaces"]:
         state = one["semantic"]
         done = state["total"] - state["pending"]
-        covered = f"{done:,} of {render_count(state['total'], 'chunk')}"
+        covered = f"{done:,} of {render_count(state['total'], 'chunk')}" if state["total"] else ""
         rows.append([one["name"], state["state"], covered, state["embedder"] or ""])
-        if state["failed"] and state["reason"] not in reasons:
-            reasons.append(state["reason"])
+        if state["reason"] and (state["failed"] or not state["pending"]):
+            reasons.setdefault(state["reason"], state["failed"])
     for line in render_table([[clean_line(cell) for cell in row] for row in rows]):
         terminal.print("".join(line).rstrip())
     if (process := answer["process"]) is not None:
         terminal.print(f"process {process['pid']} · {render_size(process['rss_bytes'])}")
-    for reason in reasons:
-        terminal.report(terminal.err_paint("yellow", clean_line(reason)))
-    return 1 if reasons else 0
+    for reason, is_failure in reasons.items():
+        terminal.report(terminal.err_paint("yellow" if is_failure else "dim", clean_line(reason)))
+    return 1 if any(reasons.values()) else 0
 
 
 def _refuse(_args: Args, _console: Console) -> NoReturn:
@@ -250,7 +251,7 @@ _COMMANDS: Final = {
     ),
     "warm": Command(
         _warm,
-        summary="make the vectors that are missing now, and show the progress",
+        summary="make the vectors that are missing now, and load the model",
         options=(
             Option("--again", "make all vectors again"),
             _WORKSPACE,

@@ -66,6 +66,8 @@ def _list(args: Args, console: Console) -> int:
         console.terminal.print_json(answer)
     else:
         _show_items(answer["items"], console)
+        if not answer["items"]:
+            console.terminal.report("no section has this task")
     return 0 if answer["items"] else NOTHING_FOUND
 
 

@@ -72,9 +72,10 @@ def _get(args: Args, console: Console) -> int:
         return 0
     shown = clean_values(answer)
     tags = "".join(f"  #{tag}" for tag in shown["tags"])
+    state = "  archived" if shown["status"] == "archived" else ""
     terminal.print(
         f"{shown['title']}  {terminal.paint('bold blue', shown['path'])}"
-        f"  {shown['salience']:.2f}{tags}"
+        f"  {shown['salience']:.2f}{tags}{state}"
     )
     if answer["summary"]:
         terminal.print(clean(answer["summary"]))

@@ -57,8 +57,8 @@ class NewSection(TypedDict, total=False):
     expires: str | None
     # Keys of one's own.
     metadata: dict[str, str]
-    # The note to append it to, from the workspace's root or beneath `.memories/`; by default the
-    # note of its kind.
+    # The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add`
+    # absolute as well; by default the note of its kind.
     note: str | None
 
 

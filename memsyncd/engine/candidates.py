@@ -252,7 +252,7 @@ def _add_cosines(
         wordless=frozenset(row[0] for row in rows[len(known) :] if not row[6]),
     )
     status = workspace.vectors.status()
-    state: SemanticState = "ready" if status.state == "ready" else "partial"
+    state: SemanticState = "partial" if status.pending or status.failed else "ready"
     return found, UsedVectors(state, status.pending, cosines.of, gains)
 
 

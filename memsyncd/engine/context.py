@@ -695,7 +695,8 @@ def _find_start_chunks(
 
 def _is_informative(chunk: ContextChunk, parents: Collection[tuple[str, tuple[str, ...]]]) -> bool:
     """False for a note's front matter, for the unchanged text of a first note, and for a heading
-    alone that the labels of its sub-sections show too (`parents`: paths and headings).
+    alone that is one word or that the labels of its sub-sections show too (`parents`: paths and
+    headings).
     """
     lines = chunk.text.rstrip().split("\n")
     if is_first_text(chunk.path, chunk.span.start, lines):
@@ -704,7 +705,14 @@ def _is_informative(chunk: ContextChunk, parents: Collection[tuple[str, tuple[st
     if chunk.span.start == 1 and lines[0].startswith("---") and is_delimited:
         return False
     is_heading = bool(chunk.heading) and count_title_lines(lines, chunk.heading[-1]) == len(lines)
-    return not (is_heading and (chunk.path, chunk.heading) in parents)
+    is_repeated = (chunk.path, chunk.heading) in parents
+    return not (is_heading and (is_repeated or _is_one_word(chunk.heading[-1])))
+
+
+def _is_one_word(heading: str) -> bool:
+    """True for `Decisions`, which says nothing without a text, unlike `Never force-push`."""
+    # Scripts without letter case may write a sentence without spaces.
+    return len(heading.split()) == 1 and heading.lower() != heading.upper()
 
 
 def _explain_no_match(

@@ -7,7 +7,7 @@ keeps its section, and the answer says why.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -77,6 +77,7 @@ def make_index_decision(
         was = read_text_file(workspace.scope, path)
         old = was.data if was else None
         data, changes = plan_index(path.text, old, files, at=at)
+        skipped += _find_missing(params.sources, {one.path for one in changes}, skipped)
         answer = IndexAnswer(
             note=path.text,
             sources=[SourceChange(path=one.path, action=one.action) for one in changes],
@@ -134,6 +135,18 @@ def _read_sources(
             skipped.append(SkippedSource(path=path, reason=error.message))
         files.append(SourceFile(path, tags, data))
     return files, skipped
+
+
+def _find_missing(
+    named: Iterable[ProjectSource], changed: Collection[str], skipped: Iterable[SkippedSource]
+) -> list[SkippedSource]:
+    """Return files that the request names and that do not exist, and had no section either."""
+    known = {*changed, *(one.path for one in skipped)}
+    return [
+        SkippedSource(path=one.path, reason=f"{one.path} does not exist")
+        for one in named
+        if not has_wildcard(one.path) and one.path not in known
+    ]
 
 
 def _list_files(workspace: Workspace, sources: Iterable[Source]) -> dict[str, tuple[str, ...]]:

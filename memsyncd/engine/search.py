@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from itertools import accumulate, chain
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.editing.additions import find_choice
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.guard.secrets import is_redacted
+from memsyncd.core.markdown.frontmatter import LIFECYCLES, OTHER_LIFECYCLES, PRIORITIES
 from memsyncd.core.search.dates import parse_day
 from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
 from memsyncd.core.search.query import (
@@ -36,6 +39,7 @@ from memsyncd.core.search.ranking import (
     fill_passages,
     rank_passages,
 )
+from memsyncd.core.upkeep.decay import Tier
 from memsyncd.engine.candidates import (
     MatchedChunks,
     count_terms,
@@ -218,18 +222,36 @@ def read_filters(filters: protocol.Filters, today: date) -> Filters:
         before=_read_day("before", filters.before, today),
         sessions=tuple(filters.session),
         sources=tuple(filters.source),
-        priorities=tuple(filters.priority),
-        lifecycles=tuple(filters.lifecycle),
+        priorities=_read_choices("priority", filters.priority, PRIORITIES),
+        lifecycles=_read_choices("lifecycle", filters.lifecycle, LIFECYCLES, OTHER_LIFECYCLES),
         statuses=tuple(filters.status),
         metas=tuple(map(_read_pair, filters.meta)),
         related_to=tuple(filters.related_to),
-        tiers=tuple(filters.tier),
+        tiers=_read_choices("tier", filters.tier, get_args(Tier)),
         min_importance=filters.min_importance,
         is_archived=filters.archived,
         is_expired=filters.expired,
         includes_archived=filters.include_archived,
         includes_expired=filters.include_expired,
     )
+
+
+def _read_choices(
+    name: str,
+    values: Sequence[str],
+    choices: tuple[str, ...],
+    others: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[str, ...]:
+    found = []
+    for value in values:
+        choice = find_choice(value, choices, others)
+        if choice is None:
+            raise BadRequest(
+                f"filter `{name}` is none of {', '.join(choices)}: {value[:40]}",
+                hint="use one of these",
+            )
+        found.append(choice)
+    return tuple(found)
 
 
 def _read_pair(text: str) -> str:

@@ -122,7 +122,7 @@ def plan_restore(
     """Plan to restore the archived memories that are named or pass the filters."""
     if not _is_selecting(params):
         hint = "name anchors, a path or filters; undo takes a whole change set back"
-        raise BadRequest("restore: no memory is selected", hint=hint)
+        raise BadRequest("no memory to restore is selected", hint=hint)
     if params.below is not None:
         raise BadRequest("restore takes no `below`", hint="name anchors, a path or filters")
     is_asked = _make_selection(workspace, config, params, now_s, accesses)

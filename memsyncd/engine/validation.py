@@ -21,7 +21,7 @@ from memsyncd.core.search.query import Filters
 from memsyncd.engine.browse import READ_LIMIT_S
 from memsyncd.engine.memory_tool import make_addition
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest
+from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.protocol.memory import FieldFault, NewSection, Validation
 from memsyncd.store.lookup import StoredSection, read_notes, read_problems
 
@@ -67,10 +67,17 @@ def _make_fault(error: BadRequest) -> FieldFault:
 
 
 def validate_notes(workspace: Workspace, config: Config, path: str | None) -> Validation:
-    """Check indexed notes: their problems, and what no section may state."""
+    """Check indexed notes: their problems, and what no section may state.
+
+    Raises NoteNotFound if no note is at the path, so that a mistyped one does not pass.
+    """
     with workspace.acquire(READ_LIMIT_S) as reader:
         notes = read_notes(reader, path=path, filters=_EVERYTHING)
         problems = read_problems(reader)
+    if path is not None and not notes:
+        raise NoteNotFound(
+            f"no note is indexed at {path}", hint="list notes with: memsyncd list --notes"
+        )
     paths = {note.path for note in notes}
     faults = [
         FieldFault(field="", problem=one.problem, hint=one.hint, path=one.path, line=one.line)

@@ -9,6 +9,7 @@ that lie beside them are read only.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -30,6 +31,12 @@ VAULT_TOOLS = (
     ("zk", ".zk", ()),
     ("Foam", ".foam", ()),
     ("Foam", ".vscode/foam.json", ()),
+)
+# A folder for Foam may have no other mark than that VS Code is to recommend its extension there.
+FOAM_SETTINGS = ".vscode/extensions.json"
+SETTINGS_LIMIT_BYTES = 64 * 1024
+_FOAM_RECOMMENDED = re.compile(
+    r'"recommendations"\s*:\s*\[[^\]]*"foam\.foam-vscode"', re.IGNORECASE
 )
 
 
@@ -55,9 +62,19 @@ def recognise_place(root: str) -> FolderKind:
         if os.path.lexists(f"{root}/{mark}"):
             what = f"{tool} vault"
             return FolderKind(what=what, preset="vault", exclude=backups, memory_dir=own)
+    if _is_for_foam(root):
+        return FolderKind(what="Foam vault", preset="vault", memory_dir=own)
     is_gemini = os.path.basename(root) == ".gemini"
     what = "memory of Gemini CLI" if is_gemini else "MEMORY.md and .memories/"
     return FolderKind(what=what)
+
+
+def _is_for_foam(root: str) -> bool:
+    settings = f"{root}/{FOAM_SETTINGS}"
+    # The check is needed because to open a FIFO waits for its writer.
+    if not os.path.isfile(settings):
+        return False
+    return bool(_FOAM_RECOMMENDED.search(read_start(settings, SETTINGS_LIMIT_BYTES)))
 
 
 def find_memory_owner(root: str) -> str:

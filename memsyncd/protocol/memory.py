@@ -145,8 +145,8 @@ class NewSection(Params, frozen=True, kw_only=True):
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     """Keys of one's own."""
     note: Name | None = None
-    """The note to append it to, from the workspace's root or beneath `.memories/`; by default the
-    note of its kind."""
+    """The note to append it to, from the workspace's root or beneath `.memories/`, for `note.add`
+    absolute as well; by default the note of its kind."""
 
 
 class NoteAddParams(NewSection, frozen=True, kw_only=True):

@@ -12,7 +12,8 @@ SemanticState = Literal["off", "partial", "ready"]
 class SemanticStatus(Result, frozen=True, kw_only=True):
     """How much of a workspace semantic search covers.
 
-    `partial`: some chunks have no vector yet, or the model is not loaded; what there is counts.
+    `partial`: some chunks have no vector yet, or the model is being loaded; what there is counts.
+    `ready` and not `loaded`: the process has ended, idle; the next question starts it.
     """
 
     state: SemanticState
@@ -22,8 +23,12 @@ class SemanticStatus(Result, frozen=True, kw_only=True):
     """Chunks of the index."""
     embedder: str | None = None
     """The name of the model; null if it is off."""
+    loaded: bool = False
+    """The next question is compared. Until the model and the vectors are in memory, words alone
+    answer, and the answer says `off`.
+    """
     reason: str | None = None
-    """Why it is off or partial, and what to do."""
+    """Why it is off, partial or not loaded, and what to do."""
     failed: bool = False
     """The reason is a failure, which is reported once: it does not go on by itself."""
 

@@ -98,7 +98,7 @@ class PromoteParams(Params, frozen=True, kw_only=True):
     """`decision`, `convention`, `pattern`, `pitfall`, `interface`, `invariant`, `faq`, or as
     configured."""
     note: Name | None = None
-    """By default the configured one, `.memories/project.md`."""
+    """As for `note.add`; by default the configured one, `.memories/project.md`."""
     dry_run: bool = False
     """Change nothing, and answer what would be promoted."""
     client: ClientName | None = None

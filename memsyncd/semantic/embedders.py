@@ -48,6 +48,10 @@ class Embedder(Protocol):
         """
         ...
 
+    def load(self) -> None:
+        """Read the model, if this process is to hold one. Raises EmbedderFailed."""
+        ...
+
     def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
         """Return one row a text, not normalised. Raises EmbedderFailed. `limit_s` holds for what
         waits for another program.
@@ -92,12 +96,18 @@ class _Universal:
         prefix = self._config.text_prefix
         return f"universal {_find_version(self.package, INSTALL)} {prefix!r}"
 
+    def load(self) -> None:
+        self._find_encode()
+
     def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
         del limit_s
+        return self._find_encode()(_add_prefix(texts, purpose, self._config))
+
+    def _find_encode(self) -> Callable[[list[str]], Vectors]:
         with self._loading:
             if self._encode is None:
                 self._encode = self._load()
-        return self._encode(_add_prefix(texts, purpose, self._config))
+            return self._encode
 
     def _load(self) -> Callable[[list[str]], Vectors]:
         try:
@@ -136,16 +146,25 @@ class _Folder:
     def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
         del limit_s
         try:
-            with self._loading:
-                if stat_model(self._config.model) != self._stats:
-                    raise ModelUnfit("it has changed")
-                if self._model is None:
-                    self._model = FolderModel(self._config.model)
-                model = self._model
+            model = self._find_model()
             own = model.prefixes[purpose]
             return model.embed(_add_prefix(texts, purpose, self._config, own))
         except (OSError, ModelUnfit) as error:
             raise self._make_error(error) from error
+
+    def load(self) -> None:
+        try:
+            self._find_model()
+        except (OSError, ModelUnfit) as error:
+            raise self._make_error(error) from error
+
+    def _find_model(self) -> FolderModel:
+        with self._loading:
+            if stat_model(self._config.model) != self._stats:
+                raise ModelUnfit("it has changed")
+            if self._model is None:
+                self._model = FolderModel(self._config.model)
+            return self._model
 
     def _make_error(self, error: Exception) -> EmbedderFailed:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
@@ -171,6 +190,9 @@ class _Endpoint:
 
     def identify(self) -> str:
         return f"endpoint {self._config.url} {self._config.model} {self._config.text_prefix!r}"
+
+    def load(self) -> None:
+        """The server holds the model."""
 
     def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
         asked: dict[str, object] = {
@@ -279,12 +301,19 @@ class _Fastembed:
         del limit_s
         given = _add_prefix(texts, purpose, self._config)
         with self._lock, _loading(self._config.model):
-            if self._model is None:
-                from fastembed import TextEmbedding
-
-                self._model = TextEmbedding(self._config.model, threads=1)
+            self._load()
             embed = self._model.query_embed if purpose == "question" else self._model.passage_embed
             return np.asarray([*embed(given)], dtype=np.float32)
+
+    def load(self) -> None:
+        with self._lock, _loading(self._config.model):
+            self._load()
+
+    def _load(self) -> None:
+        if self._model is None:
+            from fastembed import TextEmbedding
+
+            self._model = TextEmbedding(self._config.model, threads=1)
 
 
 class _Model2Vec:
@@ -304,11 +333,18 @@ class _Model2Vec:
         del limit_s
         given = _add_prefix(texts, purpose, self._config)
         with self._lock, _loading(self._config.model):
-            if self._model is None:
-                from model2vec import StaticModel
-
-                self._model = StaticModel.from_pretrained(self._config.model)
+            self._load()
             return np.asarray(self._model.encode(given), dtype=np.float32)
+
+    def load(self) -> None:
+        with self._lock, _loading(self._config.model):
+            self._load()
+
+    def _load(self) -> None:
+        if self._model is None:
+            from model2vec import StaticModel
+
+            self._model = StaticModel.from_pretrained(self._config.model)
 
 
 class _loading:  # noqa: N801 - used as a function

@@ -34,7 +34,8 @@ class Compared(NamedTuple):
         self, candidates: ChunkIds, allowed: ChunkIds | None, nearest: int
     ) -> tuple[ChunkIds, Vectors, float, float] | None:
         """Return ids and cosines of the candidates and of the nearest, with the median and the
-        highest cosine; all among `allowed`. None if no such chunk has a vector.
+        highest cosine; all among `allowed`, the first of equally near ones. None if no such chunk
+        has a vector.
         """
         ids, cosines = self
         if allowed is not None:
@@ -44,10 +45,17 @@ class Compared(NamedTuple):
             return None
         chosen = _find_places(ids, candidates)
         if nearest > 0:
-            n = min(nearest, len(ids))
-            best = np.argpartition(-cosines, n - 1)[:n]
-            chosen = np.union1d(chosen, best)
+            chosen = np.union1d(chosen, _find_highest(cosines, nearest))
         return ids[chosen], cosines[chosen], float(np.median(cosines)), float(cosines.max())
+
+
+def _find_highest(cosines: Vectors, n: int) -> NDArray[np.int64]:
+    """Return where the `n` highest are; of equal ones the first."""
+    if n >= len(cosines):
+        return np.arange(len(cosines))
+    least = np.partition(cosines, -n)[-n]
+    higher, equal = np.flatnonzero(cosines > least), np.flatnonzero(cosines == least)
+    return np.concatenate([higher, equal[: n - len(higher)]])
 
 
 def _find_places(ids: ChunkIds, wanted: ChunkIds) -> NDArray[np.int64]:

@@ -28,9 +28,10 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
 class RefreshRequest(msgspec.Struct, frozen=True, kw_only=True, tag="refresh"):
     """Make the vectors that the index needs, and delete those that it does not.
 
-    `is_complete`: the index has all notes, so that what it lacks is gone. `is_asked`: keep the
-    vectors in memory for questions. `is_again`: make all vectors again. `opening` grows whenever
-    the index may be another one: the ids of chunks are those of one file.
+    `is_complete`: the index has all notes, so that what it lacks is gone. `is_asked`: questions
+    wait for the model, so it is loaded at once and not at low priority. `is_again`: make all
+    vectors again. `opening` grows whenever the index may be another one: the ids of chunks are
+    those of one file.
     """
 
     workspace: str
@@ -102,6 +103,7 @@ Request = (
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     """The vectors of a workspace, while they are made and when that `is_over`.
 
+    `loaded`: the `opening` whose chunks can be compared, with model and vectors in memory.
     `fault` says why some cannot be made or compared, and what to do; `is_useless`: no question can
     be embedded. `notice` says what has happened once.
     """
@@ -110,6 +112,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     pending: int
     total: int
     embedder: str | None = None
+    loaded: int | None = None
     fault: str = ""
     is_useless: bool = False
     notice: str = ""

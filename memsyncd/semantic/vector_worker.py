@@ -103,6 +103,7 @@ class VectorWorker:
         self._jobs: deque[RefreshRequest | PairsRequest] = deque()
         self._changed = threading.Condition()
         self._failed_s = float("-inf")
+        self._is_loaded = False
         threading.Thread(target=self._run, name="memsyncd-embed", daemon=True).start()
 
     # --- on the main thread ---
@@ -111,6 +112,8 @@ class VectorWorker:
         match request:
             case RefreshRequest():
                 self._queue(request)
+                if request.is_asked:
+                    self._load()
             case ReleaseRequest():
                 self._release(request.workspace)
             case EmbedRequest():
@@ -143,6 +146,11 @@ class VectorWorker:
             known.refresh = request
             self._jobs.insert(0 if is_first else len(self._jobs), request)
             self._changed.notify()
+
+    def _load(self) -> None:
+        """Load the model with the priority of questions; the other thread reports a failure."""
+        with contextlib.suppress(EmbedderFailed):
+            self._embedder.load()
 
     def _release(self, workspace: str) -> None:
         with self._changed:
@@ -178,15 +186,9 @@ class VectorWorker:
     def _find_matrix(
         self, request: EmbedRequest | NeighboursRequest | PairsRequest
     ) -> Matrix | None:
-        """Return the vectors of a workspace if they can be compared; else have them read."""
+        """Return the vectors of a workspace if they are those of this index."""
         known = self._by_id.get(request.workspace)
-        if known is None:
-            return None
-        if known.matrix is not None and known.opening == request.opening:
-            return known.matrix
-        if not known.refresh.is_asked:
-            self._queue(replace(known.refresh, is_asked=True))
-        return None
+        return known.matrix if known is not None and known.opening == request.opening else None
 
     def _find_neighbours(self, request: NeighboursRequest) -> None:
         matrix = self._find_matrix(request)
@@ -249,6 +251,8 @@ class VectorWorker:
                 known.matrix = None
                 set_vectors_aside(Path(job.vectors_path))
                 is_over = self._update(known, job)
+            self._embedder.load()
+            self._is_loaded = True
         except EmbedderFailed as failure:
             fault, is_useless = str(failure), True
             self._failed_s = time.monotonic()
@@ -263,8 +267,6 @@ class VectorWorker:
             is_useless = True
         else:
             self._failed_s = float("-inf")
-        if not job.is_asked and is_over:
-            known.matrix = None
         known.fault, known.is_useless = fault, is_useless
         self._report(known, notice=notice, is_over=is_over)
         if not is_over:
@@ -383,12 +385,18 @@ class VectorWorker:
                 pending=known.n_pending,
                 total=known.n_total,
                 embedder=self._embedder.name,
+                loaded=self._find_loaded(known),
                 fault=known.fault,
                 is_useless=known.is_useless,
                 notice=notice,
                 is_over=is_over,
             )
         )
+
+    def _find_loaded(self, known: _Vectors) -> int | None:
+        """Return the opening whose chunks can be compared now; without chunks nothing has to be."""
+        is_loaded = self._is_loaded and (known.matrix is not None or not known.n_total)
+        return known.opening if is_loaded else None
 
 
 def _prune(known: _Vectors, file: VectorFile, chunks: Sequence[ChunkDigest]) -> None:

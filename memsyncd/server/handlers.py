@@ -106,7 +106,7 @@ LOOP_LIMIT = 20
 # Methods that take the absolute path of a note; `/memories/…` is one of the memory tool.
 FILE_METHODS = frozenset(
     "get list links similar access.stats validate archive archive.restore promote history "
-    "history.purge diff undo".split()
+    "history.purge diff undo note.add".split()
 )
 NO_WORKTREES: Mapping[str, str] = {}
 # How long a search waits for saves that came before it. It would compete with their sync for the
@@ -119,23 +119,29 @@ WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts
 T = TypeVar("T")
 
 
-def _find_absolute(params: Any) -> str:
-    """Return the absolute path that the parameters name a note by; empty for any other."""
-    path, anchor = getattr(params, "path", None) or "", getattr(params, "anchor", None) or ""
-    named = str(path or anchor.rpartition("#")[0])
-    if not named.startswith("/"):
-        return ""
-    from memsyncd.core.editing.memory_path import MEMORIES
+def _find_absolute(params: Any) -> tuple[str, str]:
+    """Return the parameter that names a note by its absolute path, and that path; empty if none
+    does.
+    """
+    for field in ("path", "anchor", "note"):
+        value = str(getattr(params, field, None) or "")
+        named = value.rpartition("#")[0] if field == "anchor" else value
+        if named.startswith("/"):
+            from memsyncd.core.editing.memory_path import MEMORIES
 
-    return "" if is_within_folder(named, MEMORIES) else named
+            if not is_within_folder(named, MEMORIES):
+                return field, named
+    return "", ""
 
 
-def _replace_path(params: Any, found: FilePlace, workspace: Workspace) -> Any:
+def _replace_path(params: Any, field: str, found: FilePlace, workspace: Workspace) -> Any:
     """Return the parameters with the path from the workspace's root."""
-    if getattr(params, "path", None):
-        return replace_fields(params, workspace=workspace.id, path=found.path)
-    heading = params.anchor.rpartition("#")[2]
-    return replace_fields(params, workspace=workspace.id, anchor=f"{found.path}#{heading}")
+    value = found.path
+    if field == "anchor":
+        value = f"{value}#{params.anchor.rpartition('#')[2]}"
+    elif field == "note":
+        value = f"./{value}"  # a name alone would be a note in the memory folder
+    return replace_fields(params, workspace=workspace.id, **{field: value})
 
 
 class Handlers:
@@ -176,8 +182,10 @@ class Handlers:
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
-        if method in FILE_METHODS and (file := _find_absolute(params)):
-            return self._dispatch_by_file(session, method, params, file)
+        if method in FILE_METHODS:
+            field, file = _find_absolute(params)
+            if file:
+                return self._dispatch_by_file(session, method, params, field, file)
         return self._dispatch_to_workspace(session, method, params)
 
     def _dispatch_to_workspace(self, session: Session, method: str, params: Any) -> Outcome:
@@ -205,7 +213,9 @@ class Handlers:
             outcome = self._find(method)(session, params)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
-    async def _dispatch_by_file(self, session: Session, method: str, params: Any, file: str) -> Any:
+    async def _dispatch_by_file(
+        self, session: Session, method: str, params: Any, field: str, file: str
+    ) -> Any:
         """Carry out a method for a note that is named by its absolute path.
 
         Raises BadRequest if it does not lie in the workspace that is named as well.
@@ -225,9 +235,9 @@ class Handlers:
             if other is not workspace:
                 message = f"the path lies in the workspace {workspace.entry.name}"
                 raise BadRequest(message, hint="name that workspace, or leave it out")
-        params = _replace_path(params, found, workspace)
+        params = _replace_path(params, field, found, workspace)
         if not found.worktree:
-            outcome = self._find(method)(session, params)
+            outcome = self.dispatch(session, method, params)  # `promote` may name two notes
         elif method == "get":
             outcome = self._get(session, params, found.worktree)
         else:

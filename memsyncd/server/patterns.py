@@ -44,10 +44,11 @@ class PatternMethods:
     async def _find(self, _session: Session, params: PatternsParams) -> Patterns:
         start_s = self._clock.now_s()
         chosen = choose_named(self._workspaces, params.workspace)
-        if len(chosen) < params.min_workspaces:
+        are_named = params.workspace not in (None, "*")
+        if len(chosen) < params.min_workspaces and are_named:
             raise BadRequest(
                 f"patterns: there are {len(chosen)} workspaces, fewer than min_workspaces",
-                hint="name more workspaces, or * for all; add others with `memsyncd add PATH`",
+                hint="name more workspaces, or * for all",
             )
         limit_s = params.timeout_ms / 1000 if params.timeout_ms else PATTERNS_S
         end_s = start_s + limit_s

@@ -106,7 +106,9 @@ def test_the_python_sdk_finds_remembers_and_reads(
         "memory_search memory_get memory_context memory_remember memory memory_agent"
     )
     assert "False MEMORY.md:1-3  Larch" in lines
-    assert re.search(r"^False Remembered at .+\.md:\d+-\d+$", done.stdout, re.MULTILINE)
+    # The runs before this one have remembered the same.
+    remembered = r"^False Remembered at \S+\.md:\d+-\d+(\. Nearly the same: .+)?$"
+    assert re.search(remembered, done.stdout, re.MULTILINE)
     assert any("The **spruce** is older" in line or "spruce is older" in line for line in lines)
     assert "True no argument named `colour`" in lines
     assert "The larch is tall." in lines

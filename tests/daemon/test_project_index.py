@@ -93,3 +93,6 @@ def test_the_command_says_what_it_does_with_each_source(place: Place) -> None:
     assert ".memories/project.md:" in found.stdout
     assert "README.md" in run("sources").stdout
     assert run("index-project", "--source", "/etc/passwd").returncode == 2
+    for name, is_reported in (("docs/ruls.md", True), ("docs/*.txt", False)):
+        asked = run("index-project", "--dry-run", "--source", name)
+        assert (f"{name} does not exist" in asked.stderr) is is_reported

@@ -253,6 +253,7 @@ def test_the_commands_print_what_the_methods_answer(place: Place) -> None:
     assert run("patch", "auth-service", "--relate", "part_of=platform") == f"{AUTH}\n"
     assert "do it with --apply --plan" in run("archive", "auth-service")
     assert "1 archived" in run("archive", "auth-service", "--apply")
+    assert run("get", "auth-service").split("\n")[0].endswith("archived")
     assert "1 restored" in run("restore", "auth-service", "--apply")
     assert json.loads(run("get", "auth-service", "--json"))["path"] == AUTH
     assert "COMMAND is missing" in run(status=2)

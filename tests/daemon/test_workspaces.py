@@ -297,6 +297,25 @@ def test_methods_take_the_absolute_path_of_a_note(place: Place, make_place: Make
             call("get", path=path, workspace=workspace)
 
 
+def test_a_memory_is_added_and_promoted_to_a_note_by_its_absolute_path(
+    place: Place, make_place: MakePlace
+) -> None:
+    other = make_place(place.home.make_folder())
+    call = place.client.call
+    runs = str(place.root / ".memories/2026/runs.md")
+    added = call("note.add", content="Larch grows.", kind="summary", note=runs)
+    assert added["path"] == ".memories/2026/runs.md"
+    source, target = f"{place.root}/{added['anchor']}", str(place.root / "MEMORY.md")
+    [promoted] = call("promote", anchor=source, note=target, tag="pattern")["promoted"]
+    assert (promoted["path"], promoted["source"]) == ("MEMORY.md", added["anchor"])
+    assert "Larch grows." in (place.root / "MEMORY.md").read_text()
+    with pytest.raises(BadRequest, match="lies in the workspace"):
+        call("promote", anchor=source, note=str(other.root / "MEMORY.md"), tag="faq")
+    for workspace in (None, place.id):
+        with pytest.raises(MemsyncdError):
+            call("note.add", content="Larch grows.", note="/etc/larch.md", workspace=workspace)
+
+
 @pytest.mark.needs("git")
 def test_adding_a_linked_worktree_says_that_it_shares_the_memory_of_the_main_one(
     make_place: MakePlace, home: Home
@@ -476,7 +495,7 @@ def test_includes_and_excludes_select_the_notes(make_place: MakePlace, home: Hom
     place = make_place(
         root,
         include=["CLAUDE.md", "docs/**/*.md"],
-        exclude=[".memories/private/**", "**/draft.md", ".memories/c.*"],
+        exclude=[".memories/private/**", "**/draft.md", ".memories/c.*", "AGENTS.md"],
     )
     wanted = {
         "MEMORY.md",

@@ -9,7 +9,7 @@ from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.memory_tool import make_addition_decision
 from memsyncd.engine.validation import validate_notes, validate_section
-from memsyncd.errors import BadRequest, Conflict, PathRefused, TooLarge
+from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused, TooLarge
 from memsyncd.protocol.memory import AddedSection, NewSection
 
 AT = "2026-03-01T12:00:00Z"
@@ -185,3 +185,11 @@ def test_existing_notes_are_checked(bench: Any) -> None:
     }  # fmt: skip
     assert checked.checked == 3
     assert validate_notes(bench.workspace, bench.config, ".memories/good.md").is_valid
+
+
+def test_a_place_without_notes_does_not_pass_a_check(bench: Any) -> None:
+    bench.write(".memories/good.md", "# Good\n\ntext\n")
+    bench.sync()
+    for path in (".memories/goood.md", "docs/*.md"):
+        with pytest.raises(NoteNotFound, match="no note is indexed at"):
+            validate_notes(bench.workspace, bench.config, path)

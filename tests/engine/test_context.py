@@ -241,6 +241,21 @@ def test_a_heading_is_not_shown_alone_where_the_labels_below_it_say_it(bench: An
     assert "MEMORY.md:1" in ask(bench, "house").text
 
 
+@pytest.mark.parametrize(
+    ("heading", "is_shown"),
+    [("Decisions", False), ("Решения", False), ("Never force-push", True), ("禁止强制推送", True)],
+)
+def test_a_heading_of_one_word_without_text_is_left_out_of_a_session_start(
+    bench: Any, heading: str, is_shown: bool
+) -> None:
+    bench.write("MEMORY.md", f"# House\n\nBe brief.\n\n## {heading}\n\n## Tests\n\nrun them\n")
+    bench.sync()
+    text = ask(bench).text
+    assert (heading in text) == is_shown
+    assert "Be brief." in text
+    assert "run them" in text
+
+
 def test_a_small_session_block_has_recent_memory_besides_pinned_sections(bench: Any) -> None:
     pinned = "---\nkind: preference\ntags: [style, pinned]\n---\n# How we work\n\n## Code\nSmall commits, each with a test.\n"
     bench.write(".memories/rules.md", pinned)

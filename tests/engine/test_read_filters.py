@@ -61,3 +61,26 @@ def test_metadata_without_a_value_is_refused() -> None:
     for text in ("owner", "owner=", "=infra"):
         with pytest.raises(BadRequest, match="`meta`"):
             read_filters(params.Filters(meta=[text]), TODAY)
+
+
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [
+        ("tier", "hot, warm, cold"),
+        ("priority", "P0, P1, P2, P3"),
+        ("lifecycle", "ephemeral, session, task, project"),
+    ],
+)
+def test_a_word_that_no_section_can_have_is_refused_with_those_that_it_can(
+    name: str, choices: str
+) -> None:
+    with pytest.raises(BadRequest, match=f"`{name}` is none of {choices}: luke") as refused:
+        read_filters(params.Filters(**{name: ["luke"]}), TODAY)
+    assert refused.value.hint
+
+
+def test_priorities_lifecycles_and_tiers_are_read_in_any_case() -> None:
+    requested = params.Filters(tier=["HOT"], priority=["p0"], lifecycle=["Task", "wu"])
+    assert read_filters(requested, TODAY) == Filters(
+        tiers=("hot",), priorities=("P0",), lifecycles=("task", "task")
+    )

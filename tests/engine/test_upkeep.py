@@ -136,7 +136,7 @@ def test_memories_are_archived_by_name_with_what_is_beneath_them(log: Any) -> No
         show(log, anchors=[".memories/log.md#log/none"])
     with pytest.raises(BadRequest):
         show(log, anchors=[".memories/log.md#log/warm"], path="**")
-    with pytest.raises(BadRequest, match="no memory is selected"):
+    with pytest.raises(BadRequest, match="no memory to restore is selected"):
         show(log, "restore")
 
 

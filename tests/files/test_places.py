@@ -106,3 +106,30 @@ def test_the_folders_of_agents_are_recognised(
     (tmp_path / path).mkdir(parents=True, exist_ok=True)
     place = recognise_place(str(tmp_path / path))
     assert (place.preset, place.what) == (preset, what)
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        (
+            '{\n  // for notes\n  "recommendations": [\n    "esbenp.prettier",\n    "foam.foam-vscode",\n  ]\n}',
+            "Foam vault",
+        ),
+        (
+            '{"recommendations": [], "unwantedRecommendations": ["foam.foam-vscode"]}',
+            "MEMORY.md and .memories/",
+        ),
+        ('{"recommendations": ["esbenp.prettier"]}', "MEMORY.md and .memories/"),
+    ],
+)
+def test_a_folder_for_which_the_extension_of_foam_is_recommended_is_its_vault(
+    tmp_path: Path, settings: str, what: str
+) -> None:
+    write(tmp_path / ".vscode/extensions.json", settings)
+    assert recognise_place(str(tmp_path)).what == what
+
+
+def test_a_fifo_in_place_of_the_settings_of_an_editor_does_not_hold_up(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    os.mkfifo(tmp_path / ".vscode/extensions.json")
+    assert recognise_place(str(tmp_path)).preset == "memory"

@@ -82,7 +82,8 @@ IDS = st.lists(st.integers(0, 40), max_size=30)
 def test_the_choice_is_that_of_a_plain_search(
     ids: set[int], candidates: list[int], allowed: list[int] | None, nearest: int, chance: Any
 ) -> None:
-    cosine_of = {one: chance.random() for one in sorted(ids)}
+    # Few values, so that many are equal.
+    cosine_of = {one: chance.randrange(8) / 8 for one in sorted(ids)}
     compared = Compared(
         np.array(sorted(ids), dtype=np.int64), np.array([*cosine_of.values()], dtype=np.float32)
     )
@@ -95,12 +96,10 @@ def test_the_choice_is_that_of_a_plain_search(
     if not open_to:
         assert chosen is None
         return
-    best = sorted(open_to, key=cosine_of.__getitem__)[-nearest:] if nearest else []
+    best = sorted(open_to, key=lambda one: (-cosine_of[one], one))[:nearest]
     assert chosen is not None
     assert set(chosen[0].tolist()) == set(best) | (open_to & set(candidates))
-    assert [round(one, 5) for one in chosen[1].tolist()] == [
-        round(cosine_of[one], 5) for one in chosen[0].tolist()
-    ]
+    assert chosen[1].tolist() == [cosine_of[one] for one in chosen[0].tolist()]
     assert chosen[2] == pytest.approx(np.median([cosine_of[one] for one in open_to]), abs=1e-5)
     assert chosen[3] == pytest.approx(max(cosine_of[one] for one in open_to), abs=1e-5)
 
@@ -127,3 +126,11 @@ def test_the_nearest_pairs_are_found_once_each(n: int) -> None:
     assert np.abs(cosines - best).max(initial=0.0) < 0.01
     assert (first < second).all()
     assert len({*zip(first.tolist(), second.tolist(), strict=True)}) == len(best)
+
+
+def test_of_equally_near_chunks_the_first_are_chosen() -> None:
+    ids = np.arange(1, 5001)
+    compared = Compared(ids, np.where(ids % 2, 0.25, 0.5).astype(np.float32))
+    chosen = compared.choose(np.empty(0, np.int64), None, 7)
+    assert chosen is not None
+    assert chosen[0].tolist() == [2, 4, 6, 8, 10, 12, 14]

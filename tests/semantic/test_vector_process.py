@@ -358,9 +358,25 @@ def test_an_idle_process_ends_and_the_next_question_starts_it_again(
     vectors = notes.serve(make_config(server, idle_s=0.3))
     notes.refresh()
     wait_until(lambda: not notes.service.pids, "it does not end")
+    wait_until(lambda: not vectors.status().loaded, "it is not said")
     assert vectors.status().state == "ready"
+    assert "the next question loads it" in str(vectors.status().reason)
+    assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is None
     assert notes.ask(vectors, "automobile")
     assert not [one for one in notes.reports if one.fault or one.notice]
+
+
+def test_what_is_ready_while_the_process_runs_is_compared_at_the_first_question(
+    notes: Notes, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    for _ in range(2):  # the second process finds all vectors made
+        vectors = notes.serve(endpoint)
+        notes.service.refresh("w")
+        wait_until(lambda: vectors.status().state == "ready", "it is not ready")  # noqa: B023
+        assert vectors.status().loaded
+        assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is not None
+        notes.service.stop()
 
 
 def test_secrets_are_not_embedded(

@@ -136,14 +136,15 @@ def describe_fault(fault: BadRequest) -> dict[str, str]:
 
 
 def find_faults(addition: Addition, *, most_chars: int = CONTENT_LIMIT_CHARS) -> list[BadRequest]:
-    """Return one error for each invalid field, in the order of the fields."""
-    faults: list[BadRequest] = []
+    """Return one error for each fault of a field, in the order of the fields."""
+    faults: dict[str, BadRequest] = {}
     for check in _list_checks(addition, most_chars):
         try:
             check()
         except BadRequest as fault:
-            faults.append(fault)
-    return faults
+            # Several keywords may have the same fault.
+            faults.setdefault(fault.message, fault)
+    return [*faults.values()]
 
 
 def _list_checks(addition: Addition, most_chars: int) -> Iterator[Callable[[], None]]:
@@ -160,8 +161,10 @@ def _list_checks(addition: Addition, most_chars: int) -> Iterator[Callable[[], N
     for name in ("created", "updated"):
         yield partial(_check_time, name, getattr(addition, name))
     yield partial(_check_expiry, addition.expires)
-    yield partial(_check_keywords, addition.keywords)
-    yield partial(_check_tags, addition.tags)
+    yield partial(_check_number, "keywords", addition.keywords, KEYWORDS_LIMIT)
+    yield from (partial(_check_keyword, one) for one in addition.keywords)
+    yield partial(_check_number, "tags", addition.tags, TAGS_LIMIT)
+    yield from (partial(_check_tag, one) for one in addition.tags)
     yield partial(_check_metadata, addition.metadata)
 
 
@@ -199,22 +202,21 @@ def _check_expiry(text: str | None) -> None:
         _refuse("expires", "is neither a day nor a time", "write 2026-12-31 or 2026-12-31T18:00")
 
 
-def _check_keywords(keywords: Sequence[str]) -> None:
-    if len(keywords) > KEYWORDS_LIMIT:
-        _refuse("keywords", f"are more than {KEYWORDS_LIMIT}", "leave some out")
-    for keyword in keywords:
-        _check_word("keywords", keyword, KEYWORD_LIMIT_CHARS)
-        if "," in keyword:
-            _refuse("keywords", "hold one with a comma", "make it two")
+def _check_number(name: str, values: Sequence[str], most: int) -> None:
+    if len(values) > most:
+        _refuse(name, f"are more than {most}", "leave some out")
 
 
-def _check_tags(tags: Sequence[str]) -> None:
-    if len(tags) > TAGS_LIMIT:
-        _refuse("tags", f"are more than {TAGS_LIMIT}", "leave some out")
-    for tag in tags:
-        _check_word("tags", tag)
-        if not distinct_tags([tag]):
-            _refuse("tags", "hold an empty one", "leave it out")
+def _check_keyword(keyword: str) -> None:
+    _check_word("keywords", keyword, KEYWORD_LIMIT_CHARS)
+    if "," in keyword:
+        _refuse("keywords", "hold one with a comma", "make it two")
+
+
+def _check_tag(tag: str) -> None:
+    _check_word("tags", tag)
+    if not distinct_tags([tag]):
+        _refuse("tags", "hold an empty one", "leave it out")
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:

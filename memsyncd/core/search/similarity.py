@@ -98,6 +98,8 @@ def group_pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
     for one, other in pairs:
         into, of_other = group_of.setdefault(one, [one]), group_of.setdefault(other, [other])
         if into is not of_other:
+            # The larger keeps its place, so that no chain of merges is quadratic.
+            into, of_other = sorted((into, of_other), key=len, reverse=True)
             into += of_other
             group_of.update(dict.fromkeys(of_other, into))
     groups = {id(group): sorted(group) for group in group_of.values()}
@@ -130,29 +132,21 @@ def group_similar(
     """Group items of different owners (`items`: owner and features) whose similarity is at least
     `min_similarity`; items that are similar to a third one are in one group.
 
-    Not every pair is compared, as that would take minutes for thousands: an item is compared with
-    those that have most of its rarest features in common. Texts that are nearly the same have.
+    Unlike `find_near_copies` it may miss a pair, takes texts of any length, and counts pairs of
+    different owners alone: an item is compared with those that have most of its rarest features in
+    common. Texts that are nearly the same have. So the work grows with the number of items even if
+    `min_similarity` is so low that `find_near_copies` would compare nearly all pairs.
     """
-    parents = list(range(len(items)))
     nearest = [0.0] * len(items)
+    pairs = []
     for one, other, similarity in _find_similar_pairs(items, min_similarity):
-        parents[_find_root(parents, one)] = _find_root(parents, other)
+        pairs.append((one, other))
         nearest[one] = max(nearest[one], similarity)
         nearest[other] = max(nearest[other], similarity)
-    groups: dict[int, list[int]] = {}
-    for number in range(len(items)):
-        groups.setdefault(_find_root(parents, number), []).append(number)
     return [
         SimilarGroup(tuple(members), min(nearest[number] for number in members))
-        for members in groups.values()
-        if len(members) > 1
+        for members in group_pairs(pairs)
     ]
-
-
-def _find_root(parents: list[int], number: int) -> int:
-    while parents[number] != number:
-        parents[number] = number = parents[parents[number]]
-    return number
 
 
 def _find_similar_pairs(

@@ -16,6 +16,7 @@ from memsyncd.core.editing.additions import (
     Addition,
     append_section,
     check_addition,
+    find_faults,
     make_heading,
     render_comment,
 )
@@ -525,6 +526,19 @@ def test_every_invalid_field_is_named_at_once() -> None:
     assert [fault["field"] for fault in faults] == fields
     assert all(fault["problem"] and fault["hint"] for fault in faults)
     assert all(f"{field}: " in refused.value.message for field in fields)
+
+
+def test_every_fault_of_keywords_and_tags_is_named_once() -> None:
+    keywords = (*(f"k{number}" for number in range(21)), "k" * 101, "l" * 101, "a,b")
+    faults = find_faults(replace(FULL, keywords=keywords, tags=("", "#", "two\nlines")))
+    assert [fault.message for fault in faults] == [
+        "keywords: are more than 20",
+        "keywords: is over 100 characters",
+        "keywords: hold one with a comma",
+        "tags: is empty",
+        "tags: hold an empty one",
+        "tags: is not one line",
+    ]
 
 
 @pytest.mark.parametrize(
