@@ -102,6 +102,7 @@ function showTabs(place) {
     }, label)));
   const label = VIEWS.find(([name]) => name === place.view)?.[1] ?? "";
   const shown = workspaces.find((one) => one.id === place.workspace);
+  tabs.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   document.title = `${label} · ${shown?.name ?? ""} · memsyncd`;
 }
 

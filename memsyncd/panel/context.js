@@ -1,6 +1,6 @@
 // What an agent would be given: the block for a question and a budget, and what was left out.
 
-import { fill, h, table } from "./dom.js";
+import { contradictions, count, fill, h, table } from "./dom.js";
 import { View } from "./view.js";
 
 export class ContextView extends View {
@@ -38,9 +38,11 @@ export class ContextView extends View {
     this.shownBudget.value = `${this.budget.value} tokens`;
     const found = await this.ask("context", { query: q, max_tokens: Number(tokens), track_access: false, mark: true }, signal);
     const rows = (/** @type {any[]} */ parts) => parts.map((one) => [
-      h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, one.anchor), `${one.start_line}–${one.end_line}`, one.kind ?? "", one.reason]);
+      h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, one.anchor), `${one.start_line}–${one.end_line}`, one.kind ?? "", [one.relation ? `${one.reason}: ${one.relation} of ${one.related_to}` : one.reason, contradictions(one, (path) => this.noteHref(path))]]);
     fill(this.result,
-      h("p", { class: "quiet", role: "status" }, `${found.included.length} parts are given, ${found.left_out.length} are left out; ${found.text.length.toLocaleString()} characters.`),
+      h("p", { class: "quiet", role: "status" }, `${count(found.included.length, "part")} given, ${found.left_out.length} left out; ${found.tokens.toLocaleString()} of ${Number(tokens).toLocaleString()} tokens.`,
+        found.unranked > 0 && ` ${count(found.unranked, "further match", "further matches")} rank below.`, found.semantic !== "off" && " By words and meaning."),
+      found.why_empty && h("p", {}, found.why_empty),
       h("div", { class: "columns" },
         h("section", {}, h("h2", {}, "The agent is given"), h("pre", { tabindex: 0, "aria-label": "The block" }, found.text || "(nothing)")),
         h("section", {}, h("h2", {}, "Included"), table("Included parts", ["Section", "Lines", "Kind", "Why"], rows(found.included)),

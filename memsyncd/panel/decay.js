@@ -29,12 +29,12 @@ export class DecayView extends View {
     const filters = { tier: tier ? [tier] : TIERS };
     const isListed = all <= LISTED;
     const sections = isListed ? await this.list(filters, signal)
-      : (await this.ask("search", { query: "", sort: "decay", explain: true, limit: SEARCHED, filters }, signal)).hits;
+      : (await this.ask("search", { query: "", sort: "decay", explain: true, limit: SEARCHED, filters, timeout_ms: 10_000 }, signal)).hits;
     const rows = sections.slice(0, SHOWN).map((/** @type {any} */ one) => {
       const { decay_score: score = 0, decay_recency: recency = 0, decay_accesses: accesses = 0, decay_importance: importance = 0 } = one.explain ?? {};
       const name = one.heading.at(-1) ?? one.path;
       return [[h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, name), h("div", { class: "quiet" }, h("code", {}, one.path))], badges(one),
-        h("meter", { min: 0, max: 2, value: score, "aria-label": "decay" }), score.toFixed(3), recency.toFixed(3), accesses.toFixed(2), importance.toFixed(2), (one.created ?? one.day).slice(0, 10),
+        h("meter", { min: 0, max: 2, value: score, "aria-label": "decay" }), score.toFixed(3), recency.toFixed(3), accesses.toFixed(2), importance.toFixed(2), h("time", {}, (one.created ?? one.day).slice(0, 10)),
         h("button", { type: "button", "aria-label": `Archive ${one.anchor}`, onclick: () => archive(this, one.anchor) }, "archive")];
     });
     const chip = (/** @type {string} */ name, /** @type {number} */ n) => h("a", {

@@ -127,6 +127,14 @@ export function table(caption, heads, rows) {
       h("tbody", {}, body)));
 }
 
+/** What a hit contradicts, and what contradicts it. @param {any} one @param {(path: string) => string} href */
+export function contradictions(one, href) {
+  const name = (/** @type {string} */ text, /** @type {string[]} */ anchors) => anchors.length > 0 && [` ${text} `,
+    ...anchors.flatMap((anchor, at) => [at ? ", " : "", h("a", { href: href(anchor.split("#")[0] ?? "") }, anchor)])];
+  const parts = [name("contradicts", one.contradicts ?? []), name("contradicted by", one.contradicted_by ?? [])];
+  return parts.some(Boolean) && h("p", { class: "warning" }, parts.flatMap((part) => part || []));
+}
+
 /** Small labels of a section's metadata. @param {Record<string, any>} meta */
 export function badges(meta) {
   const parts = [

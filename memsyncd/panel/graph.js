@@ -23,6 +23,9 @@ export class GraphView extends View {
     this.origin = { x: 0, y: 0 };
     this.frame = 0;
     this.shown = -1;
+    this.shownPlace = "";
+    /** True once the picture was dragged or scaled by hand. */
+    this.isMoved = false;
     this.resizer = new ResizeObserver(() => this.draw());
     this.canvas.addEventListener("pointerdown", (event) => this.drag(event));
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
@@ -32,7 +35,7 @@ export class GraphView extends View {
 
   connectedCallback() {
     if (!this.firstChild) {
-      const reset = h("button", { type: "button", onclick: () => this.fit() }, "Fit");
+      const reset = h("button", { type: "button", onclick: () => { this.isMoved = false; this.fit(); } }, "Fit");
       fill(this, h("div", { class: "tools" }, this.about, reset), this.canvas, this.list);
     }
     this.resizer.observe(this.canvas);
@@ -58,14 +61,21 @@ export class GraphView extends View {
       names.add(from).add(to);
       edges.set(`${from} ${one.relation} ${to}`, { from, to, relation: one.relation });
     }
-    const isSame = this.paths.join() === [...names].join();
+    const previous = this.paths;
+    const isSame = previous.join() === [...names].join();
     this.paths = [...names];
     const index = new Map(this.paths.map((name, at) => [name, at]));
     const pairs = [...edges.values()].map((one) => [index.get(one.from) ?? 0, index.get(one.to) ?? 0]);
     if (!isSame || pairs.length !== this.layout.edges.length) {
+      const place = `${this.place.workspace} ${path ?? ""}`;
+      const before = place === this.shownPlace ? new Map(previous.map((name, at) => [name, [this.layout.x[at] ?? 0, this.layout.y[at] ?? 0]])) : new Map();
       this.layout = new Layout(this.paths, pairs);
+      // After a save the picture stays as it was, but for what is new.
+      if (before.size) this.layout.settle(this.paths.map((name) => before.get(name)));
+      else this.isMoved = false;
+      this.shownPlace = place;
       this.shown = -1;
-      this.fit();
+      if (!this.isMoved) this.fit();
       this.run();
     }
     const what = path ? `around ${path}` : "of all notes";
@@ -85,15 +95,20 @@ export class GraphView extends View {
   run() {
     cancelAnimationFrame(this.frame);
     const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (isStill) while (this.layout.step() > 0.5 && this.layout.n_steps < 300);
     const next = () => {
       const until = performance.now() + 8;
       let moved = 0;
       do moved = this.layout.step();
       while (performance.now() < until && moved > 0.2);
-      if (this.layout.n_steps < 60) this.fit();
+      const isRunning = moved > 0.2 && this.layout.n_steps < 600 && this.isConnected;
+      // Nothing moves before the eyes of those who do not want it: only the end is drawn.
+      if (isStill && isRunning && this.layout.n_steps > 1) {
+        this.frame = requestAnimationFrame(next);
+        return;
+      }
+      if (!this.isMoved) this.fit();
       else this.draw();
-      if (moved > 0.2 && this.layout.n_steps < 600 && this.isConnected) this.frame = requestAnimationFrame(next);
+      if (isRunning) this.frame = requestAnimationFrame(next);
     };
     next();
   }
@@ -176,6 +191,7 @@ export class GraphView extends View {
     let { clientX: x, clientY: y } = event;
     let isMoved = false;
     const move = (/** @type {PointerEvent} */ now) => {
+      this.isMoved = true;
       isMoved ||= Math.hypot(now.clientX - event.clientX, now.clientY - event.clientY) > 4;
       this.origin = { x: this.origin.x - (now.clientX - x) / this.scale, y: this.origin.y - (now.clientY - y) / this.scale };
       [x, y] = [now.clientX, now.clientY];
@@ -199,6 +215,7 @@ export class GraphView extends View {
 
   /** @param {number} factor */
   scaleBy(factor) {
+    this.isMoved = true;
     this.scale = Math.max(0.02, Math.min(6, this.scale * factor));
     this.draw();
   }

@@ -2,8 +2,12 @@
 
 import { fill, h, when } from "./dom.js";
 import { report, View } from "./view.js";
+import { offerUndo } from "./write.js";
 
 const PAGE = 50;
+const MOST = 200;
+/** How far from a revision the others of its change set are looked for. */
+const REACH = 100;
 
 export class HistoryView extends View {
   constructor() {
@@ -12,6 +16,7 @@ export class HistoryView extends View {
     this.change = h("section", { class: "change", "aria-live": "polite" });
     /** @type {any[]} */
     this.revisions = [];
+    this.listedPlace = "";
   }
 
   connectedCallback() {
@@ -21,9 +26,15 @@ export class HistoryView extends View {
   /** @param {AbortSignal} signal */
   async read(signal) {
     const { path, revision } = this.place.values;
-    const found = await this.ask("history", { limit: PAGE, ...(path ? { path } : {}) }, signal);
-    this.revisions = found.revisions;
-    this.showTimeline(found.revisions.length === PAGE);
+    // What was paged to stays: only a new place begins with one page.
+    const place = `${this.place.workspace} ${path ?? ""}`;
+    const limit = place === this.listedPlace ? Math.min(MOST, Math.max(PAGE, this.revisions.length)) : PAGE;
+    const found = await this.ask("history", { limit, ...(path ? { path } : {}) }, signal);
+    const last = found.revisions.at(-1)?.revision ?? 0;
+    const older = place === this.listedPlace ? this.revisions.filter((one) => one.revision < last) : [];
+    this.revisions = [...found.revisions, ...older];
+    this.listedPlace = place;
+    this.showTimeline(found.revisions.length === limit);
     const chosen = revision ? Number(revision) : this.revisions[0]?.revision;
     if (chosen) await this.showChange(chosen, signal);
     else fill(this.change, h("p", {}, "No change was recorded yet."));
@@ -55,19 +66,25 @@ export class HistoryView extends View {
   /** @param {number} revision @param {AbortSignal} signal */
   async showChange(revision, signal) {
     const info = this.revisions.find((one) => one.revision === revision);
-    const found = await this.ask("diff", { revision }, signal);
-    const undo = h("button", { type: "button", class: "undo", onclick: () => this.undo(revision, info) }, "Undo this change (u)");
-    fill(this.change, h("h2", {}, found.path), info && h("p", { class: "quiet" }, when(info.at), ` · ${info.command} by ${info.client || "another program"}`),
-      info?.is_kept !== false ? undo : h("p", { class: "quiet" }, "The texts of this change are no longer kept."), makeDiff(found.diff));
+    const [found, near] = await Promise.all([this.ask("diff", { revision }, signal),
+      this.ask("history", { limit: MOST, before: revision + REACH }, signal)]);
+    const set = info?.change_set ?? near.revisions.find((/** @type {any} */ one) => one.revision === revision)?.change_set;
+    const together = near.revisions.filter((/** @type {any} */ one) => one.change_set === set);
+    const undo = h("button", { type: "button", class: "undo", onclick: () => this.undo({ revision }) }, "Undo this change (u)");
+    const undoAll = together.length > 1 && h("button", { type: "button", onclick: () => this.undo({ change_set: set }) }, `Undo all ${together.length} changes of this step`);
+    fill(this.change, h("h2", {}, h("a", { href: this.noteHref(found.path) }, found.path)), info && h("p", { class: "quiet" }, when(info.at), ` · ${info.command} by ${info.client || "another program"}`),
+      info?.is_kept !== false ? h("p", { class: "tools" }, undo, undoAll) : h("p", { class: "quiet" }, "The texts of this change are no longer kept."),
+      together.length > 1 && h("details", {}, h("summary", {}, "Changed in the same step"), h("ul", {}, together.map((/** @type {any} */ one) =>
+        h("li", {}, h("a", { href: this.href("history", { path: this.place.values.path, revision: one.revision }) }, one.path))))), makeDiff(found.diff));
   }
 
-  /** @param {number} revision @param {any} info */
-  async undo(revision, info) {
+  /** @param {{revision?: number, change_set?: number}} what */
+  async undo(what) {
     try {
-      const alone = this.revisions.filter((one) => one.change_set === info?.change_set).length < 2;
-      const what = alone || !info ? { revision } : { change_set: info.change_set };
       const done = await this.ask("undo", { ...what, client: "panel" });
-      report(`undone: ${done.paths.map((/** @type {any} */ one) => one.path).join(", ") || "nothing had to change"}`);
+      const paths = done.paths.map((/** @type {any} */ one) => one.path);
+      const named = paths.length > 5 ? `${paths.slice(0, 5).join(", ")} and ${paths.length - 5} more` : paths.join(", ");
+      offerUndo(this, `undone: ${named || "nothing had to change"}`, done.change_set);
     } catch (error) {
       report(error);
     }

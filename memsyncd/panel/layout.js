@@ -94,6 +94,15 @@ export class Layout {
     }
   }
 
+  /** Begin where notes were before; only what has no place yet goes far. @param {(number[] | undefined)[]} places */
+  settle(places) {
+    places.forEach((place, at) => {
+      if (place) [this.x[at], this.y[at]] = [place[0] ?? 0, place[1] ?? 0];
+    });
+    this.heat = LENGTH / 6;
+    this.n_steps = 60;
+  }
+
   bounds() {
     const box = { left: -50, right: 50, top: -50, bottom: 50 };
     for (let i = 0; i < this.x.length; i += 1) {

@@ -37,9 +37,15 @@ export class NotesView extends View {
     return Boolean(this.isEditing && this.editor?.isChanged());
   }
 
+  /** @param {import("./view.js").Place} place */
+  async open(place) {
+    this.editor?.form.remove();
+    await super.open(place);
+  }
+
   async reload() {
     // The editor stands in the note. When it ends, the note is read again.
-    if (!this.hasUnsaved()) await super.reload();
+    if (!this.isEditing) await super.reload();
   }
 
   connectedCallback() {
@@ -179,11 +185,16 @@ export class NotesView extends View {
   /** @param {string} path @param {AbortSignal} signal */
   async showNote(path, signal) {
     const line = this.place.values.line ?? "";
+    // The text is shown even if a busy daemon gives up one of the others.
+    const instead = (/** @type {any} */ empty) => (/** @type {unknown} */ error) => {
+      if (!signal.aborted) report(error);
+      return empty;
+    };
     const [rendered, listed, linked, problems] = await Promise.all([
       this.ask("render", { path, line: Math.max(1, Number(line) || 1) }, signal),
-      this.ask("list", { path }, signal),
+      this.ask("list", { path }, signal).catch(instead({ notes: [] })),
       this.ask("links", { path, limit: 200 }, signal).catch(() => ({ links: [], n_links: 0 })),
-      this.ask("problems", {}, signal),
+      this.ask("problems", {}, signal).catch(instead({ problems: [] })),
     ]);
     const note = listed.notes.find((/** @type {any} */ one) => one.path === path);
     const isSame = this.shownPath === path && this.shownLine === line;

@@ -1,14 +1,30 @@
 // Search as you type: hits with matched words, filters as chips, and why a hit has its score.
 
-import { badges, fill, h, highlight, table } from "./dom.js";
+import { badges, contradictions, count, fill, h, highlight, table } from "./dom.js";
 import { View } from "./view.js";
 
+const STEP = 50;
+const MOST = 200;
+const COUNTED = ["kind", "tag", "task", "priority", "lifecycle"];
 const FILTERS = ["kind", "tag", "path", "task", "priority", "lifecycle", "tier", "after", "before"];
 
 export class SearchView extends View {
   constructor() {
     super();
     this.chips = h("div", { class: "chips" });
+    this.field = h("select", { name: "name", onchange: () => this.suggest() }, FILTERS.map((name) => h("option", {}, name)));
+    this.value = h("input", { name: "value", size: 12, placeholder: "value", list: "filter-values", autocomplete: "off", onfocus: () => this.suggest() });
+    this.values = h("datalist", { id: "filter-values" });
+    this.suggested = this.shown = "";
+    this.add = h("form", { class: "filter" }, h("label", {}, h("span", { class: "hidden" }, "Filter by"), this.field),
+      h("label", {}, h("span", { class: "hidden" }, "Value"), this.value), this.values, h("button", { type: "submit" }, "Filter"));
+    this.add.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const value = this.value.value.trim();
+      if (!value) return;
+      this.value.value = "";
+      location.hash = this.href("search", { ...this.place.values, [this.field.value]: value });
+    });
     this.results = h("div", { class: "results" });
     this.summary = h("p", { class: "quiet", role: "status" });
   }
@@ -19,7 +35,8 @@ export class SearchView extends View {
 
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const { q = "", sort = "", explain = "", all = "" } = this.place.values;
+    const { q = "", sort = "", explain = "", all = "", n = "" } = this.place.values;
+    const limit = Number(n) || STEP;
     const filters = this.readFilters();
     this.showChips();
     if (!q.trim() && !Object.keys(filters).length) {
@@ -28,14 +45,30 @@ export class SearchView extends View {
       return;
     }
     const workspace = all ? "*" : this.place.workspace;
-    const params = { query: q, filters, limit: 50, explain: explain === "1", ...(sort ? { sort } : {}) };
+    const params = { query: q, filters, limit, explain: explain === "1", ...(sort ? { sort } : {}) };
     const found = await this.ask("search", { ...params, workspace }, signal);
     const left = found.workspaces.filter((/** @type {any} */ one) => one.failure);
-    fill(this.summary, `${found.hits.length}${found.hits.length === 50 ? " or more" : ""} hits in ${found.took_ms.toFixed(1)} ms`,
+    const isFull = found.hits.length === limit;
+    fill(this.summary, `${found.hits.length}${isFull ? " or more" : ""} ${found.hits.length === 1 ? "hit" : "hits"} in ${found.took_ms.toFixed(1)} ms`,
+      found.semantic !== "off" && ` · by words and meaning${found.semantic === "partial" ? ` (${count(found.semantic_pending, "passage")} without a vector yet)` : ""}`,
       found.relaxed && " · no section holds every word", left.map((/** @type {any} */ one) => ` · ${one.name} is left out: ${one.failure}`));
-    fill(this.results, found.hits.length ? h("ol", {}, found.hits.map((/** @type {any} */ hit) => this.makeHit(hit, Boolean(all))))
+    fill(this.results, found.hits.length ? h("ol", {}, found.hits.map((/** @type {any} */ hit) => this.makeHit(hit, Boolean(all))),
+      isFull && limit < MOST && h("li", {}, h("a", { class: "chip", href: this.href("search", { ...this.place.values, n: MOST }) }, "more hits")))
       : [h("p", {}, found.why_empty ?? "Nothing was found."), found.did_you_mean && h("p", {}, "Did you mean ",
         h("a", { href: this.href("search", { ...this.place.values, q: found.did_you_mean }) }, found.did_you_mean), "?")]);
+  }
+
+  /** Offer the values that the workspace has for the chosen filter. */
+  async suggest() {
+    const name = this.field.value, wanted = `${this.place.workspace} ${name}`;
+    if (this.suggested === wanted) return;
+    this.suggested = wanted;
+    const known = name === "tier" ? ["hot", "warm", "cold"] : [];
+    if (COUNTED.includes(name)) {
+      const found = await this.ask("stats", { by: [name], limit: 100 });
+      known.push(...found.counts[name].map((/** @type {any} */ one) => one.value).filter(Boolean));
+    }
+    if (this.suggested === wanted) fill(this.values, known.map((value) => h("option", { value })));
   }
 
   readFilters() {
@@ -54,6 +87,7 @@ export class SearchView extends View {
     const href = isAll ? `#notes?${new URLSearchParams({ w: hit.workspace, path: hit.path, line: hit.start_line })}` : this.noteHref(hit.path, hit.start_line);
     return h("li", { class: "hit" }, h("a", { class: "entry", href }, name), " ", badges(hit),
       h("p", {}, highlight(hit.snippet)),
+      !isAll && contradictions(hit, (path) => this.noteHref(path)),
       h("p", { class: "quiet" }, isAll && `${hit.workspace} · `, h("code", {}, `${hit.path}:${hit.start_line}-${hit.end_line}`), ` · score ${hit.score.toFixed(3)} · ${hit.created ?? hit.day}`),
       hit.explain && h("details", {}, h("summary", {}, "why this score"), table("Parts of the score", ["Part", "Value"],
         Object.entries(hit.explain).map(([part, value]) => [part, Number(value).toFixed(4)]))));
@@ -64,19 +98,13 @@ export class SearchView extends View {
     const chips = FILTERS.filter((name) => values[name]).map((name) =>
       h("a", { class: "chip", href: this.href("search", { ...values, [name]: "" }), "aria-label": `Remove the filter ${name} ${values[name]}` }, `${name}: ${values[name]} ×`));
     const isExplained = values.explain === "1";
-    const add = h("form", { class: "filter" },
-      h("label", {}, h("span", { class: "hidden" }, "Filter by"), h("select", { name: "name" }, FILTERS.map((name) => h("option", {}, name)))),
-      h("label", {}, h("span", { class: "hidden" }, "Value"), h("input", { name: "value", size: 12, placeholder: "value" })), h("button", { type: "submit" }, "Filter"));
-    add.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const data = new FormData(add);
-      location.hash = this.href("search", { ...values, [String(data.get("name"))]: String(data.get("value")).trim() });
-    });
     const sort = h("select", { onchange: () => (location.hash = this.href("search", { ...values, sort: sort.value })) },
       ["relevance", "recency", "importance", "decay", "priority", "file"].map((name) => h("option", { selected: (values.sort || "relevance") === name }, name)));
-    const isFocused = this.chips.contains(document.activeElement);
-    if (isFocused) return;
-    fill(this.chips, chips, add, h("label", {}, "Order ", sort),
+    // A live update while a filter is typed leaves the row alone.
+    const shown = JSON.stringify([this.place.workspace, values]);
+    if (shown === this.shown) return;
+    this.shown = shown;
+    fill(this.chips, chips, this.add, h("label", {}, "Order ", sort),
       h("a", { class: "chip", href: this.href("search", { ...values, explain: isExplained ? "" : "1" }), "aria-pressed": null }, isExplained ? "hide scores" : "explain scores"),
       h("a", { class: "chip", href: this.href("search", { ...values, all: values.all ? "" : "1" }) }, values.all ? "this workspace" : "all workspaces"));
   }

@@ -135,7 +135,7 @@ def test_a_save_appears_without_a_reload(place: Place, open_panel: Callable[...,
     (place.root / "MEMORY.md").write_text("# Head\n\nA heron stands here.\n")
     panel.wait_text("A heron stands here.")
     panel.show("search", q="heron")
-    panel.wait_text("1 hits")
+    panel.wait_text("1 hit in")
     (place.root / ".memories" / "new.md").write_text("# New\n\nAnother heron.\n")
     panel.wait_text("2 hits")
     assert panel.errors == []
@@ -284,6 +284,16 @@ def test_a_text_that_is_refused_stays_in_its_dialog(
     assert panel.errors == []
 
 
+def test_a_note_that_is_gone_is_named_as_such(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    panel = open_panel(place)
+    panel.show("notes", path="gone.md")
+    panel.wait_text("There is no such note")
+    assert panel.page.locator("#messages p").count() == 0
+    assert panel.errors == []
+
+
 def test_the_doctor_is_asked_on_request(place: Place, open_panel: Callable[..., Panel]) -> None:
     panel = open_panel(place)
     panel.show("problems")
@@ -297,7 +307,7 @@ def test_everything_is_reached_by_keyboard(filled: Place, open_panel: Callable[.
     keyboard = panel.page.keyboard
     keyboard.press("/")
     keyboard.type("redis")
-    panel.wait_text("1 hits")
+    panel.wait_text("1 hit in")
     keyboard.press("Escape")
     keyboard.press("j")
     keyboard.press("Enter")
@@ -305,6 +315,47 @@ def test_everything_is_reached_by_keyboard(filled: Place, open_panel: Callable[.
     keyboard.press("g")
     keyboard.press("h")
     panel.page.wait_for_selector("memory-history .diff")
+    assert panel.errors == []
+
+
+def test_filters_are_added_and_removed_by_keyboard(
+    filled: Place, open_panel: Callable[..., Panel]
+) -> None:
+    panel = open_panel(filled)
+    page = panel.page
+    panel.show("search", q="redis")
+    panel.wait_text("1 hit in")
+    value = page.get_by_label("Value")
+    value.fill("error")
+    value.press("Enter")
+    panel.wait_text("kind: error ×")
+    page.get_by_label("Filter by").select_option("tag")
+    value.fill("x")
+    value.press("Enter")
+    panel.wait_text("tag: x ×")
+    panel.wait_text("kind: error ×")
+    page.get_by_role("link", name="Remove the filter tag x").press("Enter")
+    page.get_by_role("link", name="Remove the filter kind error").press("Enter")
+    panel.wait_text("1 hit in")
+    assert panel.errors == []
+
+
+def test_all_changes_of_one_step_are_undone_together(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    call = place.client.call
+    for name in ("a", "b"):
+        path = f"/memories/old/{name}.md"
+        call("memory", workspace=place.id, command="create", path=path, file_text=f"# {name}\n")
+    moved = {"old_path": "/memories/old", "new_path": "/memories/new"}
+    call("memory", workspace=place.id, command="rename", **moved)
+    assert (place.root / ".memories" / "new" / "b.md").exists()
+    panel = open_panel(place)
+    panel.show("history")
+    panel.page.get_by_role("button", name="Undo all 2 changes of this step").click()
+    panel.wait_message("undone: ")
+    assert (place.root / ".memories" / "old" / "a.md").exists()
+    assert (place.root / ".memories" / "old" / "b.md").exists()
     assert panel.errors == []
 
 
