@@ -9,7 +9,9 @@ exactly, so a caller can sum them line by line and round once.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -287,3 +289,21 @@ class WrittenLink(NamedTuple):
     heading: str
     relation: str
     kind: str = "link"
+
+
+# --- what metadata may say -----------------------------------------------------------------------
+
+PRIORITIES = ("P0", "P1", "P2", "P3")
+LIFECYCLES = ("ephemeral", "session", "task", "project")
+# Words of other programs for a key and for a lifecycle.
+OTHER_KEYS: Final = {"wu_id": "task"}
+OTHER_LIFECYCLES: Final = {"wu": "task"}
+NO_OTHERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def find_choice(
+    value: str, choices: tuple[str, ...], others: Mapping[str, str] = NO_OTHERS
+) -> str | None:
+    """The choice that equals the word, in any case, or for which it is another word."""
+    word = value.strip().lower()
+    return next((choice for choice in choices if choice.lower() == word), others.get(word))

@@ -18,10 +18,9 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.editing.additions import find_choice
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.guard.secrets import is_redacted
-from memsyncd.core.markdown.frontmatter import LIFECYCLES, OTHER_LIFECYCLES, PRIORITIES
+from memsyncd.core.model import LIFECYCLES, OTHER_LIFECYCLES, PRIORITIES, find_choice
 from memsyncd.core.search.dates import parse_day
 from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
 from memsyncd.core.search.query import (

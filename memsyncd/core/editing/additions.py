@@ -39,17 +39,21 @@ from memsyncd.core.editing.sections import (
     split_note_sections,
 )
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.markdown.frontmatter import (
+from memsyncd.core.markdown.frontmatter import distinct_tags, find_front_matter
+from memsyncd.core.markdown.scanner import HEADING, Block
+from memsyncd.core.markdown.sections import heading_text
+from memsyncd.core.model import (
     LIFECYCLES,
+    NO_OTHERS,
     OTHER_KEYS,
     OTHER_LIFECYCLES,
     PRIORITIES,
-    distinct_tags,
-    find_front_matter,
+    Meta,
+    Span,
+    find_choice,
+    parse_expiry,
+    path_words,
 )
-from memsyncd.core.markdown.scanner import HEADING, Block
-from memsyncd.core.markdown.sections import heading_text
-from memsyncd.core.model import Meta, Span, parse_expiry, path_words
 from memsyncd.core.notepath import MARKDOWN_SUFFIXES, MEMORY_FILE, is_markdown
 from memsyncd.errors import BadRequest, EditRefused, TooLarge
 
@@ -77,7 +81,6 @@ _NO_HEADING = re.compile(r"\s*(?:```|~~~|<!--)")
 _SENTENCE = re.compile(r"\W*\w.*?(?:(?:(?<!\b\w)\.|[!?])(?=\s|\Z)|[。！？])")
 _HAS_WORD = re.compile(r"\w")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
-_NO_OTHERS: Final[Mapping[str, str]] = MappingProxyType({})
 _OWN_KEYS: Final = frozenset({*Meta.__struct_fields__, *OTHER_KEYS, "keywords", "topic", "scope"})
 
 
@@ -235,14 +238,6 @@ def _check_key(name: str, key: str) -> None:
         _refuse(name, "has a key that is not one word", hint)
 
 
-def find_choice(
-    value: str, choices: tuple[str, ...], others: Mapping[str, str] = _NO_OTHERS
-) -> str | None:
-    """The choice that equals the word, in any case, or for which it is another word."""
-    word = value.strip().lower()
-    return next((choice for choice in choices if choice.lower() == word), others.get(word))
-
-
 def make_heading(addition: Addition) -> str:
     """The summary, or else the first sentence of the content as plain text, cut at a word if it is
     long.
@@ -312,7 +307,7 @@ def _check_word(name: str, word: str | None, most_chars: int = WORD_LIMIT_CHARS)
 
 
 def _check_choice(
-    name: str, value: str | None, choices: tuple[str, ...], others: Mapping[str, str] = _NO_OTHERS
+    name: str, value: str | None, choices: tuple[str, ...], others: Mapping[str, str] = NO_OTHERS
 ) -> None:
     if value is not None and find_choice(value, choices, others) is None:
         _refuse(name, f"is none of {', '.join(choices)}", "use one of these, or leave it out")

@@ -26,12 +26,12 @@ from memsyncd.core.editing.sections import (
     make_heading_line,
     split_note_sections,
 )
-from memsyncd.core.markdown.frontmatter import OTHER_KEYS, find_front_matter, parse_meta
+from memsyncd.core.markdown.frontmatter import find_front_matter, parse_meta
 from memsyncd.core.markdown.links import Mention, find_mentions
 from memsyncd.core.markdown.notenames import make_key
 from memsyncd.core.markdown.scanner import HEADING, HTML, ITEM, split_blocks
 from memsyncd.core.markdown.sections import RawSection, make_slug
-from memsyncd.core.model import Meta
+from memsyncd.core.model import OTHER_KEYS, Meta
 from memsyncd.errors import BadRequest, EditRefused
 
 _RELATION = re.compile(r"[a-z][a-z0-9_]{0,63}")

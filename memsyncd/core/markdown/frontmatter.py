@@ -18,16 +18,22 @@ import yaml
 from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.model import ARCHIVED, EMPTY_META, Meta, Problem, make_problem, parse_expiry
+from memsyncd.core.model import (
+    ARCHIVED,
+    EMPTY_META,
+    LIFECYCLES,
+    OTHER_KEYS,
+    OTHER_LIFECYCLES,
+    PRIORITIES,
+    Meta,
+    Problem,
+    make_problem,
+    parse_expiry,
+)
 
 FRONT_MATTER_LIMIT_CHARS = 65_536
 SHOWN_CHARS = 40
 PROBLEMS_LIMIT = 20
-PRIORITIES = ("P0", "P1", "P2", "P3")
-LIFECYCLES = ("ephemeral", "session", "task", "project")
-# Words of other programs for a key and for a lifecycle.
-OTHER_KEYS: Final = {"wu_id": "task"}
-OTHER_LIFECYCLES: Final = {"wu": "task"}
 
 _DEPTH_LIMIT = 16
 _COMMENT_LIMIT_LINES = 50
