@@ -142,8 +142,11 @@ class EventReader(InotifyFD):
             if not self._is_handling:
                 return
             self._is_handling = False
-            due = [call for n_reads, call in self._waiting if n_reads == 1]
-            self._waiting = [(n_reads - 1, call) for n_reads, call in self._waiting if n_reads > 1]
+            # The events that a caller saw unread may have been those that were just handled.
+            n_done = 1 if self._has_unread() else 2
+            due = [call for n_reads, call in self._waiting if n_reads <= n_done]
+            left = [(n_reads - 1, call) for n_reads, call in self._waiting if n_reads > n_done]
+            self._waiting = left
         for call in due:
             call()
 
