@@ -23,9 +23,10 @@ from tests.semantic.conftest import (
     make_config,
     wait_until,
 )
-from tests.semantic.tiny import write_model
 
 np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
+
+from tests.semantic.tiny import write_model  # noqa: E402
 
 pytestmark = pytest.mark.life
 
