@@ -8,13 +8,15 @@ model that the configuration names.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
@@ -285,8 +287,10 @@ def _describe(error: Exception, limit_s: float) -> str:
 # --- other libraries ----------------------------------------------------------------------------
 
 
-class _Fastembed:
-    """A model of fastembed, by its name; the library downloads what it does not have."""
+class _LibraryModel(ABC):
+    """A model of another library, by its name; loaded when it is needed, used by one at a time."""
+
+    library: ClassVar[str]
 
     def __init__(self, config: SemanticConfig) -> None:
         self._config = config
@@ -295,75 +299,72 @@ class _Fastembed:
         self.name = config.model
 
     def identify(self) -> str:
-        found = _find_version("fastembed", "run: pip install fastembed")
-        return f"fastembed {found} {self._config.model} {self._config.text_prefix!r}"
+        found = _find_version(self.library, f"run: pip install {self.library}")
+        return f"{self.library} {found} {self._config.model} {self._config.text_prefix!r}"
 
     def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
         del limit_s
         given = _add_prefix(texts, purpose, self._config)
         with self._lock, _loading(self._config.model):
-            self._load()
-            embed = self._model.query_embed if purpose == "question" else self._model.passage_embed
-            return np.asarray([*embed(given)], dtype=np.float32)
+            return np.asarray(self._embed(self._find_model(), given, purpose), dtype=np.float32)
 
     def load(self) -> None:
         with self._lock, _loading(self._config.model):
-            self._load()
+            self._find_model()
 
-    def _load(self) -> None:
+    def _find_model(self) -> Any:
         if self._model is None:
-            from fastembed import TextEmbedding
+            self._model = self._read_model(self._config.model)
+        return self._model
 
-            self._model = TextEmbedding(self._config.model, threads=1)
+    @abstractmethod
+    def _read_model(self, name: str) -> Any: ...
+
+    @abstractmethod
+    def _embed(self, model: Any, texts: Sequence[str], purpose: Purpose) -> Any: ...
 
 
-class _Model2Vec:
+class _Fastembed(_LibraryModel):
+    """A model of fastembed; the library downloads what it does not have."""
+
+    library = "fastembed"
+
+    def _read_model(self, name: str) -> Any:
+        from fastembed import TextEmbedding
+
+        return TextEmbedding(name, threads=1)
+
+    def _embed(self, model: Any, texts: Sequence[str], purpose: Purpose) -> Any:
+        embed = model.query_embed if purpose == "question" else model.passage_embed
+        return [*embed(texts)]
+
+
+class _Model2Vec(_LibraryModel):
     """A static model of model2vec, by its name or folder."""
 
-    def __init__(self, config: SemanticConfig) -> None:
-        self._config = config
-        self._lock = threading.Lock()
-        self._model: Any = None
-        self.name = config.model
+    library = "model2vec"
 
-    def identify(self) -> str:
-        found = _find_version("model2vec", "run: pip install model2vec")
-        return f"model2vec {found} {self._config.model} {self._config.text_prefix!r}"
+    def _read_model(self, name: str) -> Any:
+        from model2vec import StaticModel
 
-    def embed(self, texts: Sequence[str], purpose: Purpose, limit_s: float) -> Vectors:
-        del limit_s
-        given = _add_prefix(texts, purpose, self._config)
-        with self._lock, _loading(self._config.model):
-            self._load()
-            return np.asarray(self._model.encode(given), dtype=np.float32)
+        return StaticModel.from_pretrained(name)
 
-    def load(self) -> None:
-        with self._lock, _loading(self._config.model):
-            self._load()
-
-    def _load(self) -> None:
-        if self._model is None:
-            from model2vec import StaticModel
-
-            self._model = StaticModel.from_pretrained(self._config.model)
+    def _embed(self, model: Any, texts: Sequence[str], purpose: Purpose) -> Any:
+        del purpose
+        return model.encode(texts)
 
 
-class _loading:  # noqa: N801 - used as a function
+@contextlib.contextmanager
+def _loading(model: str) -> Iterator[None]:
     """Turn whatever a library raises into EmbedderFailed."""
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception):
-            what = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-            raise EmbedderFailed(
-                f"the model {self._model} cannot be used ({what}):"
-                " name another one as [semantic] model, or download it"
-            ) from error
+    try:
+        yield
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        raise EmbedderFailed(
+            f"the model {model} cannot be used ({what}):"
+            " name another one as [semantic] model, or download it"
+        ) from error
 
 
 def _find_version(package: str, hint: str) -> str:
