@@ -328,8 +328,7 @@ class HttpConnection:
             # Imported with the first page.
             from memsyncd.server import panel
 
-            tokens = self._context.one_time_tokens or panel.OneTimeTokens(self._context.loop.time)
-            self._context.one_time_tokens = tokens
+            tokens = self._context.one_time_tokens
             self.respond(
                 panel.make_panel_response(request.target, self._access, tokens, time.time())
             )

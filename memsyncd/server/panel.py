@@ -66,18 +66,19 @@ class OneTimeTokens:
 
 
 def make_panel_response(
-    target: RequestTarget, access: Access | None, tokens: OneTimeTokens, now_s: float
+    target: RequestTarget, access: Access | None, tokens: OneTimeTokens | None, now_s: float
 ) -> Response:
     """Return a file of the panel, or what follows the opening of its address.
 
-    `access` is None on the Unix socket, where no browser comes. `now_s` is since the epoch.
+    `access` is None on the Unix socket, where no browser comes, and `tokens` until an address was
+    made. `now_s` is since the epoch.
     """
     if access is None:
         raise HttpRefusal(NotFound("the panel is on a port", hint="open it: memsyncd ui"))
     if target.path != http.PANEL_OPEN:
         return _make_file(target.path.removeprefix(http.PANEL) or http.PANEL_INDEX)
     token = next((value for name, value in target.query if name == "token"), "")
-    if not tokens.use(token):
+    if tokens is None or not tokens.use(token):
         return Response(401, _USED.encode(), http.HTML, SAFE_HEADERS)
     value = http.make_cookie(access.token, secrets.token_urlsafe(NONCE_BYTES), now_s)
     cookie = (
