@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from itertools import accumulate, chain
-from types import MappingProxyType
 from typing import Final, NamedTuple, get_args
 
 import msgspec
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.guard.secrets import is_redacted
-from memsyncd.core.model import LIFECYCLES, OTHER_LIFECYCLES, PRIORITIES, find_choice
+from memsyncd.core.model import LIFECYCLES, NO_OTHERS, OTHER_LIFECYCLES, PRIORITIES, find_choice
 from memsyncd.core.search.dates import parse_day
 from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
 from memsyncd.core.search.query import (
@@ -239,7 +238,7 @@ def _read_choices(
     name: str,
     values: Sequence[str],
     choices: tuple[str, ...],
-    others: Mapping[str, str] = MappingProxyType({}),
+    others: Mapping[str, str] = NO_OTHERS,
 ) -> tuple[str, ...]:
     found = []
     for value in values:
