@@ -18,8 +18,7 @@ import apsw
 import msgspec
 from msgspec.structs import astuple, replace
 
-from memsyncd.core.changes.diff import FileStat, Recorded
-from memsyncd.core.changes.known import KnownStats, pack_record
+from memsyncd.core.changes.diff import FileStat, KnownStats, Recorded, pack_record
 from memsyncd.core.markdown.outline import NotePatch, Outline
 from memsyncd.core.model import Note
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
