@@ -15,7 +15,7 @@ from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Meta
 from memsyncd.core.notepath import NotePath
 from memsyncd.core.search.query import Filters
-from memsyncd.core.upkeep.promotion import find_promoted, make_promotion
+from memsyncd.core.upkeep import find_promoted, make_promotion
 from memsyncd.engine.edit import Decide, Edit
 from memsyncd.engine.memory_tool import append_additions, choose_note
 from memsyncd.engine.upkeep import EVERYTHING, PLAN_LIMIT_S, Memory, list_memories, list_named

@@ -22,7 +22,7 @@ from memsyncd.core.editing.sections import SECTION_LEVEL
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.notepath import NotePath
 from memsyncd.core.search.query import Filters
-from memsyncd.core.upkeep.archive import (
+from memsyncd.core.upkeep import (
     archive_note,
     archive_sections,
     restore_note,
