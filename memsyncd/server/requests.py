@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from memsyncd.core.fairqueue import FairQueue, Flow, Started
 from memsyncd.core.histogram import DurationHistogram
+from memsyncd.core.scheduling import FairQueue, Flow, Started
 from memsyncd.errors import ShuttingDown, TooLarge
 from memsyncd.protocol.jsonrpc import (
     Call,

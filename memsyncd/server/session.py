@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from memsyncd.core.fairqueue import Flow
+from memsyncd.core.scheduling import Flow
 from memsyncd.protocol.fields import Params
 from memsyncd.protocol.jsonrpc import encode_notification
 

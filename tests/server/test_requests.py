@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.fairqueue import Flow
+from memsyncd.core.scheduling import Flow
 from memsyncd.server.limits import Limits
 from memsyncd.server.requests import LineScheduler, QueuedRequest, RequestQueue
 
