@@ -31,8 +31,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_error,
     encode_result,
 )
-from memsyncd.server.limits import Limits
-from memsyncd.server.session import Dispatch, RequestOrigin, Session, current_request
+from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
 
 if TYPE_CHECKING:
     from memsyncd.server.http_mcp import McpSessions
