@@ -374,7 +374,7 @@ def rank_passages(
     Only notes are read and ranked that may hold one of them. Chunks join within their note, so the
     passages of a note depend on no other, and a bound of its raw scores tells which notes come
     first. No chunk's score by exact words exceeds that by its stems times the result of
-    `find_exact_ratio`; without it, all are read.
+    `find_exact_ratio`; without it, the exact words of all are read first.
     """
     boosted = MAX_FACTOR * _ROUNDING if boost else 1.0
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
@@ -383,8 +383,7 @@ def rank_passages(
     def may_be_shown(highest: float) -> bool:
         return len(best) < limit or highest >= best[-1][1].best.raw_score
 
-    for notes in _read_by_bound(found.rows, policy, find_exact_ratio, gain, may_be_shown):
-        exact = found.read_exact([row[0] for rows in notes for row in rows])
+    for notes, exact in _read_by_bound(found, policy, find_exact_ratio, gain, may_be_shown):
         files = found.read_files([rows[0][1] for rows in notes])
         for highest, rows, scores in _score_notes(notes, files, exact, named, policy):
             if not may_be_shown(highest * boosted):
@@ -421,15 +420,16 @@ def _score_notes(
 
 
 def _read_by_bound(
-    rows: Sequence[ChunkRow],
+    found: FoundChunks,
     policy: RankingPolicy,
     find_exact_ratio: Callable[[], float] | None,
     gain: float,
     may_be_shown: Callable[[float], bool],
-) -> Iterator[list[list[ChunkRow]]]:
-    """Yield the rows of notes that may be shown, by note, twice at most: each time costs a
-    statement. The second time it is known what has to be exceeded.
+) -> Iterator[tuple[list[list[ChunkRow]], Mapping[int, float]]]:
+    """Yield the rows of notes that may be shown, by note, with the scores by exact words, twice at
+    most: each time costs statements. The second time it is known what has to be exceeded.
     """
+    rows = found.rows
     by_file: dict[int, list[ChunkRow]] = {}
     for row in rows:
         chunks = by_file.get(row[1])
@@ -441,29 +441,39 @@ def _read_by_bound(
     ratio = math.inf
     if find_exact_ratio is not None and len(rows) > FIRST_READ:
         ratio = find_exact_ratio()
+    exact: Mapping[int, float] | None = None
     if math.isinf(ratio):
-        yield notes
-        return
-    factor = gain * (1.0 + policy.exact * ratio)
-    bounded = [(factor * _bound_scores(rows, policy), rows) for rows in notes]
+        exact = found.read_exact([row[0] for row in rows])
+        if len(rows) <= FIRST_READ:
+            yield notes, exact
+            return
+    factor = gain if exact is not None else gain * (1.0 + policy.exact * ratio)
+    bounded = [(factor * _bound_scores(rows, exact, policy), rows) for rows in notes]
     bounded.sort(key=itemgetter(0), reverse=True)
     n_notes = n_read = 0
     while n_notes < len(bounded) and n_read < FIRST_READ:
         n_read += len(bounded[n_notes][1])
         n_notes += 1
-    yield [rows for _, rows in bounded[:n_notes]]
-    left = [rows for bound, rows in bounded[n_notes:] if may_be_shown(bound)]
-    if left:
-        yield left
+    for part in (slice(n_notes), slice(n_notes, None)):
+        shown = [rows for bound, rows in bounded[part] if may_be_shown(bound)]
+        if shown:
+            ids = [row[0] for of_note in shown for row in of_note]
+            yield shown, found.read_exact(ids) if exact is None else exact
 
 
-def _bound_scores(rows: Sequence[ChunkRow], policy: RankingPolicy) -> float:
-    """What no raw score of a note's chunks exceeds before the day and the boosts, if none scores by
-    words more than by stems.
+def _bound_scores(
+    rows: Sequence[ChunkRow], exact: Mapping[int, float] | None, policy: RankingPolicy
+) -> float:
+    """What no raw score of a note's chunks exceeds before the day and the boosts, by their scores
+    by stems and by `exact` words; without these, if they were 0.
     """
+    if exact is None:
+        words = [row[6] for row in rows]
+    else:
+        words = [row[6] + policy.exact * exact.get(row[0], 0.0) for row in rows]
     if len(rows) == 1:
-        return (1.0 + policy.note) * max(0.0, rows[0][6])
-    words = sorted([row[6] for row in rows])
+        return (1.0 + policy.note) * max(0.0, words[0])
+    words.sort()
     best, second = max(0.0, words[-1]), max(0.0, words[-2])
     # The best chunk's neighbour is the second at most, and the other way round.
     bonus = policy.neighbour_bonus
