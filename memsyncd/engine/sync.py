@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import (
-    NOTHING_MISSING,
     Missing,
     NoteChanges,
     Recorded,
@@ -27,6 +26,7 @@ from memsyncd.core.changes.diff import (
     find_suspects,
     has_ordinary_name,
     is_disk_away,
+    is_within,
     plan_changes,
     track_missing,
 )
@@ -228,48 +228,85 @@ def sync_workspace(
     return done
 
 
-def index_written(
-    workspace: Workspace, config: Config, clock: Clock, written: Sequence[TextFile]
-) -> SyncDone | None:
-    """Index notes that were just written, without a look at the disk.
+class EditedNotes(msgspec.Struct, kw_only=True):
+    """What the operations of an edit have left on the disk.
 
-    None, and nothing is done, if there are many, or if only a scan can tell what they change: a
-    missing note may have moved, and a name or a former problem may have to be reported.
+    The edit began to read at `began_s`, on the monotonic clock, and `began_ns`, on the wall clock.
+    `named` are the files and folders that it named, `written` the files with the bytes and the stat
+    that they have by it, and `gone` those that it deleted or renamed.
     """
-    index = workspace.index
-    paths = {file.path.text for file in written}
-    if index is None or workspace.missing.since_s or workspace.condition.faults:
-        return None
-    if len(written) > STEP_FILES:
-        return None
+
+    began_s: float
+    began_ns: int
+    named: set[str] = msgspec.field(default_factory=set)
+    written: dict[str, TextFile] = msgspec.field(default_factory=dict)
+    gone: set[str] = msgspec.field(default_factory=set)
+
+    def put(self, path: str, file: TextFile) -> None:
+        self.gone.discard(path)
+        self.written[path] = file
+
+    def drop(self, path: str) -> None:
+        self.written.pop(path, None)
+        self.gone.add(path)
+
+
+def is_scan_needed(workspace: Workspace, edited: EditedNotes) -> bool:
+    """True if only a scan can tell what an edit has changed: many notes, a missing note that may
+    have moved, a link to what is gone, a name or a former problem that may have to be reported.
+    """
+    if workspace.missing.since_s or (edited.gone and workspace.link_folders):
+        return True
+    if len(edited.written) + len(edited.gone) > STEP_FILES:
+        return True
+    scope, named = workspace.scope, frozenset(edited.named)
+    if any(is_within(problem.path, named) for problem in workspace.condition.scan_problems):
+        return True
     # The other notes of a vault may be in a folder that its .gitignore leaves out.
-    if not all(is_memory(path) or workspace.scope.named.matches(path) for path in paths):
+    return not all(
+        has_ordinary_name(path)
+        and (is_memory(path) or scope.named.matches(path))
+        and scope.is_note(path)
+        for path in edited.written
+    )
+
+
+def index_edited(
+    workspace: Workspace, config: Config, clock: Clock, edited: EditedNotes
+) -> SyncDone | None:
+    """Index what an edit has left, planned as by a sync but without a look at the disk.
+
+    None, and nothing is done, if a scan is needed after all.
+    """
+    index, started_s = workspace.index, clock.now_s()
+    if index is None or workspace.condition.faults:
         return None
-    has_problem = any(problem.path in paths for problem in workspace.condition.scan_problems)
-    if has_problem or not all(map(has_ordinary_name, paths)):
-        return None
-    recorded = index.recorded(paths)
-    if not recorded.keys() <= paths:  # notes of a folder that had the name
-        return None
-    started_s = clock.now_s()
-    done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
-    read_at_ns = clock.wall_ns()
+    recorded = index.recorded(edited.named)
+    if not recorded.keys() <= edited.written.keys() | edited.gone:
+        return None  # notes of a folder that had the name, or came into one that was renamed
+    done = SyncDone(
+        started_at_s=clock.wall_s(), began_s=edited.began_s, generation=index.generation
+    )
     batch = [
         ReadFile(
-            path=file.path,
+            path=NotePath(path),
             data=file.data,
-            record=Recorded(stat=file.stat, digest=file.digest, read_at_ns=read_at_ns),
+            # A save that came after the edit began to read is found by its stat, or as this record
+            # is racy: the next scan reads the note again.
+            record=Recorded(stat=file.stat, digest=file.digest, read_at_ns=edited.began_ns),
             is_unstable=False,
         )
-        for file in written
+        for path, file in edited.written.items()
     ]
     read = {file.path.text: file.record for file in batch}
-    changes = plan_changes(recorded, read, NOTHING_MISSING, now_s=0.0, grace_s=float("inf"))
-    _write(workspace, index, list(_make_updates(batch, changes, config, index, done)), done)
+    missing = Missing(since_s=dict.fromkeys(edited.gone, 0.0), sure=frozenset(edited.gone))
+    changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=0.0)
+    _record_moves(workspace, changes, batch, done)
+    updates = [*_make_updates(batch, changes, config, index, done), *map(DropNote, changes.gone)]
+    _write(workspace, index, updates, done)
+    done.removed = list(changes.gone)
     done.texts.clear()
     workspace.change(index_bytes=index.size_bytes())
-    if not workspace.has_memory:
-        workspace.detect_memory()
     done.duration_ms = (clock.now_s() - started_s) * 1000
     return done
 
