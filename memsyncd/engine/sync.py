@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -185,6 +185,8 @@ def sync_workspace(
         raise AssertionError("a sync needs an open index")
     if request.only is None and request.index is None:
         index.check_not_truncated()
+    if saved := _index_saved(workspace, index, config, clock, request):
+        return saved
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     snapshot, recorded, suspects = _scan(workspace, index, request)
     missing = track_missing(
@@ -237,21 +239,11 @@ def index_written(
     """
     index = workspace.index
     paths = {file.path.text for file in written}
-    if index is None or workspace.missing.since_s or workspace.condition.faults:
-        return None
-    if len(written) > STEP_FILES:
-        return None
-    # The other notes of a vault may be in a folder that its .gitignore leaves out.
-    if not all(is_memory(path) or workspace.scope.named.matches(path) for path in paths):
-        return None
-    has_problem = any(problem.path in paths for problem in workspace.condition.scan_problems)
-    if has_problem or not all(map(has_ordinary_name, paths)):
+    if index is None or not _is_known_alone(workspace, paths):
         return None
     recorded = index.recorded(paths)
     if not recorded.keys() <= paths:  # notes of a folder that had the name
         return None
-    started_s = clock.now_s()
-    done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     read_at_ns = clock.wall_ns()
     batch = [
         ReadFile(
@@ -262,14 +254,70 @@ def index_written(
         )
         for file in written
     ]
+    done = _index_read(workspace, index, config, clock, batch, recorded, began_s=clock.now_s())
+    done.texts.clear()
+    if not workspace.has_memory:
+        workspace.detect_memory()
+    return done
+
+
+def _index_saved(
+    workspace: Workspace, index: Index, config: Config, clock: Clock, request: SyncRequest
+) -> SyncDone | None:
+    """Index notes that other programs have saved, with no look at anything but their files.
+
+    None, and nothing is done, if one of them is new, has vanished or is unstable, or as in
+    `index_written`.
+    """
+    paths, began_s = request.only, clock.now_s()
+    if not paths or request.is_full or index is not workspace.index or workspace.link_folders:
+        return None
+    if not _is_known_alone(workspace, paths):
+        return None
+    recorded = index.recorded(paths)
+    if recorded.keys() != paths:
+        return None
+    batch: list[ReadFile] = []
+    for path in paths:
+        read = read_note_file(workspace.scope, NotePath(path), now_ns=clock.wall_ns())
+        if not isinstance(read, ReadFile) or read.is_unstable:
+            return None
+        if _is_just_emptied(read, recorded[path], request.grace_s):
+            return None
+        batch.append(read)
+    if workspace.condition.pending:
+        workspace.change(pending=0)
+    return _index_read(workspace, index, config, clock, batch, recorded, began_s=began_s)
+
+
+def _is_known_alone(workspace: Workspace, paths: Collection[str]) -> bool:
+    """True if these notes can be indexed without a scan, which would tell nothing more of them."""
+    if workspace.missing.since_s or workspace.condition.faults or len(paths) > STEP_FILES:
+        return False
+    # The other notes of a vault may be in a folder that its .gitignore leaves out.
+    if not all(is_memory(path) or workspace.scope.named.matches(path) for path in paths):
+        return False
+    has_problem = any(problem.path in paths for problem in workspace.condition.scan_problems)
+    return not has_problem and all(map(has_ordinary_name, paths))
+
+
+def _index_read(
+    workspace: Workspace,
+    index: Index,
+    config: Config,
+    clock: Clock,
+    batch: list[ReadFile],
+    recorded: Mapping[str, Recorded],
+    *,
+    began_s: float,
+) -> SyncDone:
+    """Index the notes that differ from their records, in one transaction."""
+    done = SyncDone(started_at_s=clock.wall_s(), began_s=began_s, generation=index.generation)
     read = {file.path.text: file.record for file in batch}
     changes = plan_changes(recorded, read, NOTHING_MISSING, now_s=0.0, grace_s=float("inf"))
     _write(workspace, index, list(_make_updates(batch, changes, config, index, done)), done)
-    done.texts.clear()
     workspace.change(index_bytes=index.size_bytes())
-    if not workspace.has_memory:
-        workspace.detect_memory()
-    done.duration_ms = (clock.now_s() - started_s) * 1000
+    done.duration_ms = (clock.now_s() - began_s) * 1000
     return done
 
 
