@@ -151,8 +151,6 @@ def find_visible(
     n_chunks = workspace.condition.counts.chunks
     # The vector process embeds the question while SQLite searches.
     pending, vectors = _begin_vectors(workspace, question, ranking), NO_VECTORS
-    if pending is not None and is_hurried:
-        raise NotFresh(HURRIED)  # the vector process may take milliseconds
     counts = _count_terms(reader, question.query, n_chunks, is_hurried=is_hurried)
     families = find_families(reader, question.query, n_chunks)
     if is_hurried and sum(family.n_related for family in families.values()) > MAX_HURRIED_MATCHES:
