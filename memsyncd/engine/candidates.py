@@ -83,6 +83,9 @@ FAMILY_OWN_CHUNKS = 50
 MAX_FAMILIES, MAX_FAMILIES_LARGE = 8, 3
 # Names of code are looked for in the text of so many chunks, those that score most by their words.
 IDENTIFIER_CHUNKS = 30
+# Words with more matches together are looked for once, with all candidates: passing over their
+# matches takes longer than the scores of some hundred chunks.
+MAX_READ_TWICE = 2_500
 # If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
@@ -286,13 +289,17 @@ def _compute_identifier_factors(
 
 
 def find_exact_ratio(
-    reader: Reader, query: Query, workspace: Workspace
+    reader: Reader, query: Query, workspace: Workspace, counts: Mapping[Term, int]
 ) -> Callable[[], float] | None:
-    """Return the function that bounds what exact words score; None for what has no such bound.
+    """Return the function that bounds what exact words score; None for what has no such bound, and
+    for words with so many matches that to count them and to read twice takes longer than to read
+    the exact words of all candidates.
 
     A chunk holds no exact word more often than its stem, but some prefixes.
     """
     if any(term.form is Form.PREFIX for term in query.positive):
+        return None
+    if sum(counts.values()) > MAX_READ_TWICE:
         return None
     most = workspace.condition.counts.chunks
     matches = [one for term in query.positive for one in compile_spellings(term)]

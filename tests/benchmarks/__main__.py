@@ -47,6 +47,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "wait-disk": saves.measure_wait,
     "search": searches.measure_search,
     "question": searches.measure_question,
+    "project": searches.measure_project,
     "filter": searches.measure_filter,
     "large": searches.measure_large,
     "semantic": semantic.measure_semantic,
