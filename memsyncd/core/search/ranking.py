@@ -126,6 +126,17 @@ class FoundChunks(NamedTuple):
     read_stems: Callable[[Sequence[int]], Mapping[int, float]] = lambda _: {}
     wordless: frozenset[int] = NO_CHUNK_IDS
 
+    def remember_exact(self) -> FoundChunks:
+        """Read the scores by exact words of all rows now."""
+        known, read = {row[0] for row in self.rows}, self.read_exact
+        exact = read([*known]) if known else {}
+
+        def read_exact(chunks: Sequence[int]) -> Mapping[int, float]:
+            more = [chunk for chunk in chunks if chunk not in known]
+            return {**exact, **read(more)} if more else exact
+
+        return self._replace(read_exact=read_exact)
+
     def make_candidates(self) -> list[Candidate]:
         """Make candidates of all rows, in their order."""
         if not self.rows:
@@ -383,7 +394,7 @@ def rank_passages(
     def may_be_shown(highest: float) -> bool:
         return len(best) < limit or highest >= best[-1][1].best.raw_score
 
-    for notes in _read_by_bound(found.rows, policy, find_exact_ratio, gain, may_be_shown):
+    for notes in _read_by_bound(found, policy, find_exact_ratio, gain, may_be_shown):
         exact = found.read_exact([row[0] for rows in notes for row in rows])
         files = found.read_files([rows[0][1] for rows in notes])
         for highest, rows, scores in _score_notes(notes, files, exact, named, policy):
@@ -421,7 +432,7 @@ def _score_notes(
 
 
 def _read_by_bound(
-    rows: Sequence[ChunkRow],
+    found: FoundChunks,
     policy: RankingPolicy,
     find_exact_ratio: Callable[[], float] | None,
     gain: float,
@@ -431,7 +442,7 @@ def _read_by_bound(
     statement. The second time it is known what has to be exceeded.
     """
     by_file: dict[int, list[ChunkRow]] = {}
-    for row in rows:
+    for row in found.rows:
         chunks = by_file.get(row[1])
         if chunks is None:
             by_file[row[1]] = [row]
@@ -439,13 +450,18 @@ def _read_by_bound(
             chunks.append(row)
     notes = [*by_file.values()]
     ratio = math.inf
-    if find_exact_ratio is not None and len(rows) > FIRST_READ:
+    if find_exact_ratio is not None and len(found.rows) > FIRST_READ:
         ratio = find_exact_ratio()
     if math.isinf(ratio):
         yield notes
         return
-    factor = gain * (1.0 + policy.exact * ratio)
-    bounded = [(factor * _bound_scores(rows, policy), rows) for rows in notes]
+    bounded = [
+        (
+            gain * _bound_scores(_bound_words(rows, policy.exact * ratio, found.semantic), policy),
+            rows,
+        )
+        for rows in notes
+    ]
     bounded.sort(key=itemgetter(0), reverse=True)
     n_notes = n_read = 0
     while n_notes < len(bounded) and n_read < FIRST_READ:
@@ -457,13 +473,26 @@ def _read_by_bound(
         yield left
 
 
-def _bound_scores(rows: Sequence[ChunkRow], policy: RankingPolicy) -> float:
-    """What no raw score of a note's chunks exceeds before the day and the boosts, if none scores by
-    words more than by stems.
+def _bound_words(
+    rows: Sequence[ChunkRow], exact: float, semantic: Mapping[int, float]
+) -> list[float]:
+    """What chunks score at most by words and vectors, if their exact words add `exact` times what
+    their stems score; what vectors add has no part in that.
     """
-    if len(rows) == 1:
-        return (1.0 + policy.note) * max(0.0, rows[0][6])
-    words = sorted([row[6] for row in rows])
+    if not semantic:
+        factor = 1.0 + exact
+        return [factor * row[6] for row in rows]
+    find = semantic.get
+    return [row[6] + exact * (row[6] - find(row[0], 0.0)) for row in rows]
+
+
+def _bound_scores(words: list[float], policy: RankingPolicy) -> float:
+    """What no raw score of a note's chunks exceeds before the day and the boosts, if each scores by
+    words and vectors so much at most.
+    """
+    if len(words) == 1:
+        return (1.0 + policy.note) * max(0.0, words[0])
+    words.sort()
     best, second = max(0.0, words[-1]), max(0.0, words[-2])
     # The best chunk's neighbour is the second at most, and the other way round.
     bonus = policy.neighbour_bonus
