@@ -232,12 +232,15 @@ def _add_cosines(
     known = [row[0] for row in found.rows]
     end_s = time.monotonic() + VECTORS_SHARE * question.timeout_s
     pending.select(known, allowed, 0 if is_strict else N_NEAREST)
-    found = found.remember_exact()  # which a process of its own leaves time for
+    # They are needed anyway, and the process is busy for longer.
+    exact = {**found.read_exact(known)} if known else {}
     cosines = pending.finish(end_s)
     if cosines is None:
-        return found, UsedVectors(reason=pending.reason)
+        return found._replace(exact=exact), UsedVectors(reason=pending.reason)
     near = [] if is_strict else [*cosines.of.keys() - known]
-    rows, wordless = _read_near(reader, found, question, near, cosines.of)
+    stems = found.read_stems(near) if near else {}
+    exact |= found.read_exact([*stems]) if stems else {}
+    rows, wordless = _read_near(reader, found, question, near, cosines.of, stems)
     rows += found.rows
     gains = compute_semantic_gains(
         cosines.of,
@@ -253,6 +256,7 @@ def _add_cosines(
         read_files=partial(read_files, reader),
         semantic=gains.of,
         wordless=wordless,
+        exact=exact,
     )
     status = workspace.vectors.status()
     is_partial = status.pending > 0 or status.failed
@@ -270,11 +274,11 @@ def _read_near(
     question: Question,
     near: Sequence[int],
     cosines: Mapping[int, float],
+    stems: Mapping[int, float],
 ) -> tuple[list[ChunkRow], frozenset[int]]:
     """Return the rows of chunks that their vectors found, and which of them have no word of the
     question.
     """
-    stems = found.read_stems(near) if near else {}
     rows, wordless = [], []
     for row in find_rows(reader, near, question.filters, question.must_not):
         chunk = row[0]

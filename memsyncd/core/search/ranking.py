@@ -114,7 +114,8 @@ class FoundChunks(NamedTuple):
     `gains` are what related words add to the scores of chunks; `related` are those of each term, by
     its index in the query. `read_stems` returns the negated bm25 by stems of chunks that are not
     among the rows, if any can have one. `semantic` is what their vectors add, and `wordless` are
-    the chunks that have no word of the query.
+    the chunks that have no word of the query. `exact` is what `read_exact` returns for all rows, if
+    that is known already.
     """
 
     rows: Sequence[ChunkRow]
@@ -125,23 +126,15 @@ class FoundChunks(NamedTuple):
     semantic: Mapping[int, float] = NO_GAINS
     read_stems: Callable[[Sequence[int]], Mapping[int, float]] = lambda _: {}
     wordless: frozenset[int] = NO_CHUNK_IDS
-
-    def remember_exact(self) -> FoundChunks:
-        """Read the scores by exact words of all rows now."""
-        known, read = {row[0] for row in self.rows}, self.read_exact
-        exact = read([*known]) if known else {}
-
-        def read_exact(chunks: Sequence[int]) -> Mapping[int, float]:
-            more = [chunk for chunk in chunks if chunk not in known]
-            return {**exact, **read(more)} if more else exact
-
-        return self._replace(read_exact=read_exact)
+    exact: Mapping[int, float] | None = None
 
     def make_candidates(self) -> list[Candidate]:
         """Make candidates of all rows, in their order."""
         if not self.rows:
             return []
-        exact = self.read_exact([row[0] for row in self.rows])
+        exact = self.exact
+        if exact is None:
+            exact = self.read_exact([row[0] for row in self.rows])
         files = self.read_files({row[1] for row in self.rows})
         return [self.make_candidate(row, files[row[1]], exact) for row in self.rows]
 
@@ -395,7 +388,9 @@ def rank_passages(
         return len(best) < limit or highest >= best[-1][1].best.raw_score
 
     for notes in _read_by_bound(found, policy, find_exact_ratio, gain, may_be_shown):
-        exact = found.read_exact([row[0] for rows in notes for row in rows])
+        exact = found.exact
+        if exact is None:
+            exact = found.read_exact([row[0] for rows in notes for row in rows])
         files = found.read_files([rows[0][1] for rows in notes])
         for highest, rows, scores in _score_notes(notes, files, exact, named, policy):
             if not may_be_shown(highest * boosted):
@@ -450,16 +445,17 @@ def _read_by_bound(
             chunks.append(row)
     notes = [*by_file.values()]
     ratio = math.inf
-    if find_exact_ratio is not None and len(found.rows) > FIRST_READ:
-        ratio = find_exact_ratio()
+    if len(found.rows) > FIRST_READ:
+        if found.exact is not None:
+            ratio = 0.0
+        elif find_exact_ratio is not None:
+            ratio = find_exact_ratio()
     if math.isinf(ratio):
         yield notes
         return
+    factor = 1.0 + policy.exact * ratio
     bounded = [
-        (
-            gain * _bound_scores(_bound_words(rows, policy.exact * ratio, found.semantic), policy),
-            rows,
-        )
+        (gain * _bound_scores(_bound_words(rows, found.exact, factor, policy), policy), rows)
         for rows in notes
     ]
     bounded.sort(key=itemgetter(0), reverse=True)
@@ -474,16 +470,18 @@ def _read_by_bound(
 
 
 def _bound_words(
-    rows: Sequence[ChunkRow], exact: float, semantic: Mapping[int, float]
+    rows: Sequence[ChunkRow],
+    exact: Mapping[int, float] | None,
+    factor: float,
+    policy: RankingPolicy,
 ) -> list[float]:
-    """What chunks score at most by words and vectors, if their exact words add `exact` times what
-    their stems score; what vectors add has no part in that.
+    """What chunks score by words and vectors: at most `factor` times what their rows tell, if the
+    scores by `exact` words are not known.
     """
-    if not semantic:
-        factor = 1.0 + exact
+    if exact is None:
         return [factor * row[6] for row in rows]
-    find = semantic.get
-    return [row[6] + exact * (row[6] - find(row[0], 0.0)) for row in rows]
+    find, weight = exact.get, policy.exact
+    return [row[6] + weight * find(row[0], 0.0) for row in rows]
 
 
 def _bound_scores(words: list[float], policy: RankingPolicy) -> float:
