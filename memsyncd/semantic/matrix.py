@@ -107,8 +107,9 @@ class Matrix:
         self._ids, self._places = pairs[:, 0].copy(), pairs[:, 1].copy()
 
     def add(self, digests: Sequence[bytes], vectors: Vectors, *, room: int = 0) -> list[VectorRow]:
-        """Add vectors of length 1, and return them as they are stored; `room` more are to come."""
+        """Add vectors of length 1 or 0, and return them as stored; `room` more are to come."""
         scales = np.abs(vectors).max(axis=1) / np.float32(_LARGEST)
+        scales[scales == 0] = 1  # of a row of zeros
         rows = np.rint(vectors / scales[:, None]).astype(np.int8)
         with self._lock:
             for digest, row, scale in zip(digests, rows, scales, strict=True):
@@ -170,8 +171,8 @@ class Matrix:
                 return None
             mean = (self._rows[found].astype(np.float32) * self._scales[found, None]).mean(axis=0)
         length = np.linalg.norm(mean)
-        direction: Vectors = (mean / length).astype(np.float32)
-        return direction if length else None
+        direction: Vectors | None = (mean / length).astype(np.float32) if length else None
+        return direction
 
     def find_pairs(self, at_least: float, limit: int) -> PairFinder:
         """Return what finds the pairs of chunks with such a cosine."""

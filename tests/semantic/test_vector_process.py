@@ -253,8 +253,7 @@ FAULTS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     "no JSON": (lambda texts: b"<html>", "no list of embeddings"),
     "another form": (lambda texts: b'{"data": {"a": 1}}', "no list of embeddings"),
     "too few": (lambda texts: answer_with([]), "0 embeddings of"),
-    "not finite": (lambda texts: answer_with([[float("nan")] * 5] * len(texts)), "no direction"),
-    "zero": (lambda texts: answer_with([[0.0] * 5] * len(texts)), "no direction"),
+    "not finite": (lambda texts: answer_with([[float("nan")] * 5] * len(texts)), "not finite"),
     "other dimensions": (answer_other_dimensions, "semantic warm --again"),
 }
 
