@@ -50,7 +50,7 @@ export class SearchView extends View {
     const left = found.workspaces.filter((/** @type {any} */ one) => one.failure);
     const isFull = found.hits.length === limit;
     fill(this.summary, `${found.hits.length}${isFull ? " or more" : ""} ${found.hits.length === 1 ? "hit" : "hits"} in ${found.took_ms.toFixed(1)} ms`,
-      found.semantic !== "off" && ` · by words and meaning${found.semantic === "partial" ? ` (${count(found.semantic_pending, "passage")} without a vector yet)` : ""}`,
+      found.semantic !== "off" && " · by words and meaning", found.semantic_reason && ` (${found.semantic === "off" ? "by words alone" : "in part"}: ${found.semantic_reason})`,
       found.relaxed && " · no section holds every word", left.map((/** @type {any} */ one) => ` · ${one.name} is left out: ${one.failure}`));
     fill(this.results, found.hits.length ? h("ol", {}, found.hits.map((/** @type {any} */ hit) => this.makeHit(hit, Boolean(all))),
       isFull && limit < MOST && h("li", {}, h("a", { class: "chip", href: this.href("search", { ...this.place.values, n: MOST }) }, "more hits")))
