@@ -43,6 +43,7 @@ from memsyncd.core.search.ranking import (
     apply_factors,
     bound_exact_ratio,
     fill_ranked,
+    fit_policy,
     rank_candidates,
 )
 from memsyncd.core.search.words import IdentifierMatcher, is_unspaced
@@ -127,6 +128,7 @@ def _rank_one(
 ) -> tuple[list[Ranked], UsedVectors]:
     matched = find_visible(reader, workspace, question, limit, is_hurried=False, ranking=ranking)
     boost = make_boost(reader, matched.chunks, config, now_s, question.query.identifiers)
+    ranking = fit_policy(ranking, matched.chunks)
     ranked = rank_candidates(matched.chunks.make_candidates(), question.query.days, ranking)
     return boost(ranked) if boost else ranked, matched.vectors
 

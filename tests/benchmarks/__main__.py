@@ -51,6 +51,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "filter": searches.measure_filter,
     "large": searches.measure_large,
     "semantic": semantic.measure_semantic,
+    "many-vectors": semantic.measure_many_vectors,
     "edit": saves.measure_edit,
     "beside": load.measure_beside,
     "reindex": load.measure_reindex,
