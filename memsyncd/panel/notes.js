@@ -6,6 +6,8 @@ import { report, View } from "./view.js";
 import { editSection, memoryPath, remember, archive, promote } from "./write.js";
 
 const TREE_STEP = 400;
+const TREE_TAGS = 3;
+const ORDER = new Intl.Collator(undefined, { numeric: true });
 /** Changes of a large vault are shown at most so often. */
 const LIST_PAUSE_MS = 2000;
 
@@ -115,8 +117,9 @@ export class NotesView extends View {
       return words.every((word) => text.includes(word));
     });
     const what = words.length ? `${chosen.length} of ${this.notes.length}` : count(this.notes.length, "note");
-    fill(this.tree, h("p", { class: "quiet", role: "status" }, what),
-      this.makeFolder("", chosen, words.length > 0));
+    const index = chosen.find((note) => note.path === "MEMORY.md");
+    fill(this.tree, h("p", { class: "quiet", role: "status" }, what), index && h("ul", {}, this.makeFile(index)),
+      this.makeFolder("", chosen.filter((note) => note !== index).sort((one, other) => ORDER.compare(one.path, other.path)), words.length > 0));
     this.markCurrent(this.shownPath);
   }
 
@@ -157,11 +160,7 @@ export class NotesView extends View {
 
   /** @param {HTMLElement} list @param {any[]} files @param {number} from */
   addFiles(list, files, from) {
-    for (const note of files.slice(from, from + TREE_STEP)) {
-      const name = note.path.slice(note.path.lastIndexOf("/") + 1);
-      list.append(h("li", {}, h("a", { class: "entry", href: this.noteHref(note.path), "data-path": note.path, title: note.title },
-        name), note.kind && h("span", { class: "badge kind" }, note.kind)));
-    }
+    list.append(...files.slice(from, from + TREE_STEP).map((note) => this.makeFile(note)));
     if (files.length <= from + TREE_STEP) return;
     const more = h("button", { type: "button" }, `${files.length - from - TREE_STEP} more`);
     const item = h("li", {}, more);
@@ -170,6 +169,13 @@ export class NotesView extends View {
       this.addFiles(list, files, from + TREE_STEP);
     });
     list.append(item);
+  }
+
+  /** @param {any} note */
+  makeFile(note) {
+    const name = note.path.slice(note.path.lastIndexOf("/") + 1);
+    return h("li", {}, h("a", { class: "entry", href: this.noteHref(note.path), "data-path": note.path, title: note.title }, name), " ",
+      badges({ kind: note.kind, tags: note.tags.slice(0, TREE_TAGS) }));
   }
 
   /** @param {string} path */
