@@ -275,10 +275,12 @@ listen({
 // What no event tells of: counters, the log, signals.
 setInterval(() => {
   const view = currentView();
-  if (view?.isPolled && isOnline && !document.hidden && !view.hasAttribute("aria-busy")) void view.reload();
+  if (!isOnline || document.hidden) return;
+  if (!workspaces.length) refresh();
+  if (view?.isPolled && !view.hasAttribute("aria-busy")) void view.reload();
 }, POLL_MS);
-// An empty folder that is added changes no index.
+// An empty folder that is added changes no index: the stream tells of it seconds later.
 const refresh = () => void call("status").then((found) => showWorkspaces(found.workspaces)).catch(report);
-document.addEventListener("visibilitychange", () => document.hidden || refresh());
+window.addEventListener("focus", refresh);
 document.addEventListener("workspaces", refresh);
 refresh();

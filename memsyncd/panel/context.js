@@ -45,7 +45,7 @@ export class ContextView extends View {
     this.shownBudget.value = `${this.budget.value} tokens`;
     const found = await this.ask("context", { query: q, max_tokens: Number(tokens), track_access: false, mark: true, follow: relations }, signal);
     const rows = (/** @type {any[]} */ parts) => parts.map((one) => [
-      h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, one.anchor), lines(one), one.kind ?? "", [one.relation ? `${one.reason}: ${one.relation} of ${one.related_to}` : one.reason, contradictions(one, (path) => this.noteHref(path))]]);
+      h("a", { class: "entry", href: this.noteHref(one.path, one.start_line) }, one.anchor), lines(one), one.kind ?? "", [one.relation ? `${one.reason}: ${one.relation} of ${one.related_to}` : h("span", { class: "nowrap" }, one.reason), contradictions(one, (path) => this.noteHref(path))]]);
     fill(this.result,
       h("p", { class: "quiet", role: "status" }, `${count(found.included.length, "part")} given, ${found.left_out.length} left out; ${found.tokens.toLocaleString()} of ${Number(tokens).toLocaleString()} tokens.`,
         found.unranked > 0 && ` ${count(found.unranked, "further match", "further matches")} rank below.`, found.semantic === "off" ? " By words." : ` By words and meaning${found.semantic === "partial" ? ` (${count(found.semantic_pending, "passage")} without a vector yet)` : ""}.`),
@@ -59,5 +59,5 @@ export class ContextView extends View {
 
 /** @param {any} one */
 function lines(one) {
-  return h("span", { class: "nowrap" }, `${one.start_line}–${one.end_line}`);
+  return h("span", { class: "nowrap" }, one.start_line === one.end_line ? one.start_line : `${one.start_line}–${one.end_line}`);
 }

@@ -27,12 +27,14 @@ export class NotesView extends View {
     this.listingTimer = 0;
     /** @type {import("./write.js").Editor | null} */
     this.editor = null;
+    /** True while the text of a section is read for the editor. */
+    this.isOpening = false;
     /** Folders that were opened or closed. @type {Map<string, boolean>} */
     this.folders = new Map();
   }
 
   get isEditing() {
-    return Boolean(this.editor?.form.isConnected);
+    return this.isOpening || Boolean(this.editor?.form.isConnected);
   }
 
   hasUnsaved() {
@@ -98,7 +100,8 @@ export class NotesView extends View {
     if (changed.listing && !this.listingTimer) {
       this.listingTimer = window.setTimeout(() => {
         this.listingTimer = 0;
-        this.list().catch(report);
+        // The first note of a workspace is shown at once.
+        this.list().then(() => (this.shownPath ? undefined : this.reload())).catch(report);
       }, this.notes.length > TREE_STEP ? LIST_PAUSE_MS : 0);
     }
     // Under an editor the note stays as it is: the check when it is saved sees what others wrote.
@@ -202,6 +205,7 @@ export class NotesView extends View {
       this.ask("links", { path, limit: 200 }, signal).catch(() => ({ links: [], n_links: 0 })),
       this.ask("problems", {}, signal).catch(instead({ problems: [] })),
     ]);
+    signal.throwIfAborted();
     const note = listed.notes.find((/** @type {any} */ one) => one.path === path);
     const isSame = this.shownPath === path && this.shownLine === line;
     const scroll = this.article.scrollTop;
@@ -272,7 +276,7 @@ export class NotesView extends View {
         isEditable && h("button", { type: "button", class: "edit", "aria-label": `Edit ${name}`, onclick: () => this.edit(section, heading) }, "edit"),
         h("button", { type: "button", "aria-label": `Archive ${name}`, onclick: () => archive(this, section.anchor) }, "archive"),
         h("button", { type: "button", "aria-label": `Promote ${name}`, onclick: () => promote(this, section.anchor) }, "promote"));
-      heading.append(badges(section), tools);
+      heading.append(" ", badges(section), tools);
     }
   }
 
@@ -283,7 +287,14 @@ export class NotesView extends View {
       this.editor?.form.querySelector("textarea")?.focus();
       return;
     }
-    this.editor = await editSection(this, section.anchor, heading);
+    // An earlier reading would replace the heading before which the editor is put.
+    this.reading?.abort();
+    this.isOpening = true;
+    try {
+      this.editor = await editSection(this, section.anchor, heading);
+    } finally {
+      this.isOpening = false;
+    }
     await this.editor.ended;
     this.editor = null;
     await this.reload();
