@@ -23,6 +23,7 @@ from tests.benchmarks import (
     idle,
     life_cycle,
     load,
+    panel,
     peers,
     places,
     saves,
@@ -65,6 +66,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "vectors": vectors.measure_vectors,
     "wake-ups": idle.measure_wake_ups,
     "agents": idle.measure_agents,
+    "panel": panel.measure_panel,
     "growth": cold.measure_growth,
 }
 PEERS = {"peers": peers.measure_peers}
