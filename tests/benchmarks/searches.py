@@ -307,10 +307,12 @@ def time_by_turns(
     bench: Bench, indexed: Sequence[Indexed], texts: Sequence[str], method: str = "search"
 ) -> list[list[float]]:
     """Milliseconds of each query, the least of some rounds, by checkout."""
-    return time_homes(bench, [one.home for one in indexed], texts)
+    return time_homes(bench, [one.home for one in indexed], texts, method)
 
 
-def time_homes(bench: Bench, homes: Sequence[Home], texts: Sequence[str]) -> list[list[float]]:
+def time_homes(
+    bench: Bench, homes: Sequence[Home], texts: Sequence[str], method: str = "search"
+) -> list[list[float]]:
     """Milliseconds of each query, the least of some rounds, by daemon."""
     least = [[float("inf")] * len(texts) for _ in homes]
     clients = [home.client() for home in homes]
