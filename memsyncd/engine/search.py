@@ -41,12 +41,14 @@ from memsyncd.core.search.ranking import (
     rank_passages,
 )
 from memsyncd.engine.candidates import (
+    HURRIED,
     MatchedChunks,
     count_terms,
     find_exact_ratio,
     find_visible,
     make_boost,
     make_patterns,
+    uses_vectors,
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import HURRIED_CPU_S, Question, explain_nothing
@@ -61,7 +63,7 @@ from memsyncd.engine.metadata import (
 from memsyncd.engine.redaction import read_redacted_sections, redact_texts
 from memsyncd.engine.relations import complete_hits, make_related_reader
 from memsyncd.engine.workspace import Workspace, index_fingerprint
-from memsyncd.errors import BadRequest
+from memsyncd.errors import BadRequest, NotFresh
 from memsyncd.protocol import search as protocol
 from memsyncd.protocol.search import ContextParams, Hit, SearchAnswer, SearchParams
 from memsyncd.store.pool import Reader
@@ -126,6 +128,8 @@ def search(
     """
     question = make_question(params, config, options)
     searched = () if question.is_empty else workspaces
+    if options.is_hurried and question.match and any(map(uses_vectors, searched)):
+        raise NotFresh(HURRIED)  # the vector process may take milliseconds
     is_merged = len(searched) > 1
     parts = [
         search_part(workspace, question, params, config, options, is_merged=is_merged)

@@ -10,7 +10,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import apsw
@@ -99,8 +99,12 @@ class Reader:
 class ConnectionPool:
     """The readers of one index. May be used from several threads."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, is_in_place: Callable[[], bool] = lambda: True) -> None:
+        """`is_in_place` says whether the path still names the file that the readers have open."""
         self._path = path
+        self._is_in_place = is_in_place
+        self.has_lost_file = False
+        """True if the file was not in its place when a reader was acquired last."""
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._idle: list[Reader] = []
@@ -116,6 +120,7 @@ class ConnectionPool:
         """
         if is_cancelled():
             raise make_timeout_error()
+        self.has_lost_file = not self._is_in_place()
         reader = self._take()
         try:
             # The snapshot must end outside the deadline: a ROLLBACK that is interrupted keeps the

@@ -25,6 +25,7 @@ from memsyncd.store.index import Counts
 from memsyncd.store.pool import ConnectionPool, Reader
 from tests.benchmarks.bench import Bench, Indexed, compare
 from tests.benchmarks.figure import Figure, Measured, Target, find_median, find_percentile
+from tests.benchmarks.home import Home
 from tests.benchmarks.queries import FILTERED, QUESTION, Query
 
 CHUNKS_OF_CLASSES, CHUNKS_OF_QUESTIONS = 10_000, 100_000
@@ -306,8 +307,15 @@ def time_by_turns(
     bench: Bench, indexed: Sequence[Indexed], texts: Sequence[str], method: str = "search"
 ) -> list[list[float]]:
     """Milliseconds of each query, the least of some rounds, by checkout."""
-    least = [[float("inf")] * len(texts) for _ in indexed]
-    clients = [one.home.client() for one in indexed]
+    return time_homes(bench, [one.home for one in indexed], texts, method)
+
+
+def time_homes(
+    bench: Bench, homes: Sequence[Home], texts: Sequence[str], method: str = "search"
+) -> list[list[float]]:
+    """Milliseconds of each query, the least of some rounds, by daemon."""
+    least = [[float("inf")] * len(texts) for _ in homes]
+    clients = [home.client() for home in homes]
     try:
         for at, client in bench.by_turns(clients):
             for number, text in enumerate(texts):
