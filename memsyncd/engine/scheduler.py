@@ -104,12 +104,15 @@ class Scheduler:
         self._on_written = on_written
         self._on_folders = on_folders
         self._on_reconciled = on_reconciled
+        self.defer: Callable[[Callable[[], None]], None] = lambda call: call()
+        """Does what can wait until the worker has begun: each thread that is woken before competes
+        with it for the interpreter's lock. Called on any thread."""
         self.on_building: Callable[[], None] = lambda: None
         """Called on the loop whenever the rebuild of an index begins."""
         self.on_tidied: Callable[[], None] = lambda: None
         """Called on the loop some quiet seconds after the last change of a workspace."""
         self._workspaces: dict[str, Workspace] = {}
-        self._events = EventBuffer(config.sync, clock, self._settled)
+        self._events = EventBuffer(config.sync, clock, self._settled, self._defer)
         self._timers = Timers()
         self._rebuilds = RebuildPolicy(clock, self._rebuild_or_build)
         self.checks = IdleChecks(lambda: worker.is_busy, self._found_damage)
@@ -121,6 +124,9 @@ class Scheduler:
         self._recording: set[str] = set()
         self._filling: dict[str, Future[SyncDone]] = {}
         """Rebuilds whose new index a process fills, while jobs go on with the old one."""
+
+    def _defer(self, call: Callable[[], None]) -> None:
+        self.defer(call)
 
     def add(self, workspace: Workspace) -> None:
         """Open a workspace's databases and, if syncing is on, scan everything."""
@@ -395,7 +401,8 @@ class Scheduler:
     ) -> Future[Any]:
         """From any thread; `on_done` is called on the loop, which `deliver` hands it to."""
         future = self._worker.submit(workspace.id, job, is_urgent=is_urgent, is_next=is_next)
-        self._stalls.arm()
+        if not is_next:  # whose progress is checked with that of the job before
+            self._defer(self._stalls.arm)
         ended = partial(self._ended, workspace, on_done, future)
         if batch is not None:
             deliver = partial(batch.add, future)

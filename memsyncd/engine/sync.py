@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import (
+    NOTHING_MISSING,
     Missing,
     NoteChanges,
     Recorded,
@@ -186,6 +187,8 @@ def sync_workspace(
         raise AssertionError("a sync needs an open index")
     if request.only is None and request.index is None:
         index.check_not_truncated()
+    if saved := _index_saved(workspace, index, config, clock, request):
+        return saved
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     snapshot, recorded, suspects = _scan(workspace, index, request)
     missing = track_missing(
@@ -252,23 +255,14 @@ class EditedNotes(msgspec.Struct, kw_only=True):
 
 
 def is_scan_needed(workspace: Workspace, edited: EditedNotes) -> bool:
-    """True if only a scan can tell what an edit has changed: many notes, a missing note that may
-    have moved, a link to what is gone, a name or a former problem that may have to be reported.
-    """
-    if workspace.missing.since_s or (edited.gone and workspace.link_folders):
+    """True if only a scan can tell what an edit has changed."""
+    if edited.gone and workspace.link_folders:
         return True
     if len(edited.written) + len(edited.gone) > STEP_FILES:
         return True
-    scope, named = workspace.scope, frozenset(edited.named)
-    if any(is_within(problem.path, named) for problem in workspace.condition.scan_problems):
+    if not all(map(workspace.scope.is_note, edited.written)):
         return True
-    # The other notes of a vault may be in a folder that its .gitignore leaves out.
-    return not all(
-        has_ordinary_name(path)
-        and (is_memory(path) or scope.named.matches(path))
-        and scope.is_note(path)
-        for path in edited.written
-    )
+    return not _is_known_alone(workspace, edited.written, edited.named)
 
 
 def index_edited(
@@ -284,9 +278,7 @@ def index_edited(
     recorded = index.recorded(edited.named)
     if not recorded.keys() <= edited.written.keys() | edited.gone:
         return None  # notes of a folder that had the name, or came into one that was renamed
-    done = SyncDone(
-        started_at_s=clock.wall_s(), began_s=edited.began_s, generation=index.generation
-    )
+    gone = Missing(since_s=dict.fromkeys(edited.gone, 0.0), sure=frozenset(edited.gone))
     batch = [
         ReadFile(
             path=NotePath(path),
@@ -298,16 +290,80 @@ def index_edited(
         )
         for path, file in edited.written.items()
     ]
+    done = _index_read(workspace, index, config, clock, batch, recorded, gone)
+    done.texts.clear()
+    done.began_s, done.duration_ms = edited.began_s, (clock.now_s() - started_s) * 1000
+    return done
+
+
+def _index_saved(
+    workspace: Workspace, index: Index, config: Config, clock: Clock, request: SyncRequest
+) -> SyncDone | None:
+    """Index notes that other programs have saved, with no look at anything but their files.
+
+    None, and nothing is done, if one of them is new, has vanished or is unstable, or if only a
+    scan can tell what they change.
+    """
+    paths, started_s = request.only, clock.now_s()
+    if not paths or request.is_full or index is not workspace.index or workspace.link_folders:
+        return None
+    if not _is_known_alone(workspace, paths):
+        return None
+    recorded = index.recorded(paths)
+    if recorded.keys() != paths:
+        return None
+    batch: list[ReadFile] = []
+    for path in paths:
+        read = read_note_file(workspace.scope, NotePath(path), now_ns=clock.wall_ns())
+        if not isinstance(read, ReadFile) or read.is_unstable:
+            return None
+        if _is_just_emptied(read, recorded[path], request.grace_s):
+            return None
+        batch.append(read)
+    if workspace.condition.pending:
+        workspace.change(pending=0)
+    done = _index_read(workspace, index, config, clock, batch, recorded, NOTHING_MISSING)
+    done.began_s, done.duration_ms = started_s, (clock.now_s() - started_s) * 1000
+    return done
+
+
+def _is_known_alone(
+    workspace: Workspace, paths: Collection[str], named: Collection[str] = ()
+) -> bool:
+    """True if these notes can be indexed without a scan, which would tell nothing more of them.
+
+    A scan tells more if a missing note may have moved, or if a name or a former problem of the
+    notes, or of what is within the folders that are `named`, may have to be reported.
+    """
+    if workspace.missing.since_s or workspace.condition.faults or len(paths) > STEP_FILES:
+        return False
+    # The other notes of a vault may be in a folder that its .gitignore leaves out.
+    if not all(is_memory(path) or workspace.scope.named.matches(path) for path in paths):
+        return False
+    within = frozenset(named or paths)
+    problems = workspace.condition.scan_problems
+    has_problem = any(is_within(problem.path, within) for problem in problems)
+    return not has_problem and all(map(has_ordinary_name, paths))
+
+
+def _index_read(
+    workspace: Workspace,
+    index: Index,
+    config: Config,
+    clock: Clock,
+    batch: list[ReadFile],
+    recorded: Mapping[str, Recorded],
+    missing: Missing,
+) -> SyncDone:
+    """Index the notes that differ from their records and drop the missing, in one commit."""
+    done = SyncDone(started_at_s=clock.wall_s(), began_s=clock.now_s(), generation=index.generation)
     read = {file.path.text: file.record for file in batch}
-    missing = Missing(since_s=dict.fromkeys(edited.gone, 0.0), sure=frozenset(edited.gone))
     changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=0.0)
     _record_moves(workspace, changes, batch, done)
     updates = [*_make_updates(batch, changes, config, index, done), *map(DropNote, changes.gone)]
     _write(workspace, index, updates, done)
     done.removed = list(changes.gone)
-    done.texts.clear()
     workspace.change(index_bytes=index.size_bytes())
-    done.duration_ms = (clock.now_s() - started_s) * 1000
     return done
 
 

@@ -80,15 +80,20 @@ class Reader:
 
         Start and end count bytes of the text's UTF-8.
         """
-        data = text.encode("utf-8", "replace")
-        found: Any = self._tokenize(
-            data,
+        return cast("list[tuple[int, int, str]]", self._split(text, include_offsets=True))
+
+    def split(self, text: str) -> list[str]:
+        """Return each word as FTS5 indexes it: faster than `tokenize`."""
+        return cast("list[str]", self._split(text, include_offsets=False))
+
+    def _split(self, text: str, *, include_offsets: bool) -> Any:
+        return self._tokenize(
+            text.encode("utf-8", "replace"),
             apsw.FTS5_TOKENIZE_DOCUMENT,
             None,
-            include_offsets=True,
+            include_offsets=include_offsets,
             include_colocated=False,
         )
-        return cast("list[tuple[int, int, str]]", found)
 
 
 class ConnectionPool:
