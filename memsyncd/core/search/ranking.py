@@ -146,7 +146,7 @@ class FoundChunks(NamedTuple):
 
 NO_CHUNKS = FoundChunks((), lambda _: {}, lambda _: {})
 NO_FACTORS: Mapping[str, float] = {}
-# The lines between two chunks that touch: a blank line between blocks, as in `Span.is_touching`.
+# The lines between two chunks that touch: a blank line between blocks.
 MAX_GAP = 1
 
 
