@@ -61,9 +61,6 @@ SHORT_MODULE_LINES = 60
 SHORT_FOR_A_REASON = {
     "memsyncd/__main__.py": "what `python -m memsyncd` runs",
     "memsyncd/integrations/example.py": "a program to read and copy",
-    "memsyncd/core/changes/freshness.py": "a policy, pure and tested as such",
-    "memsyncd/core/upkeep/promotion.py": "a policy, pure and tested as such",
-    "memsyncd/core/upkeep/decay.py": "a policy, pure and tested as such",
     "memsyncd/protocol/semantic.py": "a subject of its own, which methods and answers will share",
     "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
 }

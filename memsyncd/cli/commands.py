@@ -31,7 +31,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "recall": Entry("upkeep", "recall memories by keywords, topic and kind, within a budget"),
         "similar": Entry("similar", "find sections that say nearly what a section or text says"),
         "patterns": Entry("similar", "list what recurs in several workspaces"),
-        "accesses": Entry("accesses", "count how often sections were recalled, and when last"),
+        "accesses": Entry("stats", "count how often sections were recalled, and when last"),
         "profile": Entry("tasks", "list what holds for the whole project"),
         "links": Entry("links", "list links between notes, backlinks and dangling links"),
         "ui": Entry("panel", "open the panel, a page of notes, search, history and state"),

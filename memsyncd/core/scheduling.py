@@ -1,14 +1,17 @@
-"""Decide which job of a worker pool runs next, and which running step holds its worker for too
-long.
+"""Decide which job runs next: of the workspaces in a worker pool, and of the clients that wait to
+read; and which running step holds its worker for too long.
 
-Jobs have a key; two jobs of one key never run at the same time. A step that has not returned for
-`takeover_s` gives its place in the pool to another thread, which serves all other keys. After
-`stalled_s` its key counts as stalled. Time comes in as `now_s`.
+Jobs of a pool have a key; two jobs of one key never run at the same time. A step that has not
+returned for `takeover_s` gives its place in the pool to another thread, which serves all other
+keys. After `stalled_s` its key counts as stalled. Time comes in as `now_s`.
 """
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -83,3 +86,160 @@ def describe_stall(root: str, seconds: float) -> str:
         f"the disk under {root} has not answered for {seconds:.0f} s: what is saved there is not"
         " indexed meanwhile, and what is indexed stays searchable; check the mount"
     )
+
+
+# --- Turns of clients -----------------------------------------------------------------------------
+# Clients take turns (round-robin), and the jobs of one client start in the order in which they
+# came. Clients that want little go before clients that want much, by what their jobs took of late
+# and whether there are several; but one start in four belongs to the client that has waited
+# longest, so that none waits for ever. Long jobs never take all slots, so that a short one need not
+# wait for the end of one.
+
+QUICK_S = 0.03
+"""Jobs that are expected to take longer are long. Searches of a few words over 10,000 chunks take 3
+to 10 ms, of a long sentence 20 ms.
+"""
+UNKNOWN_S = 0.1
+"""What a job of a client is expected to take that has sent several before the first has ended."""
+MAX_PASSED_OVER = 3
+"""How often in a row others start before the client that has waited longest."""
+
+Job = TypeVar("Job")
+
+
+class Flow(msgspec.Struct, Generic[Job], eq=False):
+    """The jobs of one client. Keep it while the client is connected."""
+
+    expected_s: float | None = None
+    """What its next job is expected to take; None until one has ended."""
+    n_running: int = 0
+    waiting: deque[Job] = msgspec.field(default_factory=deque)
+
+    @property
+    def is_slow(self) -> bool:
+        """True if its jobs are long. While none has ended: if there is more than one of them."""
+        if self.expected_s is None:
+            return self.n_jobs > 1
+        return self.expected_s > QUICK_S
+
+    @property
+    def n_jobs(self) -> int:
+        return len(self.waiting) + self.n_running
+
+    @property
+    def level(self) -> int:
+        """How much the client wants: 0 for up to `QUICK_S`, and one more each time that doubles.
+
+        Clients of one level take turns, so it is no finer than that. Of jobs it matters whether
+        there are several, not how many: else those with many would wait for those with few to end.
+        """
+        if self.expected_s is None:
+            wanted_s = 2 * UNKNOWN_S if self.n_jobs > 1 else QUICK_S
+        else:
+            wanted_s = min(self.n_jobs, 2) * self.expected_s
+        return max(0, math.ceil(math.log2(max(wanted_s, QUICK_S) / QUICK_S)))
+
+    def note(self, took_s: float) -> None:
+        """A job of this client has taken so long: the last one counts half."""
+        self.expected_s = took_s if self.expected_s is None else (self.expected_s + took_s) / 2
+
+
+class Started(NamedTuple, Generic[Job]):
+    """A job that holds a slot until it is handed to `FairQueue.finish`."""
+
+    flow: Flow[Job]
+    job: Job
+    was_slow: bool
+
+
+class FairQueue(Generic[Job]):
+    """Waiting jobs of any number of clients, and how many run.
+
+    `n_slots` jobs run at once, of slow clients at most `n_slow_slots`: by default all but one, and
+    one if there is but one.
+    """
+
+    __slots__ = (
+        "_flows",
+        "_n_passed_over",
+        "_n_slots",
+        "_n_slow_running",
+        "_n_slow_slots",
+        "n_running",
+    )
+
+    def __init__(self, n_slots: int, *, n_slow_slots: int | None = None) -> None:
+        self._n_slots = n_slots
+        self._n_slow_slots = max(1, n_slots - 1) if n_slow_slots is None else n_slow_slots
+        self._flows: dict[Flow[Job], None] = {}  # those with jobs waiting, the next one first
+        self._n_slow_running = 0
+        self._n_passed_over = 0
+        self.n_running = 0
+
+    @property
+    def n_waiting(self) -> int:
+        return sum(len(flow.waiting) for flow in self._flows)
+
+    def push(self, flow: Flow[Job], job: Job) -> None:
+        """Let the job wait; `start_next` says when to start it."""
+        flow.waiting.append(job)
+        self._flows.setdefault(flow)
+
+    def start_next(self) -> Started[Job] | None:
+        """The next job, which holds a slot from now on; None if none may start now.
+
+        Call it until it gives None after each `push` and `finish`.
+        """
+        flow = self._choose() if self.n_running < self._n_slots else None
+        if flow is None:
+            return None
+        is_first = flow is next(iter(self._flows))
+        self._n_passed_over = 0 if is_first else self._n_passed_over + 1
+        was_slow = flow.is_slow
+        started = Started(flow, flow.waiting.popleft(), was_slow)
+        del self._flows[flow]
+        if flow.waiting:
+            self._flows[flow] = None  # at the end: the others come first now
+        flow.n_running += 1
+        self.n_running += 1
+        self._n_slow_running += started.was_slow
+        return started
+
+    def finish(self, started: Started[Job], took_s: float | None = None) -> None:
+        """The job has ended, or will not run after all: its slot is free.
+
+        `took_s` says how long it took, if it ran, and so what to expect of the client's next.
+        """
+        started.flow.n_running -= 1
+        self.n_running -= 1
+        self._n_slow_running -= started.was_slow
+        if took_s is not None:
+            started.flow.note(took_s)
+
+    def remove(self, flow: Flow[Job], job: Job) -> bool:
+        """Let the job wait no longer. False if it does not wait."""
+        if job not in flow.waiting:
+            return False
+        flow.waiting.remove(job)
+        if not flow.waiting:
+            del self._flows[flow]
+        return True
+
+    def clear(self, flow: Flow[Job]) -> list[Job]:
+        """Take out all that waits of one client."""
+        jobs = list(flow.waiting)
+        flow.waiting.clear()
+        self._flows.pop(flow, None)
+        return jobs
+
+    def clear_all(self) -> list[Job]:
+        return [job for flow in tuple(self._flows) for job in self.clear(flow)]
+
+    def _choose(self) -> Flow[Job] | None:
+        may_be_slow = self._n_slow_running < self._n_slow_slots
+        eligible = [flow for flow in self._flows if may_be_slow or not flow.is_slow]
+        if not eligible:
+            return None
+        if self._n_passed_over >= MAX_PASSED_OVER:
+            return eligible[0]
+        return min(eligible, key=lambda flow: flow.level)  # of equals the first

@@ -47,12 +47,19 @@ from memsyncd.files.scope import make_root
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.protocol.operations import PanelAddress
 from memsyncd.server.handlers import WAITING_METHODS, Handlers
-from memsyncd.server.limits import Limits
-from memsyncd.server.listen import OwnedSocket, check_outside, open_socket
+from memsyncd.server.listen import (
+    OwnedSocket,
+    check_outside,
+    load_token,
+    make_url,
+    open_port,
+    open_socket,
+)
 from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.requests import CompletedRequest
 from memsyncd.server.server import Server
+from memsyncd.server.session import Limits
 from memsyncd.store.connection import check_sqlite
 
 if TYPE_CHECKING:
@@ -384,7 +391,6 @@ def _open_port(dirs: Dirs, config: Config) -> Port | None:
 
 def _bind_port(dirs: Dirs, address: tuple[str, int]) -> Port:
     from memsyncd.protocol.http import Access
-    from memsyncd.server.loopback import load_token, make_url, open_port
 
     token = load_token(dirs.http_token)
     sock = open_port(address)

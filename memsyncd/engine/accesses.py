@@ -50,7 +50,7 @@ K = TypeVar("K")
 
 if TYPE_CHECKING:
     # It imports the scanner of markdown, which no start needs.
-    from memsyncd.core.editing.continuity import SectionTrace
+    from memsyncd.core.editing.sections import SectionTrace
 
 # --- noting -------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class _Follower:
         counted = self._accesses.find_slugs(path)
         if not counted or revision.old_digest is None:
             return
-        from memsyncd.core.editing.continuity import match_sections
+        from memsyncd.core.editing.sections import match_sections
 
         match = match_sections(
             self._trace(path, revision.old_digest), self._trace(path, revision.new_digest)
@@ -219,7 +219,7 @@ class _Follower:
 
     def _follow_moved(self, revisions: Iterable[NoteRevision]) -> None:
         """Find the sections that left a note among those that notes of the change set gained."""
-        from memsyncd.core.editing.continuity import match_moved, match_sections
+        from memsyncd.core.editing.sections import match_moved, match_sections
 
         for one in revisions:
             if one.new_digest is not None and one.old_digest != one.new_digest:
@@ -233,7 +233,7 @@ class _Follower:
         )
 
     def _trace(self, path: str, digest: str | None) -> list[SectionTrace]:
-        from memsyncd.core.editing.continuity import trace_sections
+        from memsyncd.core.editing.sections import trace_sections
 
         text = None if digest is None else self._history.read_text(digest)
         return trace_sections(path, text)

@@ -21,7 +21,6 @@ from memsyncd.core.search.fusion import (
     compute_semantic_gains,
 )
 from memsyncd.core.search.highlight import NO_STEMS, TermPattern
-from memsyncd.core.search.identifiers import IdentifierMatcher
 from memsyncd.core.search.merging import TermCounts
 from memsyncd.core.search.query import (
     Form,
@@ -45,7 +44,7 @@ from memsyncd.core.search.ranking import (
     fill_ranked,
     rank_candidates,
 )
-from memsyncd.core.search.words import is_unspaced
+from memsyncd.core.search.words import IdentifierMatcher, is_unspaced
 from memsyncd.engine.explain import Question
 from memsyncd.engine.redaction import read_redacted_chunks
 from memsyncd.engine.workspace import Workspace

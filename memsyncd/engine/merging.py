@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.search.families import FAMILY_WEIGHT
 from memsyncd.core.search.merging import RawHit, TermCounts, compare_raw_scores
 from memsyncd.core.search.query import Query
 from memsyncd.core.search.ranking import DEFAULT_RANKING, normalize_scores
+from memsyncd.core.search.words import FAMILY_WEIGHT
 from memsyncd.engine.candidates import NO_VECTORS, UsedVectors
 from memsyncd.engine.metadata import Valuation, find_order
 from memsyncd.protocol.search import Hit, SearchAnswer, SearchParams, Sort

@@ -14,9 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.decay import Decay, Tier, compute_decay, find_tier
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.search.query import Filters, TierFinder
-from memsyncd.core.upkeep.decay import Decay, Tier, compute_decay, find_tier
 from memsyncd.engine.clock import find_local_day
 from memsyncd.protocol.search import ContextPart, Hit, SectionInfo, Sort
 from memsyncd.store.lookup import StoredSection

@@ -10,7 +10,6 @@ from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import count_tokens
 from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
-from memsyncd.engine.promote import read_memory
 from memsyncd.engine.redaction import redact_notes
 from memsyncd.engine.relations import (
     Contradictions,
@@ -25,6 +24,7 @@ from memsyncd.engine.upkeep import (
     Memory,
     list_memories,
     list_named,
+    read_memory,
 )
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest

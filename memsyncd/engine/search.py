@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.decay import Tier
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.guard.secrets import is_redacted
 from memsyncd.core.model import LIFECYCLES, NO_OTHERS, OTHER_LIFECYCLES, PRIORITIES, find_choice
@@ -37,7 +38,6 @@ from memsyncd.core.search.ranking import (
     fill_passages,
     rank_passages,
 )
-from memsyncd.core.upkeep.decay import Tier
 from memsyncd.engine.candidates import (
     MatchedChunks,
     count_terms,

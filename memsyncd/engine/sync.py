@@ -23,12 +23,13 @@ from memsyncd.core.changes.diff import (
     Recorded,
     Snapshot,
     Suspects,
+    find_not_skipped,
     find_suspects,
+    has_ordinary_name,
     is_disk_away,
     plan_changes,
     track_missing,
 )
-from memsyncd.core.changes.known import find_not_skipped, has_ordinary_name
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.decay import compute_salience
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.additions import Addition, quote_value, raise_faults, render_metadata
 from memsyncd.core.editing.additions import find_faults as find_addition_faults
@@ -48,7 +49,6 @@ from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import ARCHIVED, Meta, Section
 from memsyncd.core.notepath import NotePath, is_markdown
 from memsyncd.core.search.query import Filters
-from memsyncd.core.upkeep.decay import compute_salience
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, Edit, Put
 from memsyncd.engine.history import Target, iter_revisions, open_history, read_texts

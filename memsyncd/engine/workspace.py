@@ -19,8 +19,8 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.changes.debounce import UnscannedPaths, describe_overdue
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
-from memsyncd.core.changes.freshness import UnscannedPaths, describe_overdue
 from memsyncd.core.changes.watchplan import Includes, Watch, plan_watches
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FOLDER

@@ -16,11 +16,11 @@ from collections.abc import Collection
 
 import msgspec
 
-from memsyncd.core.gitignore import IgnoreRules
 from memsyncd.core.pruning import (
     BUILD_FILES,
     IGNORE_FILE,
     PRUNED_MARKERS,
+    IgnoreRules,
     is_build_output,
     is_pruned_content,
     is_pruned_path,

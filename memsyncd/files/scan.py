@@ -24,8 +24,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.changes.diff import FileStat, RootState, Snapshot
-from memsyncd.core.changes.known import SHADOWED, KnownStats, has_ordinary_name, pack_stat
+from memsyncd.core.changes.diff import (
+    SHADOWED,
+    FileStat,
+    KnownStats,
+    RootState,
+    Snapshot,
+    has_ordinary_name,
+    pack_stat,
+)
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import (
     MEMORY_FILE,

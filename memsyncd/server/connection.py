@@ -27,9 +27,8 @@ from memsyncd.protocol.jsonrpc import (
     is_http_start,
     join_lines,
 )
-from memsyncd.server.peer import has_hung_up
 from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
-from memsyncd.server.session import Session
+from memsyncd.server.session import Session, has_hung_up
 
 TURN_S = 0.001
 """How long the lines of one client are processed before those of others."""

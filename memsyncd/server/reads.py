@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memsyncd.config import Config
-from memsyncd.core.fairqueue import FairQueue, Flow
+from memsyncd.core.scheduling import FairQueue, Flow
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.worker import QueryPool

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from memsyncd.core.fairqueue import FairQueue, Flow, Started
 from memsyncd.core.histogram import DurationHistogram
+from memsyncd.core.scheduling import FairQueue, Flow, Started
 from memsyncd.errors import ShuttingDown, TooLarge
 from memsyncd.protocol.jsonrpc import (
     Call,
@@ -31,8 +31,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_error,
     encode_result,
 )
-from memsyncd.server.limits import Limits
-from memsyncd.server.session import Dispatch, RequestOrigin, Session, current_request
+from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
 
 if TYPE_CHECKING:
     from memsyncd.server.http_mcp import McpSessions

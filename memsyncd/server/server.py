@@ -20,9 +20,7 @@ from memsyncd.errors import Busy, ShuttingDown
 from memsyncd.protocol.jsonrpc import MessageParser
 from memsyncd.protocol.methods import METHODS, Method
 from memsyncd.server.connection import Connection
-from memsyncd.server.limits import Limits
 from memsyncd.server.listen import BACKLOG
-from memsyncd.server.peer import is_own_user, read_peer
 from memsyncd.server.requests import (
     CompletedRequest,
     LineScheduler,
@@ -30,7 +28,7 @@ from memsyncd.server.requests import (
     ServerContext,
     ServerCounters,
 )
-from memsyncd.server.session import Dispatch, Session
+from memsyncd.server.session import Dispatch, Limits, Session, is_own_user, read_peer
 
 if TYPE_CHECKING:
     from memsyncd.protocol.http import Access

@@ -1,19 +1,71 @@
-"""The client and the request that a handler works for.
+"""The client and the request that a handler works for: who it is, what it may use, its session.
 
 A session identifies the client, sends it notifications, and reports when it is gone.
 """
 
 from __future__ import annotations
 
+import os
+import select
+import socket
+import struct
+import sys
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from memsyncd.core.fairqueue import Flow
+from memsyncd.config import SocketConfig
+from memsyncd.core.scheduling import Flow
 from memsyncd.protocol.fields import Params
 from memsyncd.protocol.jsonrpc import encode_notification
+
+# --- The peer of a Unix socket --------------------------------------------------------------------
+
+_UCRED = struct.Struct("3i")  # Linux: pid, uid, gid
+_XUCRED = struct.Struct("=2I")  # macOS: version, uid; the rest is not used
+_XUCRED_BYTES = 76
+_SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
+
+
+class PeerSocket(Protocol):
+    """The methods of asyncio's TransportSocket that are used here."""
+
+    def fileno(self) -> int: ...
+
+    def getsockopt(self, level: int, option: int, size: int, /) -> bytes: ...
+
+
+def read_peer(sock: PeerSocket) -> tuple[int, int]:
+    """Return the uid and pid of the peer, from the kernel.
+
+    Raises OSError if the kernel does not report them: then the peer must not be trusted.
+    """
+    if sys.platform == "darwin":
+        credentials = sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES)
+        uid = _XUCRED.unpack_from(credentials)[1]
+        pid = struct.unpack("i", sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, 4))[0]
+    else:
+        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        pid, uid, _ = _UCRED.unpack(credentials)
+    return uid, pid
+
+
+def is_own_user(uid: int) -> bool:
+    """True for the user of this process. Root is no exception: it can become that user."""
+    return uid == os.geteuid()
+
+
+def has_hung_up(sock: PeerSocket) -> bool:
+    """True if a peer that has ended its side does not read either: no answer can reach it."""
+    poll = select.poll()
+    poll.register(sock.fileno(), 0)
+    closed = select.POLLHUP | select.POLLERR | select.POLLNVAL
+    return any(events & closed for _, events in poll.poll(0))
+
+
+# --- Sessions and requests ------------------------------------------------------------------------
 
 
 class Session:
@@ -102,3 +154,21 @@ Dispatch = Callable[[Session, str, Params], Outcome]
 
 Raises MemsyncdError to refuse the request.
 """
+
+
+# --- Limits ---------------------------------------------------------------------------------------
+
+
+class Limits(SocketConfig, frozen=True, kw_only=True):
+    """What one client, or all of them together, may use: the configured limits and those that have
+    no key. A time of 0 s means: no limit.
+    """
+
+    # Requests of one client without an answer; at this many its further lines wait unread.
+    max_pending_per_client: int = 32
+    max_reply_bytes: int = 8 * 1024 * 1024
+    # Unfinished lines and unread answers of all clients; beyond it the largest is dropped.
+    max_buffered_bytes: int = 64 * 1024 * 1024
+    # How long a client may leave a full buffer wholly unread.
+    write_timeout_s: float = 30.0
+    idle_timeout_s: float = 0.0

@@ -25,7 +25,6 @@ from memsyncd.engine import (
     history,
     memory_tool,
     project_index,
-    promote,
     recall,
     topics,
     upkeep,
@@ -361,7 +360,7 @@ class Writes:
     ) -> upkeep_protocol.Promoted:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        decide = promote.make_promote_decision(
+        decide = upkeep.make_promote_decision(
             workspace,
             self._workspaces.config,
             params,

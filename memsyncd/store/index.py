@@ -18,10 +18,8 @@ import apsw
 import msgspec
 from msgspec.structs import astuple, replace
 
-from memsyncd.core.changes.diff import FileStat, Recorded
-from memsyncd.core.changes.known import KnownStats, pack_record
-from memsyncd.core.markdown.outline import NotePatch, Outline
-from memsyncd.core.model import Note
+from memsyncd.core.changes.diff import FileStat, KnownStats, Recorded, pack_record
+from memsyncd.core.model import Note, NotePatch, Outline
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store.check_state import SUFFIX, CheckState, Ending
 from memsyncd.store.connection import (

@@ -17,8 +17,16 @@ import msgspec
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
 from memsyncd.core.markdown.notenames import list_names, make_key, make_path_name
-from memsyncd.core.markdown.outline import NotePatch, Outline, OutlineSection
-from memsyncd.core.model import Note, count_tokens, parse_expiry, path_words, title_words
+from memsyncd.core.model import (
+    Note,
+    NotePatch,
+    Outline,
+    OutlineSection,
+    count_tokens,
+    parse_expiry,
+    path_words,
+    title_words,
+)
 from memsyncd.core.search.dates import find_note_date, find_stated_date
 from memsyncd.core.search.words import MarkBlanker, SubwordFinder
 from memsyncd.store.texts import inflate, make_blocks

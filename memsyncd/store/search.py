@@ -16,10 +16,10 @@ import msgspec
 
 from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.notepath import MEMORY_FILE
-from memsyncd.core.search.families import WordFamily, compute_gains, is_related, make_family
 from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
+from memsyncd.core.search.words import WordFamily, compute_gains, is_related, make_family
 from memsyncd.store.filters import compile_filters, compile_match_filters
 from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import MEMO_LIMIT, Reader

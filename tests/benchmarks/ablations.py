@@ -16,7 +16,7 @@ from types import ModuleType
 import msgspec
 
 from memsyncd.config import Config, SearchConfig
-from memsyncd.core.search import dates, families, identifiers, passages, query
+from memsyncd.core.search import dates, passages, query, words
 from memsyncd.core.search.ranking import DEFAULT_RANKING
 from memsyncd.engine import candidates, context, search
 from memsyncd.engine.workspace import Workspace
@@ -88,29 +88,25 @@ ABLATIONS = (
     Ablation(
         name="parts weight", category="split-name", constants=(_weigh_columns(_HEADING, _TAGS, 0),)
     ),
-    Ablation(
-        name="family weight", category="family", constants=((families, "FAMILY_WEIGHT", 0.0),)
-    ),
+    Ablation(name="family weight", category="family", constants=((words, "FAMILY_WEIGHT", 0.0),)),
     Ablation(
         name="family weight, other languages",
         category="inflected",
-        constants=((families, "FAMILY_WEIGHT", 0.0),),
+        constants=((words, "FAMILY_WEIGHT", 0.0),),
     ),
     Ablation(
         name="families of words that are in a note",
         category="word-elsewhere",
         constants=((candidates, "FAMILY_OWN_CHUNKS", 0),),
     ),
-    Ablation(
-        name="shared part", category="long-family", constants=((families, "SHARED_PART", 0.0),)
-    ),
+    Ablation(name="shared part", category="long-family", constants=((words, "SHARED_PART", 0.0),)),
     Ablation(
         name="shared letters",
         category="five-letters",
-        constants=((families, "SHARED_LETTERS", 0),),
+        constants=((words, "SHARED_LETTERS", 0),),
     ),
     Ablation(
-        name="letters of a family", category="short-word", constants=((families, "MIN_LETTERS", 0),)
+        name="letters of a family", category="short-word", constants=((words, "MIN_LETTERS", 0),)
     ),
     Ablation(
         name="stopwords of languages",
@@ -120,7 +116,7 @@ ABLATIONS = (
     Ablation(
         name="whole names of code",
         category="whole-name",
-        constants=((identifiers, "IDENTIFIER_WEIGHT", 0.0),),
+        constants=((words, "IDENTIFIER_WEIGHT", 0.0),),
     ),
     Ablation(
         name="chunks with whole names of code",

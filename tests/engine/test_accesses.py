@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memsyncd.config import AccessConfig, HistoryConfig
-from memsyncd.core.editing.continuity import match_sections, trace_sections
+from memsyncd.core.editing.sections import match_sections, trace_sections
 from memsyncd.engine.accesses import (
     compute_access_stats,
     find_accesses,

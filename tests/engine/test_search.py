@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.config import Config, SearchConfig
-from memsyncd.core.search.families import FAMILY_WEIGHT
-from memsyncd.core.search.identifiers import IDENTIFIER_WEIGHT
+from memsyncd.core.search.words import FAMILY_WEIGHT, IDENTIFIER_WEIGHT
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
 from memsyncd.protocol.search import Filters, SearchAnswer

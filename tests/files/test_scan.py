@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.diff import Snapshot
-from memsyncd.core.changes.known import NEVER_SAME, has_ordinary_name, pack_stat
+from memsyncd.core.changes.diff import NEVER_SAME, Snapshot, has_ordinary_name, pack_stat
 from memsyncd.core.notepath import RULE_GLOBS
 from memsyncd.files.scan import Walk, scan, stat_root
 from tests.files.conftest import parse_scope

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.diff import Snapshot
-from memsyncd.core.changes.known import pack_stat
+from memsyncd.core.changes.diff import Snapshot, pack_stat
 from memsyncd.core.notepath import is_note_name
 from memsyncd.core.pruning import is_pruned_path
 from memsyncd.files.pruning import Pruning

@@ -17,10 +17,9 @@ from memsyncd.errors import Conflict
 from memsyncd.protocol.fields import Params
 from memsyncd.protocol.operations import Pong
 from memsyncd.protocol.search import Changed, Problems, Subscribed
-from memsyncd.server.limits import Limits
 from memsyncd.server.requests import CompletedRequest
 from memsyncd.server.server import Server
-from memsyncd.server.session import Session
+from memsyncd.server.session import Limits, Session
 
 WAIT_LIMIT_S = 60
 

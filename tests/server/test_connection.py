@@ -11,8 +11,7 @@ import socket
 
 import pytest
 
-from memsyncd.server.limits import Limits
-from memsyncd.server.peer import has_hung_up, is_own_user, read_peer
+from memsyncd.server.session import Limits, has_hung_up, is_own_user, read_peer
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 

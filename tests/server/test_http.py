@@ -18,7 +18,7 @@ import pytest
 from memsyncd.protocol.http import MAX_HEAD_BYTES, Access
 from memsyncd.server import http as server_http
 from memsyncd.server import http_events
-from memsyncd.server.limits import Limits
+from memsyncd.server.session import Limits
 
 SERVE = Callable[..., contextlib.AbstractAsyncContextManager[Any]]
 LIMIT_S = 60

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from memsyncd.core.fairqueue import QUICK_S, Flow
+from memsyncd.core.scheduling import QUICK_S, Flow
 from memsyncd.engine.clock import Clock
 from memsyncd.errors import NotFresh
 from memsyncd.server.reads import LoopAdmission, ReadQueue

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.fairqueue import Flow
-from memsyncd.server.limits import Limits
+from memsyncd.core.scheduling import Flow
 from memsyncd.server.requests import LineScheduler, QueuedRequest, RequestQueue
+from memsyncd.server.session import Limits
 
 ACTIONS = st.lists(
     st.tuples(st.sampled_from(["submit", "done", "clear"]), st.integers(0, 3)), max_size=60

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.server.limits import Limits
+from memsyncd.server.session import Limits
 
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
 AS_NOBODY = """

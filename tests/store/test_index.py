@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.diff import FileStat, Recorded
-from memsyncd.core.changes.known import NEVER_SAME, pack_record
+from memsyncd.core.changes.diff import NEVER_SAME, FileStat, Recorded, pack_record
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store import index as index_module
 from memsyncd.store.index import Counts, DropNote, Index, PutNote, TouchNote, Update, remove_index

@@ -7,11 +7,13 @@ Later events are gathered until `debounce_s` passes without another, at the late
 after the first. An unfinished save (modified and not yet closed, or vanished and perhaps about to
 return) waits for its own quiet and is not scanned with the others before. An event on a folder asks
 for a full scan. An event says only that a path is dirty; the caller decides what to do.
+
+`UnscannedPaths` and `describe_overdue` tell whether an index may be behind its disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -195,3 +197,50 @@ def _join(waits: Iterable[_Wait]) -> _Wait:
 
 def _earlier(time_s: float | None, other_s: float) -> float:
     return other_s if time_s is None else min(time_s, other_s)
+
+
+UNSCANNED_LIMIT = 4096
+"""Paths remembered; beyond it the root itself counts as changed."""
+ROOT = ""
+OVERDUE_SLACK_S = 30.0
+"""How much later than planned a full scan may end: a busy machine, a long job of another
+workspace."""
+
+
+class UnscannedPaths:
+    """Paths that events announced, until a scan that began after the event has covered them.
+
+    Not for several threads at once, but `len` may be asked on any.
+    """
+
+    __slots__ = ("_announced_s",)
+
+    def __init__(self) -> None:
+        self._announced_s: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._announced_s)
+
+    def add(self, path: str, now_s: float) -> None:
+        announced_s = self._announced_s
+        announced_s[path if len(announced_s) < UNSCANNED_LIMIT or path in announced_s else ROOT] = (
+            now_s
+        )
+
+    def settle(self, paths: Collection[str] | None, began_s: float) -> None:
+        """A scan of these paths, or of everything, that began at `began_s` is over."""
+        if not self._announced_s:
+            return
+        for path in list(self._announced_s if paths is None else paths):
+            if self._announced_s.get(path, began_s) <= began_s:
+                self._announced_s.pop(path, None)
+
+
+def describe_overdue(scanned_s: float | None, now_s: float, reconcile_s: float) -> str:
+    """The message if the last full scan, which began at `scanned_s`, is too long ago; empty if it
+    is not.
+    """
+    if scanned_s is None or now_s - scanned_s <= reconcile_s + OVERDUE_SLACK_S:
+        return ""
+    age = f"{now_s - scanned_s:,.0f} s"
+    return f"the last full scan began {age} ago, one is due every {reconcile_s:g} s"

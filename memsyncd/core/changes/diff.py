@@ -12,6 +12,7 @@ a changed note stay, which move and which are written, by content and never by l
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -19,6 +20,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from memsyncd.core.model import Problem
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, is_note_name, is_rule_path
 
 # --- The result of a scan -------------------------------------------------------------------------
 
@@ -363,3 +365,45 @@ def plan_row_changes(
         inserted=tuple(inserted),
         deleted=tuple(sorted(deleted)),
     )
+
+
+# --- Packed stats of known notes, by which a scan skips unchanged ones ----------------------------
+
+NEVER_SAME = b""
+"""Equals no stat: a scan always looks at the note, because its record is racy, its name may have to
+be reported, or a number does not fit.
+"""
+# The memory tool cannot reach this note, and every scan reports it.
+SHADOWED = f"{MEMORY_FOLDER}/{MEMORY_FILE}"
+
+KnownStats = Mapping[str, bytes]
+"""The packed stat of every recorded note by path."""
+
+pack_stat = struct.Struct("<4q").pack
+"""Packs size, mtime_ns, ctime_ns and inode. Raises struct.error for a number over 63 bits."""
+
+
+def pack_record(path: str, stat: FileStat, read_at_ns: int) -> bytes:
+    """Return the packed stat that the file must have for a scan to skip it, or NEVER_SAME."""
+    if is_racy_stat(stat, read_at_ns) or not has_ordinary_name(path):
+        return NEVER_SAME
+    try:
+        return pack_stat(stat.size_bytes, stat.mtime_ns, stat.ctime_ns, stat.inode)
+    except struct.error:
+        return NEVER_SAME
+
+
+def has_ordinary_name(path: str) -> bool:
+    """True if a scan has nothing to report about the name of this note."""
+    return (
+        path.isascii()
+        and path.isprintable()
+        and "conflict" not in path
+        and (is_note_name(path.rpartition("/")[2]) or is_rule_path(path))
+        and path != SHADOWED
+    )
+
+
+def find_not_skipped(known: KnownStats, skipped: Iterable[str]) -> set[str]:
+    """Return the known notes that a scan has not skipped: changed, not seen, or NEVER_SAME."""
+    return set(known).difference(skipped)

@@ -20,23 +20,21 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.guard.hints import Hints, find_all, fold_case
-from memsyncd.core.guard.keyword_values import (
+from memsyncd.core.guard.secret_patterns import (
     ASSIGNMENT,
     KEYWORDS,
+    LONGEST_LOOKBEHIND,
+    MIN_RUN_CHARS,
     OPTION,
+    TOKEN_LOOKBEHINDS,
+    TOKEN_PATTERNS,
+    TOKEN_STARTS,
     find_keywords,
     is_option,
     is_placeholder,
     is_token_like,
     names_secret,
     secret_value,
-)
-from memsyncd.core.guard.token_patterns import (
-    LONGEST_LOOKBEHIND,
-    MIN_RUN_CHARS,
-    TOKEN_LOOKBEHINDS,
-    TOKEN_PATTERNS,
-    TOKEN_STARTS,
     token_pattern,
 )
 

@@ -20,7 +20,6 @@ from memsyncd.core.markdown.chunks import ChunkPolicy, Packer
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import find_front_matter
 from memsyncd.core.markdown.links import find_definitions, find_mentions
-from memsyncd.core.markdown.outline import NotePatch, Outline, OutlineSection
 from memsyncd.core.markdown.parse import (
     find_conflicts,
     find_unclosed_block,
@@ -31,7 +30,7 @@ from memsyncd.core.markdown.parse import (
 )
 from memsyncd.core.markdown.scanner import HEADING, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, heading_text
-from memsyncd.core.model import Note
+from memsyncd.core.model import Note, NotePatch, Outline, OutlineSection
 from memsyncd.core.notepath import NotePath, is_plain
 
 # Problems that are found anew in the whole text. Others are found section by section.

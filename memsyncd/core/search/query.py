@@ -25,9 +25,14 @@ from msgspec.structs import replace
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.search.dates import NamedDate, find_named_dates, parse_day
-from memsyncd.core.search.identifiers import find_identifiers
 from memsyncd.core.search.spelling import fold_word
-from memsyncd.core.search.words import WordSequence, is_unspaced, spell_out, split_words
+from memsyncd.core.search.words import (
+    WordSequence,
+    find_identifiers,
+    is_unspaced,
+    spell_out,
+    split_words,
+)
 from memsyncd.errors import TooLarge
 
 # --- Filters --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ import msgspec
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import NamedDate, fit_dates
-from memsyncd.core.search.identifiers import IDENTIFIER_WEIGHT
+from memsyncd.core.search.words import IDENTIFIER_WEIGHT
 
 # --- Raw scores -----------------------------------------------------------------------------------
 

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.editing.project_index import (
+    SOURCE_SUMMARY_LIMIT_CHARS,
     SectionChange,
     Source,
     SourceFile,
     merge_sources,
     plan_index,
+    summarize_source,
 )
-from memsyncd.core.editing.source_summary import SOURCE_SUMMARY_LIMIT_CHARS, summarize_source
 
 NOTE = ".memories/project.md"
 AT = "2026-11-20T09:00:00Z"

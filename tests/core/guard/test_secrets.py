@@ -13,19 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.guard.hints import Hints, fold_case
-from memsyncd.core.guard.keyword_values import KEYWORDS, find_keywords
+from memsyncd.core.guard.secret_patterns import (
+    KEYWORDS,
+    MIN_RUN_CHARS,
+    TOKEN_PATTERNS,
+    TOKEN_STARTS,
+    find_keywords,
+    token_pattern,
+)
 from memsyncd.core.guard.secrets import (
     PRIVATE_KEY,
     REDACTED_LINE,
     find_secrets,
     redact,
     redact_secrets,
-)
-from memsyncd.core.guard.token_patterns import (
-    MIN_RUN_CHARS,
-    TOKEN_PATTERNS,
-    TOKEN_STARTS,
-    token_pattern,
 )
 
 BASE62 = string.ascii_letters + string.digits

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from memsyncd.config import Config
 from memsyncd.core.markdown import parse
 from memsyncd.core.markdown import patch as patches
-from memsyncd.core.markdown.outline import NotePatch, Outline, OutlineSection
-from memsyncd.core.model import Note
+from memsyncd.core.model import Note, NotePatch, Outline, OutlineSection
 from memsyncd.core.notepath import NotePath
 
 PATH = NotePath(".memories/a.md")

@@ -7,11 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.search.words import (
+    FAMILY_WEIGHT,
+    IDENTIFIER_WEIGHT,
+    K1,
+    MAX_IDENTIFIERS,
     NAME_LIMIT_CHARACTERS,
+    IdentifierMatcher,
     SubwordFinder,
+    compute_gains,
+    compute_idf,
+    find_identifiers,
     find_subword_ranges,
     find_subwords,
+    is_related,
     is_unspaced,
+    make_family,
     spell_out,
     split_words,
 )
@@ -150,3 +160,139 @@ def test_no_character_of_a_script_without_spaces_is_overlooked(character: str) -
     # A code point without a meaning is no letter to FTS5 either.
     if is_unspaced(character) and character.isalnum():
         assert find_subwords(f"a {character} b") == character
+
+
+OCCURRENCES = st.dictionaries(st.integers(1, 20), st.floats(0.01, 50))
+
+
+@pytest.mark.parametrize(
+    ("stem", "other", "is_one"),
+    [
+        ("electr", "electrician", True),
+        ("mainten", "maintain", True),
+        ("heizung", "heizt", False),
+        ("photograph", "photocopi", False),
+        ("authent", "auth", True),
+        ("configur", "conf", True),
+        ("configur", "con", False),
+        ("market", "marksman", False),
+        ("ключ", "ключи", True),
+        ("test", "test", False),
+    ],
+)
+def test_words_are_related_by_a_long_enough_beginning(stem: str, other: str, is_one: bool) -> None:
+    family = make_family(stem)
+    assert family is not None
+    assert is_related(family, other) is is_one
+
+
+@pytest.mark.parametrize("stem", ["", "oil", "37f2ab", "x1y2z3"])
+def test_short_words_and_numbers_have_no_family(stem: str) -> None:
+    assert make_family(stem) is None
+
+
+@given(st.text("abcdeé", min_size=4, max_size=12), st.text("abcdeé", max_size=8))
+def test_all_that_continues_a_word_is_related_to_it(stem: str, ending: str) -> None:
+    family = make_family(stem)
+    assert family is not None
+    assert is_related(family, stem + ending) is bool(ending)
+    assert all(len(stem) <= 2 * len(short) for short in family.shorter)
+
+
+def score(idf: float, occurrences: float) -> float:
+    return idf * (K1 + 1) * occurrences / (1 + occurrences)
+
+
+@given(own=OCCURRENCES, longer=OCCURRENCES, shorter=OCCURRENCES)
+def test_a_chunk_scores_as_if_related_words_were_a_share_of_the_word(
+    own: dict[int, float], longer: dict[int, float], shorter: dict[int, float]
+) -> None:
+    n_chunks = 100
+    every = {chunk: own.get(chunk, 0) + longer.get(chunk, 0) for chunk in {*own, *longer}}
+
+    def score_all(counts: dict[int, float]) -> dict[int, float]:
+        idf = compute_idf(n_chunks, len(counts))
+        return {chunk: score(idf, n) for chunk, n in counts.items()}
+
+    mine = score_all(own)
+    related = [score_all(every), score_all(shorter)]
+    gains = compute_gains(n_chunks, len(own), mine, related, has_own=True)
+    idf = compute_idf(n_chunks, len(own) or len({*every, *shorter}))
+    for chunk in {*every, *shorter}:
+        n_related = longer.get(chunk, 0) + shorter.get(chunk, 0)
+        wanted = score(idf, own.get(chunk, 0) + FAMILY_WEIGHT * n_related)
+        assert mine.get(chunk, 0) + gains.get(chunk, 0) == pytest.approx(wanted, rel=1e-6)
+    assert gains.keys() == longer.keys() | shorter.keys()
+
+
+NAMES = st.from_regex(r"[a-z]{2,6}([-._][a-z]{2,6}){1,3}", fullmatch=True)
+WHOLE = 1 + IDENTIFIER_WEIGHT
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("what does `--no-build` do", ("no-build",)),
+        ("is --frozen allowed?", ("frozen",)),
+        ("where is tool.uv.sources read.", ("tool.uv.sources",)),
+        ("MAX_SIZE and maxSize, max_size", ("max_size", "maxsize")),
+        ("who calls std::vec::new in src/main.rs?", ("std::vec::new", "src/main.rs")),
+        ("`jj log` in `FAQ.md`", ("jj log", "faq.md")),
+        ("who cooks on Friday, and what?", ()),
+        ("_private_name of a__b", ("_private_name", "a__b")),
+        ("`x` and `--y`", ()),
+    ],
+)
+def test_names_of_code_are_found_in_a_question(text: str, names: tuple[str, ...]) -> None:
+    assert find_identifiers(text) == names
+
+
+def test_a_question_has_so_many_names_at_most() -> None:
+    text = " ".join(f"key_{number}" for number in range(40))
+    assert len(find_identifiers(text)) == MAX_IDENTIFIERS
+
+
+@pytest.mark.parametrize(
+    ("text", "factor"),
+    [
+        ("Set `--no-build` first.", WHOLE),
+        ("Set `uv sync --no-build` first.", WHOLE),
+        ("```sh\nuv sync --no-build\n```\n", WHOLE),
+        ("~~~\n--No-Build", WHOLE),
+        ("``a ` --no-build``", WHOLE),
+        ("Set --no-build first.", 1.0),
+        ("Set `--no-build-isolation` first.", 1.0),
+        ("Set `--no-build.x` or `x-no-build` first.", 1.0),
+        ("A `no` and a build", 1.0),
+        ("a `b` no-build `c`", 1.0),
+        ("", 1.0),
+    ],
+)
+def test_a_name_counts_where_it_is_whole_and_in_code(text: str, factor: float) -> None:
+    assert IdentifierMatcher(["no-build"]).compute_factor(text) == pytest.approx(factor)
+
+
+def test_the_name_of_a_note_counts_as_its_code() -> None:
+    matcher = IdentifierMatcher(["faq.md", "jj log"])
+    assert matcher.compute_factor("text", "docs/FAQ.md") == pytest.approx(1 + IDENTIFIER_WEIGHT / 2)
+    assert matcher.compute_factor("text", "docs/OLDFAQ.md") == 1.0
+    assert matcher.compute_factor("see `jj log`", "FAQ.md") == pytest.approx(WHOLE)
+
+
+@given(name=NAMES, before=st.text("ab .,\n", max_size=8), after=st.text("ab .,\n", max_size=8))
+def test_a_name_in_backticks_is_found_in_a_question_and_in_a_text(
+    name: str, before: str, after: str
+) -> None:
+    text = f"{before}`{name}`{after}"
+    assert name in find_identifiers(text)
+    assert IdentifierMatcher([name]).compute_factor(text) == pytest.approx(WHOLE)
+
+
+@given(name=NAMES, more=st.sampled_from(["-x", ".x", "x", "_"]))
+def test_a_part_of_a_longer_name_is_not_the_name(name: str, more: str) -> None:
+    assert IdentifierMatcher([name]).compute_factor(f"`{name}{more}`") == 1.0
+
+
+@given(st.text(max_size=60), st.lists(NAMES, min_size=1, max_size=4), st.text(max_size=20))
+def test_a_factor_is_bounded_for_any_text(text: str, names: list[str], path: str) -> None:
+    assert 1.0 <= IdentifierMatcher(names).compute_factor(text, path) <= WHOLE + 1e-9

@@ -1,25 +1,28 @@
-"""Write `status: archived` into sections of a note, and take it out again.
+"""Care for memories as they age: archive them, promote them.
 
-The status goes into the section's `memory:` comment, or into a new one beneath its heading. A
-status that is there becomes `former_status`. Nothing else changes, so taking it out again gives the
-same bytes; a section for which that is not so stays as it is, with a reason.
-
-A whole note is archived by its front matter, which is made if it has none.
+Archiving writes `status: archived` into a section's `memory:` comment, or into a new one beneath
+its heading. A status that is there becomes `former_status`. Nothing else changes, so taking it out
+again gives the same bytes; a section for which that is not so stays as it is, with a reason. A
+whole note is archived by its front matter, which is made if it has none.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
+from memsyncd.core.editing.additions import SUMMARY_LIMIT_CHARS, Addition
 from memsyncd.core.editing.sections import find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import find_front_matter, find_section_meta
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
-from memsyncd.core.model import ARCHIVED, Meta
+from memsyncd.core.model import ARCHIVED, Meta, Section
+
+# --- Archiving ------------------------------------------------------------------------------------
 
 FORMER_STATUS = "former_status"
 
@@ -233,3 +236,54 @@ def _split_mark(data: bytes) -> tuple[bytes, bytes]:
 
 def _read_note_meta(path: str, data: bytes) -> Meta:
     return find_front_matter(path, decode_note(path, data).lines).meta
+
+
+# --- Promotion to lasting knowledge of a project --------------------------------------------------
+
+# The key of the metadata, and the relation of the link, that name the source.
+DISCOVERED_FROM: Final = "discovered_from"
+
+_MEMORY_COMMENT = re.compile(r"\s*<!--\s*memory:.*?-->", re.DOTALL)
+_NO_LINK = re.compile(r"[\[\]|#]")
+
+
+def make_promotion(
+    path: str, anchor: str, heading: str, lines: Sequence[str], meta: Meta, tag: str
+) -> Addition:
+    """Make the addition for a memory with these lines. Its text is that of the memory, then a typed
+    link to it.
+    """
+    name = f"{path}#{heading}" if heading and not _NO_LINK.search(heading) else path
+    text = _find_text(lines) or heading
+    return Addition(
+        content=f"{text}\n\n- {DISCOVERED_FROM} [[{name}]]",
+        summary=heading if len(heading) <= SUMMARY_LIMIT_CHARS else "",
+        kind=meta.kind,
+        importance=meta.importance,
+        priority=meta.priority,
+        lifecycle="project",
+        source=meta.source,
+        topic=dict(meta.extra).get("topic"),
+        tags=(tag, *(one for one in meta.tags if one.casefold() != tag)),
+        metadata={DISCOVERED_FROM: anchor},
+    )
+
+
+def _find_text(lines: Sequence[str]) -> str:
+    """Return the text of a memory without its heading and its own comment."""
+    blocks = split_blocks(lines)
+    first = blocks[0].end if blocks and blocks[0].kind == HEADING else 0
+    return (
+        _MEMORY_COMMENT.sub("", "\n".join(lines[first:]), count=1).strip()
+        if first
+        else "\n".join(lines).strip()
+    )
+
+
+def find_promoted(sections: Sequence[Section], anchor: str, tag: str) -> str | None:
+    """Return the anchor of the section to which a memory was promoted with this tag."""
+    for section in sections:
+        tags = {one.casefold() for one in section.meta.tags}
+        if dict(section.meta.extra).get(DISCOVERED_FROM) == anchor and tag in tags:
+            return section.anchor
+    return None

@@ -1,1 +1,0 @@
-"""What a memory is worth as time passes, and what becomes of it then."""
