@@ -1,6 +1,6 @@
 // Search as you type: hits with matched words, filters as chips, and why a hit has its score.
 
-import { badges, contradictions, count, fill, h, highlight, markWords, table } from "./dom.js";
+import { badges, contradictions, fill, h, highlight, markWords, table } from "./dom.js";
 import { makeHref, View } from "./view.js";
 
 const STEP = 50;
@@ -55,7 +55,7 @@ export class SearchView extends View {
     const left = found.workspaces.filter((/** @type {any} */ one) => one.failure);
     const isFull = found.hits.length === limit;
     fill(this.summary, `${found.hits.length}${isFull ? " or more" : ""} ${found.hits.length === 1 ? "hit" : "hits"} in ${found.took_ms.toFixed(1)} ms`,
-      found.semantic === "off" ? " · by words" : ` · by words and meaning${found.semantic === "partial" ? ` (${count(found.semantic_pending, "passage")} without a vector yet)` : ""}`,
+      ` · by words${found.semantic === "off" ? "" : " and meaning"}`, found.semantic_reason && ` (${found.semantic_reason})`,
       found.relaxed && " · no section holds every word", left.map((/** @type {any} */ one) => ` · ${one.name} is left out: ${one.failure}`));
     fill(this.results, found.hits.length ? h("ol", {}, found.hits.map((/** @type {any} */ hit) => this.makeHit(hit, Boolean(all))),
       isFull && limit < MOST && h("li", {}, h("a", { class: "chip", href: this.href("search", { ...this.place.values, n: MOST }) }, "more hits")))

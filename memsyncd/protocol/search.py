@@ -205,6 +205,8 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
     pending; `off` if none did, or not in time, and words alone decided."""
     semantic_pending: int = 0
     """Chunks without a vector yet, which only their words find."""
+    semantic_reason: str | None = None
+    """Why words alone decided although semantic search is on, or why it is `partial`."""
 
 
 class AnsweringWorkspace(Result, frozen=True, kw_only=True):
@@ -323,6 +325,7 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
     semantic: SemanticState = "off"
     """As in the result of `search`."""
     semantic_pending: int = 0
+    semantic_reason: str | None = None
 
 
 class ContextResult(ContextAnswer, frozen=True, kw_only=True):

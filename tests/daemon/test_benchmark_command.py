@@ -19,7 +19,7 @@ NOTES = [
 ]
 N_NOTES = 30
 # What these need may not be installed, or no size may be large enough.
-MAY_BE_MISSING = ("large", "semantic", "vectors", "panel")
+MAY_BE_MISSING = ("large", "semantic", "many-vectors", "vectors", "panel")
 
 pytestmark = [
     pytest.mark.timeout(600),
