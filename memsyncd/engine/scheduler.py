@@ -280,10 +280,20 @@ class Scheduler:
         return future
 
     def quick_check(self, workspace: Workspace) -> None:
-        """Scan if the index's file is not in its place; called per request, costs microseconds."""
-        if workspace.open_failure is not None:
-            self._reopen(workspace)
-        elif self.config.sync.enabled and _has_lost_index(workspace):
+        """Open an index that could not be opened, or scan if its file is not in its place; costs
+        microseconds.
+        """
+        self.reopen(workspace)
+        if workspace.index is not None and not workspace.index.is_in_place():
+            self._scan_lost(workspace)
+
+    def check_read(self, workspace: Workspace) -> None:
+        """Scan if the index's file was not in its place when it was read last."""
+        if workspace.index is not None and workspace.index.pool.has_lost_file:
+            self._scan_lost(workspace)
+
+    def _scan_lost(self, workspace: Workspace) -> None:
+        if self.config.sync.enabled:
             self.scan(workspace)
 
     def report_damage(self, failure: StoreFailed) -> None:
@@ -295,7 +305,7 @@ class Scheduler:
         if workspace is None:
             return
         if workspace.open_failure is not None:
-            self._reopen(workspace)
+            self.reopen(workspace)
         elif isinstance(failure, StoreCorrupt):
             self._failed(workspace, failure, self._clock.now_s())
         else:
@@ -317,7 +327,8 @@ class Scheduler:
     def _released(self, workspace: Workspace, _result: None) -> None:
         self.scan(workspace)
 
-    def _reopen(self, workspace: Workspace) -> None:
+    def reopen(self, workspace: Workspace) -> None:
+        """Open an index that could not be opened, if the last attempt was long enough ago."""
         if workspace.may_reopen(self._clock.now_s()):
             self._open(workspace, is_urgent=True)
 
@@ -623,10 +634,6 @@ class Scheduler:
 
 def _ignore(_workspace: Workspace, _result: object) -> None:
     pass
-
-
-def _has_lost_index(workspace: Workspace) -> bool:
-    return workspace.index is not None and not workspace.index.is_in_place()
 
 
 def _pass_on(to: Future[T], ended: Future[Any]) -> None:
