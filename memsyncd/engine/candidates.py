@@ -32,6 +32,7 @@ from memsyncd.core.search.query import (
     compile_spellings,
     compile_term,
     drop_terms,
+    read_plain_text,
 )
 from memsyncd.core.search.ranking import (
     NO_CHUNKS,
@@ -46,6 +47,7 @@ from memsyncd.core.search.ranking import (
     rank_candidates,
 )
 from memsyncd.core.search.words import IdentifierMatcher, is_unspaced
+from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question
 from memsyncd.engine.redaction import read_redacted_chunks
 from memsyncd.engine.workspace import Workspace
@@ -201,6 +203,15 @@ NO_VECTORS = UsedVectors()
 def uses_vectors(workspace: Workspace) -> bool:
     """True if questions about this workspace may wait for the vector process."""
     return workspace.vectors.status().state != "off"
+
+
+def prepare_vectors(workspaces: Sequence[Workspace], text: str, now_s: float) -> None:
+    """Have a question embedded before a thread is free to search for it. Never blocks."""
+    # The vector is kept for all of them.
+    vectors = next((one.vectors for one in workspaces if uses_vectors(one)), None)
+    question = read_plain_text(text, find_local_day(now_s)) if vectors else ""
+    if vectors and question:
+        vectors.prepare(question)
 
 
 def _begin_vectors(

@@ -22,7 +22,7 @@ from msgspec.structs import replace as replace_fields
 from memsyncd import __version__
 from memsyncd.engine import browse
 from memsyncd.engine.branch_memory import read_branch_place
-from memsyncd.engine.candidates import uses_vectors
+from memsyncd.engine.candidates import prepare_vectors, uses_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.merging import SearchPart, merge_search_parts
@@ -437,6 +437,7 @@ class Handlers:
         end_s: float,
     ) -> SearchResult:
         config = self._workspaces.config
+        prepare_vectors(chosen, params.query, options.now_s)
 
         def run() -> SearchAnswer:
             # Several are searched by `_search_several`; without any the answer explains it.
@@ -468,6 +469,7 @@ class Handlers:
         arrived_s: float,
     ) -> SearchResult:
         config, now_s = self._workspaces.config, self._clock.wall_s()
+        prepare_vectors(chosen, params.query, now_s)
         question = make_question(params, config, RunOptions(now_s=now_s))
 
         def read(workspace: Workspace, options: RunOptions) -> SearchPart:
@@ -538,6 +540,7 @@ class Handlers:
         [workspace], config = chosen, self._workspaces.config
         was_open = workspace.readers is not None
         options = RunOptions(now_s=self._clock.wall_s())
+        prepare_vectors(chosen, params.query, options.now_s)
         if params.wait == "disk" or params.min_generation is not None:
             options = await self._wait_until_fresh([workspace], params, options, arrived_s)
             start_s = arrived_s
