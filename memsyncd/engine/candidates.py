@@ -44,6 +44,7 @@ from memsyncd.core.search.ranking import (
     apply_factors,
     bound_exact_ratio,
     fill_ranked,
+    fit_policy,
     rank_candidates,
 )
 from memsyncd.core.search.words import IdentifierMatcher, is_unspaced
@@ -86,6 +87,9 @@ FAMILY_OWN_CHUNKS = 50
 MAX_FAMILIES, MAX_FAMILIES_LARGE = 8, 3
 # Names of code are looked for in the text of so many chunks, those that score most by their words.
 IDENTIFIER_CHUNKS = 30
+# Words with more matches together are looked for once, with all candidates: passing over their
+# matches takes longer than the scores of some hundred chunks.
+MAX_READ_TWICE = 2_500
 # If fewer are selected, four times as many matches may be, then all words select.
 ENOUGH_SELECTED = 200
 # Matches of all terms together, and terms. A search for more takes longer than a hurried search
@@ -126,6 +130,7 @@ def _rank_one(
 ) -> tuple[list[Ranked], UsedVectors]:
     matched = find_visible(reader, workspace, question, limit, is_hurried=False, ranking=ranking)
     boost = make_boost(reader, matched.chunks, config, now_s, question.query.identifiers)
+    ranking = fit_policy(ranking, matched.chunks)
     ranked = rank_candidates(matched.chunks.make_candidates(), question.query.days, ranking)
     return boost(ranked) if boost else ranked, matched.vectors
 
@@ -154,8 +159,6 @@ def find_visible(
     n_chunks = workspace.condition.counts.chunks
     # The vector process embeds the question while SQLite searches.
     pending, vectors = _begin_vectors(workspace, question, ranking)
-    if pending is not None and is_hurried:
-        raise NotFresh(HURRIED)  # the vector process may take milliseconds
     counts = _count_terms(reader, question.query, n_chunks, is_hurried=is_hurried)
     families = find_families(reader, question.query, n_chunks)
     if is_hurried and sum(family.n_related for family in families.values()) > MAX_HURRIED_MATCHES:
@@ -176,7 +179,7 @@ def find_visible(
 # --- vectors ------------------------------------------------------------------------------------
 
 # So many of the chunks nearest to a question are candidates, besides those with its words. Three
-# times as many find no more evidence for 1,461 questions, and take a millisecond.
+# times as many find as much: R@5 of chats 0.866, of documents 0.725 and 0.795 (0.724 and 0.789).
 N_NEAREST = 100
 # A chunk without any word of the question is found from this cosine on: that of unrelated texts is
 # lower, or for some models all are higher. A single line that is shorter is a heading alone.
@@ -334,13 +337,17 @@ def _compute_identifier_factors(
 
 
 def find_exact_ratio(
-    reader: Reader, query: Query, workspace: Workspace
+    reader: Reader, query: Query, workspace: Workspace, counts: Mapping[Term, int]
 ) -> Callable[[], float] | None:
-    """Return the function that bounds what exact words score; None for what has no such bound.
+    """Return the function that bounds what exact words score; None for what has no such bound, and
+    for words with so many matches that to count them and to read twice takes longer than to read
+    the exact words of all candidates.
 
     A chunk holds no exact word more often than its stem, but some prefixes.
     """
     if any(term.form is Form.PREFIX for term in query.positive):
+        return None
+    if sum(counts.values()) > MAX_READ_TWICE:
         return None
     most = workspace.condition.counts.chunks
     matches = [one for term in query.positive for one in compile_spellings(term)]

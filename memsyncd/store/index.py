@@ -215,7 +215,7 @@ class Index:
         except StoreCorrupt as failure:
             self.checks.note_damage()
             raise IndexUnfit(f"index.db is damaged: {failure.message}") from failure
-        self.pool = ConnectionPool(str(path))
+        self.pool = ConnectionPool(str(path), self.file_guard.is_in_place)
         self._has_deleted = True
         self._is_filled = False
         self.is_tidy = False

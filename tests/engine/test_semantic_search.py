@@ -78,6 +78,18 @@ def test_filters_apply_to_what_vectors_find(garage: Bench) -> None:
     assert ".memories/quotes.md" not in list_paths(ask(garage, "vehicle -ever"))
 
 
+def test_the_day_that_a_question_names_outweighs_what_is_near(garage: Bench) -> None:
+    garage.write(".memories/20240925.md", "# Log\n\nSkipper Oddvar, a calm morning.\n")
+    garage.write(".memories/20241003.md", "# Log\n\nSkipper Runa, automobile aboard.\n")
+    garage.sync()
+    garage.workspace.vectors = ConceptVectors(garage.workspace)
+    question = "skipper with the vehicle on 25 September 2024"
+    assert list_paths(ask(garage, question))[0] == ".memories/20240925.md"
+    block = build_block(garage.workspace, question)
+    assert block.included[0].path == ".memories/20240925.md"
+    assert list_paths(ask(garage, "skipper with the vehicle"))[0] == ".memories/20241003.md"
+
+
 def test_a_phrase_that_is_the_whole_query_stays_strict(garage: Bench) -> None:
     assert list_paths(ask(garage, '"best car"')) == [".memories/quotes.md"]
     assert ask(garage, '"best vehicle"').hits == []

@@ -34,6 +34,19 @@ def test_a_few_connections_at_most_stay_open(index: Index) -> None:
     assert sum(is_open(reader) for reader in readers) == MAX_IDLE
 
 
+def test_a_reader_is_acquired_with_a_look_at_whether_the_file_is_in_its_place(
+    index: Index, tmp_path: Path
+) -> None:
+    with index.pool.acquire(5):
+        assert not index.pool.has_lost_file
+    index.path.rename(tmp_path / "moved")
+    with index.pool.acquire(5):
+        assert index.pool.has_lost_file
+    (tmp_path / "moved").rename(index.path)
+    with index.pool.acquire(5):
+        assert not index.pool.has_lost_file
+
+
 def test_idle_connections_are_closed(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     with index.pool.acquire(5) as reader:
         pass

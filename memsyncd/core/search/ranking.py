@@ -42,7 +42,8 @@ class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     words relative to their stems; `semantic` is the share of cosines in the fused score, where
     there are vectors; `note` is the share of the note's best chunk that each of its
     chunks gets; `neighbour_bonus` is the share of the best chunk that touches it; `day` is the gain
-    of a note whose day the question names.
+    of a note whose day the question names, and `later` is the share of it that notes of the
+    next days keep; `fused_day` and `fused_later` are those of fused scores.
     """
 
     exact: float = 0.5
@@ -50,6 +51,11 @@ class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     note: float = 0.2
     neighbour_bonus: float = 0.2
     day: float = 0.4
+    later: float = 1.0
+    # A model hardly knows one day from another: the day has to outweigh any cosine, which adds up
+    # to semantic / (1 - semantic), two thirds, also against the days after it.
+    fused_day: float = 1.5
+    fused_later: float = 0.5
 
 
 DEFAULT_RANKING = RankingPolicy()
@@ -148,6 +154,13 @@ class FoundChunks(NamedTuple):
         return _make_candidate((*fields, exact.get(chunk, 0.0), gain, near))
 
 
+def fit_policy(policy: RankingPolicy, found: FoundChunks) -> RankingPolicy:
+    """The weights for what was found: with vectors, those of fused scores."""
+    if not found.semantic:
+        return policy
+    return msgspec.structs.replace(policy, day=policy.fused_day, later=policy.fused_later)
+
+
 NO_CHUNKS = FoundChunks((), lambda _: {}, lambda _: {})
 NO_FACTORS: Mapping[str, float] = {}
 # The lines between two chunks that touch: a blank line between blocks, as in `Span.is_touching`.
@@ -212,7 +225,7 @@ def _score_note(
 ) -> list[_Score]:
     """The raw scores of the candidates of one note, of this day, in their order."""
     weight, bonus = policy.exact, policy.neighbour_bonus
-    fit = 1.0 + policy.day * fit_dates(named, day) if named else 1.0
+    fit = 1.0 + policy.day * _fit_day(named, day, policy.later) if named else 1.0
     if len(chunks) == 1:
         _, _, stemmed, by_words = chunks[0]
         exact = weight * by_words
@@ -227,6 +240,11 @@ def _score_note(
         exact, beside = weight * by_words, bonus * neighbour
         scores.append(((stemmed + exact + note + beside) * fit, exact, note, beside, fit))
     return scores
+
+
+def _fit_day(named: Sequence[NamedDate], day: str | None, later: float) -> float:
+    fit = fit_dates(named, day)
+    return fit if fit == 1.0 else later * fit
 
 
 def _best_neighbours(chunks: Sequence[_WordRow], words: Sequence[float]) -> list[float]:
@@ -381,6 +399,7 @@ def rank_passages(
     `find_exact_ratio`; without it, all are read.
     """
     boosted = MAX_FACTOR * _ROUNDING if boost else 1.0
+    policy = fit_policy(policy, found)
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
     best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
 
