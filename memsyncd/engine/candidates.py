@@ -208,13 +208,16 @@ def uses_vectors(workspace: Workspace) -> bool:
     return workspace.vectors.status().state != "off"
 
 
-def prepare_vectors(workspaces: Sequence[Workspace], text: str, now_s: float) -> None:
-    """Have a question embedded before a thread is free to search for it. Never blocks."""
+def prepare_vectors(workspaces: Sequence[Workspace], text: str, now_s: float) -> bool:
+    """Have a question embedded before a thread is free to search for it; never blocks. False if
+    words alone answer it.
+    """
     # The vector is kept for all of them.
     vectors = next((one.vectors for one in workspaces if uses_vectors(one)), None)
     question = read_plain_text(text, find_local_day(now_s)) if vectors else ""
     if vectors and question:
         vectors.prepare(question)
+    return bool(question)
 
 
 def _begin_vectors(

@@ -358,6 +358,8 @@ class Handlers:
         is_short = is_short and not _needs_accesses(params) and not params.follow
         may_try = is_short and self._loop_turns.may_try(session, n_own)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
+        if not may_try:
+            prepare_vectors(chosen, params.query, options.now_s)
         if answer is None:
             return self._search_in_thread(chosen, params, folders, options, arrived_s, end_s)
         return self._make_search_result(chosen, answer, folders, arrived_s)
@@ -436,7 +438,6 @@ class Handlers:
         end_s: float,
     ) -> SearchResult:
         config = self._workspaces.config
-        prepare_vectors(chosen, params.query, options.now_s)
 
         def run() -> SearchAnswer:
             # Several are searched by `_search_several`; without any the answer explains it.
