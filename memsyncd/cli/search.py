@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_count, render_explanation, render_freshness, render_hit
 from memsyncd.cli.parser import (
     JSON,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.console import Console
 
-NOTHING_FOUND = 1
 
 # --- filters ------------------------------------------------------------------------------------
 

@@ -133,7 +133,8 @@ def edit_workspace(
     changed.
     """
     check_open(workspace)
-    if workspace.records is None:
+    records = workspace.records
+    if records is None or not records.history.is_settled:
         open_records(workspace, clock)
     yield from _check_root(workspace, config, clock)
     recovered = set(recover(workspace, clock))
@@ -162,6 +163,7 @@ def _check_root(workspace: Workspace, config: Config, clock: Clock) -> Job[None]
     is_away = workspace.condition.root_state == "missing"
     is_another = workspace.root_identity not in (None, find_identity(workspace.scope.root))
     if is_away or is_another:
+        open_records(workspace, clock)
         yield from update_index(
             workspace, config, clock, SyncRequest(grace_s=config.sync.delete_grace_s)
         )

@@ -281,6 +281,7 @@ class Index:
                     path: pack_record(path, read_stat_row(stat), read_at_ns)
                     for path, *stat, read_at_ns in self._writer.execute(_KNOWN)
                 }
+                release_memory(self._writer)
         return self._known
 
     def read_digests(self) -> dict[str, str]:

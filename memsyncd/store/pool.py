@@ -20,6 +20,7 @@ from memsyncd.store.connection import (
     is_cancelled,
     make_timeout_error,
     open_reader,
+    release_memory,
     set_deadline,
     translating_errors,
 )
@@ -156,14 +157,17 @@ class ConnectionPool:
                 raise
         return connection
 
-    def close_idle(self) -> None:
-        """Close the connections that were idle for IDLE_S."""
-        before_s = time.monotonic() - IDLE_S
+    def release_idle(self) -> None:
+        """Close the connections that were idle for IDLE_S, and free the pages of all others."""
         with self._lock:
-            unused = [reader for reader in self._idle if reader.used_s <= before_s]
-            self._idle = [reader for reader in self._idle if reader.used_s > before_s]
-        for reader in unused:
-            reader.connection.close()
+            idle, self._idle = self._idle, []
+        before_s = time.monotonic() - IDLE_S
+        for reader in idle:
+            if reader.used_s <= before_s:
+                reader.connection.close()
+            else:
+                release_memory(reader.connection)
+                self._put_back(reader)
 
     def close(self) -> None:
         """Close idle connections now, and acquired ones when they are released."""
@@ -182,6 +186,9 @@ class ConnectionPool:
 
     def _release(self, reader: Reader) -> None:
         reader.used_s = time.monotonic()
+        self._put_back(reader)
+
+    def _put_back(self, reader: Reader) -> None:
         with self._lock:
             if not self._is_closed and len(self._idle) < MAX_IDLE:
                 self._idle.append(reader)

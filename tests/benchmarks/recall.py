@@ -129,7 +129,9 @@ class Daemon:
         end_s = time.monotonic() + MODEL_S
         for root in self._roots.values():
             while time.monotonic() < end_s:
-                answer = client.call("search", query=text, workspace=str(root))
+                answer = client.call(
+                    "search", query=text, workspace=str(root), timeout_ms=TIMEOUT_MS
+                )
                 if answer["semantic"] == "ready":
                     break
                 time.sleep(0.2)

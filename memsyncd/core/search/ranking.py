@@ -163,7 +163,7 @@ def fit_policy(policy: RankingPolicy, found: FoundChunks) -> RankingPolicy:
 
 NO_CHUNKS = FoundChunks((), lambda _: {}, lambda _: {})
 NO_FACTORS: Mapping[str, float] = {}
-# The lines between two chunks that touch: a blank line between blocks, as in `Span.is_touching`.
+# The lines between two chunks that touch: a blank line between blocks.
 MAX_GAP = 1
 
 
