@@ -64,13 +64,11 @@ SHORT_FOR_A_REASON = {
     "memsyncd/protocol/semantic.py": "a subject of its own, which methods and answers will share",
     "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
 }
-# The oracle of the fast scanner, which tests compare it with; the counts by which memories decay;
-# what ranking fuses cosines with.
+# The oracle of the fast scanner, which tests compare it with; what ranking fuses cosines with.
 UNREAD_FOR_A_REASON = frozenset(
     {
         "memsyncd/semantic/__init__.py: median",
         "memsyncd/core/markdown/scanner.py: split_blocks_slowly",
-        "memsyncd/engine/accesses.py: find_accesses",
     }
 )
 GENERATED = "memsyncd/client/types.py"

@@ -174,6 +174,15 @@ ABLATIONS = (
         is_search=False,
     ),
 )
+# Of searches with vectors.
+SEMANTIC_ABLATIONS = (
+    Ablation(name="semantic", category="german", ranking={"semantic": 0.0}),
+    Ablation(name="semantic, other languages", category="chinese", ranking={"semantic": 0.0}),
+    Ablation(name="nearest chunks", category="german", constants=((candidates, "N_NEAREST", 0),)),
+    Ablation(name="fused day", category="day", ranking={"fused_day": 0.0}),
+    Ablation(name="fused later", category="busy-day", ranking={"fused_later": 1.0}),
+    Ablation(name="fused day as day", category="day", ranking={"fused_day": DEFAULT_RANKING.day}),
+)
 NO_ABLATION = Ablation(name="as it is", category="")
 
 SEARCH_NAMES = ("R@5", "MRR", "T@1000")

@@ -66,7 +66,7 @@ class Home:
             "XDG_RUNTIME_DIR": str(folder / "run"),
             "MEMSYNCD_CONFIG": str(folder / "config.toml"),
         }
-        (folder / "run").mkdir(mode=0o700)
+        (folder / "run").mkdir(mode=0o700, exist_ok=True)
         (folder / "config.toml").write_text(config)
         self.start()
 

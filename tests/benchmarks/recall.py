@@ -2,25 +2,29 @@
 asked the same.
 
     python -m tests.benchmarks.recall SET [SET ...] [--corrected] [--sorts] [--ablate]
-        [--limits 10 50] [--vectors] [--embedder NAME --model FOLDER] [--against CHECKOUT]
+        [--limits 10 50] [--vectors] [--embedder NAME --model FOLDER] [--keep FOLDER]
+        [--against CHECKOUT]
 
 A SET is a folder with `questions.jsonl`, see `questions.py`; `tests/recall` is one. Each scope of
 it becomes a workspace. The figures are those of `measures.py`, each with the interval that holds 95
 % of resampled means. `--vectors` asks a second daemon, with semantic search, as soon as all chunks
-have their vectors; `--against` asks one of another checkout. What these change is told for the same
-questions, all and each sort, with the interval of resampled differences: one that does not hold 0
-is more than chance. `--ablate` asks the engine in this process instead, with one ranking parameter
-switched off at a time, and prints what that changes.
+have their vectors, which `--keep` keeps for the next run; `--against` asks one of another checkout.
+What these change is told for the same questions, all and each sort, with the interval of resampled
+differences: one that does not hold 0 is more than chance. `--sorts` also tells of how many notes
+the first question finds them among three hits. `--ablate` asks the engine in this process instead,
+with one ranking parameter switched off at a time, and prints what that changes.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from memsyncd.client import Client
 from tests.benchmarks.ablations import print_ablations
@@ -33,6 +37,7 @@ from tests.benchmarks.measures import (
     find_interval,
     find_mean,
     find_paired_interval,
+    find_ranks,
     find_share,
     measure_answer,
 )
@@ -49,7 +54,9 @@ embedder = "{embedder}"
 model = "{model}"
 question_ms = 10000
 """
-VECTORS_S = 3600.0
+VECTORS_S, MODEL_S = 3600.0, 60.0
+# A note is met if it is among so many hits.
+N_TOP = 3
 
 Ask = Callable[[str, str], list[Lines]]
 """Results for a scope and a question's text, the best first."""
@@ -57,10 +64,13 @@ Ask = Callable[[str, str], list[Lines]]
 
 @dataclass(slots=True)
 class MethodResult:
-    """The result of one method: the figures of each question, and how long it took."""
+    """The result of one method: the figures of each question, the rank of the first result that
+    holds evidence, and how long it took.
+    """
 
     name: str
     figures: list[dict[str, float]] = field(default_factory=list)
+    ranks: list[float] = field(default_factory=list)
     times_ms: list[float] = field(default_factory=list)
 
     def render(self) -> str:
@@ -79,15 +89,17 @@ class MethodResult:
 
 
 class Daemon:
-    """The notes of a set in workspaces of a daemon."""
+    """The notes of a set in workspaces of a daemon. `n_by_words` counts answers without vectors."""
 
     def __init__(self, home: Home, question_set: QuestionSet) -> None:
+        self.n_by_words = 0
         self._roots = {
             scope: home.folder / f"scope-{number}"
             for number, scope in enumerate(question_set.notes)
         }
         for scope, root in self._roots.items():
-            question_set.copy_scope(scope, root)
+            if not root.exists():  # a home that was kept has them
+                question_set.copy_scope(scope, root)
             home.add(root)
 
     def search(self, client: Client, limit: int) -> Ask:
@@ -96,6 +108,7 @@ class Daemon:
             answer = client.call(
                 "search", query=text, workspace=root, limit=limit, timeout_ms=TIMEOUT_MS
             )
+            self._count(answer)
             return [_read_lines(hit) for hit in answer["hits"]]
 
         return ask
@@ -106,9 +119,25 @@ class Daemon:
             answer = client.call(
                 "context", query=text, workspace=root, max_tokens=max_tokens, timeout_ms=TIMEOUT_MS
             )
+            self._count(answer)
             return [_read_lines(part) for part in answer["included"]]
 
         return ask
+
+    def wait_for_model(self, client: Client, text: str) -> None:
+        """Ask a question until it is answered with vectors: the first ones load the model."""
+        end_s = time.monotonic() + MODEL_S
+        for root in self._roots.values():
+            while time.monotonic() < end_s:
+                answer = client.call(
+                    "search", query=text, workspace=str(root), timeout_ms=TIMEOUT_MS
+                )
+                if answer["semantic"] == "ready":
+                    break
+                time.sleep(0.2)
+
+    def _count(self, answer: Mapping[str, Any]) -> None:
+        self.n_by_words += answer.get("semantic") != "ready"
 
 
 def main() -> None:
@@ -134,13 +163,16 @@ def main() -> None:
     parser.add_argument("--embedder", default="universal", help="that of --vectors")
     parser.add_argument("--model", default="", help="the folder or the name of its model")
     parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep the daemon of --vectors, here"
+    )
+    parser.add_argument(
         "--against", type=Path, metavar="CHECKOUT", help="compare with this checkout, too"
     )
     args = parser.parse_args()
     variants = [Variant("memsyncd")]
     if args.vectors:
         config = SEMANTIC_CONFIG.format(embedder=args.embedder, model=args.model)
-        variants.append(Variant("with vectors", config=config))
+        variants.append(Variant("with vectors", config=config, keep=args.keep))
     if args.against:
         variants.append(Variant(args.against.name, checkout=Checkout.at(args.against)))
     for folder in args.sets:
@@ -153,11 +185,29 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A daemon that is asked: its configuration, and its checkout if it is another."""
+    """A daemon that is asked: its configuration, its checkout if it is another, and where its home
+    of each set is kept.
+    """
 
     name: str
     config: str = ""
     checkout: Checkout | None = None
+    keep: Path | None = None
+
+    @contextlib.contextmanager
+    def run(self, name: str) -> Iterator[Home]:
+        """Run the daemon for the set of this name."""
+        if self.keep is None:
+            with running(self.config, self.checkout) as home:
+                yield home
+            return
+        folder = self.keep.resolve() / name
+        folder.mkdir(parents=True, exist_ok=True)
+        home = Home(folder, self.config, self.checkout)
+        try:
+            yield home
+        finally:
+            home.stop()
 
 
 def measure_set(
@@ -180,6 +230,7 @@ def measure_set(
     measured = [measure_variant(variant, question_set, limits) for variant in variants]
     if has_sorts:
         print_sorts(measured[0][0], question_set.questions)
+        print_met([results[0] for results in measured], question_set.questions)
     for variant, results in zip(variants[1:], measured[1:], strict=True):
         is_older = variant.checkout is not None
         what = f"since {variant.name}" if is_older else variant.name
@@ -194,10 +245,11 @@ def measure_variant(
     variant: Variant, question_set: QuestionSet, limits: Sequence[int]
 ) -> list[MethodResult]:
     """Ask a daemon everything, and print a row for each way of asking."""
-    with running(variant.config, variant.checkout) as home, home.client() as client:
+    with variant.run(question_set.name) as home, home.client() as client:
         daemon = Daemon(home, question_set)
         if variant.config:
             wait_for_vectors(client)
+            daemon.wait_for_model(client, question_set.questions[0].text)
         results = [
             measure(f"{variant.name} search {n}", daemon.search(client, n), question_set)
             for n in limits
@@ -208,6 +260,8 @@ def measure_variant(
             results.append(measure_blocks(variant.name, daemon, client, question_set))
         for result in results:
             print(result.render(), flush=True)
+    if variant.config and daemon.n_by_words:
+        print(f"| {variant.name}: {daemon.n_by_words} answers were by words alone |", flush=True)
     return results
 
 
@@ -278,6 +332,7 @@ def measure(name: str, ask: Ask, question_set: QuestionSet) -> MethodResult:
         row.figures.append(
             measure_answer(results, question.evidence, question_set.notes[question.scope])
         )
+        row.ranks.append(min(find_ranks(results, question.evidence)))
     return row
 
 
@@ -310,6 +365,21 @@ def print_sorts(found: MethodResult, questions: Sequence[Question]) -> None:
     for sort, measured in sorted(sorts.items()):
         cells = [f"{find_mean([one[name] for one in measured]):.3f}" for name in NAMES]
         print(f"| {sort} | {len(measured)} | {' | '.join(cells)} |")
+
+
+def print_met(results: Sequence[MethodResult], questions: Sequence[Question]) -> None:
+    """Print for each sort how many notes their first question finds among the first hits."""
+    first: dict[tuple[str, str, str], int] = {}
+    for at, one in enumerate(questions):
+        first.setdefault((one.category, one.scope, one.evidence[0].path), at)
+    sorts: dict[str, list[int]] = collections.defaultdict(list)
+    for (category, _, _), at in first.items():
+        sorts[category].append(at)
+    print(f"\n| notes among the first {N_TOP} hits | notes |", end="")
+    print(f" {' | '.join(one.name for one in results)} |\n|---|---|{'---|' * len(results)}")
+    for sort, places in sorted(sorts.items()):
+        cells = [str(sum(one.ranks[at] <= N_TOP for at in places)) for one in results]
+        print(f"| {sort} | {len(places)} | {' | '.join(cells)} |")
 
 
 def _time(row: MethodResult, ask: Ask, question: Question) -> list[Lines]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from memsyncd.errors import NotFresh
@@ -77,6 +78,18 @@ def test_filters_apply_to_what_vectors_find(garage: Bench) -> None:
     assert ".memories/quotes.md" not in list_paths(ask(garage, "vehicle -ever"))
 
 
+def test_the_day_that_a_question_names_outweighs_what_is_near(garage: Bench) -> None:
+    garage.write(".memories/20240925.md", "# Log\n\nSkipper Oddvar, a calm morning.\n")
+    garage.write(".memories/20241003.md", "# Log\n\nSkipper Runa, automobile aboard.\n")
+    garage.sync()
+    garage.workspace.vectors = ConceptVectors(garage.workspace)
+    question = "skipper with the vehicle on 25 September 2024"
+    assert list_paths(ask(garage, question))[0] == ".memories/20240925.md"
+    block = build_block(garage.workspace, question)
+    assert block.included[0].path == ".memories/20240925.md"
+    assert list_paths(ask(garage, "skipper with the vehicle"))[0] == ".memories/20241003.md"
+
+
 def test_a_phrase_that_is_the_whole_query_stays_strict(garage: Bench) -> None:
     assert list_paths(ask(garage, '"best car"')) == [".memories/quotes.md"]
     assert ask(garage, '"best vehicle"').hits == []
@@ -101,7 +114,8 @@ def test_without_vectors_in_time_words_decide_alone_and_the_answer_says_so(
         garage.workspace.entry, garage.config, index_path=garage.root, records_path=garage.root
     )
     garage.workspace.vectors = bench_without.vectors
-    assert ask(garage, query) == late
+    assert late.semantic_reason == (None if query == "kind:error" else "it is late")
+    assert ask(garage, query) == msgspec.structs.replace(late, semantic_reason=None)
 
 
 def test_an_answer_says_how_many_chunks_have_no_vector_yet(garage: Bench) -> None:

@@ -4,7 +4,7 @@ The first categories cover all content of notes. Each of the others needs one or
 parameters, with rival notes that win without them: their minimum scores are what the ranking
 reaches now, less a hundredth, and `test_sensitivity.py` shows that they fail without the parameter.
 
-The last six are questions of one language each about thirty notes: one question a note, then ten
+The last six of `MINIMUM_SCORES` are questions of one language each about thirty notes: one question a note, then ten
 that paraphrase more freely and share few words with the note, or none.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.benchmarks.measures import find_mean, measure_answer
+from tests.benchmarks.measures import find_mean, find_ranks, measure_answer
 from tests.benchmarks.questions import Lines, QuestionSet
 
 
@@ -68,6 +68,20 @@ MINIMUM_SCORES = {
     "japanese": MinimumScore(0.91, 0.9, 0.9),
 }
 
+# With the vectors of the default model. A hundredth or two lower than it reaches: its products are
+# rounded in another way by another processor.
+SEMANTIC_SCORES = {
+    "day": MinimumScore(0.99, 0.9, 0.9),
+    "busy-day": MinimumScore(0.99, 0.75, 0.75),
+    "weekend": MinimumScore(0.99, 0.98, 0.98),
+    "german": MinimumScore(0.96, 0.9, 0.9),
+    "russian": MinimumScore(0.96, 0.95, 0.95),
+    "spanish": MinimumScore(0.93, 0.89, 0.9),
+    "french": MinimumScore(0.96, 0.96, 0.96),
+    "chinese": MinimumScore(0.96, 0.92, 0.92),
+    "japanese": MinimumScore(0.96, 0.92, 0.92),
+}
+
 # Of the first questions about the thirty notes of a language, so many have their note among the
 # first three hits.
 N_PAIRS, N_TOP = 30, 3
@@ -103,10 +117,18 @@ def measure_category(
     )
 
 
-def find_short(category: str, reached: MinimumScore) -> Iterator[str]:
+def find_missed_pairs(question_set: QuestionSet, language: str, found: Answers) -> list[str]:
+    """Those of the first questions about the notes of a language whose note is not among the first
+    hits.
+    """
+    pairs = [one for one in question_set.questions if one.category == language][:N_PAIRS]
+    return [one.text for one in pairs if min(find_ranks(found[one.id], one.evidence)) > N_TOP]
+
+
+def find_short(
+    category: str, reached: MinimumScore, minimum: Mapping[str, MinimumScore] = MINIMUM_SCORES
+) -> Iterator[str]:
     """The figures of a category below its minimum, as text; empty if the gate passes."""
-    for name, value, floor in zip(
-        MinimumScore._fields, reached, MINIMUM_SCORES[category], strict=True
-    ):
+    for name, value, floor in zip(MinimumScore._fields, reached, minimum[category], strict=True):
         if value < floor:
             yield f"{category}: {name} {value:.3f}, not {floor}"

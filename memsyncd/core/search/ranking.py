@@ -42,7 +42,8 @@ class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     words relative to their stems; `semantic` is the share of cosines in the fused score, where
     there are vectors; `note` is the share of the note's best chunk that each of its
     chunks gets; `neighbour_bonus` is the share of the best chunk that touches it; `day` is the gain
-    of a note whose day the question names.
+    of a note whose day the question names, and `later` is the share of it that notes of the
+    next days keep; `fused_day` and `fused_later` are those of fused scores.
     """
 
     exact: float = 0.5
@@ -50,6 +51,11 @@ class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     note: float = 0.2
     neighbour_bonus: float = 0.2
     day: float = 0.4
+    later: float = 1.0
+    # A model hardly knows one day from another: the day has to outweigh any cosine, which adds up
+    # to semantic / (1 - semantic), two thirds, also against the days after it.
+    fused_day: float = 1.5
+    fused_later: float = 0.5
 
 
 DEFAULT_RANKING = RankingPolicy()
@@ -114,7 +120,8 @@ class FoundChunks(NamedTuple):
     `gains` are what related words add to the scores of chunks; `related` are those of each term, by
     its index in the query. `read_stems` returns the negated bm25 by stems of chunks that are not
     among the rows, if any can have one. `semantic` is what their vectors add, and `wordless` are
-    the chunks that have no word of the query.
+    the chunks that have no word of the query. `exact` is what `read_exact` returns for all rows, if
+    that is known already.
     """
 
     rows: Sequence[ChunkRow]
@@ -125,12 +132,15 @@ class FoundChunks(NamedTuple):
     semantic: Mapping[int, float] = NO_GAINS
     read_stems: Callable[[Sequence[int]], Mapping[int, float]] = lambda _: {}
     wordless: frozenset[int] = NO_CHUNK_IDS
+    exact: Mapping[int, float] | None = None
 
     def make_candidates(self) -> list[Candidate]:
         """Make candidates of all rows, in their order."""
         if not self.rows:
             return []
-        exact = self.read_exact([row[0] for row in self.rows])
+        exact = self.exact
+        if exact is None:
+            exact = self.read_exact([row[0] for row in self.rows])
         files = self.read_files({row[1] for row in self.rows})
         return [self.make_candidate(row, files[row[1]], exact) for row in self.rows]
 
@@ -144,9 +154,16 @@ class FoundChunks(NamedTuple):
         return _make_candidate((*fields, exact.get(chunk, 0.0), gain, near))
 
 
+def fit_policy(policy: RankingPolicy, found: FoundChunks) -> RankingPolicy:
+    """The weights for what was found: with vectors, those of fused scores."""
+    if not found.semantic:
+        return policy
+    return msgspec.structs.replace(policy, day=policy.fused_day, later=policy.fused_later)
+
+
 NO_CHUNKS = FoundChunks((), lambda _: {}, lambda _: {})
 NO_FACTORS: Mapping[str, float] = {}
-# The lines between two chunks that touch: a blank line between blocks, as in `Span.is_touching`.
+# The lines between two chunks that touch: a blank line between blocks.
 MAX_GAP = 1
 
 
@@ -208,7 +225,7 @@ def _score_note(
 ) -> list[_Score]:
     """The raw scores of the candidates of one note, of this day, in their order."""
     weight, bonus = policy.exact, policy.neighbour_bonus
-    fit = 1.0 + policy.day * fit_dates(named, day) if named else 1.0
+    fit = 1.0 + policy.day * _fit_day(named, day, policy.later) if named else 1.0
     if len(chunks) == 1:
         _, _, stemmed, by_words = chunks[0]
         exact = weight * by_words
@@ -223,6 +240,11 @@ def _score_note(
         exact, beside = weight * by_words, bonus * neighbour
         scores.append(((stemmed + exact + note + beside) * fit, exact, note, beside, fit))
     return scores
+
+
+def _fit_day(named: Sequence[NamedDate], day: str | None, later: float) -> float:
+    fit = fit_dates(named, day)
+    return fit if fit == 1.0 else later * fit
 
 
 def _best_neighbours(chunks: Sequence[_WordRow], words: Sequence[float]) -> list[float]:
@@ -377,14 +399,17 @@ def rank_passages(
     `find_exact_ratio`; without it, all are read.
     """
     boosted = MAX_FACTOR * _ROUNDING if boost else 1.0
+    policy = fit_policy(policy, found)
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
     best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
 
     def may_be_shown(highest: float) -> bool:
         return len(best) < limit or highest >= best[-1][1].best.raw_score
 
-    for notes in _read_by_bound(found.rows, policy, find_exact_ratio, gain, may_be_shown):
-        exact = found.read_exact([row[0] for rows in notes for row in rows])
+    for notes in _read_by_bound(found, policy, find_exact_ratio, gain, may_be_shown):
+        exact = found.exact
+        if exact is None:
+            exact = found.read_exact([row[0] for rows in notes for row in rows])
         files = found.read_files([rows[0][1] for rows in notes])
         for highest, rows, scores in _score_notes(notes, files, exact, named, policy):
             if not may_be_shown(highest * boosted):
@@ -421,7 +446,7 @@ def _score_notes(
 
 
 def _read_by_bound(
-    rows: Sequence[ChunkRow],
+    found: FoundChunks,
     policy: RankingPolicy,
     find_exact_ratio: Callable[[], float] | None,
     gain: float,
@@ -431,7 +456,7 @@ def _read_by_bound(
     statement. The second time it is known what has to be exceeded.
     """
     by_file: dict[int, list[ChunkRow]] = {}
-    for row in rows:
+    for row in found.rows:
         chunks = by_file.get(row[1])
         if chunks is None:
             by_file[row[1]] = [row]
@@ -439,13 +464,19 @@ def _read_by_bound(
             chunks.append(row)
     notes = [*by_file.values()]
     ratio = math.inf
-    if find_exact_ratio is not None and len(rows) > FIRST_READ:
-        ratio = find_exact_ratio()
+    if len(found.rows) > FIRST_READ:
+        if found.exact is not None:
+            ratio = 0.0
+        elif find_exact_ratio is not None:
+            ratio = find_exact_ratio()
     if math.isinf(ratio):
         yield notes
         return
-    factor = gain * (1.0 + policy.exact * ratio)
-    bounded = [(factor * _bound_scores(rows, policy), rows) for rows in notes]
+    factor = 1.0 + policy.exact * ratio
+    bounded = [
+        (gain * _bound_scores(_bound_words(rows, found.exact, factor, policy), policy), rows)
+        for rows in notes
+    ]
     bounded.sort(key=itemgetter(0), reverse=True)
     n_notes = n_read = 0
     while n_notes < len(bounded) and n_read < FIRST_READ:
@@ -457,13 +488,28 @@ def _read_by_bound(
         yield left
 
 
-def _bound_scores(rows: Sequence[ChunkRow], policy: RankingPolicy) -> float:
-    """What no raw score of a note's chunks exceeds before the day and the boosts, if none scores by
-    words more than by stems.
+def _bound_words(
+    rows: Sequence[ChunkRow],
+    exact: Mapping[int, float] | None,
+    factor: float,
+    policy: RankingPolicy,
+) -> list[float]:
+    """What chunks score by words and vectors: at most `factor` times what their rows tell, if the
+    scores by `exact` words are not known.
     """
-    if len(rows) == 1:
-        return (1.0 + policy.note) * max(0.0, rows[0][6])
-    words = sorted([row[6] for row in rows])
+    if exact is None:
+        return [factor * row[6] for row in rows]
+    find, weight = exact.get, policy.exact
+    return [row[6] + weight * find(row[0], 0.0) for row in rows]
+
+
+def _bound_scores(words: list[float], policy: RankingPolicy) -> float:
+    """What no raw score of a note's chunks exceeds before the day and the boosts, if each scores by
+    words and vectors so much at most.
+    """
+    if len(words) == 1:
+        return (1.0 + policy.note) * max(0.0, words[0])
+    words.sort()
     best, second = max(0.0, words[-1]), max(0.0, words[-2])
     # The best chunk's neighbour is the second at most, and the other way round.
     bonus = policy.neighbour_bonus

@@ -25,6 +25,7 @@ from memsyncd.core.search.ranking import (
     apply_boosts,
     bound_exact_ratio,
     compute_boosts,
+    fit_policy,
     join_passages,
     normalize_scores,
     rank_candidates,
@@ -193,6 +194,37 @@ def test_a_note_of_the_day_that_the_question_names_gains() -> None:
     assert [one.candidate.chunk for one in rank_candidates(candidates, (), ALONE)] == [1, 2, 3]
 
 
+@given(
+    words=st.floats(0.1, 40),
+    share=st.floats(0, 1),
+    other=st.sampled_from([None, "2022-05-07", "2023-05-06", "2023-05-15"]),
+)
+def test_with_vectors_a_named_day_outweighs_the_highest_cosine(
+    words: float, share: float, other: str | None
+) -> None:
+    policy = RankingPolicy()
+    most = words * policy.semantic / (1 - policy.semantic)
+    semantic = {1: most, 2: share * most}
+    rows = [(at, at, at, 1, 2, 10, words + gain) for at, gain in semantic.items()]
+    files = {1: ("a.md", other), 2: ("b.md", "2023-05-07")}
+    found = FoundChunks(rows, lambda _: {}, lambda _: files, semantic=semantic)
+    named = find_named_dates("7 May 2023")
+    passages = rank_passages(found, named, policy, limit=2, passage_tokens=400)
+    assert [one.best.candidate.chunk for one in passages] == [2, 1]
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.0, 1), (0.5, 2)])
+def test_with_vectors_the_next_day_gains_half_so_much(share: float, first: int) -> None:
+    rows = [(1, 1, 1, 1, 2, 10, 16.6), (2, 2, 2, 1, 2, 10, 10.0 + 6.6 * share)]
+    files = {1: ("a.md", "2023-05-08"), 2: ("b.md", "2023-05-07")}
+    found = FoundChunks(rows, lambda _: {}, lambda _: files, semantic={1: 6.6})
+    named = find_named_dates("7 May 2023")
+    passages = rank_passages(found, named, RankingPolicy(), limit=2, passage_tokens=400)
+    assert passages[0].best.candidate.chunk == first
+    words = rank_candidates(found.make_candidates(), named, RankingPolicy())
+    assert words[0].candidate.chunk == 1
+
+
 # --- scores ---------------------------------------------------------------------------------------
 
 
@@ -357,7 +389,7 @@ def test_passages_are_those_of_reading_ranking_boosting_and_joining_everything(
         for row in found.rows
     }
     named = find_named_dates(question)
-    everything = rank_candidates(found.make_candidates(), named, policy)
+    everything = rank_candidates(found.make_candidates(), named, fit_policy(policy, found))
     slow = join_passages(
         boost(everything) if has_boosts else everything, limit=limit, passage_tokens=passage_tokens
     )
