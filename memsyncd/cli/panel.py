@@ -53,9 +53,9 @@ def _open_in_terminal(args: Args, console: Console) -> int:
     try:
         # Late: it imports Textual, which takes longer than any other command.
         from memsyncd.cli.tui.app import run_app
-    except ModuleNotFoundError as error:
+    except ModuleNotFoundError:
         raise BadConfig(
-            f"--terminal needs a library that is not installed: {error.name}",
+            "--terminal needs a library that is not installed: textual",
             hint="run: pip install 'memsyncd[terminal]'",
         ) from None
     try:

@@ -12,7 +12,7 @@ import sys
 import time
 
 from memsyncd.cli.format import render_bar, render_count, render_size, render_table
-from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option
+from memsyncd.cli.parser import JSON, Argument, Command, Option
 from memsyncd.cli.terminal import clean_line
 from memsyncd.dirs import find_dirs
 from memsyncd.errors import BadConfig, BadRequest, MemsyncdError, NotFresh
@@ -238,7 +238,11 @@ def _refuse(_args: Args, _console: Console) -> NoReturn:
     raise BadRequest("name a command first", hint="see `memsyncd semantic --help`")
 
 
-_WORKSPACE: Final = make_workspace_option("of this workspace; all by default")
+_WORKSPACE: Final = Option(
+    "-w --workspace",
+    "of this workspace alone: a name, an id or a folder in it; of all by default",
+    metavar="WS",
+)
 _COMMANDS: Final = {
     "status": Command(
         _status,

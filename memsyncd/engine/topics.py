@@ -401,7 +401,8 @@ def make_append_decision(
 
 def make_field_addition(config: Config, params: FieldAppendParams) -> Addition:
     """Make the addition of a value. Raises BadRequest that names everything that is wrong."""
-    addition = copy_fields(params)
+    # `topic` of the request names the note; `topic` of an addition is metadata of a section.
+    addition = copy_fields(params, topic=None)
     faults = find_addition_faults(addition, most_chars=config.memory.max_content_chars)
     if not params.field.strip():
         faults.append(BadRequest("field: is empty", hint="name it, such as status"))

@@ -63,7 +63,7 @@ READ_BYTES = 1 << 20
 NEIGHBOURS_S, PAIRS_S = 5.0, 60.0
 
 SWITCHED_OFF = "semantic search is switched off: memsyncd semantic enable"
-COMPARING = "the chunks are being compared with the vectors"
+UNCHECKED = "it is being checked which chunks have vectors"
 MAKING = "vectors are being made"
 LOADING = "the model is being loaded"
 LATE = "the vector process did not answer within [semantic] question_ms"
@@ -601,7 +601,7 @@ class WorkspaceVectors:
         if report is None:
             n_chunks = self._read_state().n_chunks
             return SemanticStatus(
-                state="partial", pending=n_chunks, total=n_chunks, reason=COMPARING
+                state="partial", pending=n_chunks, total=n_chunks, reason=UNCHECKED
             )
         state: SemanticState = "ready"
         reason, is_loaded = "", report.loaded == self._read_state().opening

@@ -195,6 +195,12 @@ def test_salience_is_the_mean_of_the_fields_and_counts_recalls(redis: Any) -> No
     assert ([one.path for one in found.topics], found.n_topics) == ([REDIS], 2)
 
 
+def test_the_topic_of_a_value_is_no_metadata_of_its_field(redis: Any) -> None:
+    append(redis, "It stops.")
+    append(redis, "A limit of 50.", field="Pool")
+    assert "topic:" not in (redis.root / REDIS).read_text()
+
+
 def test_several_topics_are_archived_by_one_change_set_whole_or_not_at_all(redis: Any) -> None:
     create(redis, "Other", fields={"A": "x"})
     create(redis, "Kept", fields={"A": "x"}, lifecycle="project")
