@@ -151,7 +151,7 @@ def measure_matrix(bench: Bench, n_rows: int) -> Figure:
     plain = chance.standard_normal((n_rows, DIMENSIONS), np.float32)
     plain /= np.linalg.norm(plain, axis=1, keepdims=True)
     digests = [number.to_bytes(16, "big") for number in range(n_rows)]
-    matrix.add(digests, plain)
+    matrix.add(digests, plain, room=n_rows)
     matrix.assign([*enumerate(digests)])
     candidates = np.arange(0, n_rows, max(1, n_rows // 600))
     int8_ms, float_ms = [], []
