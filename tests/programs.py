@@ -1,10 +1,20 @@
 """Finds out which programs this machine has, for tests that run programs which not every machine
-has."""
+has; and a `sitecustomize.py` for Python programs."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+
+# A Python process with this as `sitecustomize.py` on its path has a clock that a file sets.
+FILE_CLOCK = """
+import os, time
+_time_ns = time.time_ns
+def time_ns():
+    with open(os.environ["CLOCK_OFFSET_S"]) as file:
+        return _time_ns() + int(file.read()) * 10**9
+time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
+"""
 
 
 def find_missing(*programs: str) -> list[str]:

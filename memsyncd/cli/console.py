@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from memsyncd.client import Client
 
 
+# The exit status of a command that has nothing to show.
+NOTHING_FOUND = 1
+
 # Added to the `timeout_ms` of a request, so that the daemon's own refusal arrives first.
 GRACE_S = 2.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from memsyncd.cli.console import show_until_indexed
+from memsyncd.cli.console import NOTHING_FOUND, show_until_indexed
 from memsyncd.cli.format import render_count
 from memsyncd.cli.parser import JSON, Argument, Command, Option, find_nearest
 from memsyncd.cli.terminal import clean_line, clean_values
@@ -24,7 +24,6 @@ VARIABLES = {
     "config_dir": "XDG_CONFIG_HOME",
     "zk_dir": "ZK_NOTEBOOK_DIR",
 }
-NOTHING_FOUND = 1
 
 
 def _discover(args: Args, console: Console) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_age, render_count, render_size, render_table
 from memsyncd.cli.notes import (
     CLIENT,
@@ -106,7 +107,6 @@ def _paint_line(line: str, paint: Paint) -> str:
 
 # --- history and diff ---------------------------------------------------------------------------
 
-NOTHING_FOUND = 1
 # The daemon's default number of revisions.
 DEFAULT_LIMIT = 20
 

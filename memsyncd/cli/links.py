@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_freshness, render_path
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
 from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.console import Console
 
-NOTHING_FOUND: Final = 1
 DEFAULT_LIMIT: Final = 100
 # The most that the daemon returns at a time.
 MAX_LIMIT: Final = 10_000

@@ -1,4 +1,4 @@
-"""`memsyncd ui`: open the panel in a browser."""
+"""`memsyncd ui`: open the panel in a browser, or with `--terminal` in the terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from memsyncd.cli.parser import JSON, Command, Option
 from memsyncd.dirs import find_dirs
-from memsyncd.errors import NoDaemon
+from memsyncd.errors import BadConfig, BadRequest, NoDaemon, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ REDIRECT = """<!doctype html><html><head><meta charset="utf-8">
 
 
 def _open(args: Args, console: Console) -> int:
+    if args.terminal:
+        return _open_in_terminal(args, console)
     try:
         address = console.call("panel.open")
     except NoDaemon:
@@ -35,6 +37,33 @@ def _open(args: Args, console: Console) -> int:
     is_opened = not args.print and can_show(console.env) and _show(url, console)
     console.terminal.print(url)
     console.terminal.report(describe_next(url, console.env, is_opened=is_opened))
+    return 0
+
+
+def _open_in_terminal(args: Args, console: Console) -> int:
+    if args.json or args.print:
+        raise BadRequest(
+            "--terminal goes with neither --print nor --json", hint="use only one of them"
+        )
+    if not (os.isatty(0) and os.isatty(1)) or console.env.get("TERM", "dumb") == "dumb":
+        raise BadRequest(
+            "--terminal needs a terminal for its keys and its screen",
+            hint="over ssh: ssh -t HOST memsyncd ui --terminal; for programs: memsyncd search",
+        )
+    try:
+        # Late: it imports Textual, which takes longer than any other command.
+        from memsyncd.cli.tui.app import run_app
+    except ModuleNotFoundError as error:
+        raise BadConfig(
+            f"--terminal needs a library that is not installed: {error.name}",
+            hint="run: pip install 'memsyncd[terminal]'",
+        ) from None
+    try:
+        workspaces = console.call("status", workspace=console.cwd or None)["workspaces"]
+    except WorkspaceNotFound:
+        workspaces = console.call("status")["workspaces"]
+    console.close()
+    run_app(console.env, workspaces[0]["id"] if workspaces else "")
     return 0
 
 
@@ -79,9 +108,10 @@ COMMANDS = {
     "ui": Command(
         _open,
         options=(
+            Option("--terminal", "in this terminal, such as over ssh; needs memsyncd[terminal]"),
             Option("--print", "print the address, and open no browser"),
             JSON,
         ),
-        examples=("memsyncd ui", "memsyncd ui --print"),
+        examples=("memsyncd ui", "memsyncd ui --terminal", "memsyncd ui --print"),
     ),
 }

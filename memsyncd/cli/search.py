@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_count, render_explanation, render_freshness, render_hit
 from memsyncd.cli.parser import (
     JSON,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.console import Console
 
-NOTHING_FOUND = 1
 
 # --- filters ------------------------------------------------------------------------------------
 
@@ -103,6 +103,7 @@ def _search(args: Args, console: Console) -> int:
     else:
         _report_no_hits(clean_values(answer), console)
     if not args.json:
+        _report_semantic(answer, console)
         report_left_out(answer, console)
         _report_freshness(answer, console)
     return 0 if answer["hits"] else NOTHING_FOUND
@@ -198,6 +199,14 @@ def _report_no_hits(answer: dict[str, Any], console: Console) -> None:
         terminal.report(f"did you mean: {terminal.err_paint('bold', meant)}")
 
 
+def _report_semantic(answer: dict[str, Any], console: Console) -> None:
+    """Say why not all was searched by meaning although that is switched on."""
+    reason = clean_line(answer.get("semantic_reason") or "")
+    if reason:
+        how = "by words alone" if answer["semantic"] == "off" else "not all by meaning"
+        console.terminal.report(console.terminal.err_paint("dim", f"{how}: {reason}"))
+
+
 def _report_freshness(answer: dict[str, Any], console: Console) -> None:
     text = render_freshness(answer["freshness"])
     if text:
@@ -291,6 +300,7 @@ def _print_block(answer: dict[str, Any], console: Console) -> None:
         terminal.report(terminal.err_paint("dim", summary))
     for line in _list_sources(clean_values(answer)):
         terminal.report(terminal.err_paint("dim", line))
+    _report_semantic(answer, console)
     report_left_out(answer, console)
     if stale := render_freshness(answer["freshness"]):
         terminal.report(terminal.err_paint("yellow", stale))

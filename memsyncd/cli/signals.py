@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_age
 from memsyncd.cli.notes import CLIENT
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.console import Console
 
-NOTHING_FOUND: Final = 1
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 

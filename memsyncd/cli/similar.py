@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_count, render_freshness, render_path, render_span
 from memsyncd.cli.notes import read_stdin
 from memsyncd.cli.parser import (
@@ -21,11 +22,9 @@ from memsyncd.errors import BadRequest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
-    from typing import Any, Final
+    from typing import Any
 
     from memsyncd.cli.console import Console
-
-NOTHING_FOUND: Final = 1
 
 
 def _similar(args: Args, console: Console) -> int:

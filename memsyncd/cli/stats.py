@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import (
     render_age,
     render_count,
@@ -13,7 +14,7 @@ from memsyncd.cli.format import (
     render_table,
 )
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
-from memsyncd.cli.search import FILTERS, NOTHING_FOUND, filters_from
+from memsyncd.cli.search import FILTERS, filters_from
 from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
 from memsyncd.cli.terminal import clean_values
 

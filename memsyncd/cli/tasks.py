@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_count
 from memsyncd.cli.notes import CLIENT, CLIENT_OPTION
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from typing import Any, Final, NoReturn
 
     from memsyncd.cli.console import Console
-
-NOTHING_FOUND: Final = 1
 
 
 def _show_items(items: list[dict[str, Any]], console: Console) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_count, render_span
 from memsyncd.cli.notes import (
     CLIENT,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.console import Console
 
-NOTHING_FOUND: Final = 1
 
 # --- reading ------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_contradictions, render_count, render_path
 from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, report_unless_indexed
 from memsyncd.cli.parser import (
@@ -15,7 +16,7 @@ from memsyncd.cli.parser import (
     make_workspace_option,
     parse_count,
 )
-from memsyncd.cli.search import FILTERS, FOLLOW, NOTHING_FOUND, filters_from
+from memsyncd.cli.search import FILTERS, FOLLOW, filters_from
 from memsyncd.cli.targets import find_workspace_note, roots_by_id
 from memsyncd.cli.terminal import clean, clean_values
 

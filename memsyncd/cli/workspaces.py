@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from memsyncd.cli.console import show_until_indexed, wait_with_progress
+from memsyncd.cli.console import NOTHING_FOUND, show_until_indexed, wait_with_progress
 from memsyncd.cli.format import (
     render_count,
     render_duration,
@@ -176,8 +176,6 @@ def _write_new(path: str, text: str) -> bool:
 
 
 # --- add, remove and list -----------------------------------------------------------------------
-
-NOTHING_FOUND = 1
 
 
 def _add(args: Args, console: Console) -> int:

@@ -1,14 +1,16 @@
 """The calls of `Memsyncd` for agents: what they have read, signals, tasks and sessions.
 
-with Memsyncd("~/code/api", client="builder", session="2026-11-23-a") as memory:
-memory.get(".memories/redis.md#redis/timeouts")
-print(memory.access_stats(".memories/redis.md")["counts"])
-memory.send_signal("WU-123 is done", type="completion", task="WU-124")
+    with Memsyncd("~/code/api", client="builder", session="2026-11-23-a") as memory:
+        memory.get(".memories/redis.md#redis/timeouts")
+        print(memory.access_stats(".memories/redis.md")["counts"])
+        memory.send_signal("WU-123 is done", type="completion", task="WU-124")
 
-with Memsyncd("~/code/api", client="reviewer") as memory:
-for signal in memory.inbox(agent="reviewer", task="WU-124"):
-print(signal["sender"], signal["content"])
-memory.ack_signals(signal["id"], agent="reviewer", task="WU-124")
+    with Memsyncd("~/code/api", client="reviewer") as memory:
+        for signal in memory.inbox(agent="reviewer", task="WU-124"):
+            print(signal["sender"], signal["content"])
+            memory.ack_signals(signal["id"], agent="reviewer", task="WU-124")
+
+`Memsyncd` inherits them.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Client(Closing):
         """
         self._last_id += 1
         given = {name: value for name, value in params.items() if value is not None}
-        line = _render_request(
+        line = render_request(
             {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": given}
         )
         try:
@@ -161,7 +161,7 @@ class Client(Closing):
             if "method" in message:
                 self._keep_notification(message)
             elif "error" in message and message.get("id") in (request_id, None):
-                raise _find_error(message["error"])
+                raise make_error(message["error"])
             elif message.get("id") == request_id:
                 return dict(message.get("result") or {})
 
@@ -196,7 +196,7 @@ class Client(Closing):
             except OSError:
                 data = b""
             self._feed(data)
-        return _parse_message(self._lines.pop(0))
+        return parse_message(self._lines.pop(0))
 
     def _feed(self, data: bytes) -> None:
         if not data:
@@ -279,7 +279,8 @@ def _find_connect_error(error: OSError, path: str) -> MemsyncdError:
     return NoDaemon(f"no daemon answers on {path}", hint=START_HINT)
 
 
-def _render_request(request: dict[str, Any]) -> bytes:
+def render_request(request: dict[str, Any]) -> bytes:
+    """Render a request as a line. Raises BadRequest for text that is not valid UTF-8."""
     try:
         return encode_json(request).encode() + b"\n"
     except UnicodeEncodeError as error:
@@ -296,7 +297,8 @@ def _timed_out(timeout_s: float | None) -> NoAnswer:
     )
 
 
-def _parse_message(line: bytes) -> dict[str, Any]:
+def parse_message(line: bytes) -> dict[str, Any]:
+    """Parse a line of the daemon. Raises MemsyncdError if another program has written it."""
     try:
         message = parse_json(line.decode())
     except ValueError:
@@ -309,7 +311,7 @@ def _parse_message(line: bytes) -> dict[str, Any]:
     return message
 
 
-def _find_error(answer: Any) -> MemsyncdError:
+def make_error(answer: Any) -> MemsyncdError:
     """Return the exception for the `error` of a response by its code; an unknown code becomes an
     internal error.
     """

@@ -1,9 +1,11 @@
 """The calls of `Memsyncd` for topics, which are notes, and their fields, which are sections.
 
-with Memsyncd("~/code/api", client="builder") as memory:
-memory.create_topic("Auth service", fields={"Status": "Redis 7 runs."}, tags=["auth"])
-memory.append_field("Auth service", "Status", "Redis 8 runs.")
-print([one["text"] for one in memory.field_history("Auth service", "Status")])
+    with Memsyncd("~/code/api", client="builder") as memory:
+        memory.create_topic("Auth service", fields={"Status": "Redis 7 runs."}, tags=["auth"])
+        memory.append_field("Auth service", "Status", "Redis 8 runs.")
+        print([one["text"] for one in memory.field_history("Auth service", "Status")])
+
+`Memsyncd` inherits them.
 """
 
 from __future__ import annotations

@@ -225,6 +225,16 @@ class Freshness(TypedDict):
     reason: str | None
 
 
+class SectionPlace(TypedDict):
+    """Where a section is: its note and its lines, 1-based and inclusive."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+
+
 class SectionMeta(TypedDict):
     """The metadata of a section: its own, else that of its note."""
 
@@ -256,37 +266,38 @@ class SectionMeta(TypedDict):
     meta: dict[str, str]
 
 
-class RelatedMeta(SectionMeta):
-    """The metadata of a section, and the contradictions in which it is. Both are anchors of
-    sections, or paths of notes, that typed links `contradicts` name.
+class FoundSection(SectionMeta):
+    """A section in an answer: its metadata, and where it is, as in `SectionPlace`."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+
+
+class RelatedMeta(FoundSection):
+    """A section in an answer, and the contradictions in which it is. Both are anchors of sections,
+    or paths of notes, that typed links `contradicts` name.
     """
 
     contradicts: list[str]
     contradicted_by: list[str]
 
 
-class RelatedSection(SectionMeta):
-    """A section, with those beneath it, or a whole note, that a typed link leads to."""
+class RelatedSection(FoundSection):
+    """A section, with those beneath it, or a whole note, that a typed link leads to. The anchor of
+    a whole note is that of its first section.
+    """
 
     # The relation that was followed, from the section that was found to this one.
     relation: str
-    # Of a whole note, that of its first section.
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     # Plain text of one line: its beginning.
     snippet: str
 
 
 class Hit(RelatedMeta):
     workspace: str
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     # Plain text of one line, with matched words between `**` and `**`.
     snippet: str
     score: float
@@ -343,11 +354,6 @@ class ContextPart(RelatedMeta):
     """Lines of a section that the text includes, and the section's metadata."""
 
     workspace: str
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     # `match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
     # `related`, if a relation was followed to it.
     reason: str
@@ -357,15 +363,10 @@ class ContextPart(RelatedMeta):
     related_to: str | None
 
 
-class LeftOutPart(TypedDict):
+class LeftOutPart(SectionPlace):
     """Lines of a section that the text leaves out."""
 
     workspace: str
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     kind: str | None
     # `no room`.
     reason: str
@@ -483,13 +484,8 @@ class AddedSection(TypedDict):
     digest: str
 
 
-class SimilarSection(SectionMeta):
+class SimilarSection(FoundSection):
     workspace: str
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     # Digest of the file as indexed.
     digest: str
     similarity: float
@@ -511,14 +507,9 @@ class Added(Written):
     change_set: int | None
 
 
-class TaskSection(SectionMeta):
+class TaskSection(FoundSection):
     """A section of a task, with its text without heading and comment."""
 
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     text: str
 
 
@@ -736,13 +727,8 @@ class SourceInfo(TypedDict):
     files: list[str]
 
 
-class PatternSection(SectionMeta):
+class PatternSection(FoundSection):
     workspace: str
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     # Plain text of one line: its beginning.
     snippet: str
 
@@ -805,14 +791,9 @@ class Links(TypedDict):
     freshness: Freshness
 
 
-class Copy(TypedDict):
+class Copy(SectionPlace):
     """A section of which there are near copies."""
 
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     # Digest of the file as indexed.
     digest: str
     # Words in common with the first of the group.
@@ -870,14 +851,9 @@ class Validation(TypedDict):
     checked: int
 
 
-class UpkeepItem(TypedDict):
+class UpkeepItem(SectionPlace):
     """A memory of a plan: the lines of its section and of those beneath it, before the change."""
 
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     decay: float
     tier: Literal["hot", "warm", "cold"]
     # `decay`, `named`, `expired`, `ephemeral`, `session`, `in time`, or why it is skipped.
@@ -924,11 +900,6 @@ class RecalledMemory(RelatedMeta):
     relation: str | None
     # The memory from which it was followed.
     related_to: str | None
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     text: str
     tokens: int
 

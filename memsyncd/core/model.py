@@ -219,12 +219,6 @@ class Span(msgspec.Struct, frozen=True, order=True):
     def n_lines(self) -> int:
         return self.end - self.start + 1
 
-    def is_touching(self, other: Span) -> bool:
-        """True if the spans overlap or at most one line lies between them (a blank line between
-        blocks).
-        """
-        return self.start <= other.end + 2 and other.start <= self.end + 2
-
     def join(self, other: Span) -> Span:
         """The smallest span that holds both."""
         return Span(min(self.start, other.start), max(self.end, other.end))

@@ -202,7 +202,9 @@ def list_notes(
     valuation = make_valuation(config, now_s, accesses)
     filters = _list_filters(params, config, now_s, accesses)
     with workspace.acquire(READ_LIMIT_S) as reader:
-        found = read_notes(reader, path=params.path, filters=filters)
+        # Sections are read if they are shown, or if the order of the notes comes from them.
+        has_sections = params.sections or find_order(params.sort, valuation) is not None
+        found = read_notes(reader, path=params.path, filters=filters, has_sections=has_sections)
         shown = redact_notes(reader, found, config)
     kinds = config.kinds
     notes = [_make_note_info(note, kinds, now_s) for note in shown]

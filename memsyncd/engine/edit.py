@@ -2,9 +2,10 @@
 
 An edit is a job of the worker, so the edits of a workspace run one after another. The job reads the
 current files and decides; records.db gets the old and the new texts; the disk is changed; the
-record is settled; and only the changed paths are synced. If another program changes a note in
-between, the edit is decided again. Whatever ends the job half way, `recovery` completes or undoes
-the change set. `memory_tool` and `history` decide what to change.
+record is settled; and what is on the disk by the edit is indexed, or scanned where only a scan can
+tell what that is. If another program changes a note in between, the edit is decided again. Whatever
+ends the job half way, `recovery` completes or undoes the change set. `memory_tool` and `history`
+decide what to change.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from threading import Event
 from typing import Generic, TypeVar, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.opening import open_records, report_wal_sizes
@@ -30,7 +33,13 @@ from memsyncd.engine.recovery import (
     report_half_done,
     roll_back,
 )
-from memsyncd.engine.sync import SyncDone, SyncRequest, index_written
+from memsyncd.engine.sync import (
+    EditedNotes,
+    SyncDone,
+    SyncRequest,
+    index_edited,
+    is_scan_needed,
+)
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Busy, Conflict, MemsyncdError, StoreFailed, Unwritable
@@ -106,6 +115,9 @@ class EditOutcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 # Reads the current files and decides; called again if another program writes meanwhile. An edit
 # without operations changes nothing.
 Decide = Callable[[], tuple[Edit, T]]
+# The number of the change set in the history, if one is kept, and what is on the disk by the edit,
+# unless only a scan can tell.
+CarriedOut = tuple[int | None, EditedNotes | None]
 
 
 def edit_workspace(
@@ -121,19 +133,22 @@ def edit_workspace(
     changed.
     """
     check_open(workspace)
-    open_records(workspace, clock)
+    records = workspace.records
+    if records is None or not records.history.is_settled:
+        open_records(workspace, clock)
     yield from _check_root(workspace, config, clock)
-    history = find_history(workspace, config)
-    recovered = recover(workspace, clock)
-    edit, answer, number, written = _try(workspace, history, decide, clock, withdrawn)
-    if not edit.operations and not recovered:
+    recovered = set(recover(workspace, clock))
+    edit, answer, carried_out = _try(workspace, config, clock, decide, withdrawn, recovered)
+    if carried_out is None and not recovered:
         return EditOutcome(answer=answer)
+    number, edited = carried_out or (None, None)
     try:
         synced = None
-        if written and not recovered:
-            synced = index_written(workspace, config, clock, written)
+        if edited is not None and not recovered:
+            synced = index_edited(workspace, config, clock, edited)
         if synced is None:
-            request = SyncRequest(only=recovered.union(_list_paths(edit)), grace_s=0.0)
+            only = frozenset(recovered.union(_list_paths(edit)))
+            request = SyncRequest(only=only, grace_s=0.0)
             synced = yield from update_index(workspace, config, clock, request)
         report_wal_sizes(workspace)
     except MemsyncdError as failure:
@@ -148,6 +163,7 @@ def _check_root(workspace: Workspace, config: Config, clock: Clock) -> Job[None]
     is_away = workspace.condition.root_state == "missing"
     is_another = workspace.root_identity not in (None, find_identity(workspace.scope.root))
     if is_away or is_another:
+        open_records(workspace, clock)
         yield from update_index(
             workspace, config, clock, SyncRequest(grace_s=config.sync.delete_grace_s)
         )
@@ -185,56 +201,71 @@ def record_external(
 
 def _try(
     workspace: Workspace,
-    history: History | None,
-    decide: Decide[T],
+    config: Config,
     clock: Clock,
+    decide: Decide[T],
     withdrawn: Event | None,
-) -> tuple[Edit, T, int | None, list[TextFile]]:
-    """Decide and carry out, again if another program writes in between; also return the number of
-    the change set, if there is one, and what `_carry_out` has written.
+    recovered: set[str],
+) -> tuple[Edit, T, CarriedOut | None]:
+    """Decide and carry out, again if another program writes in between. An edit without operations
+    is not carried out. What is recovered meanwhile is added to `recovered`.
     """
-    n_tried = 0
-    while True:
-        edit, answer = decide()
+    for n_left in reversed(range(MAX_ATTEMPTS)):
+        edited = EditedNotes(began_s=clock.now_s(), began_ns=clock.wall_ns())
+        try:
+            edit, answer = decide()
+        except StoreFailed:
+            if not (n_left and _reopen_records(workspace, clock, recovered)):
+                raise
+            continue
         if withdrawn is not None and withdrawn.is_set():
             message = "the write was withdrawn: its disk did not answer in time"
             raise Busy(message, hint="try again")
-        n_tried += 1
+        if not edit.operations:
+            return edit, answer, None
         try:
-            if not edit.operations:
-                return edit, answer, None, []
-            number, written = _carry_out(workspace, history, edit, at_s=clock.wall_s())
+            # As late as possible: what is recorded in a file that is gone is lost.
+            if _reopen_records(workspace, clock, recovered):
+                message = "records.db was replaced while the change was decided"
+                raise Conflict(message, hint="try again")
+            return edit, answer, _carry_out(workspace, config, edit, edited, at_s=clock.wall_s())
         except Conflict as failure:
-            if n_tried == MAX_ATTEMPTS or HALF_DONE_KEY in failure.data:
+            if not n_left or HALF_DONE_KEY in failure.data:
                 raise
-        else:
-            return edit, answer, number, written
+    raise AssertionError("the last attempt ends with a result or an error")
+
+
+def _reopen_records(workspace: Workspace, clock: Clock, recovered: set[str]) -> bool:
+    """Open the records again if another program has tampered with them. True if they are others."""
+    records = workspace.records
+    open_records(workspace, clock)
+    if workspace.records is records:
+        return False
+    recovered |= recover(workspace, clock)
+    return True
 
 
 def _carry_out(
-    workspace: Workspace, history: History | None, edit: Edit, *, at_s: float
-) -> tuple[int | None, list[TextFile]]:
-    """Record the edit, do it, settle it. If it fails, undo it on the disk and in the history.
-
-    Returns the number of the change set in the history, and the notes that were written, or none if
-    it did anything else.
-    """
+    workspace: Workspace, config: Config, edit: Edit, edited: EditedNotes, *, at_s: float
+) -> CarriedOut:
+    """Record the edit, do it, settle it. If it fails, undo it on the disk and in the history."""
+    history = find_history(workspace, config)
     changes = [change for operation in edit.operations for change in _list_changes(operation)]
     number = _record_intent(workspace, history, edit, changes, at_s=at_s)
     keep = make_keep(workspace, history, at_s=at_s)
-    written: list[TextFile] = []
     n_done = 0
     try:
         for operation in edit.operations:
-            put = _apply(workspace.scope, operation, keep)
-            if put is not None and workspace.scope.is_note(put.path.text):
-                written.append(put)
+            _apply(workspace.scope, operation, keep, edited)
             n_done += len(list(_list_changes(operation)))
     except BaseException as failure:
         is_undone = roll_back(workspace, number, make_change_set(changes), n_done=n_done, keep=keep)
         if n_done and not is_undone and isinstance(failure, Conflict):
             raise _make_half_done_error(failure, number) from failure
         raise
+    is_known = not is_scan_needed(workspace, edited)
+    if is_known and (edited.gone or not workspace.has_memory):
+        workspace.detect_memory()
     # The edit is on the disk: if records.db cannot be written now, recovery settles it later.
     with contextlib.suppress(StoreFailed):
         if history is not None and number is not None:
@@ -243,9 +274,7 @@ def _carry_out(
                 report_half_done(workspace)
         elif number is not None and workspace.records is not None:
             workspace.records.history.forget_intended(number)
-    if len(written) < len(edit.operations):
-        written.clear()
-    return number if history is not None else None, written
+    return (number if history is not None else None), (edited if is_known else None)
 
 
 def _record_intent(
@@ -302,18 +331,35 @@ def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
     )
 
 
-def _apply(scope: Scope, operation: Operation, keep: KeepText) -> TextFile | None:
-    """Change the disk; return the file that was written, if the operation writes one."""
+def _apply(scope: Scope, operation: Operation, keep: KeepText, edited: EditedNotes) -> None:
+    """Change the disk, and note in `edited` what is there then."""
     match operation:
         case Put(path=path, data=data, was=was):
-            return put_text_file(scope, path, data, was=was, keep=keep)
+            file = put_text_file(scope, path, data, was=was, keep=keep)
+            edited.named.add(file.path.text)
+            edited.put(file.path.text, file)
         case Delete():
             delete_path(scope, operation.path, was=operation.was, keep=keep)
+            edited.named.add(operation.path.text)
+            for path in operation.was:
+                edited.drop(path.text)
         case Rename():
-            rename_path(scope, operation.old, operation.new)
+            stat = rename_path(scope, operation.old, operation.new)
+            edited.named |= {operation.old.text, operation.new.text}
+            for path, file in operation.was.items():
+                edited.drop(path.text)
+                edited.put(operation.new_path(path).text, _follow_rename(file, stat))
         case _:
             assert_never(operation)
-    return None
+
+
+def _follow_rename(file: TextFile, stat: FileStat | None) -> TextFile:
+    """The file with its stat after a rename, which changes the ctime of a file but not those of the
+    files in a folder. A stat that shows any other change is of another text.
+    """
+    if stat is None or file.stat._replace(ctime_ns=stat.ctime_ns) != stat:
+        return file
+    return replace(file, stat=stat)
 
 
 def _list_changes(operation: Operation) -> Iterator[Intended]:

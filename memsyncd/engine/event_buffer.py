@@ -31,11 +31,17 @@ class EventBuffer:
     """
 
     def __init__(
-        self, policy: DebouncePolicy, clock: Clock, on_settled: Callable[[Settled[str]], None]
+        self,
+        policy: DebouncePolicy,
+        clock: Clock,
+        on_settled: Callable[[Settled[str]], None],
+        defer: Callable[[Callable[[], None]], None],
     ) -> None:
+        """`defer` makes a call a moment later, or at once."""
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._on_settled = on_settled
+        self._defer = defer
         self._lock = threading.Lock()
         self._debouncer: Debouncer[str] = Debouncer(policy)
         self._recent: dict[str, dict[str, float]] = {}
@@ -114,6 +120,14 @@ class EventBuffer:
         for one in settled:
             self._on_settled(one)
         if is_sooner:
+            # Most saves are finished within a moment and need no timer.
+            self._defer(self._request_timer)
+
+    def _request_timer(self) -> None:
+        with self._lock:
+            self._due_s = self._debouncer.next_deadline_s()
+            is_needed = self._due_s is not None
+        if is_needed:
             call_soon(self._loop, self._arm)
 
     # --- on the loop ---

@@ -72,7 +72,7 @@ def sync_notes(
                 recover(workspace, clock)
     if not has_changes_to_record(workspace, done):
         done.texts.clear()
-    report_wal_sizes(workspace)
+        report_wal_sizes(workspace)
     return done
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import msgspec
 
 from memsyncd.config import Config
-from memsyncd.core.editing.diff import render_diff
 from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
 from memsyncd.core.editing.sections import find_section_bytes
+from memsyncd.core.editing.unified_diff import render_diff
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, parse_note_path
 from memsyncd.engine.accesses import purge_accesses
 from memsyncd.engine.clock import Clock

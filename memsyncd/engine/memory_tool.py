@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
@@ -48,6 +48,7 @@ from memsyncd.errors import BadRequest, Conflict, PathRefused
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
 from memsyncd.files.scope import Scope
+from memsyncd.protocol.fields import Params
 from memsyncd.protocol.memory import AddedSection, CaptureParams, MemoryParams, NewSection
 from memsyncd.store.integrity import read_note_paths
 from memsyncd.store.links import read_links
@@ -462,25 +463,12 @@ def make_addition(section: NewSection) -> Addition:
     """Make the addition of a section, unchecked. Raises BadRequest if two fields contradict."""
     if section.task and section.wu_id and section.task != section.wu_id:
         raise BadRequest("wu_id: is not the task", hint="give one of the two")
-    return Addition(
-        content=section.content,
-        summary=section.summary,
-        kind=section.kind,
-        tags=tuple(section.tags),
-        importance=section.importance,
-        priority=section.priority,
-        lifecycle=section.lifecycle,
-        source=section.source,
-        task=section.wu_id if section.task is None else section.task,
-        session=section.session,
-        topic=section.topic,
-        keywords=tuple(section.keywords),
-        scope=section.scope,
-        created=section.created,
-        updated=section.updated,
-        expires=section.expires,
-        metadata=section.metadata,
-    )
+    return copy_fields(section, task=section.wu_id if section.task is None else section.task)
+
+
+def copy_fields(params: Params, **own: str | None) -> Addition:
+    """Make the addition with the fields of a request that are those of an addition, and `own`."""
+    return msgspec.convert({**asdict(params), **own}, Addition)
 
 
 def choose_note(scope: Scope, config: Config, section: NewSection) -> NotePath:

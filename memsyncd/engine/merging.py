@@ -79,8 +79,11 @@ def merge_search_parts(
 def describe_vectors(used: Sequence[UsedVectors]) -> dict[str, Any]:
     """Return the fields of an answer that tell how the searches of workspaces used vectors."""
     states = {one.state for one in used} or {"off"}
-    state = states.pop() if len(states) == 1 else "partial"
-    return {"semantic": state, "semantic_pending": sum(one.pending for one in used)}
+    return {
+        "semantic": states.pop() if len(states) == 1 else "partial",
+        "semantic_pending": sum(one.pending for one in used),
+        "semantic_reason": next((one.reason for one in used if one.reason), None),
+    }
 
 
 def _find_order(

@@ -140,9 +140,6 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
         }
         return {name: round(part, 4) for name, part in parts.items()}
 
-    def add_to(self, hit: Hit) -> Hit:
-        return replace(hit, explain={**(hit.explain or {}), **self.explain(hit)})
-
 
 class _StoredValue(msgspec.Struct, frozen=True):
     """The fields that `Valuation.compute` needs, of a section as indexed."""

@@ -298,7 +298,7 @@ def update_index(
     """Sync; the caller has opened the records. Without an open index, open or rebuild one first."""
     if workspace.index is not None:
         if request.only is None:
-            workspace.index.pool.close_idle()
+            workspace.index.pool.release_idle()
         return (yield from _sync(workspace, config, clock, request))
     opened = yield from open_workspace(workspace, config, clock)
     has_new_folders = False

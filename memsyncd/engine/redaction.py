@@ -55,7 +55,11 @@ def read_redacted_chunks(
     reader: Reader, chunks: Sequence[int], config: Config
 ) -> Mapping[int, str]:
     """Read the texts of chunks by their numbers, as `read_redacted_texts`."""
-    texts = read_texts(reader, chunks)
+    return redact_texts(reader, read_texts(reader, chunks), config)
+
+
+def redact_texts(reader: Reader, texts: Mapping[int, str], config: Config) -> Mapping[int, str]:
+    """Redact the texts of chunks, by their numbers, as they may be shown."""
     if not must_redact(reader, config):
         return texts
     return _redact_texts(texts, _find_secrets(reader, texts, index_fingerprint(config)))

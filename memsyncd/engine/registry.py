@@ -18,8 +18,8 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.agents import list_project_folders, name_project_memory, slug_project
 from memsyncd.core.changes.watchplan import Includes
+from memsyncd.core.claude_code import list_project_folders, name_project_memory, slug_project
 from memsyncd.engine.collections import is_left_out
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound

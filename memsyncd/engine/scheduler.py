@@ -104,12 +104,15 @@ class Scheduler:
         self._on_written = on_written
         self._on_folders = on_folders
         self._on_reconciled = on_reconciled
+        self.defer: Callable[[Callable[[], None]], None] = lambda call: call()
+        """Does what can wait until the worker has begun: each thread that is woken before competes
+        with it for the interpreter's lock. Called on any thread."""
         self.on_building: Callable[[], None] = lambda: None
         """Called on the loop whenever the rebuild of an index begins."""
         self.on_tidied: Callable[[], None] = lambda: None
         """Called on the loop some quiet seconds after the last change of a workspace."""
         self._workspaces: dict[str, Workspace] = {}
-        self._events = EventBuffer(config.sync, clock, self._settled)
+        self._events = EventBuffer(config.sync, clock, self._settled, self._defer)
         self._timers = Timers()
         self._rebuilds = RebuildPolicy(clock, self._rebuild_or_build)
         self.checks = IdleChecks(lambda: worker.is_busy, self._found_damage)
@@ -121,6 +124,9 @@ class Scheduler:
         self._recording: set[str] = set()
         self._filling: dict[str, Future[SyncDone]] = {}
         """Rebuilds whose new index a process fills, while jobs go on with the old one."""
+
+    def _defer(self, call: Callable[[], None]) -> None:
+        self.defer(call)
 
     def add(self, workspace: Workspace) -> None:
         """Open a workspace's databases and, if syncing is on, scan everything."""
@@ -274,10 +280,20 @@ class Scheduler:
         return future
 
     def quick_check(self, workspace: Workspace) -> None:
-        """Scan if the index's file is not in its place; called per request, costs microseconds."""
-        if workspace.open_failure is not None:
-            self._reopen(workspace)
-        elif self.config.sync.enabled and _has_lost_index(workspace):
+        """Open an index that could not be opened, or scan if its file is not in its place; costs
+        microseconds.
+        """
+        self.reopen(workspace)
+        if workspace.index is not None and not workspace.index.is_in_place():
+            self._scan_lost(workspace)
+
+    def check_read(self, workspace: Workspace) -> None:
+        """Scan if the index's file was not in its place when it was read last."""
+        if workspace.index is not None and workspace.index.pool.has_lost_file:
+            self._scan_lost(workspace)
+
+    def _scan_lost(self, workspace: Workspace) -> None:
+        if self.config.sync.enabled:
             self.scan(workspace)
 
     def report_damage(self, failure: StoreFailed) -> None:
@@ -289,7 +305,7 @@ class Scheduler:
         if workspace is None:
             return
         if workspace.open_failure is not None:
-            self._reopen(workspace)
+            self.reopen(workspace)
         elif isinstance(failure, StoreCorrupt):
             self._failed(workspace, failure, self._clock.now_s())
         else:
@@ -311,7 +327,8 @@ class Scheduler:
     def _released(self, workspace: Workspace, _result: None) -> None:
         self.scan(workspace)
 
-    def _reopen(self, workspace: Workspace) -> None:
+    def reopen(self, workspace: Workspace) -> None:
+        """Open an index that could not be opened, if the last attempt was long enough ago."""
         if workspace.may_reopen(self._clock.now_s()):
             self._open(workspace, is_urgent=True)
 
@@ -384,7 +401,8 @@ class Scheduler:
     ) -> Future[Any]:
         """From any thread; `on_done` is called on the loop, which `deliver` hands it to."""
         future = self._worker.submit(workspace.id, job, is_urgent=is_urgent, is_next=is_next)
-        self._stalls.arm()
+        if not is_next:  # whose progress is checked with that of the job before
+            self._defer(self._stalls.arm)
         ended = partial(self._ended, workspace, on_done, future)
         if batch is not None:
             deliver = partial(batch.add, future)
@@ -616,10 +634,6 @@ class Scheduler:
 
 def _ignore(_workspace: Workspace, _result: object) -> None:
     pass
-
-
-def _has_lost_index(workspace: Workspace) -> bool:
-    return workspace.index is not None and not workspace.index.is_in_place()
 
 
 def _pass_on(to: Future[T], ended: Future[Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Final, NamedTuple, get_args
 
 import msgspec
@@ -25,7 +25,9 @@ from memsyncd.core.search.dates import parse_day
 from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
 from memsyncd.core.search.query import (
     Filters,
+    Form,
     Query,
+    Term,
     compile_must_not,
     compile_positive,
     compile_term,
@@ -39,12 +41,14 @@ from memsyncd.core.search.ranking import (
     rank_passages,
 )
 from memsyncd.engine.candidates import (
+    HURRIED,
     MatchedChunks,
     count_terms,
     find_exact_ratio,
     find_visible,
     make_boost,
     make_patterns,
+    uses_vectors,
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import HURRIED_CPU_S, Question, explain_nothing
@@ -56,14 +60,21 @@ from memsyncd.engine.metadata import (
     describe_meta,
     make_valuation,
 )
-from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
+from memsyncd.engine.redaction import read_redacted_sections, redact_texts
 from memsyncd.engine.relations import complete_hits, make_related_reader
 from memsyncd.engine.workspace import Workspace, index_fingerprint
-from memsyncd.errors import BadRequest
+from memsyncd.errors import BadRequest, NotFresh
 from memsyncd.protocol import search as protocol
 from memsyncd.protocol.search import ContextParams, Hit, SearchAnswer, SearchParams
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import HitSection, find_holding
+from memsyncd.store.search import (
+    MATCHES_PER_LOOKUP,
+    ChunkWords,
+    HitSection,
+    find_holding,
+    read_words,
+)
+from memsyncd.store.texts import read_texts
 
 # Neighbours join into passages, so many hits need many more chunks.
 CANDIDATES_PER_HIT = 10
@@ -72,6 +83,8 @@ UNORDERED: Final = ("relevance", "file")
 # Limit for reading the hits of a hurried search. Milliseconds are enough; it guards against a disk
 # that hangs.
 READ_S = 1.0
+# From so many matches on that would be passed over, the words of the hits are read instead.
+READ_WORDS_FROM = 4_000
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +128,8 @@ def search(
     """
     question = make_question(params, config, options)
     searched = () if question.is_empty else workspaces
+    if options.is_hurried and question.match and any(map(uses_vectors, searched)):
+        raise NotFresh(HURRIED)  # the vector process may take milliseconds
     is_merged = len(searched) > 1
     parts = [
         search_part(workspace, question, params, config, options, is_merged=is_merged)
@@ -388,7 +403,7 @@ def _find_passages(
         DEFAULT_RANKING,
         limit=limit,
         passage_tokens=config.search.passage_tokens,
-        find_exact_ratio=find_exact_ratio(reader, question.query, workspace),
+        find_exact_ratio=find_exact_ratio(reader, question.query, workspace, found.counts),
         boost=make_boost(reader, found.chunks, config, options.now_s, question.query.identifiers),
     )
     return found, passages
@@ -418,7 +433,10 @@ def _read_hits(
         return []
     best = [passage.best.candidate for passage in passages]
     shown_sections = read_redacted_sections(reader, {one.section for one in best}, config)
-    shown_texts = read_redacted_texts(reader, best, config)
+    is_reading = _must_read_words(query, found, len(passages))
+    read = [one.chunk for passage in passages for one in passage.chunks] if is_reading else []
+    texts = read_texts(reader, read or [one.chunk for one in best])
+    shown_texts = redact_texts(reader, {one.chunk: texts[one.chunk] for one in best}, config)
     patterns = make_patterns(reader, query, found.families)
     matcher = Matcher(patterns)
     titles = [(shown_sections[one.section].heading or ("",))[-1] for one in best]
@@ -433,7 +451,8 @@ def _read_hits(
     ]
     related = _find_related(found, passages)
     sure = [indices - others for indices, others in zip(known, related, strict=True)]
-    held = _find_held(reader, query, found, passages, sure)
+    words = read_words(reader, texts) if is_reading else {}
+    held = _find_held(reader, query, found, passages, sure, words)
     return [
         _ReadHit(
             passage,
@@ -465,17 +484,24 @@ def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set
     ]
 
 
+def _must_read_words(query: Query, found: MatchedChunks, n_passages: int) -> bool:
+    """True if the words of all chunks of the passages take less time to read than to look up."""
+    most = MATCHES_PER_LOOKUP * n_passages
+    return sum(min(most, found.counts.get(one, 0)) for one in query.positive) > READ_WORDS_FROM
+
+
 def _find_held(
     reader: Reader,
     query: Query,
     found: MatchedChunks,
     passages: Sequence[Passage],
     known: Sequence[set[int]],
+    words: Mapping[int, ChunkWords],
 ) -> list[set[int]]:
     """Return for each passage the indices of the terms that any of its chunks contains; of `known`
     ones it is certain.
 
-    Of the others the index knows: titles, tags and the other chunks would have to be read for it.
+    Of the others `words` tells, if it has the words of all chunks of the passage, else the index.
     """
     wordless = found.chunks.wordless
     if len(query.positive) == 1 and not found.chunks.related:
@@ -485,15 +511,50 @@ def _find_held(
         ]
     held = [set(indices) for indices in known]
     chunks = [[one.chunk for one in passage.chunks] for passage in passages]
+    words_of = [_join_words(words, some) for some in chunks]
     wanted: list[tuple[str, list[int], int]] = []
     for index, term in enumerate(query.positive):
-        left = [some for some, indices in zip(chunks, held, strict=True) if index not in indices]
-        wanted.append((compile_term(term), [*chain.from_iterable(left)], found.counts.get(term, 0)))
+        left: list[int] = []
+        spellings = _split_spellings(reader, term) if words else ()
+        for some, indices, of_passage in zip(chunks, held, words_of, strict=True):
+            if index not in indices:
+                is_held = None if of_passage is None else _is_held(spellings, of_passage)
+                if is_held:
+                    indices.add(index)
+                elif is_held is None:
+                    left += some
+        wanted.append((compile_term(term), left, found.counts.get(term, 0)))
     for index, having in enumerate(find_holding(reader, wanted)):
         for some, indices in zip(chunks, held, strict=True):
             if not having.isdisjoint(some):
                 indices.add(index)
     return held
+
+
+def _split_spellings(reader: Reader, term: Term) -> list[list[str]]:
+    """Return the words of each spelling of a term as the index has them."""
+    if term.form is Form.PREFIX:
+        return [[]]
+    return [reader.split(one) for one in (" ".join(term.words), term.spelling) if one]
+
+
+def _join_words(words: Mapping[int, ChunkWords], chunks: Sequence[int]) -> ChunkWords | None:
+    """Return the words of chunks together; None if those of one are unknown."""
+    found = [words[chunk] for chunk in chunks if chunk in words]
+    if len(found) < len(chunks):
+        return None
+    return ChunkWords(
+        set().union(*(one.certain for one in found)), set().union(*(one.possible for one in found))
+    )
+
+
+def _is_held(spellings: Sequence[Sequence[str]], words: ChunkWords) -> bool | None:
+    """Return whether a passage with these words contains a term; None if that depends on their
+    order, or on their beginnings.
+    """
+    if any(len(one) == 1 and one[0] in words.certain for one in spellings):
+        return True
+    return None if any(map(words.possible.issuperset, spellings)) else False
 
 
 def _make_hit(

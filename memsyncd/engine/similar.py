@@ -28,7 +28,7 @@ from memsyncd.core.search.similarity import (
     make_similar_query,
 )
 from memsyncd.engine.browse import find_stored_section
-from memsyncd.engine.candidates import N_NEAREST, VECTORS_SHARE, uses_vectors
+from memsyncd.engine.candidates import VECTORS_SHARE, uses_vectors
 from memsyncd.engine.metadata import describe_meta
 from memsyncd.engine.redaction import (
     must_redact,
@@ -231,6 +231,9 @@ def _read_sections(reader: Reader, path: str) -> dict[str, _Section]:
 
 # --- by vectors ---------------------------------------------------------------------------------
 
+# So many of the nearest chunks are read, of which the filters leave out some.
+N_NEAREST = 300
+
 
 def _find_near(
     reader: Reader,
@@ -251,7 +254,9 @@ def _find_near(
         cosines = workspace.vectors.of_chunks(own, allowed, N_NEAREST + len(own))
     else:
         end_s = time.monotonic() + VECTORS_SHARE * config.search.timeout_s
-        cosines = workspace.vectors.begin(subject.text).finish((), allowed, N_NEAREST, end_s)
+        pending = workspace.vectors.begin(subject.text)
+        pending.select((), allowed, N_NEAREST)
+        cosines = pending.finish(end_s)
     if cosines is None:
         return None
     status, rows = workspace.vectors.status(), find_rows(reader, [*cosines.of], filters, "")

@@ -65,7 +65,7 @@ class StallMonitor:
             return
         if threading.get_ident() == self._loop_thread:
             self._set_timer()
-        else:
+        elif self._is_busy():
             call_soon(self._loop, self._arm_if_busy)
 
     def _arm_if_busy(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from memsyncd.core.changes.diff import (
     find_suspects,
     has_ordinary_name,
     is_disk_away,
+    is_within,
     plan_changes,
     track_missing,
 )
@@ -186,6 +187,8 @@ def sync_workspace(
         raise AssertionError("a sync needs an open index")
     if request.only is None and request.index is None:
         index.check_not_truncated()
+    if saved := _index_saved(workspace, index, config, clock, request):
+        return saved
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     snapshot, recorded, suspects = _scan(workspace, index, request)
     missing = track_missing(
@@ -228,49 +231,139 @@ def sync_workspace(
     return done
 
 
-def index_written(
-    workspace: Workspace, config: Config, clock: Clock, written: Sequence[TextFile]
-) -> SyncDone | None:
-    """Index notes that were just written, without a look at the disk.
+class EditedNotes(msgspec.Struct, kw_only=True):
+    """What the operations of an edit have left on the disk.
 
-    None, and nothing is done, if there are many, or if only a scan can tell what they change: a
-    missing note may have moved, and a name or a former problem may have to be reported.
+    The edit began to read at `began_s`, on the monotonic clock, and `began_ns`, on the wall clock.
+    `named` are the files and folders that it named, `written` the files with the bytes and the stat
+    that they have by it, and `gone` those that it deleted or renamed.
     """
-    index = workspace.index
-    paths = {file.path.text for file in written}
-    if index is None or workspace.missing.since_s or workspace.condition.faults:
+
+    began_s: float
+    began_ns: int
+    named: set[str] = msgspec.field(default_factory=set)
+    written: dict[str, TextFile] = msgspec.field(default_factory=dict)
+    gone: set[str] = msgspec.field(default_factory=set)
+
+    def put(self, path: str, file: TextFile) -> None:
+        self.gone.discard(path)
+        self.written[path] = file
+
+    def drop(self, path: str) -> None:
+        self.written.pop(path, None)
+        self.gone.add(path)
+
+
+def is_scan_needed(workspace: Workspace, edited: EditedNotes) -> bool:
+    """True if only a scan can tell what an edit has changed."""
+    if edited.gone and workspace.link_folders:
+        return True
+    if len(edited.written) + len(edited.gone) > STEP_FILES:
+        return True
+    if not all(map(workspace.scope.is_note, edited.written)):
+        return True
+    return not _is_known_alone(workspace, edited.written, edited.named)
+
+
+def index_edited(
+    workspace: Workspace, config: Config, clock: Clock, edited: EditedNotes
+) -> SyncDone | None:
+    """Index what an edit has left, planned as by a sync but without a look at the disk.
+
+    None, and nothing is done, if a scan is needed after all.
+    """
+    index, started_s = workspace.index, clock.now_s()
+    if index is None or workspace.condition.faults:
         return None
-    if len(written) > STEP_FILES:
-        return None
-    # The other notes of a vault may be in a folder that its .gitignore leaves out.
-    if not all(is_memory(path) or workspace.scope.named.matches(path) for path in paths):
-        return None
-    has_problem = any(problem.path in paths for problem in workspace.condition.scan_problems)
-    if has_problem or not all(map(has_ordinary_name, paths)):
-        return None
-    recorded = index.recorded(paths)
-    if not recorded.keys() <= paths:  # notes of a folder that had the name
-        return None
-    started_s = clock.now_s()
-    done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
-    read_at_ns = clock.wall_ns()
+    recorded = index.recorded(edited.named)
+    if not recorded.keys() <= edited.written.keys() | edited.gone:
+        return None  # notes of a folder that had the name, or came into one that was renamed
+    gone = Missing(since_s=dict.fromkeys(edited.gone, 0.0), sure=frozenset(edited.gone))
     batch = [
         ReadFile(
-            path=file.path,
+            path=NotePath(path),
             data=file.data,
-            record=Recorded(stat=file.stat, digest=file.digest, read_at_ns=read_at_ns),
+            # A save that came after the edit began to read is found by its stat, or as this record
+            # is racy: the next scan reads the note again.
+            record=Recorded(stat=file.stat, digest=file.digest, read_at_ns=edited.began_ns),
             is_unstable=False,
         )
-        for file in written
+        for path, file in edited.written.items()
     ]
-    read = {file.path.text: file.record for file in batch}
-    changes = plan_changes(recorded, read, NOTHING_MISSING, now_s=0.0, grace_s=float("inf"))
-    _write(workspace, index, list(_make_updates(batch, changes, config, index, done)), done)
+    done = _index_read(workspace, index, config, clock, batch, recorded, gone)
     done.texts.clear()
+    done.began_s, done.duration_ms = edited.began_s, (clock.now_s() - started_s) * 1000
+    return done
+
+
+def _index_saved(
+    workspace: Workspace, index: Index, config: Config, clock: Clock, request: SyncRequest
+) -> SyncDone | None:
+    """Index notes that other programs have saved, with no look at anything but their files.
+
+    None, and nothing is done, if one of them is new, has vanished or is unstable, or if only a
+    scan can tell what they change.
+    """
+    paths, started_s = request.only, clock.now_s()
+    if not paths or request.is_full or index is not workspace.index or workspace.link_folders:
+        return None
+    if not _is_known_alone(workspace, paths):
+        return None
+    recorded = index.recorded(paths)
+    if recorded.keys() != paths:
+        return None
+    batch: list[ReadFile] = []
+    for path in paths:
+        read = read_note_file(workspace.scope, NotePath(path), now_ns=clock.wall_ns())
+        if not isinstance(read, ReadFile) or read.is_unstable:
+            return None
+        if _is_just_emptied(read, recorded[path], request.grace_s):
+            return None
+        batch.append(read)
+    if workspace.condition.pending:
+        workspace.change(pending=0)
+    done = _index_read(workspace, index, config, clock, batch, recorded, NOTHING_MISSING)
+    done.began_s, done.duration_ms = started_s, (clock.now_s() - started_s) * 1000
+    return done
+
+
+def _is_known_alone(
+    workspace: Workspace, paths: Collection[str], named: Collection[str] = ()
+) -> bool:
+    """True if these notes can be indexed without a scan, which would tell nothing more of them.
+
+    A scan tells more if a missing note may have moved, or if a name or a former problem of the
+    notes, or of what is within the folders that are `named`, may have to be reported.
+    """
+    if workspace.missing.since_s or workspace.condition.faults or len(paths) > STEP_FILES:
+        return False
+    # The other notes of a vault may be in a folder that its .gitignore leaves out.
+    if not all(is_memory(path) or workspace.scope.named.matches(path) for path in paths):
+        return False
+    within = frozenset(named or paths)
+    problems = workspace.condition.scan_problems
+    has_problem = any(is_within(problem.path, within) for problem in problems)
+    return not has_problem and all(map(has_ordinary_name, paths))
+
+
+def _index_read(
+    workspace: Workspace,
+    index: Index,
+    config: Config,
+    clock: Clock,
+    batch: list[ReadFile],
+    recorded: Mapping[str, Recorded],
+    missing: Missing,
+) -> SyncDone:
+    """Index the notes that differ from their records and drop the missing, in one commit."""
+    done = SyncDone(started_at_s=clock.wall_s(), began_s=clock.now_s(), generation=index.generation)
+    read = {file.path.text: file.record for file in batch}
+    changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=0.0)
+    _record_moves(workspace, changes, batch, done)
+    updates = [*_make_updates(batch, changes, config, index, done), *map(DropNote, changes.gone)]
+    _write(workspace, index, updates, done)
+    done.removed = list(changes.gone)
     workspace.change(index_bytes=index.size_bytes())
-    if not workspace.has_memory:
-        workspace.detect_memory()
-    done.duration_ms = (clock.now_s() - started_s) * 1000
     return done
 
 

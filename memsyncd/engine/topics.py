@@ -52,7 +52,7 @@ from memsyncd.core.search.query import Filters
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, Edit, Put
 from memsyncd.engine.history import Target, iter_revisions, open_history, read_texts
-from memsyncd.engine.memory_tool import choose_note
+from memsyncd.engine.memory_tool import choose_note, copy_fields
 from memsyncd.engine.metadata import NO_ACCESSES, NO_META, describe_meta, find_stored_moment_s
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.similar import describe_similar, find_nearly_same
@@ -401,13 +401,7 @@ def make_append_decision(
 
 def make_field_addition(config: Config, params: FieldAppendParams) -> Addition:
     """Make the addition of a value. Raises BadRequest that names everything that is wrong."""
-    addition = Addition(
-        content=params.content,
-        kind=params.kind,
-        tags=tuple(params.tags),
-        importance=params.importance,
-        source=params.source,
-    )
+    addition = copy_fields(params)
     faults = find_addition_faults(addition, most_chars=config.memory.max_content_chars)
     if not params.field.strip():
         faults.append(BadRequest("field: is empty", hint="name it, such as status"))
@@ -558,7 +552,7 @@ def make_create_decision(
     """Make the decision to create a topic, or to append it to the note `into`. Raises BadRequest
     and PathRefused at once.
     """
-    metadata = _make_metadata(params)
+    metadata = copy_fields(params, content=params.summary, summary=params.title)
     relations = _list_relations(params.relations)
     raise_faults(
         [
@@ -584,25 +578,6 @@ def make_create_decision(
         return _write_topic(workspace, path, data, was, "topic.create", client, anchors)
 
     return decide
-
-
-def _make_metadata(params: TopicCreateParams) -> Addition:
-    return Addition(
-        content=params.summary,
-        summary=params.title,
-        kind=params.kind,
-        tags=tuple(params.tags),
-        importance=params.importance,
-        priority=params.priority,
-        lifecycle=params.lifecycle,
-        source=params.source,
-        task=params.task,
-        session=params.session,
-        scope=params.scope,
-        keywords=tuple(params.keywords),
-        expires=params.expires,
-        metadata=params.metadata,
-    )
 
 
 def _list_relations(relations: Sequence[NewRelation]) -> list[RelationLink]:

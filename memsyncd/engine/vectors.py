@@ -18,6 +18,8 @@ from memsyncd.semantic.messages import Report
 from memsyncd.semantic.vector_process import IndexState, VectorService
 
 DELAY_S = 1.0
+# What has failed is tried again after so long, each further time after twice as long.
+RETRY_S, MAX_RETRY_S = 30.0, 600.0
 
 log = get_log("engine")
 
@@ -32,6 +34,8 @@ class VectorUpkeep:
         )
         self._workspaces: dict[str, Workspace] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._retries: dict[str, tuple[asyncio.TimerHandle, float]] = {}
+        """Of the workspaces whose vectors have failed, and after how many seconds."""
         self._generations: dict[str, int] = {}
         """Of each workspace the last one that vectors were asked for."""
         self._logged: dict[str, str] = {}
@@ -53,12 +57,14 @@ class VectorUpkeep:
             del self._workspaces[workspace.id]
             self.service.release(workspace.id)
             self._cancel(workspace.id)
+            self._cancel_retry(workspace.id)
 
     def configure(self, config: SemanticConfig) -> None:
         if self.service.configure(config):
             self._generations.clear()
             self._logged.clear()
             for workspace in self._workspaces.values():
+                self._cancel_retry(workspace.id)
                 self._note_off(workspace)
                 self.note_synced(workspace)
 
@@ -73,11 +79,15 @@ class VectorUpkeep:
             timer = self._loop.call_later(DELAY_S, self._refresh_due, workspace)
             self._timers[workspace.id] = timer
 
-    def refresh(self, workspace: Workspace, *, is_again: bool = False) -> None:
-        """Have vectors made now: of what is missing, or all again."""
+    def refresh(
+        self, workspace: Workspace, *, is_asked: bool = False, is_again: bool = False
+    ) -> None:
+        """Have vectors made now: of what is missing, or all again. With `is_asked` the model is
+        loaded even if nothing is missing.
+        """
         self._cancel(workspace.id)
         self._generations[workspace.id] = workspace.condition.generation
-        self.service.refresh(workspace.id, is_again=is_again)
+        self.service.refresh(workspace.id, is_asked=is_asked, is_again=is_again)
 
     def retry(self) -> None:
         """Try again what has failed; `refresh` follows."""
@@ -107,11 +117,29 @@ class VectorUpkeep:
         if timer is not None:
             timer.cancel()
 
+    def _cancel_retry(self, workspace_id: str) -> None:
+        timer, _ = self._retries.pop(workspace_id, (None, 0.0))
+        if timer is not None:
+            timer.cancel()
+
+    def _retry_later(self, workspace: Workspace, delay_s: float) -> None:
+        """Try again what has failed: nothing tells that its cause is gone."""
+        timer = self._loop.call_later(delay_s, self._retry_due, workspace, delay_s)
+        self._retries[workspace.id] = timer, delay_s
+
+    def _retry_due(self, workspace: Workspace, delay_s: float) -> None:
+        self._retry_later(workspace, min(MAX_RETRY_S, 2 * delay_s))
+        self.refresh(workspace)
+
     def _reported(self, report: Report) -> None:
         workspace = self._workspaces.get(report.workspace)
         if workspace is None:
             return
         workspace.set_notice(SEMANTIC_FAULT, report.fault)
+        if not report.fault:
+            self._cancel_retry(workspace.id)
+        elif workspace.id not in self._retries:
+            self._retry_later(workspace, RETRY_S)
         if report.notice:
             workspace.set_notice(SEMANTIC_NOTICE, report.notice)
             (self._passing.add if report.is_passing else self._passing.discard)(workspace.id)

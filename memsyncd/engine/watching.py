@@ -201,6 +201,7 @@ class Watching:
         # The progress of a slow task when it was checked, and since when there is no more.
         self._slow_task: tuple[tuple[frozenset[str], int], float] | None = None
         self._start_watcher()
+        scheduler.defer = self._defer
 
     def _start_watcher(self) -> None:
         self._key = f"watcher {next(self._numbers)}"
@@ -330,6 +331,9 @@ class Watching:
             self._scheduler.on_event(workspace_id, path, is_finished, is_folder)
         elif is_project_event(path):
             call_soon(self._loop, collection.on_changed)
+
+    def _defer(self, call: Callable[[], None]) -> None:
+        self.watcher.defer(call)
 
     # --- blocked disks ---
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from memsyncd.core.agents import find_project
+from memsyncd.core.claude_code import find_project
 from memsyncd.core.notepath import MEMORY_FOLDER, RULE_GLOBS, is_note_name
 
 Preset = Literal["memory", "vault", "claude-code"]

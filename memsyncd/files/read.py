@@ -29,6 +29,8 @@ from memsyncd.files.problems import make_conflict, make_refusal, problem, transl
 from memsyncd.files.scope import Scope
 
 N_ATTEMPTS = 3
+# A file that has grown since its size was read is read on in parts of at least this size.
+GROWTH_BYTES = 64 * 1024
 LINK_ERRORS = (errno.ELOOP, errno.ENOTDIR)
 ABSENT_ERRORS = (errno.ENOENT, errno.ENOTDIR)
 
@@ -93,7 +95,9 @@ def read_bounded(fd: int, size_bytes: int, *, limit_bytes: int) -> bytes:
     """Read from the start up to the limit; `size_bytes` is a hint that saves system calls."""
     data = os.pread(fd, min(size_bytes + 1, limit_bytes), 0)
     while len(data) < limit_bytes:
-        more = os.pread(fd, limit_bytes - len(data), len(data))
+        # Mostly the end is here: a buffer for all that may follow would cost more than the note.
+        n_more = min(limit_bytes - len(data), max(GROWTH_BYTES, len(data)))
+        more = os.pread(fd, n_more, len(data))
         if not more:
             break
         data += more

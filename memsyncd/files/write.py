@@ -124,8 +124,9 @@ def delete_path(
             raise make_conflict(path)
 
 
-def rename_path(scope: Scope, old: NotePath, new: NotePath) -> None:
-    """Rename a file or folder; missing folders of the new path are created.
+def rename_path(scope: Scope, old: NotePath, new: NotePath) -> FileStat | None:
+    """Rename a file or folder; missing folders of the new path are created. Return the stat that a
+    file has then, None for a folder.
 
     Raises AlreadyExists if the new name is taken, Conflict if the old one is gone or a folder was
     moved meanwhile, PathRefused for links, special files, `.memories` itself and a folder into
@@ -154,6 +155,8 @@ def rename_path(scope: Scope, old: NotePath, new: NotePath) -> None:
             raise make_conflict(new)
         to_folder.sync()
         from_folder.sync()
+        stat = os.lstat(to_name, dir_fd=to_folder.fd)
+        return None if modes.S_ISDIR(stat.st_mode) else file_stat(stat)
 
 
 # --- checks -------------------------------------------------------------------------------------

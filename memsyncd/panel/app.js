@@ -1,9 +1,9 @@
 // The page: its header, its tabs, its keys, and the view that the address names.
 
-import { fill, h } from "./dom.js";
+import { fill, h, table } from "./dom.js";
 import { call, listen } from "./rpc.js";
 import { makeHref, parseHref, report } from "./view.js";
-import { confirmLoss } from "./write.js";
+import { confirmLoss, remember } from "./write.js";
 import { NotesView } from "./notes.js";
 import { SearchView } from "./search.js";
 import { ContextView } from "./context.js";
@@ -13,6 +13,8 @@ import { DecayView } from "./decay.js";
 import { GraphView } from "./graph.js";
 import { ProblemsView } from "./problems.js";
 import { StatusView } from "./status.js";
+import { StartView } from "./start.js";
+import { TopicsView } from "./topics.js";
 
 /** @type {[string, string, string, typeof import("./view.js").View][]} */
 const VIEWS = [
@@ -20,6 +22,7 @@ const VIEWS = [
   ["search", "Search", "s", SearchView],
   ["context", "Context", "c", ContextView],
   ["history", "History", "h", HistoryView],
+  ["topics", "Topics", "o", TopicsView],
   ["tasks", "Tasks", "t", TasksView],
   ["decay", "Decay", "d", DecayView],
   ["graph", "Links", "l", GraphView],
@@ -27,16 +30,29 @@ const VIEWS = [
   ["status", "Status", "m", StatusView],
 ];
 for (const [name, , , type] of VIEWS) customElements.define(`memory-${name}`, type);
+// No tab leads to it: it is what there is to see while no folder is watched.
+customElements.define("memory-start", StartView);
+/** What needs no workspace. */
+const GENERAL = ["status", "start"];
+const KEYS = [
+  ["/", "search"], ["?", "this list"], ...VIEWS.map(([, label, key]) => [`g ${key}`, label]), ["g i", "MEMORY.md"],
+  ["j, k", "next or previous link of the view"], ["Enter", "open it"], ["r", "remember"],
+  ["e", "edit the section that is shown, or append to the topic"], ["u", "undo what was just done, or the change that is shown"],
+  ["Ctrl+Enter", "save"], ["Esc", "leave a field, close a dialog"], ["arrows, +, −, 0", "move and scale the picture of links"],
+];
+const POLL_MS = 5000;
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const tabs = /** @type {HTMLElement} */ (document.getElementById("tabs"));
 const picker = /** @type {HTMLSelectElement} */ (document.getElementById("workspace"));
 const query = /** @type {HTMLInputElement} */ (document.getElementById("query"));
 const find = /** @type {HTMLFormElement} */ (document.getElementById("find"));
-const state = /** @type {HTMLElement} */ (document.getElementById("state"));
+const state = /** @type {HTMLAnchorElement} */ (document.getElementById("state"));
+const memory = /** @type {HTMLAnchorElement} */ (document.getElementById("memory"));
 
 /** @type {any[]} */
 let workspaces = [];
+let isKnown = false;
 let isOnline = true;
 /** The address of what is shown. */
 let shownHash = location.hash;
@@ -66,19 +82,16 @@ async function leave() {
 async function navigate() {
   shownHash = location.hash;
   const place = parseHref(location.hash);
-  const known = VIEWS.some(([name]) => name === place.view);
+  const known = VIEWS.some(([name]) => name === place.view) || place.view === "start";
   if (!known) place.view = "notes";
   if (!workspaces.some((one) => one.id === place.workspace)) {
     const remembered = localStorage.getItem("workspace");
     const chosen = workspaces.find((one) => one.id === remembered) ?? workspaces[0];
     place.workspace = chosen?.id ?? "";
   }
-  if (!place.workspace) {
-    fill(main, h("p", {}, "No folder is watched yet. Add one in a terminal: ",
-      h("code", {}, "memsyncd add PATH")));
-    return;
-  }
-  localStorage.setItem("workspace", place.workspace);
+  if (!isKnown) return;
+  if (!place.workspace && !GENERAL.includes(place.view)) place.view = "start";
+  if (place.workspace) localStorage.setItem("workspace", place.workspace);
   picker.value = place.workspace;
   showTabs(place);
   const name = `memory-${place.view}`;
@@ -103,7 +116,10 @@ function showTabs(place) {
   const label = VIEWS.find(([name]) => name === place.view)?.[1] ?? "";
   const shown = workspaces.find((one) => one.id === place.workspace);
   tabs.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  document.title = `${label} · ${shown?.name ?? ""} · memsyncd`;
+  document.title = [label, shown?.name, "memsyncd"].filter(Boolean).join(" · ");
+  memory.hidden = !place.workspace;
+  memory.href = makeHref("notes", place.workspace, { path: "MEMORY.md" });
+  state.href = makeHref("status", place.workspace);
 }
 
 /** @param {any[]} found */
@@ -111,13 +127,16 @@ function showWorkspaces(found) {
   const ids = found.map((one) => one.id).join();
   const isNew = ids !== workspaces.map((one) => one.id).join();
   workspaces = found;
-  if (isNew) {
+  if (isNew || !isKnown) {
+    isKnown = true;
     const chosen = picker.value;
     fill(picker, found.map((one) => h("option", { value: one.id }, one.name)));
     const isThere = found.some((one) => one.id === chosen);
     if (isThere) picker.value = chosen;
     if (chosen && !isThere) report(`The workspace ${chosen} is not watched any more.`);
-    if (!currentView()?.hasUnsaved?.()) void navigate();
+    const isShown = currentView()?.place.workspace && found.some((one) => one.id === currentView()?.place.workspace);
+    if (isShown) showTabs(currentView()?.place ?? parseHref(location.hash));
+    else if (!currentView()?.hasUnsaved?.()) void navigate();
   }
   showState();
 }
@@ -127,6 +146,7 @@ function showState() {
   const text = isOnline ? (shown?.state ?? "no workspace") : "not connected";
   const pending = isOnline && shown?.pending ? `, ${shown.pending} pending` : "";
   state.className = isOnline ? String(shown?.state ?? "") : "offline";
+  picker.hidden = !workspaces.length;
   state.textContent = `${text}${pending}`;
 }
 
@@ -181,25 +201,45 @@ function onKey(event) {
   } else if (isGoing) {
     const view = VIEWS.find(([, , key]) => key === event.key);
     if (view) location.hash = makeHref(view[0], picker.value);
+    else if (event.key === "i") memory.click();
   } else if (event.key === "j" || event.key === "k") {
     step(event.key === "j" ? 1 : -1);
-  } else if (event.key === "e" || event.key === "u") {
-    const buttons = [...main.querySelectorAll(event.key === "e" ? "button.edit" : "button.undo")];
+  } else if (event.key === "e") {
+    const buttons = [...main.querySelectorAll("button.edit")];
     // The section that is shown, and else the first one.
     const line = Number(main.querySelector(".shown")?.getAttribute("data-line") ?? 0);
-    const button = buttons.findLast((one) => Number(one.closest("[data-line]")?.getAttribute("data-line")) <= line) ?? buttons[0];
-    /** @type {HTMLElement | undefined} */ (button)?.click();
+    press(buttons.findLast((one) => Number(one.closest("[data-line]")?.getAttribute("data-line")) <= line) ?? buttons[0], event);
+  } else if (event.key === "u") {
+    // What was just done, and else the change that is shown.
+    press([...document.querySelectorAll("#messages button.undo")].at(-1) ?? main.querySelector("button.undo"), event);
+  } else if (event.key === "r" && picker.value) {
     event.preventDefault();
+    const view = currentView();
+    if (view) void remember(view);
   } else if (event.key === "?") {
-    report("Keys: / searches, g and n s c h t d l p m go to a view, j and k go through the links of "
-      + "the view, Enter opens one, e edits a section, u undoes the change that is shown.");
+    showKeys();
   }
   isGoing = false;
 }
 
+function showKeys() {
+  const rows = KEYS.map(([keys = "", what = ""]) => [h("kbd", {}, keys), what]);
+  const dialog = h("dialog", { "aria-labelledby": "keys-title" }, h("form", { method: "dialog" }, h("h2", { id: "keys-title" }, "Keys"),
+    table("Keys", ["Key", "What it does"], rows), h("p", { class: "tools" }, h("button", { type: "submit" }, "Close"))));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+/** @param {Element | null | undefined} button @param {KeyboardEvent} event */
+function press(button, event) {
+  event.preventDefault();
+  /** @type {HTMLElement | null | undefined} */ (button)?.click();
+}
+
 /** Move the focus among the entries of a view. @param {number} by */
 function step(by) {
-  const entries = [...main.querySelectorAll("a.entry, .entry > a")];
+  const entries = [...main.querySelectorAll("a.entry, .entry > a")].filter((one) => one.checkVisibility());
   if (!entries.length) return;
   const at = entries.indexOf(/** @type {Element} */ (document.activeElement));
   const next = Math.max(0, Math.min(entries.length - 1, at + by));
@@ -222,7 +262,8 @@ listen({
   },
   status(event) {
     showWorkspaces(event.workspaces);
-    currentView()?.dispatchEvent(new CustomEvent("workspaces", { detail: event.workspaces }));
+    const view = currentView();
+    if (view?.isPolled) void view.reload();
   },
   online(is) {
     const isBack = is && !isOnline;
@@ -231,4 +272,15 @@ listen({
     if (isBack) void currentView()?.reload();
   },
 });
-void call("status").then((found) => showWorkspaces(found.workspaces)).catch(report);
+// What no event tells of: counters, the log, signals.
+setInterval(() => {
+  const view = currentView();
+  if (!isOnline || document.hidden) return;
+  if (!workspaces.length) refresh();
+  if (view?.isPolled && !view.hasAttribute("aria-busy")) void view.reload();
+}, POLL_MS);
+// An empty folder that is added changes no index: the stream tells of it seconds later.
+const refresh = () => void call("status").then((found) => showWorkspaces(found.workspaces)).catch(report);
+window.addEventListener("focus", refresh);
+document.addEventListener("workspaces", refresh);
+refresh();

@@ -89,6 +89,12 @@ export function highlight(text) {
   return text.split("**").map((part, at) => (at % 2 ? h("mark", {}, part) : part));
 }
 
+/** Return text with `<mark>` around its words that are, or begin like, one of some words. @param {string} text @param {string[]} words @returns {Child[]} */
+export function markWords(text, words) {
+  const wanted = words.map((word) => word.toLowerCase());
+  return text.split(/([\p{L}\p{N}_]+)/u).map((part, at) => (at % 2 && wanted.some((word) => part.toLowerCase().startsWith(word)) ? h("mark", {}, part) : part));
+}
+
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 /** @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const UNITS = [["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 3600], ["minute", 60]];

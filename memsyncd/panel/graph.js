@@ -3,12 +3,19 @@
 
 import { count, fill, h } from "./dom.js";
 import { Layout } from "./layout.js";
-import { View } from "./view.js";
+import { report, View } from "./view.js";
 
+const DARK = matchMedia("(prefers-color-scheme: dark)");
 const LIMIT = 10000;
 const LISTED = 500;
 const RADIUS = 5;
 const LABELS_FROM = 0.9;
+const MOST_LABELS = 300;
+/** Lines of one path: drawing many crossing ones as one path takes several times as long. */
+const PATH_LINES = 20;
+/** While the picture moves, at most so many lines are drawn; all of them once it rests. */
+const MOVING_LINES = 2000;
+const REST_MS = 150;
 
 export class GraphView extends View {
   constructor() {
@@ -16,17 +23,20 @@ export class GraphView extends View {
     this.canvas = h("canvas", { tabindex: 0, role: "img" });
     this.about = h("p", { class: "quiet", role: "status" });
     this.list = h("details");
-    this.layout = new Layout([], []);
+    this.layout = new Layout(0, []);
+    /** @type {Worker | null} */
+    this.worker = null;
     /** @type {string[]} */
     this.paths = [];
     this.scale = 1;
     this.origin = { x: 0, y: 0 };
-    this.frame = 0;
+    this.frame = this.timer = 0;
     this.shown = -1;
     this.shownPlace = "";
     /** True once the picture was dragged or scaled by hand. */
     this.isMoved = false;
-    this.resizer = new ResizeObserver(() => this.draw());
+    this.resizer = new ResizeObserver(() => (this.isMoved ? this.redraw() : this.fit()));
+    this.onScheme = () => this.redraw();
     this.canvas.addEventListener("pointerdown", (event) => this.drag(event));
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("wheel", (event) => this.zoom(event), { passive: false });
@@ -39,12 +49,17 @@ export class GraphView extends View {
       fill(this, h("div", { class: "tools" }, this.about, reset), this.canvas, this.list);
     }
     this.resizer.observe(this.canvas);
+    DARK.addEventListener("change", this.onScheme);
   }
 
   disconnectedCallback() {
     super.disconnectedCallback();
     this.resizer.disconnect();
+    DARK.removeEventListener("change", this.onScheme);
+    this.worker?.terminate();
+    clearTimeout(this.timer);
     cancelAnimationFrame(this.frame);
+    this.frame = 0;
   }
 
   /** @param {AbortSignal} signal */
@@ -69,14 +84,14 @@ export class GraphView extends View {
     if (!isSame || pairs.length !== this.layout.edges.length) {
       const place = `${this.place.workspace} ${path ?? ""}`;
       const before = place === this.shownPlace ? new Map(previous.map((name, at) => [name, [this.layout.x[at] ?? 0, this.layout.y[at] ?? 0]])) : new Map();
-      this.layout = new Layout(this.paths, pairs);
+      this.layout = new Layout(this.paths.length, pairs);
       // After a save the picture stays as it was, but for what is new.
-      if (before.size) this.layout.settle(this.paths.map((name) => before.get(name)));
+      const places = before.size ? this.paths.map((name) => before.get(name)) : null;
+      if (places) this.layout.settle(places);
       else this.isMoved = false;
       this.shownPlace = place;
       this.shown = -1;
-      if (!this.isMoved) this.fit();
-      this.run();
+      this.run({ n: this.paths.length, edges: pairs, ...(places ? { places } : {}) });
     }
     const what = path ? `around ${path}` : "of all notes";
     this.about.textContent = `${count(this.paths.length, "note")} and ${count(edges.size, "link")} ${what}${found.n_links > LIMIT ? `; of ${found.n_links} links the first ${LIMIT} are shown` : ""}`;
@@ -91,26 +106,24 @@ export class GraphView extends View {
     fill(this.list, h("summary", {}, "The links as a list"), h("ul", {}, items), edges.length > LISTED && h("p", {}, `${edges.length - LISTED} more`));
   }
 
-  /** Let the notes find their places; each frame a few steps, until they rest. */
-  run() {
-    cancelAnimationFrame(this.frame);
+  /** Let the notes find their places, beside the page. @param {import("./layout.js").Task} task */
+  run(task) {
+    this.worker?.terminate();
+    const worker = new Worker(new URL("layout.js", import.meta.url), { type: "module" });
+    this.worker = worker;
     const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    const next = () => {
-      const until = performance.now() + 8;
-      let moved = 0;
-      do moved = this.layout.step();
-      while (performance.now() < until && moved > 0.2);
-      const isRunning = moved > 0.2 && this.layout.n_steps < 600 && this.isConnected;
+    worker.addEventListener("message", ({ data }) => {
+      if (this.worker !== worker) return;
+      [this.layout.x, this.layout.y] = [data.x, data.y];
+      if (data.isOver) worker.terminate();
+      this.canvas.toggleAttribute("data-settled", data.isOver);
       // Nothing moves before the eyes of those who do not want it: only the end is drawn.
-      if (isStill && isRunning && this.layout.n_steps > 1) {
-        this.frame = requestAnimationFrame(next);
-        return;
-      }
-      if (!this.isMoved) this.fit();
-      else this.draw();
-      if (isRunning) this.frame = requestAnimationFrame(next);
-    };
-    next();
+      if (isStill && !data.isOver) return;
+      if (this.isMoved) this.redraw();
+      else this.fit();
+    });
+    worker.addEventListener("error", (event) => report(new Error(`the picture is not arranged: ${event.message}`)));
+    worker.postMessage(task);
   }
 
   fit() {
@@ -118,52 +131,95 @@ export class GraphView extends View {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     this.scale = Math.min(2, 0.92 * Math.min(width / (box.right - box.left + 40), height / (box.bottom - box.top + 40)));
     this.origin = { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 };
-    this.draw();
+    this.redraw();
   }
 
-  draw() {
+  /** Draw with the next frame, however often that is asked for. */
+  redraw() {
+    clearTimeout(this.timer);
+    if (this.layout.edges.length > MOVING_LINES) this.timer = window.setTimeout(() => this.draw(this.layout.edges.length), REST_MS);
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw(MOVING_LINES);
+    });
+  }
+
+  /** @param {number} mostLines */
+  draw(mostLines) {
     const { canvas, layout, scale, origin } = this;
     const ratio = devicePixelRatio || 1;
     const width = canvas.clientWidth, height = canvas.clientHeight;
     if (!width) return;
-    if (canvas.width !== width * ratio || canvas.height !== height * ratio) [canvas.width, canvas.height] = [width * ratio, height * ratio];
+    const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
     const pen = canvas.getContext("2d");
     if (!pen) return;
     const style = getComputedStyle(this);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
-    pen.translate(width / 2, height / 2);
-    pen.scale(scale, scale);
-    pen.translate(-origin.x, -origin.y);
-    pen.strokeStyle = style.getPropertyValue("--line");
-    pen.lineWidth = 1 / scale;
-    pen.beginPath();
-    for (const [from = 0, to = 0] of layout.edges) {
-      pen.moveTo(layout.x[from] ?? 0, layout.y[from] ?? 0);
-      pen.lineTo(layout.x[to] ?? 0, layout.y[to] ?? 0);
+    const n = this.paths.length;
+    const x = new Float32Array(n), y = new Float32Array(n);
+    for (let i = 0; i < n; i += 1) {
+      x[i] = ((layout.x[i] ?? 0) - origin.x) * scale + width / 2;
+      y[i] = ((layout.y[i] ?? 0) - origin.y) * scale + height / 2;
     }
-    pen.stroke();
+    this.drawLines(pen, x, y, style, mostLines);
     pen.fillStyle = style.getPropertyValue("--accent");
-    pen.beginPath();
-    for (let at = 0; at < this.paths.length; at += 1) {
-      const radius = RADIUS + Math.min(8, Math.sqrt(layout.degree[at] ?? 0));
-      pen.moveTo((layout.x[at] ?? 0) + radius, layout.y[at] ?? 0);
-      pen.arc(layout.x[at] ?? 0, layout.y[at] ?? 0, radius, 0, 7);
+    for (let i = 0; i < n; i += 1) {
+      const px = x[i] ?? 0, py = y[i] ?? 0;
+      if (px < -20 || py < -20 || px > width + 20 || py > height + 20) continue;
+      pen.beginPath();
+      pen.arc(px, py, this.radius(i), 0, 7);
+      pen.fill();
     }
-    pen.fill();
-    this.drawLabels(pen, style);
+    this.drawLabels(pen, x, y, style);
   }
 
-  /** @param {CanvasRenderingContext2D} pen @param {CSSStyleDeclaration} style */
-  drawLabels(pen, style) {
+  /** On the screen, by the number of links. @param {number} i */
+  radius(i) {
+    return Math.max(1.5, (RADIUS + Math.min(8, Math.sqrt(this.layout.degree[i] ?? 0))) * Math.min(1.5, this.scale));
+  }
+
+  /** @param {CanvasRenderingContext2D} pen @param {Float32Array} x @param {Float32Array} y @param {CSSStyleDeclaration} style @param {number} most */
+  drawLines(pen, x, y, style, most) {
+    const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
+    const isNear = (/** @type {number} */ a, /** @type {number} */ b, /** @type {number} */ end) => Math.max(a, b) >= 0 && Math.min(a, b) <= end;
+    let edges = this.layout.edges.filter(([from = 0, to = 0]) => isNear(x[from] ?? 0, x[to] ?? 0, width) && isNear(y[from] ?? 0, y[to] ?? 0, height));
+    const every = Math.ceil(edges.length / most);
+    if (every > 1) edges = edges.filter((_, at) => at % every === 0);
+    this.stroke(pen, x, y, edges, style.getPropertyValue("--line"), 1);
+    if (this.shown < 0) return;
+    this.stroke(pen, x, y, this.layout.edges.filter((pair) => pair.includes(this.shown)), style.getPropertyValue("--accent"), 2);
+  }
+
+  /** @param {CanvasRenderingContext2D} pen @param {Float32Array} x @param {Float32Array} y @param {number[][]} edges @param {string} color @param {number} width */
+  stroke(pen, x, y, edges, color, width) {
+    pen.strokeStyle = color;
+    pen.lineWidth = width;
+    for (let first = 0; first < edges.length; first += PATH_LINES) {
+      pen.beginPath();
+      for (const [from = 0, to = 0] of edges.slice(first, first + PATH_LINES)) {
+        pen.moveTo(x[from] ?? 0, y[from] ?? 0);
+        pen.lineTo(x[to] ?? 0, y[to] ?? 0);
+      }
+      pen.stroke();
+    }
+  }
+
+  /** Name the notes that are in sight: all if there is room, else those with many links. @param {CanvasRenderingContext2D} pen @param {Float32Array} x @param {Float32Array} y @param {CSSStyleDeclaration} style */
+  drawLabels(pen, x, y, style) {
     const { layout, scale } = this;
+    const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
     pen.fillStyle = style.getPropertyValue("--text");
-    pen.font = `${12 / scale}px system-ui, sans-serif`;
-    for (let at = 0; at < this.paths.length; at += 1) {
-      const isShown = at === this.shown || scale > LABELS_FROM || this.paths.length < 60 || (layout.degree[at] ?? 0) > 12;
-      if (!isShown) continue;
-      const name = this.paths[at] ?? "";
-      pen.fillText(name.slice(name.lastIndexOf("/") + 1).replace(/\.md$/, ""), (layout.x[at] ?? 0) + 9, (layout.y[at] ?? 0) + 4);
+    pen.font = `${0.8 * parseFloat(style.fontSize)}px system-ui, sans-serif`;
+    let shown = 0;
+    for (let i = 0; i < this.paths.length && shown < MOST_LABELS; i += 1) {
+      const px = x[i] ?? 0, py = y[i] ?? 0;
+      if (px < -100 || py < 0 || px > width || py > height) continue;
+      if (i !== this.shown && scale <= LABELS_FROM && this.paths.length >= 60 && (layout.degree[i] ?? 0) <= 12) continue;
+      const name = this.paths[i] ?? "";
+      pen.fillText(name.slice(name.lastIndexOf("/") + 1).replace(/\.md$/, ""), px + this.radius(i) + 4, py + 4);
+      shown += 1;
     }
   }
 
@@ -181,7 +237,7 @@ export class GraphView extends View {
     if (at !== this.shown) {
       this.shown = at;
       this.canvas.title = this.paths[at] ?? "";
-      this.draw();
+      this.redraw();
     }
   }
 
@@ -195,7 +251,7 @@ export class GraphView extends View {
       isMoved ||= Math.hypot(now.clientX - event.clientX, now.clientY - event.clientY) > 4;
       this.origin = { x: this.origin.x - (now.clientX - x) / this.scale, y: this.origin.y - (now.clientY - y) / this.scale };
       [x, y] = [now.clientX, now.clientY];
-      this.draw();
+      this.redraw();
     };
     const end = () => {
       canvas.removeEventListener("pointermove", move);
@@ -210,14 +266,18 @@ export class GraphView extends View {
   /** @param {WheelEvent} event */
   zoom(event) {
     event.preventDefault();
+    // What is below the pointer stays there.
+    const x = event.offsetX - this.canvas.clientWidth / 2, y = event.offsetY - this.canvas.clientHeight / 2;
+    const before = this.scale;
     this.scaleBy(event.deltaY < 0 ? 1.15 : 1 / 1.15);
+    this.origin = { x: this.origin.x + x / before - x / this.scale, y: this.origin.y + y / before - y / this.scale };
   }
 
   /** @param {number} factor */
   scaleBy(factor) {
     this.isMoved = true;
     this.scale = Math.max(0.02, Math.min(6, this.scale * factor));
-    this.draw();
+    this.redraw();
   }
 
   /** @param {KeyboardEvent} event */
@@ -232,6 +292,6 @@ export class GraphView extends View {
     if (!act) return;
     event.preventDefault();
     act();
-    this.draw();
+    this.redraw();
   }
 }

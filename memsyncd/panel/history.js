@@ -1,6 +1,6 @@
 // The changes of notes as a timeline; one change with both sides beside each other, and undo.
 
-import { fill, h, when } from "./dom.js";
+import { count, fill, h, when } from "./dom.js";
 import { report, View } from "./view.js";
 import { offerUndo } from "./write.js";
 
@@ -44,9 +44,19 @@ export class HistoryView extends View {
   showTimeline(hasMore) {
     const { path } = this.place.values;
     const shown = Number(this.place.values.revision ?? this.revisions[0]?.revision ?? 0);
-    const items = this.revisions.map((one) => h("li", {}, h("a", {
+    const makeEntry = (/** @type {any} */ one) => h("a", {
       class: "entry", href: this.href("history", { path, revision: one.revision }), "aria-current": one.revision === shown ? "true" : null,
-    }, `${one.command} ${one.old_path ? `${one.old_path} → ` : ""}${one.path}`), h("p", { class: "quiet" }, when(one.at), ` · ${one.client || "another program"} · #${one.change_set}`)));
+    }, `${one.command} ${one.old_path ? `${one.old_path} → ` : ""}${one.path}`);
+    // The changes of one step are one entry.
+    /** @type {any[][]} */
+    const groups = [];
+    for (const one of this.revisions) {
+      const last = groups.at(-1);
+      if (last && last[0].change_set === one.change_set) last.push(one);
+      else groups.push([one]);
+    }
+    const items = groups.map(([first, ...others]) => h("li", {}, makeEntry(first), h("p", { class: "quiet" }, when(first.at), ` · ${first.client || "another program"} · #${first.change_set}`),
+      others.length > 0 && h("details", { open: others.some((one) => one.revision === shown) }, h("summary", { "aria-label": `${count(others.length, "more note")} of step ${first.change_set}` }, `and ${count(others.length, "more note")}`), h("ul", {}, others.map((one) => h("li", {}, makeEntry(one)))))));
     const more = h("button", { type: "button", onclick: () => this.readMore() }, "Older changes");
     fill(this.timeline, path && h("li", {}, h("a", { class: "chip", href: this.href("history"), "aria-label": "Show the changes of all notes" }, `${path} ×`)),
       items, hasMore && h("li", {}, more));
@@ -129,6 +139,6 @@ function makeDiff(diff) {
 /** @param {number | null} oldLine @param {string} before @param {number | null} newLine @param {string} after @param {string} kind */
 function makeRow(oldLine, before, newLine, after, kind) {
   const isOld = oldLine !== null && kind, isNew = newLine !== null && kind;
-  return h("tr", {}, h("td", { class: "number" }, oldLine ?? ""), h("td", { class: isOld ? "old" : "" }, isOld ? h("del", {}, before) : before),
+  return h("tr", { class: kind || "same" }, h("td", { class: "number" }, oldLine ?? ""), h("td", { class: isOld ? "old" : "" }, isOld ? h("del", {}, before) : before),
     h("td", { class: "number" }, newLine ?? ""), h("td", { class: isNew ? "new" : "" }, isNew ? h("ins", {}, after) : after));
 }

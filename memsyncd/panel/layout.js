@@ -1,18 +1,24 @@
 // Places for the notes of a graph, by forces: linked notes attract each other, near ones repel. A
 // grid keeps a step linear in the number of notes (Fruchterman and Reingold, 1991, grid variant).
+// The page imports the class to hold places; as a worker, this module computes them beside the page.
 
 const LENGTH = 60;
 const REACH = 2.5 * LENGTH;
-const GRAVITY = 0.012;
+const GRAVITY = 0.12;
 const COOLING = 0.985;
+const RESTS = 0.2;
+const MOST_STEPS = 600;
+/** Steps before an answer: about a frame's time, so that the page shows how the notes move. */
+const ANSWER_MS = 30;
 
 export class Layout {
-  /** @param {string[]} names @param {number[][]} edges Pairs of indexes of names. */
-  constructor(names, edges) {
-    const n = names.length;
+  /** @param {number} n @param {number[][]} edges Pairs of numbers of notes. */
+  constructor(n, edges) {
     this.edges = edges;
     this.x = new Float64Array(n);
     this.y = new Float64Array(n);
+    this.dx = new Float64Array(n);
+    this.dy = new Float64Array(n);
     this.degree = new Uint32Array(n);
     this.n_steps = 0;
     this.heat = LENGTH;
@@ -31,25 +37,22 @@ export class Layout {
 
   /** Move all notes once; return how far the most moved one went. */
   step() {
-    const { x, y } = this;
-    const n = x.length;
-    const dx = new Float64Array(n), dy = new Float64Array(n);
-    this.repel(dx, dy);
+    const { x, y, dx, dy } = this;
+    dx.fill(0);
+    dy.fill(0);
+    this.repel();
     for (const [from = 0, to = 0] of this.edges) {
       const ax = at(x, from) - at(x, to), ay = at(y, from) - at(y, to);
-      const pull = Math.hypot(ax, ay) / LENGTH / Math.sqrt(1 + Math.min(at(this.degree, from), at(this.degree, to)));
-      dx[from] = at(dx, from) - ax * pull * 0.5;
-      dy[from] = at(dy, from) - ay * pull * 0.5;
-      dx[to] = at(dx, to) + ax * pull * 0.5;
-      dy[to] = at(dy, to) + ay * pull * 0.5;
+      const pull = 0.5 * Math.hypot(ax, ay) / LENGTH / Math.sqrt(1 + Math.min(at(this.degree, from), at(this.degree, to)));
+      push(dx, dy, from, -ax * pull, -ay * pull);
+      push(dx, dy, to, ax * pull, ay * pull);
     }
     let most = 0;
-    for (let i = 0; i < n; i += 1) {
-      const mx = at(dx, i) - at(x, i) * GRAVITY * 10, my = at(dy, i) - at(y, i) * GRAVITY * 10;
+    for (let i = 0; i < x.length; i += 1) {
+      const mx = at(dx, i) - at(x, i) * GRAVITY, my = at(dy, i) - at(y, i) * GRAVITY;
       const length = Math.hypot(mx, my) || 1;
       const go = Math.min(length, this.heat);
-      x[i] = at(x, i) + (mx / length) * go;
-      y[i] = at(y, i) + (my / length) * go;
+      push(x, y, i, (mx / length) * go, (my / length) * go);
       most = Math.max(most, go);
     }
     this.heat *= COOLING;
@@ -57,41 +60,50 @@ export class Layout {
     return most;
   }
 
-  /** @param {Float64Array} dx @param {Float64Array} dy */
-  repel(dx, dy) {
-    const { x, y } = this;
-    /** @type {Map<string, number[]>} */
-    const cells = new Map();
-    for (let i = 0; i < x.length; i += 1) {
-      const key = `${Math.floor(at(x, i) / REACH)},${Math.floor(at(y, i) / REACH)}`;
-      const cell = cells.get(key);
-      if (cell) cell.push(i);
-      else cells.set(key, [i]);
+  /** Push near notes apart: those of a cell of a grid, and of the cells around it. */
+  repel() {
+    const { x, y } = this, n = x.length, box = this.bounds();
+    const width = box.right - box.left, height = box.bottom - box.top;
+    // Few notes far out make larger cells, not many empty ones.
+    const size = Math.max(REACH, Math.sqrt((width * height) / (4 * n + 64)));
+    const columns = Math.floor(width / size) + 2, rows = Math.floor(height / size) + 1;
+    const cells = new Uint32Array(n), begins = new Uint32Array(columns * rows + 1), members = new Uint32Array(n);
+    for (let i = 0; i < n; i += 1) {
+      const cell = Math.floor((at(y, i) - box.top) / size) * columns + Math.floor((at(x, i) - box.left) / size);
+      cells[i] = cell;
+      begins[cell] = at(begins, cell) + 1;
     }
-    for (const [key, cell] of cells) {
-      const [column = 0, row = 0] = key.split(",").map(Number);
-      for (let right = -1; right <= 1; right += 1) {
-        for (let down = -1; down <= 1; down += 1) {
-          const near = cells.get(`${column + right},${row + down}`);
-          if (near) this.repelCell(cell, near, dx, dy);
-        }
-      }
+    for (let cell = 1; cell < begins.length; cell += 1) begins[cell] = at(begins, cell) + at(begins, cell - 1);
+    for (let i = n - 1; i >= 0; i -= 1) {
+      const place = at(begins, at(cells, i)) - 1;
+      begins[at(cells, i)] = place;
+      members[place] = i;
+    }
+    // Each pair is met once: in the cell itself, to its right, and in the three below. The last column is empty.
+    const begin = (/** @type {number} */ cell) => begins[cell] ?? n;
+    for (let place = 0; place < n; place += 1) {
+      const i = at(members, place), cell = at(cells, i);
+      this.repelFrom(i, members, place + 1, begin(cell + 2));
+      this.repelFrom(i, members, begin(cell + columns - 1), begin(cell + columns + 2));
     }
   }
 
-  /** @param {number[]} cell @param {number[]} near @param {Float64Array} dx @param {Float64Array} dy */
-  repelCell(cell, near, dx, dy) {
-    const { x, y } = this;
-    for (const i of cell) {
-      for (const other of near) {
-        const ax = at(x, i) - at(x, other), ay = at(y, i) - at(y, other);
-        const square = ax * ax + ay * ay;
-        if (i === other || square > REACH * REACH) continue;
-        const push = (LENGTH * LENGTH) / Math.max(square, 1);
-        dx[i] = at(dx, i) + (ax || (i < other ? 0.1 : -0.1)) * push;
-        dy[i] = at(dy, i) + (ay || 0.1) * push;
-      }
+  /** Push a note apart from some others. @param {number} i @param {Uint32Array} members @param {number} first @param {number} end */
+  repelFrom(i, members, first, end) {
+    const { x, y, dx, dy } = this, ox = at(x, i), oy = at(y, i);
+    let fx = 0, fy = 0;
+    for (let place = first; place < end; place += 1) {
+      const other = at(members, place);
+      const ax = ox - at(x, other), ay = oy - at(y, other);
+      const square = ax * ax + ay * ay;
+      if (square > REACH * REACH) continue;
+      const force = (LENGTH * LENGTH) / Math.max(square, 1);
+      const px = (ax || 0.1) * force, py = (ay || 0.1) * force;
+      fx += px;
+      fy += py;
+      push(dx, dy, other, -px, -py);
     }
+    push(dx, dy, i, fx, fy);
   }
 
   /** Begin where notes were before; only what has no place yet goes far. @param {(number[] | undefined)[]} places */
@@ -129,3 +141,29 @@ export class Layout {
 function at(values, index) {
   return values[index] ?? 0;
 }
+
+/** @param {Float64Array} xs @param {Float64Array} ys @param {number} index @param {number} x @param {number} y */
+function push(xs, ys, index, x, y) {
+  xs[index] = at(xs, index) + x;
+  ys[index] = at(ys, index) + y;
+}
+
+/** @typedef {{n: number, edges: number[][], places?: (number[] | undefined)[]}} Task */
+
+/** Compute places until the notes rest, and answer with them now and then. @param {Task} task */
+function compute({ n, edges, places }) {
+  const layout = new Layout(n, edges);
+  if (places) layout.settle(places);
+  const next = () => {
+    const until = performance.now() + ANSWER_MS;
+    let moved = 0;
+    do moved = layout.step();
+    while (performance.now() < until && moved > RESTS && layout.n_steps < MOST_STEPS);
+    const isOver = moved <= RESTS || layout.n_steps >= MOST_STEPS;
+    postMessage({ x: layout.x, y: layout.y, isOver });
+    if (!isOver) setTimeout(next);
+  };
+  next();
+}
+
+if (typeof document === "undefined") addEventListener("message", (event) => compute(event.data), { once: true });

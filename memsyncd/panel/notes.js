@@ -6,6 +6,8 @@ import { report, View } from "./view.js";
 import { editSection, memoryPath, remember, archive, promote } from "./write.js";
 
 const TREE_STEP = 400;
+const TREE_TAGS = 3;
+const ORDER = new Intl.Collator(undefined, { numeric: true });
 /** Changes of a large vault are shown at most so often. */
 const LIST_PAUSE_MS = 2000;
 
@@ -25,12 +27,14 @@ export class NotesView extends View {
     this.listingTimer = 0;
     /** @type {import("./write.js").Editor | null} */
     this.editor = null;
+    /** True while the text of a section is read for the editor. */
+    this.isOpening = false;
     /** Folders that were opened or closed. @type {Map<string, boolean>} */
     this.folders = new Map();
   }
 
   get isEditing() {
-    return Boolean(this.editor?.form.isConnected);
+    return this.isOpening || Boolean(this.editor?.form.isConnected);
   }
 
   hasUnsaved() {
@@ -96,7 +100,8 @@ export class NotesView extends View {
     if (changed.listing && !this.listingTimer) {
       this.listingTimer = window.setTimeout(() => {
         this.listingTimer = 0;
-        this.list().catch(report);
+        // The first note of a workspace is shown at once.
+        this.list().then(() => (this.shownPath ? undefined : this.reload())).catch(report);
       }, this.notes.length > TREE_STEP ? LIST_PAUSE_MS : 0);
     }
     // Under an editor the note stays as it is: the check when it is saved sees what others wrote.
@@ -115,8 +120,9 @@ export class NotesView extends View {
       return words.every((word) => text.includes(word));
     });
     const what = words.length ? `${chosen.length} of ${this.notes.length}` : count(this.notes.length, "note");
-    fill(this.tree, h("p", { class: "quiet", role: "status" }, what),
-      this.makeFolder("", chosen, words.length > 0));
+    const index = chosen.find((note) => note.path === "MEMORY.md");
+    fill(this.tree, h("p", { class: "quiet", role: "status" }, what), index && h("ul", {}, this.makeFile(index)),
+      this.makeFolder("", chosen.filter((note) => note !== index).sort((one, other) => ORDER.compare(one.path, other.path)), words.length > 0));
     this.markCurrent(this.shownPath);
   }
 
@@ -157,11 +163,7 @@ export class NotesView extends View {
 
   /** @param {HTMLElement} list @param {any[]} files @param {number} from */
   addFiles(list, files, from) {
-    for (const note of files.slice(from, from + TREE_STEP)) {
-      const name = note.path.slice(note.path.lastIndexOf("/") + 1);
-      list.append(h("li", {}, h("a", { class: "entry", href: this.noteHref(note.path), "data-path": note.path, title: note.title },
-        name), note.kind && h("span", { class: "badge kind" }, note.kind)));
-    }
+    list.append(...files.slice(from, from + TREE_STEP).map((note) => this.makeFile(note)));
     if (files.length <= from + TREE_STEP) return;
     const more = h("button", { type: "button" }, `${files.length - from - TREE_STEP} more`);
     const item = h("li", {}, more);
@@ -170,6 +172,13 @@ export class NotesView extends View {
       this.addFiles(list, files, from + TREE_STEP);
     });
     list.append(item);
+  }
+
+  /** @param {any} note */
+  makeFile(note) {
+    const name = note.path.slice(note.path.lastIndexOf("/") + 1);
+    return h("li", {}, h("a", { class: "entry", href: this.noteHref(note.path), "data-path": note.path, title: note.title }, name), " ",
+      badges({ kind: note.kind, tags: note.tags.slice(0, TREE_TAGS) }));
   }
 
   /** @param {string} path */
@@ -196,6 +205,7 @@ export class NotesView extends View {
       this.ask("links", { path, limit: 200 }, signal).catch(() => ({ links: [], n_links: 0 })),
       this.ask("problems", {}, signal).catch(instead({ problems: [] })),
     ]);
+    signal.throwIfAborted();
     const note = listed.notes.find((/** @type {any} */ one) => one.path === path);
     const isSame = this.shownPath === path && this.shownLine === line;
     const scroll = this.article.scrollTop;
@@ -266,7 +276,7 @@ export class NotesView extends View {
         isEditable && h("button", { type: "button", class: "edit", "aria-label": `Edit ${name}`, onclick: () => this.edit(section, heading) }, "edit"),
         h("button", { type: "button", "aria-label": `Archive ${name}`, onclick: () => archive(this, section.anchor) }, "archive"),
         h("button", { type: "button", "aria-label": `Promote ${name}`, onclick: () => promote(this, section.anchor) }, "promote"));
-      heading.append(badges(section), tools);
+      heading.append(" ", badges(section), tools);
     }
   }
 
@@ -277,7 +287,14 @@ export class NotesView extends View {
       this.editor?.form.querySelector("textarea")?.focus();
       return;
     }
-    this.editor = await editSection(this, section.anchor, heading);
+    // An earlier reading would replace the heading before which the editor is put.
+    this.reading?.abort();
+    this.isOpening = true;
+    try {
+      this.editor = await editSection(this, section.anchor, heading);
+    } finally {
+      this.isOpening = false;
+    }
     await this.editor.ended;
     this.editor = null;
     await this.reload();

@@ -28,12 +28,17 @@ export class ProblemsView extends View {
 
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const found = await this.ask("problems", {}, signal);
+    const [found, dangling] = await Promise.all([this.ask("problems", {}, signal), this.ask("links", { dangling: true, limit: SHOWN }, signal)]);
     const rows = found.problems.slice(0, SHOWN).map((/** @type {any} */ one) => [h("a", { class: "entry", href: this.noteHref(one.path, one.line) }, one.line ? `${one.path}:${one.line}` : one.path),
       one.problem, one.hint ?? "", h("code", {}, one.code)]);
     const left = found.problems.length - rows.length;
     fill(this.list, rows.length ? table("Problems", ["Where", "Problem", "Remedy", "Code"], rows) : h("p", {}, "No problems."),
-      left > 0 && h("p", { class: "quiet" }, `${count(left, "more problem")}: memsyncd problems`));
+      left > 0 && h("p", { class: "quiet" }, `${count(left, "more problem")}: memsyncd problems`),
+      dangling.links.length > 0 && [h("h2", {}, "Links that lead to no note"), table("Links that lead to no note", ["Where", "Link", "Remedy"], dangling.links.map((/** @type {any} */ one) => {
+        const path = one.source.split("#")[0];
+        return [h("a", { class: "entry", href: this.noteHref(path, one.lines[0]) }, `${path}:${one.lines[0]}`), one.target,
+          one.similar ? ["did you mean ", h("a", { href: this.noteHref(one.similar) }, one.similar), "?"] : "write the note, or correct the name"];
+      }))]);
   }
 
   async check() {

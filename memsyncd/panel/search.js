@@ -1,18 +1,22 @@
 // Search as you type: hits with matched words, filters as chips, and why a hit has its score.
 
-import { badges, contradictions, count, fill, h, highlight, table } from "./dom.js";
-import { View } from "./view.js";
+import { badges, contradictions, fill, h, highlight, markWords, table } from "./dom.js";
+import { makeHref, View } from "./view.js";
 
 const STEP = 50;
 const MOST = 200;
+/** Links whose relations are offered. */
+const RELATIONS_OF = 2000;
 const COUNTED = ["kind", "tag", "task", "priority", "lifecycle"];
+/** A chip of the row that is no filter: typed links to follow from each hit. */
+const FOLLOW = "follow";
 const FILTERS = ["kind", "tag", "path", "task", "priority", "lifecycle", "tier", "after", "before"];
 
 export class SearchView extends View {
   constructor() {
     super();
     this.chips = h("div", { class: "chips" });
-    this.field = h("select", { name: "name", onchange: () => this.suggest() }, FILTERS.map((name) => h("option", {}, name)));
+    this.field = h("select", { name: "name", onchange: () => this.suggest() }, [...FILTERS, FOLLOW].map((name) => h("option", {}, name)));
     this.value = h("input", { name: "value", size: 12, placeholder: "value", list: "filter-values", autocomplete: "off", onfocus: () => this.suggest() });
     this.values = h("datalist", { id: "filter-values" });
     this.suggested = this.shown = "";
@@ -45,12 +49,13 @@ export class SearchView extends View {
       return;
     }
     const workspace = all ? "*" : this.place.workspace;
-    const params = { query: q, filters, limit, explain: explain === "1", ...(sort ? { sort } : {}) };
+    const { follow = "" } = this.place.values;
+    const params = { query: q, filters, limit, explain: explain === "1", ...(sort ? { sort } : {}), ...(follow ? { follow: follow.split(",") } : {}) };
     const found = await this.ask("search", { ...params, workspace }, signal);
     const left = found.workspaces.filter((/** @type {any} */ one) => one.failure);
     const isFull = found.hits.length === limit;
     fill(this.summary, `${found.hits.length}${isFull ? " or more" : ""} ${found.hits.length === 1 ? "hit" : "hits"} in ${found.took_ms.toFixed(1)} ms`,
-      found.semantic !== "off" && ` · by words and meaning${found.semantic === "partial" ? ` (${count(found.semantic_pending, "passage")} without a vector yet)` : ""}`,
+      ` · by words${found.semantic === "off" ? "" : " and meaning"}`, found.semantic_reason && ` (${found.semantic_reason})`,
       found.relaxed && " · no section holds every word", left.map((/** @type {any} */ one) => ` · ${one.name} is left out: ${one.failure}`));
     fill(this.results, found.hits.length ? h("ol", {}, found.hits.map((/** @type {any} */ hit) => this.makeHit(hit, Boolean(all))),
       isFull && limit < MOST && h("li", {}, h("a", { class: "chip", href: this.href("search", { ...this.place.values, n: MOST }) }, "more hits")))
@@ -64,7 +69,10 @@ export class SearchView extends View {
     if (this.suggested === wanted) return;
     this.suggested = wanted;
     const known = name === "tier" ? ["hot", "warm", "cold"] : [];
-    if (COUNTED.includes(name)) {
+    if (name === FOLLOW) {
+      const found = await this.ask("links", { limit: RELATIONS_OF });
+      known.push(...new Set(found.links.map((/** @type {any} */ one) => one.relation).filter(Boolean)));
+    } else if (COUNTED.includes(name)) {
       const found = await this.ask("stats", { by: [name], limit: 100 });
       known.push(...found.counts[name].map((/** @type {any} */ one) => one.value).filter(Boolean));
     }
@@ -84,18 +92,20 @@ export class SearchView extends View {
   /** @param {any} hit @param {boolean} isAll */
   makeHit(hit, isAll) {
     const name = hit.heading.join(" › ") || hit.path;
-    const href = isAll ? `#notes?${new URLSearchParams({ w: hit.workspace, path: hit.path, line: hit.start_line })}` : this.noteHref(hit.path, hit.start_line);
-    return h("li", { class: "hit" }, h("a", { class: "entry", href }, name), " ", badges(hit),
+    const href = isAll ? makeHref("notes", hit.workspace, { path: hit.path, line: hit.start_line }) : this.noteHref(hit.path, hit.start_line);
+    return h("li", { class: "hit" }, h("a", { class: "entry", href }, markWords(name, hit.matched)), " ", badges(hit),
       h("p", {}, highlight(hit.snippet)),
+      hit.related.map((/** @type {any} */ one) => h("p", { class: "related" }, `${one.relation} → `,
+        h("a", { href: isAll ? makeHref("notes", hit.workspace, { path: one.path, line: one.start_line }) : this.noteHref(one.path, one.start_line) }, one.heading.join(" › ") || one.path), h("span", { class: "quiet" }, ` ${one.snippet}`))),
       !isAll && contradictions(hit, (path) => this.noteHref(path)),
-      h("p", { class: "quiet" }, isAll && `${hit.workspace} · `, h("code", {}, `${hit.path}:${hit.start_line}-${hit.end_line}`), ` · score ${hit.score.toFixed(3)} · ${hit.created ?? hit.day}`),
+      h("p", { class: "quiet" }, isAll && `${hit.workspace} · `, h("code", {}, `${hit.path}:${hit.start_line}-${hit.end_line}`), ` · score ${hit.score.toFixed(3)} · ${(hit.created ?? hit.day).slice(0, 10)}`),
       hit.explain && h("details", {}, h("summary", {}, "why this score"), table("Parts of the score", ["Part", "Value"],
         Object.entries(hit.explain).map(([part, value]) => [part, Number(value).toFixed(4)]))));
   }
 
   showChips() {
     const values = this.place.values;
-    const chips = FILTERS.filter((name) => values[name]).map((name) =>
+    const chips = [...FILTERS, FOLLOW].filter((name) => values[name]).map((name) =>
       h("a", { class: "chip", href: this.href("search", { ...values, [name]: "" }), "aria-label": `Remove the filter ${name} ${values[name]}` }, `${name}: ${values[name]} ×`));
     const isExplained = values.explain === "1";
     const sort = h("select", { onchange: () => (location.hash = this.href("search", { ...values, sort: sort.value })) },

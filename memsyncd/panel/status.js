@@ -2,29 +2,29 @@
 
 import { bytes, count, fill, h, table, when } from "./dom.js";
 import { call } from "./rpc.js";
-import { View } from "./view.js";
-
-const EVERY_MS = 5000;
+import { makeHref, report, View } from "./view.js";
 
 export class StatusView extends View {
   constructor() {
     super();
-    this.timer = 0;
-    this.addEventListener("workspaces", () => void this.reload());
-  }
-
-  connectedCallback() {
-    this.timer = window.setInterval(() => document.hidden || void this.reload(), EVERY_MS);
-  }
-
-  disconnectedCallback() {
-    super.disconnectedCallback();
-    clearInterval(this.timer);
+    this.isPolled = true;
   }
 
   hasSelection() {
     const selection = document.getSelection();
     return Boolean(selection && !selection.isCollapsed && selection.anchorNode && this.contains(selection.anchorNode));
+  }
+
+  /** Compare the files of a workspace with its index now. @param {string} workspace */
+  async sync(workspace) {
+    try {
+      const done = await call("sync", { workspace });
+      const changed = done.added + done.modified + done.moved + done.removed;
+      report(`synced in ${done.duration_ms.toFixed(0)} ms: ${changed ? `${count(changed, "note")} had changed` : "nothing had changed"}${done.failed.length ? `, ${count(done.failed.length, "note")} could not be read: see Problems` : ""}`);
+      await this.reload();
+    } catch (error) {
+      report(error);
+    }
   }
 
   /** @param {AbortSignal} signal */
@@ -35,13 +35,14 @@ export class StatusView extends View {
     if (this.hasSelection()) return;
     const vectors = semantic.workspaces.map((/** @type {any} */ one) => [one.name, one.semantic.state, one.semantic.total.toLocaleString(), one.semantic.pending.toLocaleString(),
       one.semantic.embedder ?? "", one.semantic.reason ?? ""]);
-    const workspaces = status.workspaces.map((/** @type {any} */ one) => [one.name, h("span", { class: `state ${one.state}` }, one.state), one.files, one.sections, one.pending, one.problems,
-      one.watcher, bytes(one.index_bytes), one.last_sync_at ? when(one.last_sync_at) : "", one.reasons.join("; ")]);
+    const workspaces = status.workspaces.map((/** @type {any} */ one) => [[h("a", { class: "entry", href: makeHref("notes", one.id) }, one.name), h("div", { class: "quiet" }, h("code", {}, one.root))],
+      h("span", { class: `state ${one.state}` }, one.state), one.files.toLocaleString(), one.sections.toLocaleString(), one.pending, h("a", { href: makeHref("problems", one.id), "aria-label": `${count(one.problems, "problem")} of ${one.name}` }, one.problems),
+      one.watcher, bytes(one.index_bytes), [one.last_sync_at ? when(one.last_sync_at) : "never", " ", h("button", { type: "button", "aria-label": `Sync ${one.name} now`, onclick: () => this.sync(one.id) }, "sync")], one.reasons.join("; ")]);
     const requests = metrics.requests.map((/** @type {any} */ one) => [one.method, one.answered.total, one.answered.p50_ms.toFixed(1), one.answered.p95_ms.toFixed(1), one.answered.p99_ms.toFixed(1),
       Object.entries(one.failed_total).map(([code, n]) => `${code} ${n}`).join(", ")]);
     fill(this, h("h2", {}, "Daemon"), h("p", {}, `memsyncd ${status.version}, pid ${status.pid}, started `, when(Date.now() / 1000 - status.uptime_s), ` · ${bytes(status.rss_bytes)} of memory · ${count(status.clients, "client")} · ${count(status.requests, "request")}, ${status.failed_requests} failed · SQLite ${status.sqlite}`),
       h("p", { class: "quiet" }, h("code", {}, status.socket), " · configuration ", h("code", {}, status.config), status.socket_problem && h("strong", {}, ` · ${status.socket_problem}`)),
-      h("h2", {}, "Workspaces"), table("Workspaces", ["Name", "State", "Notes", "Sections", "Pending", "Problems", "Watcher", "Index", "Last sync", "Reasons"], workspaces),
+      h("h2", {}, "Workspaces"), h("p", { class: "tools" }, h("a", { class: "chip", href: makeHref("start", this.place.workspace) }, "Watch another folder…")), table("Workspaces", ["Name", "State", "Notes", "Sections", "Pending", "Problems", "Watcher", "Index", "Last sync", "Reasons"], workspaces),
       h("h2", {}, "Semantic search"), semantic.enabled
         ? [semantic.process && h("p", { class: "quiet" }, `process ${semantic.process.pid}, ${bytes(semantic.process.rss_bytes)} of memory`),
           table("Semantic search", ["Workspace", "State", "Chunks", "Without vector", "Model", "Reason"], vectors)]

@@ -7,7 +7,16 @@ import { View } from "./view.js";
 const DONE = new Set(["done", "closed", "resolved", "fixed", "cancelled", "wontfix", "archived"]);
 const MOST = 200;
 
+/** Of so many tasks all sections are read while none is chosen. */
+const ALL_TASKS = 8;
+
 export class TasksView extends View {
+  constructor() {
+    super();
+    // A signal changes no index.
+    this.isPolled = true;
+  }
+
   /** @param {AbortSignal} signal */
   async read(signal) {
     const task = this.place.values.task ?? "";
@@ -15,14 +24,16 @@ export class TasksView extends View {
       this.ask("stats", { by: ["task"] }, signal), this.ask("task.ready", { limit: MOST, ...(task ? { task } : {}) }, signal),
       this.ask("signal.outbox", { everyone: true, limit: 30 }, signal)]);
     const names = stats.counts.task.filter((/** @type {any} */ one) => one.value !== null);
-    const all = task ? (await this.ask("task.list", { task, include_archived: true }, signal)).items : [];
+    const shown = task ? [task] : names.slice(0, ALL_TASKS).map((/** @type {any} */ one) => one.value);
+    const lists = await Promise.all(shown.map((/** @type {string} */ name) => this.ask("task.list", { task: name, include_archived: true }, signal)));
+    const all = lists.flatMap((one) => one.items);
     const isReady = new Set(ready.items.map((/** @type {any} */ one) => one.anchor));
     const others = all.filter((/** @type {any} */ one) => !isReady.has(one.anchor));
     fill(this, h("nav", { "aria-label": "Tasks", class: "chips" }, h("a", { class: "chip", href: this.href("tasks"), "aria-current": task ? null : "true" }, "all tasks"),
       names.map((/** @type {any} */ one) => h("a", { class: "chip", href: this.href("tasks", { task: one.value }), "aria-current": one.value === task ? "true" : null }, `${one.value} (${one.sections})`))),
     h("div", { class: "board" },
       this.makeColumn(`Ready (${ready.n_ready})`, ready.items, ready.blocked ? `${count(ready.blocked, "section")} blocked` : ""),
-      task ? ["Blocked", "Done", "Record"].map((name) => this.makeColumn(name, others.filter((/** @type {any} */ one) => placeTask(one) === name))) : null,
+      (task ? ["Blocked", "Done", "Record"] : ["Blocked", "Done"]).map((name) => this.makeColumn(name, others.filter((/** @type {any} */ one) => placeTask(one) === name), task || names.length <= ALL_TASKS ? "" : `of the first ${ALL_TASKS} tasks`)),
       this.makeSignals(signals.signals)));
   }
 

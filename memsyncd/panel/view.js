@@ -33,18 +33,23 @@ export function parseHref(hash) {
   return { view: view ?? "", workspace: w, values: others };
 }
 
-/** Show an error, or what was done, until it is closed. @param {unknown} what */
-export function report(what) {
+/**
+ * Show an error until it is closed, or what was done for a while; return the line.
+ * @param {unknown} what @param {number} [forMs]
+ */
+export function report(what, forMs = 8000) {
   const box = document.getElementById("messages");
-  if (!box || (what instanceof DOMException && what.name === "AbortError")) return;
+  if (!box || (what instanceof DOMException && what.name === "AbortError")) return null;
   const isError = what instanceof Error;
   const text = isError ? what.message : String(what);
   const hint = what instanceof RpcError && what.hint ? ` → ${what.hint}` : "";
   const close = h("button", { type: "button", "aria-label": "Close this message" }, "×");
   const line = h("p", { class: isError ? "error" : "done" }, text + hint, close);
   close.addEventListener("click", () => line.remove());
-  if (!isError) setTimeout(() => line.remove(), 8000);
+  // A line with the focus in it stays.
+  if (!isError) setTimeout(() => line.contains(document.activeElement) || line.remove(), forMs);
   box.append(line);
+  return line;
 }
 
 export class View extends HTMLElement {
@@ -54,6 +59,8 @@ export class View extends HTMLElement {
     this.place = { view: "", workspace: "", values: {} };
     /** @type {AbortController | null} */
     this.reading = null;
+    /** True for a view of what no event tells of: the page reads it again every few seconds. */
+    this.isPolled = false;
     this.failure = h("p", { class: "error failure", role: "alert", hidden: true });
   }
 

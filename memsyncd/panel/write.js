@@ -8,6 +8,8 @@ import { report } from "./view.js";
 /** @typedef {import("./view.js").View} View */
 
 const CLIENT = "panel";
+/** How long a change can be undone from its message; the history undoes it later, too. */
+const UNDO_MS = 30_000;
 const TAGS = ["decision", "convention", "pattern", "pitfall", "interface", "invariant", "faq"];
 
 /** Return the path by which the memory tool names a note. @param {View} view @param {string} path */
@@ -134,13 +136,15 @@ function describe(error) {
 
 /** Offer to undo what was just done. @param {View} view @param {string} what @param {number | null} changeSet */
 export function offerUndo(view, what, changeSet) {
-  report(what);
-  if (changeSet === null || changeSet === undefined) return;
-  const line = document.querySelector("#messages p:last-child");
-  const undo = h("button", { type: "button" }, "undo");
+  const isUndoable = changeSet !== null && changeSet !== undefined;
+  const line = report(what, isUndoable ? UNDO_MS : undefined);
+  if (!isUndoable) return;
+  // The view may show another workspace by then.
+  const { workspace } = view.place;
+  const undo = h("button", { type: "button", class: "undo", "aria-keyshortcuts": "u" }, "undo");
   undo.addEventListener("click", () => {
     line?.remove();
-    view.ask("undo", { change_set: changeSet, client: CLIENT }).then(() => report("undone")).catch(report);
+    view.ask("undo", { workspace, change_set: changeSet, client: CLIENT }).then(() => report("undone")).catch(report);
   });
   line?.insertBefore(undo, line.lastChild);
 }
@@ -152,7 +156,7 @@ export function offerUndo(view, what, changeSet) {
  * @param {(data: FormData) => Promise<void>} [act]
  * @returns {Promise<FormData | null>}
  */
-function ask(title, fields, label, cancel = "Cancel", act) {
+export function ask(title, fields, label, cancel = "Cancel", act) {
   const id = "dialog-title";
   const problem = h("div", { role: "alert" });
   const yes = h("button", { type: "submit" }, label);
@@ -160,6 +164,9 @@ function ask(title, fields, label, cancel = "Cancel", act) {
   const form = h("form", {}, h("h2", { id }, title), ...fields, problem, h("p", { class: "tools" }, yes, no));
   const dialog = h("dialog", { "aria-labelledby": id }, form);
   no.addEventListener("click", () => dialog.close());
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !yes.disabled) form.requestSubmit();
+  });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     yes.disabled = true;
@@ -198,9 +205,8 @@ export async function remember(view) {
     labelled("Kind", h("input", { name: "kind", maxlength: 60, placeholder: "decision, error, preference, …" })),
     labelled("Tags", h("input", { name: "tags", placeholder: "separated by commas" })),
   ], "Remember", "Cancel", async (data) => {
-    const tags = String(data.get("tags")).split(",").map((tag) => tag.trim()).filter(Boolean);
     const added = await view.ask("note.add", {
-      content: data.get("content"), summary: data.get("summary") ?? "", kind: data.get("kind") || null, tags, client: CLIENT,
+      content: data.get("content"), summary: data.get("summary") ?? "", kind: data.get("kind") || null, tags: splitTags(data), client: CLIENT,
     });
     draft = "";
     offerUndo(view, `remembered in ${added.path}`, added.change_set);
@@ -208,23 +214,76 @@ export async function remember(view) {
   });
 }
 
-/** Archive a section, after its plan was shown. @param {View} view @param {string} anchor */
-export async function archive(view, anchor) {
+/**
+ * Archive a section or a whole topic, after its plan was shown.
+ * @param {View} view @param {string} name An anchor, or the path of a topic. @param {"section" | "topic"} [what]
+ */
+export async function archive(view, name, what = "section") {
+  await carryOutPlan(view, what === "topic" ? "topic.archive" : "archive", what === "topic" ? { topics: [name] } : { anchors: [name] },
+    "archived", "Archive: searches leave it out then", "Archive");
+}
+
+/** Restore an archived topic. @param {View} view @param {string} path */
+export async function restore(view, path) {
+  await carryOutPlan(view, "topic.restore", { topics: [path] }, "restored", "Restore: searches find it again", "Restore");
+}
+
+/**
+ * Ask for a plan, show it, and carry out that plan and no other.
+ * @param {View} view @param {string} method @param {Record<string, unknown>} chosen @param {"archived" | "restored"} done @param {string} title @param {string} label
+ */
+async function carryOutPlan(view, method, chosen, done, title, label) {
   try {
-    const plan = await view.ask("archive", { anchors: [anchor], dry_run: true, client: CLIENT });
+    const plan = await view.ask(method, { ...chosen, dry_run: true, client: CLIENT });
     const skipped = plan.skipped.map((/** @type {any} */ one) => h("li", {}, `${one.anchor}: ${one.reason}`));
-    if (!plan.archived.length) {
-      report(new RpcError(`nothing to archive: ${plan.skipped[0]?.reason ?? "it is archived"}`, {}));
+    if (!plan[done].length) {
+      report(new RpcError(`nothing is to be ${done}: ${plan.skipped[0]?.reason ?? "it is so already"}`, {}));
       return;
     }
-    const items = plan.archived.map((/** @type {any} */ one) => h("li", {}, one.anchor));
-    const data = await ask("Archive: searches leave it out then", [h("ul", {}, items), skipped.length ? h("ul", { class: "quiet" }, skipped) : null], "Archive");
+    const items = plan[done].map((/** @type {any} */ one) => h("li", {}, one.anchor));
+    const data = await ask(title, [h("ul", {}, items), skipped.length ? h("ul", { class: "quiet" }, skipped) : null], label);
     if (!data) return;
-    const done = await view.ask("archive", { anchors: [anchor], dry_run: false, plan: plan.plan, client: CLIENT });
-    offerUndo(view, "archived", done.change_set);
+    const carriedOut = await view.ask(method, { ...chosen, dry_run: false, plan: plan.plan, client: CLIENT });
+    offerUndo(view, done, carriedOut.change_set);
+    await view.reload();
   } catch (error) {
     report(error);
   }
+}
+
+/** Make a topic. @param {View} view */
+export async function createTopic(view) {
+  await ask("New topic", [
+    labelled("Title", h("input", { name: "title", maxlength: 200, required: true })),
+    labelled("Summary", h("textarea", { name: "summary", rows: 4 })),
+    labelled("Kind", h("input", { name: "kind", maxlength: 60, placeholder: "decision, error, preference, …" })),
+    labelled("Tags", h("input", { name: "tags", placeholder: "separated by commas" })),
+  ], "Create", "Cancel", async (data) => {
+    const written = await view.ask("topic.create", {
+      title: data.get("title"), summary: data.get("summary") ?? "", kind: data.get("kind") || null, tags: splitTags(data), client: CLIENT,
+    });
+    offerUndo(view, `made ${written.path}`, written.change_set);
+    location.hash = view.href("topics", { topic: written.path });
+  });
+}
+
+/** Append a value to a field of a topic. @param {View} view @param {any} topic */
+export async function appendValue(view, topic) {
+  const names = topic.fields.map((/** @type {any} */ one) => h("option", { value: one.name }));
+  await ask(`Append to ${topic.title || topic.path}`, [
+    labelled("Field", h("input", { name: "field", required: true, list: "field-names", autocomplete: "off", placeholder: "a new name makes a new field" })),
+    h("datalist", { id: "field-names" }, names),
+    labelled("Value", h("textarea", { name: "content", rows: 4, required: true })),
+  ], "Append", "Cancel", async (data) => {
+    const written = await view.ask("field.append", { topic: topic.path, field: data.get("field"), content: data.get("content"), client: CLIENT });
+    offerUndo(view, `appended in ${written.path}`, written.change_set);
+    await view.reload();
+  });
+}
+
+/** @param {FormData} data */
+function splitTags(data) {
+  return String(data.get("tags")).split(",").map((tag) => tag.trim()).filter(Boolean);
 }
 
 /** Promote a section to the project's note. @param {View} view @param {string} anchor */

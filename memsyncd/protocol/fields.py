@@ -41,6 +41,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one method, or a part of one."""
 
 
+class SectionPlace(Result, frozen=True, kw_only=True):
+    """Where a section is: its note and its lines, 1-based and inclusive."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+
+
 class Freshness(Result, frozen=True, kw_only=True):
     """How current the index was when a request was answered."""
 

@@ -75,6 +75,7 @@ _WORKSPACES = ToolArgument(
 )
 _KIND = ToolArgument("kind", "Only of these kinds, such as decision, error.", "filters.kind")
 _TAG = ToolArgument("tag", "Only with one of these tags.", "filters.tag")
+_FOLLOW = ToolArgument("follow", "Relations to follow, such as resolved_by.")
 _PATH = ToolArgument("path", "Only in these notes or folders; globs are allowed.", "filters.path")
 
 
@@ -110,6 +111,7 @@ TOOLS: dict[str, Tool] = {
                     "filters.after",
                 ),
                 ToolArgument("before", "Only before such a day.", "filters.before"),
+                _FOLLOW,
                 _WORKSPACES,
             ),
             is_read_only=True,
@@ -146,6 +148,7 @@ TOOLS: dict[str, Tool] = {
                 ToolArgument("max_tokens", "Budget of the block; 2000 by default."),
                 _KIND,
                 _TAG,
+                _FOLLOW,
                 _WORKSPACES,
             ),
             is_read_only=True,
@@ -488,18 +491,14 @@ def render_hook_answer(event: str, text: str) -> str:
 def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
     """Return the text of a search: a citation, a heading and a snippet for each hit."""
     lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
+    lines += _describe_semantic(found)
     if not found.hits:
         lines.append("Nothing found" + (f": {found.why_empty}" if found.why_empty else "."))
         if found.did_you_mean:
             lines.append(f"Did you mean: {found.did_you_mean}")
         return "\n".join(lines)
     if found.relaxed:
-        is_related = all(len(hit.matched_related) == len(hit.matched) for hit in found.hits)
-        lines.append(
-            "No passage holds any of these words; these hold related ones:"
-            if is_related
-            else "No passage holds every word; these hold some:"
-        )
+        lines.append(_describe_relaxed(found.hits))
     names = {one.id: one.name for one in found.workspaces}
     for hit in found.hits:
         where = f"[{names.get(hit.workspace, hit.workspace)}] " if len(names) > 1 else ""
@@ -513,7 +512,22 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
         lines.append(f"  {snippet}")
         disputed = search.describe_contradictions(hit.contradicts, hit.contradicted_by)
         lines += [f"  {disputed}"] if disputed else []
+        lines += [f"  {one.relation}: {_cite(one)}  {one.snippet}" for one in hit.related]
     return "\n".join(lines)
+
+
+def _describe_relaxed(hits: Sequence[search.Hit]) -> str:
+    if any(len(hit.matched_related) < len(hit.matched) for hit in hits):
+        return "No passage holds every word; these hold some:"
+    if any(hit.matched for hit in hits):
+        return "No passage holds any of these words; these hold related ones:"
+    return "No passage holds any of these words; these are near in meaning:"
+
+
+def _describe_semantic(found: search.SearchResult | search.ContextResult) -> list[str]:
+    """Say why not all was searched by meaning although that is switched on."""
+    how = "words alone" if found.semantic == "off" else "not all by meaning"
+    return [f"Searched by {how}: {found.semantic_reason}."] if found.semantic_reason else []
 
 
 def _describe_meta(hit: search.Hit) -> str:
@@ -554,6 +568,7 @@ def _cut_text(got: search.Got) -> tuple[str, int]:
 def render_context(found: search.ContextResult) -> str:
     """Return a block of memory, which is marked already, with the citations of its parts."""
     lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
+    lines += _describe_semantic(found)
     if not found.text:
         why = f": {found.why_empty}" if found.why_empty else "."
         return "\n".join([*lines, f"Memory holds nothing on this{why}"])
@@ -564,7 +579,7 @@ def render_context(found: search.ContextResult) -> str:
     return "\n".join(lines)
 
 
-def _cite(part: search.LeftOutPart) -> str:
+def _cite(part: search.LeftOutPart | search.RelatedSection) -> str:
     return f"{part.path}:{part.start_line}-{part.end_line}"
 
 

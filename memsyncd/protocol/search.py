@@ -15,6 +15,7 @@ from memsyncd.protocol.fields import (
     Name,
     Params,
     Result,
+    SectionPlace,
     TimeoutMs,
     Values,
     WorkspaceNames,
@@ -142,8 +143,18 @@ def describe_contradictions(contradicts: list[str], contradicted_by: list[str]) 
     return "; ".join(filter(None, texts))
 
 
-class RelatedMeta(SectionMeta, frozen=True, kw_only=True):
-    """The metadata of a section, and the contradictions in which it is.
+class FoundSection(SectionMeta, frozen=True, kw_only=True):
+    """A section in an answer: its metadata, and where it is, as in `SectionPlace`."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+
+
+class RelatedMeta(FoundSection, frozen=True, kw_only=True):
+    """A section in an answer, and the contradictions in which it is.
 
     Both are anchors of sections, or paths of notes, that typed links `contradicts` name.
     """
@@ -152,28 +163,20 @@ class RelatedMeta(SectionMeta, frozen=True, kw_only=True):
     contradicted_by: list[str] = msgspec.field(default_factory=list)
 
 
-class RelatedSection(SectionMeta, frozen=True, kw_only=True):
-    """A section, with those beneath it, or a whole note, that a typed link leads to."""
+class RelatedSection(FoundSection, frozen=True, kw_only=True):
+    """A section, with those beneath it, or a whole note, that a typed link leads to.
+
+    The anchor of a whole note is that of its first section.
+    """
 
     relation: str
     """The relation that was followed, from the section that was found to this one."""
-    anchor: str
-    """Of a whole note, that of its first section."""
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     snippet: str
     """Plain text of one line: its beginning."""
 
 
 class Hit(RelatedMeta, frozen=True, kw_only=True):
     workspace: str
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     snippet: str
     """Plain text of one line, with matched words between `**` and `**`."""
     score: float
@@ -205,6 +208,8 @@ class SearchAnswer(Result, frozen=True, kw_only=True):
     pending; `off` if none did, or not in time, and words alone decided."""
     semantic_pending: int = 0
     """Chunks without a vector yet, which only their words find."""
+    semantic_reason: str | None = None
+    """Why words alone decided although semantic search is on, or why it is `partial`."""
 
 
 class AnsweringWorkspace(Result, frozen=True, kw_only=True):
@@ -277,11 +282,6 @@ class ContextPart(RelatedMeta, frozen=True, kw_only=True):
     """Lines of a section that the text includes, and the section's metadata."""
 
     workspace: str
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     reason: str
     """`match`, `MEMORY.md`, `pinned`, `important` (preferences and errors), `project`, `recent` or
     `related`, if a relation was followed to it."""
@@ -291,15 +291,10 @@ class ContextPart(RelatedMeta, frozen=True, kw_only=True):
     """The section from which it was followed."""
 
 
-class LeftOutPart(Result, frozen=True, kw_only=True):
+class LeftOutPart(SectionPlace, frozen=True, kw_only=True):
     """Lines of a section that the text leaves out."""
 
     workspace: str
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     kind: str | None
     reason: str
     """`no room`."""
@@ -323,6 +318,7 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
     semantic: SemanticState = "off"
     """As in the result of `search`."""
     semantic_pending: int = 0
+    semantic_reason: str | None = None
 
 
 class ContextResult(ContextAnswer, frozen=True, kw_only=True):
@@ -367,11 +363,6 @@ class RecalledMemory(RelatedMeta, frozen=True, kw_only=True):
     """A relation that was followed to it."""
     related_to: str | None = None
     """The memory from which it was followed."""
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     text: str
     tokens: int
 
@@ -542,13 +533,8 @@ class SimilarParams(Params, frozen=True, kw_only=True):
     workspace: Name | None = None
 
 
-class SimilarSection(SectionMeta, frozen=True, kw_only=True):
+class SimilarSection(FoundSection, frozen=True, kw_only=True):
     workspace: str
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     digest: str
     """Digest of the file as indexed."""
     similarity: float
@@ -572,14 +558,9 @@ class DuplicatesParams(Params, frozen=True, kw_only=True):
     workspace: Name | None = None
 
 
-class Copy(Result, frozen=True, kw_only=True):
+class Copy(SectionPlace, frozen=True, kw_only=True):
     """A section of which there are near copies."""
 
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     digest: str
     """Digest of the file as indexed."""
     similarity: float
@@ -623,13 +604,8 @@ class PatternsParams(Params, frozen=True, kw_only=True):
     timeout_ms: TimeoutMs | None = None
 
 
-class PatternSection(SectionMeta, frozen=True, kw_only=True):
+class PatternSection(FoundSection, frozen=True, kw_only=True):
     workspace: str
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     snippet: str
     """Plain text of one line: its beginning."""
 

@@ -17,20 +17,15 @@ from memsyncd.protocol.fields import (
     Word,
 )
 from memsyncd.protocol.memory import AddedSection, Written
-from memsyncd.protocol.search import SectionMeta
+from memsyncd.protocol.search import FoundSection
 
 BlockBytes = Annotated[int, msgspec.Meta(ge=200, le=1_000_000)]
 TaskName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
-class TaskSection(SectionMeta, frozen=True, kw_only=True):
+class TaskSection(FoundSection, frozen=True, kw_only=True):
     """A section of a task, with its text without heading and comment."""
 
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     text: str
 
 

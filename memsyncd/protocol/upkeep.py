@@ -6,7 +6,15 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import ClientName, Name, Params, Result, TimeoutMs, Word
+from memsyncd.protocol.fields import (
+    ClientName,
+    Name,
+    Params,
+    Result,
+    SectionPlace,
+    TimeoutMs,
+    Word,
+)
 from memsyncd.protocol.memory import Place, Written
 from memsyncd.protocol.search import Filters
 
@@ -46,14 +54,9 @@ class CleanupParams(Params, frozen=True, kw_only=True):
     timeout_ms: TimeoutMs | None = None
 
 
-class UpkeepItem(Result, frozen=True, kw_only=True):
+class UpkeepItem(SectionPlace, frozen=True, kw_only=True):
     """A memory of a plan: the lines of its section and of those beneath it, before the change."""
 
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    heading: list[str]
     decay: float
     tier: Literal["hot", "warm", "cold"]
     reason: str

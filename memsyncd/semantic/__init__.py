@@ -26,22 +26,28 @@ class Cosines(NamedTuple):
 
 
 class PendingCosines(Protocol):
-    """A question that the process embeds meanwhile. Without `finish` it is forgotten."""
+    """A question that the process embeds meanwhile. Without `select` it is forgotten."""
 
-    def finish(
-        self,
-        candidates: Sequence[int],
-        allowed: Collection[int] | None,
-        nearest: int,
-        deadline_s: float,
-    ) -> Cosines | None:
-        """Wait for the cosines of `candidates` and of the `nearest` nearest chunks among `allowed`
-        (None: all); `deadline_s` is on the monotonic clock, and `[semantic] question_ms` may end
-        the waiting before it.
+    def select(
+        self, candidates: Sequence[int], allowed: Collection[int] | None, nearest: int
+    ) -> None:
+        """Ask for the cosines of `candidates` and of the `nearest` nearest chunks among `allowed`
+        (None: all). Returns at once.
+        """
+        ...
+
+    def finish(self, deadline_s: float) -> Cosines | None:
+        """Wait for the cosines that were asked for; `deadline_s` is on the monotonic clock, and
+        `[semantic] question_ms` may end the waiting before it.
 
         Returns None if it is off, late or failed, or no allowed chunk has a vector: lexical search
         answers alone. Never raises.
         """
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why `finish` has returned None; empty if no allowed chunk has a vector."""
         ...
 
 
@@ -72,8 +78,9 @@ class VectorSearch(Protocol):
 class NoVectors:
     """Semantic search that is off, for `reason`."""
 
-    def __init__(self, reason: str | None = None) -> None:
-        self._status = SemanticStatus(state="off", reason=reason)
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
+        self._status = SemanticStatus(state="off", reason=reason or None)
 
     def status(self) -> SemanticStatus:
         return self._status
@@ -82,14 +89,13 @@ class NoVectors:
         del question
         return self
 
-    def finish(
-        self,
-        candidates: Sequence[int],
-        allowed: Collection[int] | None,
-        nearest: int,
-        deadline_s: float,
-    ) -> Cosines | None:
-        del candidates, allowed, nearest, deadline_s
+    def select(
+        self, candidates: Sequence[int], allowed: Collection[int] | None, nearest: int
+    ) -> None:
+        del candidates, allowed, nearest
+
+    def finish(self, deadline_s: float) -> Cosines | None:
+        del deadline_s
         return None
 
     def of_chunks(

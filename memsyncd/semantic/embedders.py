@@ -68,7 +68,7 @@ def make_embedder(config: SemanticConfig) -> Embedder:
 
 def normalise(vectors: Vectors, n_texts: int) -> Vectors:
     """Return the rows with length 1; raise EmbedderFailed unless there is one for each text, all
-    finite and none zero.
+    finite. Some models have zeros for a text of which they know no word: those stay, near nothing.
     """
     if vectors.ndim != 2 or len(vectors) != n_texts or not 0 < vectors.shape[1] <= MAX_DIMENSIONS:
         raise EmbedderFailed(
@@ -76,8 +76,9 @@ def normalise(vectors: Vectors, n_texts: int) -> Vectors:
             " use another model"
         )
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if not np.isfinite(lengths).all() or not lengths.all():
-        raise EmbedderFailed("the model returned a vector that has no direction: use another model")
+    if not np.isfinite(lengths).all():
+        raise EmbedderFailed("the model returned a vector that is not finite: use another model")
+    lengths[lengths == 0] = 1
     normalised: Vectors = (vectors / lengths).astype(np.float32, copy=False)
     return normalised
 

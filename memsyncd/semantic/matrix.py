@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from memsyncd.store.vectors import VectorRow
 
-BLOCK_ROWS = 4096
+BLOCK_ROWS = 512
 PAIR_ROWS = 1024
 _LARGEST = 127.0
 
@@ -39,31 +39,31 @@ class Compared(NamedTuple):
         """
         ids, cosines = self
         if allowed is not None:
-            places = _find_places(ids, allowed)
+            places = np.unique(_find_places(ids, allowed))
             ids, cosines = ids[places], cosines[places]
         if not len(ids):
             return None
-        chosen = _find_places(ids, candidates)
-        if nearest > 0:
-            chosen = np.union1d(chosen, _find_highest(cosines, nearest))
-        return ids[chosen], cosines[chosen], float(np.median(cosines)), float(cosines.max())
-
-
-def _find_highest(cosines: Vectors, n: int) -> NDArray[np.int64]:
-    """Return where the `n` highest are; of equal ones the first."""
-    if n >= len(cosines):
-        return np.arange(len(cosines))
-    least = np.partition(cosines, -n)[-n]
-    higher, equal = np.flatnonzero(cosines > least), np.flatnonzero(cosines == least)
-    return np.concatenate([higher, equal[: n - len(higher)]])
+        n = len(ids)
+        first = max(0, n - nearest)
+        # One pass finds where the nearest begin, and the two in the middle.
+        middle = (n - 1) // 2, n // 2
+        parted = np.partition(cosines, sorted({min(first, n - 1), *middle}))
+        is_chosen = np.zeros(n, bool)
+        if first < n:
+            is_chosen = cosines > parted[first]
+            equal = np.flatnonzero(cosines == parted[first])
+            is_chosen[equal[: n - first - np.count_nonzero(is_chosen)]] = True
+        is_chosen[_find_places(ids, candidates)] = True
+        median = (float(parted[middle[0]]) + float(parted[middle[1]])) / 2
+        return ids[is_chosen], cosines[is_chosen], median, float(cosines.max())
 
 
 def _find_places(ids: ChunkIds, wanted: ChunkIds) -> NDArray[np.int64]:
-    """Return where `ids`, which rise, hold those that are wanted, in rising order."""
-    wanted = np.unique(wanted)
-    places = np.searchsorted(ids, wanted)
-    places = places[places < len(ids)] if len(ids) else places[:0]
-    found: NDArray[np.int64] = places[ids[places] == wanted[: len(places)]]
+    """Return where `ids`, which rise, hold those that are wanted, in their order."""
+    if not len(ids):
+        return np.empty(0, np.int64)
+    places = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    found: NDArray[np.int64] = places[ids[places] == wanted]
     return found
 
 
@@ -107,8 +107,9 @@ class Matrix:
         self._ids, self._places = pairs[:, 0].copy(), pairs[:, 1].copy()
 
     def add(self, digests: Sequence[bytes], vectors: Vectors, *, room: int = 0) -> list[VectorRow]:
-        """Add vectors of length 1, and return them as they are stored; `room` more are to come."""
+        """Add vectors of length 1 or 0, and return them as stored; `room` more are to come."""
         scales = np.abs(vectors).max(axis=1) / np.float32(_LARGEST)
+        scales[scales == 0] = 1  # of a row of zeros
         rows = np.rint(vectors / scales[:, None]).astype(np.int8)
         with self._lock:
             for digest, row, scale in zip(digests, rows, scales, strict=True):
@@ -165,13 +166,13 @@ class Matrix:
     def mean(self, chunks: ChunkIds) -> Vectors | None:
         """Return the mean of the vectors of chunks, with length 1; None if none has one."""
         with self._lock:
-            found = self._places[_find_places(self._ids, chunks)]
+            found = self._places[np.unique(_find_places(self._ids, chunks))]
             if not len(found):
                 return None
             mean = (self._rows[found].astype(np.float32) * self._scales[found, None]).mean(axis=0)
         length = np.linalg.norm(mean)
-        direction: Vectors = (mean / length).astype(np.float32)
-        return direction if length else None
+        direction: Vectors | None = (mean / length).astype(np.float32) if length else None
+        return direction
 
     def find_pairs(self, at_least: float, limit: int) -> PairFinder:
         """Return what finds the pairs of chunks with such a cosine."""

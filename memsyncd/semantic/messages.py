@@ -29,7 +29,8 @@ class RefreshRequest(msgspec.Struct, frozen=True, kw_only=True, tag="refresh"):
     """Make the vectors that the index needs, and delete those that it does not.
 
     `is_complete`: the index has all notes, so that what it lacks is gone. `is_asked`: questions
-    wait for the model, so it is loaded at once and not at low priority. `is_again`: make all
+    wait for the model, so it is loaded at once and not at low priority; otherwise it is loaded if
+    there is something to embed. `is_again`: make all
     vectors again. `opening` grows whenever the index may be another one: the ids of chunks are
     those of one file.
     """

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +64,9 @@ NEIGHBOURS_S, PAIRS_S = 5.0, 60.0
 SWITCHED_OFF = "semantic search is switched off: memsyncd semantic enable"
 COMPARING = "the chunks are being compared with the vectors"
 MAKING = "vectors are being made"
-LOADING = "the model is being loaded: words alone answer until then"
+LOADING = "the model is being loaded"
+LATE = "the vector process did not answer within [semantic] question_ms"
+ENDED = "the vector process has just ended: ask again"
 IDLE = "the model is not in memory: the next question loads it, and words alone answer until then"
 _INSTALL = "pip install 'memsyncd[semantic]'"
 _PACKAGES = {
@@ -102,10 +104,10 @@ class _Process:
         on_end: Callable[[_Process, str], None],
     ) -> None:
         self.is_ready = threading.Event()
-        """Set once requests can be sent."""
+        """Set once requests reach the process at once."""
         self.is_ending = False
         self._config = config
-        self._requests = requests
+        self._requests = [*requests]
         self._on_report = on_report
         self._on_end = on_end
         self._writing = threading.Lock()
@@ -125,28 +127,28 @@ class _Process:
         self._thread.start()
 
     def send(self, request: Request) -> bool:
-        """Send a request. False if the process has ended or is about to."""
-        if self.is_ending or not self.is_ready.is_set():
+        """Send a request, once the process has started. False if it has ended or is about to."""
+        if self.is_ending:
             return False
         with self._lock:
             self._used_s = time.monotonic()
             if isinstance(request, RefreshRequest):
                 self._busy.add(request.workspace)
+            if not self.is_ready.is_set():
+                self._requests.append(request)
+                return True
         return self._write(encode_frame(request))
 
     def ask(self, number: int, request: Request) -> Future[Reply] | None:
-        """Send a request that is answered with this number; `forget` the answer afterwards."""
+        """Send a request that is answered with this number; None if the process has ended."""
         answer: Future[Reply] = Future()
         with self._lock:
             self._waiting[number] = answer, time.monotonic()
         if self.send(request):
             return answer
-        self.forget(number)
-        return None
-
-    def forget(self, number: int) -> None:
         with self._lock:
             self._waiting.pop(number, None)
+        return None
 
     def kill(self) -> None:
         """End the process at once, which loses the batch that it is embedding."""
@@ -211,9 +213,8 @@ class _Process:
                 raise AssertionError("it is a pipe")
             os.set_blocking(process.stdin.fileno(), False)
             start = StartRequest(config=self._config, parent_pid=os.getpid())
-            for request in (start, *self._requests):
-                self._write(encode_frame(request))
-            self.is_ready.set()
+            self._write(encode_frame(start))
+            self._write_first()
             if self.is_ending:  # before there was a process to end
                 process.kill()
             self._read(process)
@@ -222,6 +223,17 @@ class _Process:
             return ""
         status = process.returncode
         return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+
+    def _write_first(self) -> None:
+        """Write the requests that were sent while the process was started."""
+        while True:
+            with self._lock:
+                requests, self._requests = self._requests, []
+                if not requests:
+                    self.is_ready.set()
+                    return
+            for request in requests:
+                self._write(encode_frame(request))
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         if process.stdout is None:
@@ -415,13 +427,16 @@ class VectorService:
         if process is not None:
             process.send(ReleaseRequest(workspace=workspace))
 
-    def refresh(self, workspace: str, *, is_again: bool = False) -> None:
-        """Have the vectors made that an index needs, and others deleted if it is complete."""
+    def refresh(self, workspace: str, *, is_asked: bool = False, is_again: bool = False) -> None:
+        """Have the vectors made that an index needs, and others deleted if it is complete. With
+        `is_asked` the model is loaded even if nothing is missing.
+        """
         with self._lock:
             vectors = self._by_id.get(workspace)
             if vectors is None or self.off_reason:
                 return
             vectors.is_wanted = True
+            vectors.is_asked |= is_asked
             request = vectors.make_refresh(is_again=is_again)
             process = self._find_process(request)
         if process is not None:
@@ -440,11 +455,8 @@ class VectorService:
     # --- for WorkspaceVectors ---
 
     def find_ready(self) -> _Process | None:
-        """Return the process if it can be asked; otherwise have it started."""
-        if self.off_reason:
-            return None
-        with self._lock:
-            process = self._find_process()
+        """Return the process if it can be asked now."""
+        process = self._process
         return process if process is not None and process.is_ready.is_set() else None
 
     def take_number(self) -> int:
@@ -484,7 +496,7 @@ class VectorService:
         self._on_report(report)
 
     def _ended(self, process: _Process, reason: str) -> None:
-        """StartRequest the process again if it has died; on its thread."""
+        """Start the process again if it has died; on its thread."""
         with self._lock:
             if process is not self._process:
                 self._delete_unwanted()  # which the process may have made until it ended
@@ -492,6 +504,8 @@ class VectorService:
             self._process = None
             self._note_unloaded()
             if not reason or self._is_stopped:
+                for vectors in self._by_id.values():
+                    vectors.is_asked = False
                 return
             self._n_starts += 1
             missing = _find_off_reason(self._config)
@@ -522,17 +536,18 @@ class WorkspaceVectors:
         self.vectors_path = index_path.with_name("vectors.db")
         self.is_wanted = False
         """True once vectors were asked for: the index can be read."""
+        self.is_asked = False
+        """True from a question on until the process ends idle: it is to load the model."""
         self.report: Report | None = None
         self._service = service
         self._config = config
         self._workspace = workspace
         self._index_path = index_path
         self._read_state = read_state
-        self._is_asked = False
 
     def reset(self, config: SemanticConfig) -> None:
         """Forget what another configuration has made."""
-        self._config, self.report, self._is_asked = config, None, False
+        self._config, self.report, self.is_asked = config, None, False
 
     def make_refresh(self, *, is_again: bool = False) -> RefreshRequest:
         state = self._read_state()
@@ -541,7 +556,7 @@ class WorkspaceVectors:
             index_path=str(self._index_path),
             vectors_path=str(self.vectors_path),
             is_complete=state.is_complete,
-            is_asked=self._is_asked,
+            is_asked=self.is_asked,
             is_again=is_again,
             opening=state.opening,
         )
@@ -579,7 +594,7 @@ class WorkspaceVectors:
         elif report.pending or report.fault:
             state, reason = "partial", report.fault or MAKING
         elif not is_loaded:
-            state, reason = ("partial", LOADING) if self._service.pids else ("ready", IDLE)
+            state, reason = ("partial", LOADING) if self.is_asked else ("ready", IDLE)
         return SemanticStatus(
             state=state,
             pending=report.pending,
@@ -593,7 +608,7 @@ class WorkspaceVectors:
     def begin(self, question: str) -> PendingCosines:
         process = self._use()
         if process is None:
-            return NoVectors()
+            return NoVectors(self.status().reason or ENDED)
         number = self._service.take_number()
         request = EmbedRequest(
             number=number,
@@ -602,7 +617,7 @@ class WorkspaceVectors:
             text=question,
         )
         if not process.send(request):
-            return NoVectors()
+            return NoVectors(ENDED)
         return _Begun(process, number, self._config.question_s)
 
     def of_chunks(
@@ -620,7 +635,8 @@ class WorkspaceVectors:
             allowed=None if allowed is None else pack_ids(allowed),
             nearest=nearest,
         )
-        return _read_cosines(_ask(process, number, request, NEIGHBOURS_S))
+        reply, _ = _wait(process.ask(number, request), NEIGHBOURS_S)
+        return _read_cosines(reply)
 
     def pairs(self, at_least: float, limit: int) -> list[tuple[int, int, float]] | None:
         process = self._use()
@@ -635,55 +651,61 @@ class WorkspaceVectors:
             limit=limit,
             limit_s=PAIRS_S * 0.8,
         )
-        reply = _ask(process, number, request, PAIRS_S)
+        reply, _ = _wait(process.ask(number, request), PAIRS_S)
         if not isinstance(reply, PairsReply) or not reply.is_found:
             return None
         parts = unpack_ids(reply.first), unpack_ids(reply.second), unpack_cosines(reply.cosines)
         return [*zip(*parts, strict=True)]
 
     def _use(self) -> _Process | None:
-        """Return the process if it has the model and the vectors in memory; else have it started
-        for them.
+        """Return the process if it has the model and the vectors in memory; else have them loaded,
+        for which no question waits: it takes a second.
         """
-        self._is_asked = True
-        process = self._service.find_ready()
-        return process if self.status().loaded else None
+        if self.status().loaded:
+            return self._service.find_ready()
+        if not self.is_asked:
+            self._service.refresh(self._workspace, is_asked=True)
+        return None
 
 
 class _Begun:
     """A question that the process has been given."""
 
     def __init__(self, process: _Process, number: int, limit_s: float) -> None:
+        self.reason = ""
         self._process = process
         self._number = number
         self._end_s = time.monotonic() + limit_s
+        self._answer: Future[Reply] | None = None
 
-    def finish(
-        self,
-        candidates: Sequence[int],
-        allowed: Collection[int] | None,
-        nearest: int,
-        deadline_s: float,
-    ) -> Cosines | None:
+    def select(
+        self, candidates: Sequence[int], allowed: Collection[int] | None, nearest: int
+    ) -> None:
         request = CosinesRequest(
             number=self._number,
             candidates=pack_ids(candidates),
             allowed=None if allowed is None else pack_ids(allowed),
             nearest=nearest,
         )
-        left_s = min(deadline_s, self._end_s) - time.monotonic()
-        return _read_cosines(_ask(self._process, self._number, request, left_s))
+        self._answer = self._process.ask(self._number, request)
+
+    def finish(self, deadline_s: float) -> Cosines | None:
+        reply, self.reason = _wait(self._answer, min(deadline_s, self._end_s) - time.monotonic())
+        return _read_cosines(reply)
 
 
-def _ask(process: _Process, number: int, request: Request, limit_s: float) -> Reply | None:
-    """Return the answer, or None if it does not come in time."""
-    answer = process.ask(number, request)
+def _wait(answer: Future[Reply] | None, limit_s: float) -> tuple[Reply | None, str]:
+    """Return the answer, or why there is none. One that is late is still waited for by the process,
+    which is killed if it never comes.
+    """
     if answer is None:
-        return None
+        return None, ENDED
     try:
-        return answer.result(max(0.0, limit_s))
-    except Exception:  # noqa: BLE001 - late, or cancelled as the process has ended
-        return None
+        return answer.result(max(0.0, limit_s)), ""
+    except TimeoutError:
+        return None, LATE
+    except CancelledError:
+        return None, ENDED
 
 
 def _read_cosines(reply: Reply | None) -> Cosines | None:

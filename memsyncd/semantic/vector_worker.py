@@ -64,6 +64,8 @@ READ_LIMIT_S = 30.0
 RETRY_S = 30.0
 # Questions that wait for their selection; a search that was cancelled never sends one.
 MAX_BEGUN = 32
+MAX_KNOWN = 16
+PROBE = "memory"
 # How long a thread that embeds keeps the interpreter from one that answers.
 SWITCH_S = 0.001
 # As of the process that indexes.
@@ -100,6 +102,10 @@ class VectorWorker:
         self._embedder = make_embedder(config)
         self._by_id: dict[str, _Vectors] = {}
         self._begun: dict[int, Compared | None] = {}
+        self._known: dict[str, Vectors] = {}
+        """The vectors of the last questions: several workspaces are asked the same, and some
+        questions come twice."""
+        self._identity = ""
         self._jobs: deque[RefreshRequest | PairsRequest] = deque()
         self._changed = threading.Condition()
         self._failed_s = float("-inf")
@@ -166,7 +172,7 @@ class VectorWorker:
         if time.monotonic() - self._failed_s < RETRY_S:
             return
         try:
-            vector = self._embed([question.text], self._config.question_s)[0]
+            vector = self._embed_question(question.text)
             _check_dimensions(vector.shape[0], matrix)
         except EmbedderFailed as failure:
             self._failed_s = time.monotonic()
@@ -180,8 +186,15 @@ class VectorWorker:
         while len(self._begun) > MAX_BEGUN:
             del self._begun[next(iter(self._begun))]
 
-    def _embed(self, texts: Sequence[str], limit_s: float) -> Vectors:
-        return normalise(self._embedder.embed(texts, "question", limit_s), len(texts))
+    def _embed_question(self, text: str) -> Vectors:
+        vector: Vectors | None = self._known.pop(text, None)
+        if vector is None:
+            embedded = self._embedder.embed([text], "question", self._config.question_s)
+            vector = normalise(embedded, 1)[0]
+        self._known[text] = vector  # the last one used is the last one
+        while len(self._known) > MAX_KNOWN:
+            del self._known[next(iter(self._known))]
+        return vector
 
     def _find_matrix(
         self, request: EmbedRequest | NeighboursRequest | PairsRequest
@@ -251,8 +264,7 @@ class VectorWorker:
                 known.matrix = None
                 set_vectors_aside(Path(job.vectors_path))
                 is_over = self._update(known, job)
-            self._embedder.load()
-            self._is_loaded = True
+            self._prepare_questions(known, job)
         except EmbedderFailed as failure:
             fault, is_useless = str(failure), True
             self._failed_s = time.monotonic()
@@ -272,6 +284,19 @@ class VectorWorker:
         if not is_over:
             self._queue_rest(known, job)
 
+    def _prepare_questions(self, known: _Vectors, job: RefreshRequest) -> None:
+        # Without new chunks, no model is read into memory until somebody asks.
+        if job.is_asked:
+            self._embedder.load()
+            self._is_loaded = True
+        # After a failure a question is tried: without new chunks nothing else would notice one.
+        if self._failed_s == float("-inf"):
+            return
+        embedded = self._embedder.embed([PROBE], "question", self._config.question_s)
+        vector = normalise(embedded, 1)[0]
+        if known.matrix is not None:
+            _check_dimensions(vector.shape[0], known.matrix)
+
     def _queue_rest(self, known: _Vectors, job: RefreshRequest) -> None:
         """Go on with a workspace after the others, unless it waits for its turn already."""
         with self._changed:
@@ -290,6 +315,9 @@ class VectorWorker:
             if job.is_complete:
                 _prune(known, file, chunks)
             identity = self._embedder.identify()
+            if identity != self._identity:
+                self._identity = identity
+                self._known = {}
             if job.is_again:
                 file.reset("", 0)
             # Vectors of another embedder are deleted once this one has made some.
@@ -343,6 +371,7 @@ class VectorWorker:
             digests = [digest for digest, _ in batch]
             file.add(known.matrix.add(digests, vectors, room=len(missing)))
             known.fault, known.is_useless = "", False
+            self._is_loaded = True
             if time.monotonic() - reported_s >= REPORT_S:
                 reported_s = time.monotonic()
                 self._note_missing(known, chunks, known.matrix.assign(chunks))

@@ -22,7 +22,6 @@ from msgspec.structs import replace as replace_fields
 from memsyncd import __version__
 from memsyncd.engine import browse
 from memsyncd.engine.branch_memory import read_branch_place
-from memsyncd.engine.candidates import uses_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.merging import SearchPart, merge_search_parts
@@ -356,7 +355,6 @@ class Handlers:
         n_hits = params.limit or self._workspaces.config.search.max_results
         is_short = len(chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
         is_short = is_short and not _needs_accesses(params) and not params.follow
-        is_short = is_short and not uses_vectors(chosen[0])
         may_try = is_short and self._loop_turns.may_try(session, n_own)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
@@ -376,7 +374,7 @@ class Handlers:
     def _choose(self, names: str | list[str] | None) -> list[Workspace]:
         chosen = choose_named(self._workspaces, names)
         for workspace in chosen:
-            self._workspaces.scheduler.quick_check(workspace)
+            self._workspaces.scheduler.reopen(workspace)
         return chosen
 
     def _try_on_loop(
@@ -787,6 +785,9 @@ class Handlers:
         return RunOptions(now_s=options.now_s, timeout_s=timeout_s, absent=absent)
 
     def _describe_freshness(self, workspaces: Sequence[Workspace]) -> Freshness:
+        """The freshness of what was read; an index whose file was lost is noticed by that."""
+        for workspace in workspaces:
+            self._workspaces.scheduler.check_read(workspace)
         return describe_freshness(workspaces, self._workspaces.config, now_s=self._clock.now_s())
 
     def _measure_ms(self, arrived_s: float) -> float:

@@ -191,7 +191,7 @@ class Operations:
     def _warm(self, session: Session, params: SemanticWarmParams) -> SemanticReport:
         self._workspaces.vectors.retry()
         for workspace in choose_workspaces(self._workspaces, params.workspace):
-            self._workspaces.vectors.refresh(workspace, is_again=params.again)
+            self._workspaces.vectors.refresh(workspace, is_asked=True, is_again=params.again)
         return self._describe_vectors(session, params)
 
     # --- workspaces ---

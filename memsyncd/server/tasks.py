@@ -19,10 +19,11 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import tasks as protocol
-from memsyncd.protocol.memory import Added, AddedSection, NoteAddParams
+from memsyncd.protocol.memory import Added, NoteAddParams
 from memsyncd.protocol.signals import Signal, SignalInboxParams
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import OPEN_S, wait_until_open
+from memsyncd.server.writes import make_place
 
 MethodCall = Callable[[Session, Any], Outcome]
 InThread = Callable[..., Awaitable[Any]]
@@ -120,7 +121,7 @@ class TaskMethods:
             "lifecycle": "task",
         }
         added = await self._add(session, params, fields)
-        return replace(summary, added=_make_place(added))
+        return replace(summary, added=make_place(added))
 
     async def _triage(self, session: Session, params: protocol.TriageParams) -> protocol.Triage:
         found: protocol.Triage
@@ -128,7 +129,7 @@ class TaskMethods:
         if fields is None:
             return found
         added = await self._add(session, params, fields)
-        return replace(found, promoted=_make_place(added))
+        return replace(found, promoted=make_place(added))
 
     # --- sessions ---
 
@@ -159,7 +160,7 @@ class TaskMethods:
             workspace=added.workspace,
             generation=added.generation,
             is_indexed=added.is_indexed,
-            added=_make_place(added),
+            added=make_place(added),
             text=block.text,
         )
 
@@ -191,13 +192,3 @@ class TaskMethods:
         box: Any = await outcome if inspect.isawaitable(outcome) else outcome
         found: list[Signal] = box.signals
         return found
-
-
-def _make_place(added: Added) -> AddedSection:
-    return AddedSection(
-        anchor=added.anchor,
-        path=added.path,
-        start_line=added.start_line,
-        end_line=added.end_line,
-        digest=added.digest,
-    )

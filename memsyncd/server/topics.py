@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec.structs import asdict
+
 from memsyncd.engine import topics
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.clock import Clock
@@ -18,7 +20,7 @@ from memsyncd.protocol.search import SimilarSection
 from memsyncd.protocol.upkeep import Upkept
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import OPEN_S, wait_until_open
-from memsyncd.server.writes import Writes, describe_write, render_time
+from memsyncd.server.writes import Writes, describe_write, make_place
 
 InThread = Callable[..., Awaitable[Any]]
 
@@ -94,8 +96,7 @@ class TopicMethods:
             workspace,
             config,
             params,
-            client=params.client or session.name,
-            at=render_time(self._clock.wall_s()),
+            **self._writes.stamp(session, params.client),
         )
         create = decide()
         near = await self._writes.find_near(
@@ -121,8 +122,7 @@ class TopicMethods:
             workspace,
             self._workspaces.config,
             params,
-            client=params.client or session.name,
-            at=render_time(self._clock.wall_s()),
+            **self._writes.stamp(session, params.client),
         )
         decide = await self._in_thread(make, disk_of=workspace)
         outcome: EditOutcome[topics.TopicChange] = await self._writes.edit(
@@ -142,10 +142,10 @@ class TopicMethods:
         self, session: Session, params: protocol.FieldAppendParams
     ) -> protocol.FieldAppended:
         workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
-        client, at = params.client or session.name, render_time(self._clock.wall_s())
+        by = self._writes.stamp(session, params.client)
         addition = topics.make_field_addition(config, params)
         await wait_until_open([workspace], OPEN_S)
-        make = partial(topics.make_append_decision, workspace, config, params, client=client, at=at)
+        make = partial(topics.make_append_decision, workspace, config, params, **by)
         decide = await self._in_thread(make, disk_of=workspace)
         find = partial(topics.find_near, texts=[params.content])
         near = await self._writes.find_near(workspace, find, params.on_similar)
@@ -156,20 +156,13 @@ class TopicMethods:
         if there is not None:
             action = "appended"
             decide = topics.make_append_there_decision(
-                workspace, config, addition, there, command="field.append", client=client, at=at
+                workspace, config, addition, there, command="field.append", **by
             )
         outcome: EditOutcome[topics.FieldWritten] = await self._writes.edit(
             workspace, decide, params.timeout_ms
         )
-        written = outcome.answer
         return protocol.FieldAppended(
-            anchor=written.anchor,
-            path=written.path,
-            start_line=written.start_line,
-            end_line=written.end_line,
-            digest=written.digest,
-            n_values=written.n_values,
-            n_dropped=written.n_dropped,
+            **asdict(outcome.answer),
             action=action,
             similar=near,
             change_set=outcome.change_set,
@@ -198,15 +191,10 @@ def _describe_topic(
 
 def _report_field(workspace: Workspace, near: Sequence[SimilarSection]) -> protocol.FieldAppended:
     """The answer that names what says nearly the same; nothing is written."""
-    first = near[0]
     return protocol.FieldAppended(
-        anchor=first.anchor,
-        path=first.path,
-        start_line=first.start_line,
-        end_line=first.end_line,
-        digest=first.digest,
         n_values=0,
         n_dropped=0,
+        **asdict(make_place(near[0])),
         action="reported",
         similar=list(near),
         change_set=None,

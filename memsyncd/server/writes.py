@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
@@ -151,21 +152,18 @@ class Writes:
             addition,
             there,
             command="note.add",
-            client=params.client or session.name,
-            at=render_time(self._clock.wall_s()),
+            **self.stamp(session, params.client),
         )
         try:
             outcome = await self.edit(workspace, decide, params.timeout_ms)
         except (EditRefused, NoteNotFound):
             # The section has another form, or went meanwhile: nothing must be lost.
             return replace_fields(await self.add_section(session, params), similar=near)
-        place = asdict(outcome.answer)
-        del place["n_values"], place["n_dropped"]
         return protocol.Added(
             action="appended",
             similar=near,
             change_set=outcome.change_set,
-            **place,
+            **asdict(make_place(outcome.answer)),
             **describe_write(workspace, outcome),
         )
 
@@ -223,8 +221,7 @@ class Writes:
             self._workspaces.config,
             sections,
             command=command,
-            client=params.client or session.name,
-            at=render_time(self._clock.wall_s()),
+            **self.stamp(session, params.client),
         )
         return await self.edit(workspace, decide, params.timeout_ms)
 
@@ -254,14 +251,7 @@ class Writes:
             return protocol.Captured(
                 added=[], is_allowed=False, **describe_write(workspace, outcome)
             )
-        decide = memory_tool.make_capture_decision(
-            workspace,
-            config,
-            params,
-            client=params.client or session.name,
-            at=render_time(self._clock.wall_s()),
-        )
-        outcome = await self.edit(workspace, decide, params.timeout_ms)
+        outcome = await self.decide(session, workspace, memory_tool.make_capture_decision, params)
         return protocol.Captured(
             added=outcome.answer, is_allowed=True, **describe_write(workspace, outcome)
         )
@@ -270,14 +260,7 @@ class Writes:
         self, session: Session, params: protocol.IndexProjectParams
     ) -> protocol.ProjectIndexed:
         workspace = self._workspaces.find(params.workspace)
-        decide = project_index.make_index_decision(
-            workspace,
-            self._workspaces.config,
-            params,
-            client=params.client or session.name,
-            at=render_time(self._clock.wall_s()),
-        )
-        outcome = await self.edit(workspace, decide, params.timeout_ms)
+        outcome = await self.decide(session, workspace, project_index.make_index_decision, params)
         return protocol.ProjectIndexed(
             note=outcome.answer.note,
             sources=outcome.answer.sources,
@@ -360,14 +343,7 @@ class Writes:
     ) -> upkeep_protocol.Promoted:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        decide = upkeep.make_promote_decision(
-            workspace,
-            self._workspaces.config,
-            params,
-            client=params.client or session.name,
-            at=render_time(self._clock.wall_s()),
-        )
-        outcome = await self.edit(workspace, decide, params.timeout_ms)
+        outcome = await self.decide(session, workspace, upkeep.make_promote_decision, params)
         return upkeep_protocol.Promoted(
             is_applied=not params.dry_run,
             change_set=outcome.change_set,
@@ -467,6 +443,18 @@ class Writes:
 
     # --- turns on the worker ---
 
+    def stamp(self, session: Session, client: str | None) -> dict[str, str]:
+        """Who makes a change and when, as decisions take it."""
+        return {"client": client or session.name, "at": render_time(self._clock.wall_s())}
+
+    async def decide(
+        self, session: Session, workspace: Workspace, make: Callable[..., Decide[T]], params: Any
+    ) -> EditOutcome[T]:
+        """Carry out the decision that `make` makes of a request's parameters."""
+        by = self.stamp(session, params.client)
+        decide = make(workspace, self._workspaces.config, params, **by)
+        return await self.edit(workspace, decide, params.timeout_ms)
+
     async def edit(
         self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None
     ) -> EditOutcome[T]:
@@ -514,17 +502,19 @@ async def wait_for_turn(
 
 def _report_near(workspace: Workspace, near: Sequence[SimilarSection]) -> protocol.Added:
     """The answer that names what says nearly the same; nothing is written."""
-    first = near[0]
     return protocol.Added(
-        anchor=first.anchor,
-        path=first.path,
-        start_line=first.start_line,
-        end_line=first.end_line,
-        digest=first.digest,
         action="reported",
         similar=list(near),
+        **asdict(make_place(near[0])),
         **describe_write(workspace, EditOutcome(answer=None)),
     )
+
+
+def make_place(
+    section: protocol.Added | SimilarSection | topics.FieldWritten,
+) -> protocol.AddedSection:
+    """Return where a section is, without what else is known of it."""
+    return msgspec.convert(section, protocol.AddedSection, from_attributes=True)
 
 
 def _may_capture(config: CaptureConfig, trigger: str) -> bool:

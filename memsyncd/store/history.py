@@ -221,8 +221,8 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
 class History:
     """The history in a records.db, for the writer's thread.
 
-    `is_settled`: `find_intended` finds nothing. `last_revision` is the number of the latest
-    revision, which any thread may read. Methods raise the classes of `translating_errors`.
+    `last_revision` is the number of the latest revision, which any thread may read. Methods raise
+    the classes of `translating_errors`.
     """
 
     def __init__(
@@ -235,7 +235,13 @@ class History:
         with translating_errors():
             self._is_clean = not self._has(UNWIPED)
             self.last_revision = self._read_last()
-        self.is_settled = False
+        self._intended: set[int] | None = None
+        """The change sets that are not settled; None if they are not known."""
+
+    @property
+    def is_settled(self) -> bool:
+        """True if it is known that `find_intended` finds nothing."""
+        return self._intended is not None and not self._intended
 
     def begin(
         self,
@@ -248,10 +254,12 @@ class History:
         changes: Sequence[Intended],
     ) -> int:
         """Record an intended change set; return its number. The paths are those of the request."""
-        self.is_settled = False
+        # A commit that fails may have happened.
+        intended, self._intended = self._intended, None
         with transaction(self._writer):
             number = self._add_change_set((at_s, client, command, path, new_path))
             self._add_revisions(number, [self._keep(change) for change in changes], "intended")
+        self._intended = None if intended is None else intended | {number}
         self.last_revision = self._read_last()
         return number
 
@@ -282,12 +290,14 @@ class History:
             statement = "UPDATE revisions SET state = 'done' WHERE change_set = ?"
             self._writer.execute(statement, (number,))
             self._heads.apply(_leave_out_renamed(one for one in intended if one.id in happened))
+        if self._intended is not None:
+            self._intended.discard(number)
 
     def find_intended(self) -> list[tuple[int, list[Revision]]]:
         """Return the change sets that were begun and not settled, after a crash or a full disk."""
         with translating_errors():
             revisions = select_intended(self._writer, self._blobs.damaged)
-        self.is_settled = not revisions
+        self._intended = {one.change_set for one in revisions}
         groups = groupby(revisions, key=lambda one: one.change_set)
         return [(number, list(group)) for number, group in groups]
 

@@ -215,7 +215,7 @@ class Index:
         except StoreCorrupt as failure:
             self.checks.note_damage()
             raise IndexUnfit(f"index.db is damaged: {failure.message}") from failure
-        self.pool = ConnectionPool(str(path))
+        self.pool = ConnectionPool(str(path), self.file_guard.is_in_place)
         self._has_deleted = True
         self._is_filled = False
         self.is_tidy = False
@@ -281,6 +281,7 @@ class Index:
                     path: pack_record(path, read_stat_row(stat), read_at_ns)
                     for path, *stat, read_at_ns in self._writer.execute(_KNOWN)
                 }
+                release_memory(self._writer)
         return self._known
 
     def read_digests(self) -> dict[str, str]:

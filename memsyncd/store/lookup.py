@@ -72,18 +72,27 @@ class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[StoredSection, ...]
 
 
-def read_notes(reader: Reader, *, path: str | None, filters: Filters) -> list[StoredNote]:
-    """Return notes by path; `path` is a path, a folder or a glob.
+def read_notes(
+    reader: Reader, *, path: str | None, filters: Filters, has_sections: bool = True
+) -> list[StoredNote]:
+    """Return notes by path; `path` is a path, a folder or a glob. Without `has_sections` they come
+    without their sections, unless these decide which notes there are.
 
     With filters, only sections that pass them, and notes with such sections; filters that only
     leave out archived sections leave out no note without sections.
     """
-    where = "" if path is None else " WHERE id IN (SELECT value FROM json_each(?))"
-    bindings = () if path is None else (json.dumps(find_file_ids(reader, [path])),)
+    where, files = "", None
+    bindings: tuple[str, ...] = ()
+    if path is not None:
+        where = " WHERE id IN (SELECT value FROM json_each(?))"
+        files = json.dumps(find_file_ids(reader, [path]))
+        bindings = (files,)
     allowed, named = compile_filters(reader, filters)
-    sections = _read_sections(reader, allowed, named)
     is_narrow = bool(allowed) and not filters.is_hiding_alone
     hiding = {row[0] for row in reader.rows(_HAVE_ARCHIVED)} if allowed and not is_narrow else set()
+    if files is None and not (has_sections or is_narrow):
+        files = json.dumps(sorted(hiding))
+    sections = _read_sections(reader, allowed, named, files)
     notes = []
     for row in reader.rows(f"{_FILES}{where} ORDER BY path", bindings):
         of_note = sections.get(row[0], ())
@@ -149,9 +158,18 @@ def read_problems(reader: Reader) -> list[Problem]:
 
 
 def _read_sections(
-    reader: Reader, allowed: str, bindings: Bindings
+    reader: Reader, allowed: str, bindings: Bindings, files: str | None = None
 ) -> dict[int, list[StoredSection]]:
-    selected = f"WHERE s.id IN (SELECT section FROM chunks WHERE 1 {allowed})" if allowed else ""
+    """Read sections by note; `files` are the ids of the notes, as JSON, None for all."""
+    conditions = []
+    if files is not None:
+        # The plus keeps SQLite from listing all sections that pass the filters first.
+        bindings = {**bindings, "of_files": files}
+        conditions = ["s.file IN (SELECT value FROM json_each(:of_files))"]
+    if allowed:
+        plus = "+" if files is not None else ""
+        conditions.append(f"{plus}s.id IN (SELECT section FROM chunks WHERE 1 {allowed})")
+    selected = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     found: dict[int, list[StoredSection]] = {}
     for row in reader.rows(f"{_SECTIONS} {selected} ORDER BY s.file, s.start_line", bindings):
         found.setdefault(row[0], []).append(_section(row))

@@ -14,12 +14,19 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from memsyncd.core.model import SecretLines, Span
+from memsyncd.core.model import SecretLines, Span, path_words
 from memsyncd.core.notepath import MEMORY_FILE
 from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
-from memsyncd.core.search.words import WordFamily, compute_gains, is_related, make_family
+from memsyncd.core.search.words import (
+    WordFamily,
+    blank_marks,
+    compute_gains,
+    find_subwords,
+    is_related,
+    make_family,
+)
 from memsyncd.store.filters import compile_filters, compile_match_filters
 from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
 from memsyncd.store.pool import MEMO_LIMIT, Reader
@@ -29,7 +36,7 @@ from memsyncd.store.schema import read_fingerprint
 
 HEADING_WEIGHT, TEXT_WEIGHT, TAGS_WEIGHT, SUBWORDS_WEIGHT = 1.5, 1.0, 1.0, 1.0
 # Rows that are read beyond the limit: the last within the limit rarely ties with more.
-N_TIES = 200
+N_TIES = 100
 # If it does, so many of those that tie are put in order: in a large index a word may tie in nearly
 # all chunks.
 MAX_TIED = 5_000
@@ -444,6 +451,45 @@ def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
         else:
             runs.append((number, number))
     return runs
+
+
+# --- words of chunks ----------------------------------------------------------------------------
+
+_NAMED = (
+    "SELECT c.id, f.path, f.title, s.heading,"
+    " (SELECT group_concat(tag, ' ') FROM tags WHERE section = s.id),"
+    " (SELECT group_concat(iif(name = '', key, name), ' ') FROM names WHERE file = f.id)"
+    " FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = c.file"
+    " WHERE c.id IN (SELECT value FROM json_each(?))"
+)
+
+
+class ChunkWords(NamedTuple):
+    """The words, as stems, by which chunks are found, and those by which they may be."""
+
+    certain: set[str]
+    possible: set[str]
+
+
+def read_words(reader: Reader, texts: Mapping[int, str]) -> dict[int, ChunkWords]:
+    """Return the words of the FTS5 columns of chunks, but for those of notes with aliases.
+
+    `texts` are theirs as indexed.
+    """
+    found: dict[int, ChunkWords] = {}
+    for chunk, path, title, heading, tags, names in reader.rows(_NAMED, (json.dumps([*texts]),)):
+        titles = " ".join((path_words(path), *_decode_heading(heading)))
+        whole = f"{titles}\n{texts[chunk]}"
+        indexed = blank_marks(whole)
+        certain = {*reader.split(f"{indexed}\n{tags or ''}\n{find_subwords(indexed)}")}
+        # The title alone is not indexed, but an alias that repeats it is.
+        possible = certain.union(reader.split(f"{title} {find_subwords(title)}"))
+        # Aliases are stored folded, and indexed as they are written.
+        if possible.issuperset(reader.split(names or "")):
+            if indexed != whole:
+                possible.update(reader.split(f"{whole}\n{find_subwords(whole)}"))
+            found[chunk] = ChunkWords(certain, possible)
+    return found
 
 
 # --- the rows of hits ---------------------------------------------------------------------------

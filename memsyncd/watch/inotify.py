@@ -150,6 +150,10 @@ class LinuxObserver(BaseObserver):
         """See `EventReader.call_when_handled`."""
         return self.reader.call_when_handled(call)
 
+    def defer(self, call: Callable[[], None]) -> None:
+        """See `EventReader.defer`."""
+        self.reader.defer(call)
+
     @property
     def n_watches(self) -> int:
         """The number of the kernel's watches."""

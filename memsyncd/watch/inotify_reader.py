@@ -9,9 +9,12 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import math
 import os
 import termios
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 
 from watchdog.observers import inotify_c
@@ -30,6 +33,8 @@ from memsyncd.watch.health import OnEventsLost, OnUnwatched, is_worth_reporting
 
 # How long the first half of a move waits for the second. The kernel queues both in one go.
 PAIR_LIMIT_MS = 20
+# A call that is deferred comes that much later: after most saves are indexed.
+DEFER_MS = 20
 HAS_PROC = os.path.isdir("/proc/self/fd")
 
 
@@ -47,6 +52,8 @@ class EventReader(InotifyFD):
         self.n_walked = 0
         # Calls that hand over the events that are held back now.
         self._holding: set[Callable[[], None]] = set()
+        # Calls with the time at which they are due.
+        self._deferred: deque[tuple[float, Callable[[], None]]] = deque()
         # True from before events are read until all of them are handled.
         self._is_handling = False
         # Calls, each with the number of reads whose events must be handled before.
@@ -56,6 +63,17 @@ class EventReader(InotifyFD):
     def hold(self, hand_over: Callable[[], None]) -> None:
         """Call this once PAIR_LIMIT_MS have passed, or earlier. On the reader's thread."""
         self._holding.add(hand_over)
+
+    def defer(self, call: Callable[[], None]) -> None:
+        """Call on this thread, after DEFER_MS or when it ends; at once if another thread asks."""
+        if threading.current_thread() is self:
+            self._deferred.append((time.monotonic() + DEFER_MS / 1000, call))
+        else:
+            call()
+
+    def _call_deferred(self, now_s: float) -> None:
+        while self._deferred and self._deferred[0][0] <= now_s:
+            self._deferred.popleft()[1]()
 
     def call_when_handled(self, call: Callable[[], None]) -> bool:
         """Call once the events are handled that have occurred by now, on the reader's thread.
@@ -114,6 +132,7 @@ class EventReader(InotifyFD):
             self._has_failed = True
             self._on_events_lost(f"the inotify reader failed: {error!r}")
         finally:
+            self._call_deferred(math.inf)
             with self._lock:
                 self._is_running = self._is_reading = False
                 if self._closed:
@@ -127,15 +146,19 @@ class EventReader(InotifyFD):
         holding, self._holding = self._holding, set()
         for hand_over in holding:
             hand_over()
+        self._call_deferred(time.monotonic())
         return super().read_events(event_buffer_size=event_buffer_size)
 
     def _check_inotify_fd(self) -> bool:
         assert self._poller is not None, "every Linux has poll(2)"
         self._call_waiting()
-        ready = self._poller.poll(PAIR_LIMIT_MS if self._holding else None)
+        ready = self._poller.poll(self._find_timeout_ms())
         # Before they are read, so that they are always either unread or being handled.
         self._is_handling = any(fd == self._inotify_fd for fd, _ in ready)
         return self._is_handling
+
+    def _find_timeout_ms(self) -> float | None:
+        return PAIR_LIMIT_MS if self._holding else DEFER_MS if self._deferred else None
 
     def _call_waiting(self) -> None:
         with self._waiting_lock:

@@ -274,6 +274,17 @@ class Watcher:
         ask = getattr(self._targets.observer, "call_when_handled", None)
         return ask is not None and ask(call)
 
+    def defer(self, call: Callable[[], None]) -> None:
+        """Call some milliseconds later if that wakes no other thread; otherwise at once.
+
+        For what a handler of events need not do before it returns. From any thread.
+        """
+        defer = getattr(self._targets.observer, "defer", None)
+        if defer is None:
+            call()
+        else:
+            defer(call)
+
     def health(self, workspace_id: str) -> WatchHealth:
         """Whether this workspace's events can be relied on. Waits for nothing."""
         watches = self._plans.get(workspace_id, EMPTY_PLAN).watches

@@ -23,6 +23,7 @@ from tests.benchmarks import (
     idle,
     life_cycle,
     load,
+    panel,
     peers,
     places,
     saves,
@@ -47,6 +48,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "wait-disk": saves.measure_wait,
     "search": searches.measure_search,
     "question": searches.measure_question,
+    "project": searches.measure_project,
     "filter": searches.measure_filter,
     "large": searches.measure_large,
     "semantic": semantic.measure_semantic,
@@ -64,6 +66,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "vectors": vectors.measure_vectors,
     "wake-ups": idle.measure_wake_ups,
     "agents": idle.measure_agents,
+    "panel": panel.measure_panel,
     "growth": cold.measure_growth,
 }
 PEERS = {"peers": peers.measure_peers}

@@ -222,6 +222,8 @@ class Bench:
         # Notes that were written shortly before they were read are read once more.
         with home.client() as client:
             client.call("search", query="note", wait="disk", timeout_ms=60_000)
+            # As at each reconcile, pages that queries have read are given back.
+            client.call("sync")
         return Indexed(
             home=home,
             root=root,

@@ -1,5 +1,5 @@
 """Measures searches over the socket beside the same MATCH on bare FTS5 in this process: nine classes
-of queries, natural questions, broad `path:` filters, and an index of a million chunks.
+of queries, natural questions, contexts, broad `path:` filters, and an index of a million chunks.
 
 Each query's time is the least of some rounds; percentiles are over the queries.
 """
@@ -29,6 +29,8 @@ from tests.benchmarks.home import Home
 from tests.benchmarks.queries import FILTERED, QUESTION, Query
 
 CHUNKS_OF_CLASSES, CHUNKS_OF_QUESTIONS = 10_000, 100_000
+# Of the workspace of one project.
+CHUNKS_OF_PROJECT = 2_000
 LARGE = 900_000
 PATIENT_MS = 60_000
 
@@ -185,6 +187,38 @@ def measure_question(bench: Bench) -> Iterator[Figure]:
         )
 
 
+def measure_project(bench: Bench) -> Iterator[Figure]:
+    """Questions about a workspace of usual size: searches and contexts with their default limits."""
+    size = CHUNKS_OF_PROJECT
+    questions = bench.queries(size)[QUESTION]
+    searches = time_searches(bench, size, questions)
+    indexed = bench.indexed(size)
+    contexts = time_by_turns(bench, indexed, [one.text for one in questions], method="context")
+    n_chunks = indexed[0].n_chunks
+    for percent, most_search, most_context in ((50, 4, 12), (95, 8, 25)):
+        yield compare(
+            "project",
+            f"natural question, {n_chunks:,} chunks, ten hits, p{percent}",
+            searches.measured(percent),
+            unit="ms",
+            limit_name="the same MATCH",
+            target=Target(most=most_search, unit="ms"),
+        )
+        yield compare(
+            "project",
+            f"… context of the same question, p{percent}",
+            [
+                Measured(
+                    value=find_percentile(context, percent), limit=find_percentile(search, percent)
+                )
+                for context, search in zip(contexts, searches.sockets, strict=True)
+            ],
+            unit="ms",
+            limit_name="search",
+            target=Target(most=most_context, unit="ms"),
+        )
+
+
 def measure_filter(bench: Bench) -> Iterator[Figure]:
     for size in bench.sizes:
         if size > bench.whole:
@@ -270,20 +304,22 @@ def time_bare(bench: Bench, size: int, matches: Sequence[str]) -> list[float]:
 
 
 def time_by_turns(
-    bench: Bench, indexed: Sequence[Indexed], texts: Sequence[str]
+    bench: Bench, indexed: Sequence[Indexed], texts: Sequence[str], method: str = "search"
 ) -> list[list[float]]:
     """Milliseconds of each query, the least of some rounds, by checkout."""
-    return time_homes(bench, [one.home for one in indexed], texts)
+    return time_homes(bench, [one.home for one in indexed], texts, method)
 
 
-def time_homes(bench: Bench, homes: Sequence[Home], texts: Sequence[str]) -> list[list[float]]:
+def time_homes(
+    bench: Bench, homes: Sequence[Home], texts: Sequence[str], method: str = "search"
+) -> list[list[float]]:
     """Milliseconds of each query, the least of some rounds, by daemon."""
     least = [[float("inf")] * len(texts) for _ in homes]
     clients = [home.client() for home in homes]
     try:
         for at, client in bench.by_turns(clients):
             for number, text in enumerate(texts):
-                took_ms = _time(partial(ask, client, text))
+                took_ms = _time(partial(ask, client, text, method))
                 least[at][number] = min(least[at][number], took_ms)
     finally:
         for client in clients:
@@ -291,8 +327,8 @@ def time_homes(bench: Bench, homes: Sequence[Home], texts: Sequence[str]) -> lis
     return least
 
 
-def ask(client: Client, text: str) -> None:
-    client.call("search", query=text, timeout_ms=PATIENT_MS)
+def ask(client: Client, text: str, method: str = "search") -> None:
+    client.call(method, query=text, timeout_ms=PATIENT_MS)
 
 
 def _time(act: Callable[[], object], now_s: Callable[[], float] = time.perf_counter) -> float:

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from memsyncd.cli.doctor import (
     daemon_checks,
     folder_checks,
-    inotify_checks,
     process_checks,
     storage_checks,
 )
@@ -448,9 +447,9 @@ def test_without_visible_processes_nothing_is_reported() -> None:
     [(10, 1, "ok"), (899, 1, "ok"), (900, 1, "warning"), (10, 116, "warning")],
 )
 def test_the_limits_of_inotify_are_checked(n_watches: int, n_instances: int, level: str) -> None:
-    limits = inotify_checks.Inotify(max_watches=1000, max_instances=128)
+    limits = process_checks.Inotify(max_watches=1000, max_instances=128)
     greedy = run(8, "/usr/bin/code", n_watches=n_watches, n_instances=n_instances)
-    found = inotify_checks.check_inotify(limits, [DAEMON, greedy], daemon_pid=7)
+    found = process_checks.check_inotify(limits, [DAEMON, greedy], daemon_pid=7)
     assert find_worst(found) == ("inotify", level)
     if level == "warning":
         assert "code (pid 8)" in found[0].what
@@ -458,8 +457,8 @@ def test_the_limits_of_inotify_are_checked(n_watches: int, n_instances: int, lev
 
 
 def test_without_inotify_nothing_is_reported(tmp_path: Path) -> None:
-    assert inotify_checks.read_inotify(str(tmp_path)) is None
-    assert inotify_checks.check_inotify(None, [], daemon_pid=None) == []
+    assert process_checks.read_inotify(str(tmp_path)) is None
+    assert process_checks.check_inotify(None, [], daemon_pid=None) == []
     assert process_checks.list_processes([], proc=str(tmp_path / "none")) == []
 
 

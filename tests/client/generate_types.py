@@ -56,7 +56,9 @@ WORDS: dict[str, Any] = {"Sort": search_protocol.Sort, "Group": search_protocol.
 # Results that methods of Memsyncd return; the structs that they contain follow from their fields.
 RESULTS: tuple[type[msgspec.Struct], ...] = (
     fields.Freshness,
+    fields.SectionPlace,
     search_protocol.SectionMeta,
+    search_protocol.FoundSection,
     search_protocol.RelatedMeta,
     search_protocol.Hit,
     search_protocol.AnsweringWorkspace,

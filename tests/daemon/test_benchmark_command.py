@@ -18,6 +18,8 @@ NOTES = [
     note for name in ("harrier", "hostel") for note in sorted(MEMORIES.glob(f"{name}/**/*.md"))
 ]
 N_NOTES = 30
+# What these need may not be installed, or no size may be large enough.
+MAY_BE_MISSING = ("large", "semantic", "many-vectors", "vectors", "panel")
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -45,7 +47,7 @@ def test_every_row_is_measured_and_printed_with_its_limit(tmp_path: Path) -> Non
     assert run["notes"] == N_NOTES
     assert {figure["row"] for figure in run["figures"]} == set(ROWS)
     for figure in run["figures"]:
-        assert figure["now"] or figure["row"] in ("large", "semantic", "many-vectors", "vectors"), figure
+        assert figure["now"] or figure["row"] in MAY_BE_MISSING, figure
         assert f"| {figure['row']} | {figure['name']}" in done.stdout
     assert {plot.suffix for plot in plots.iterdir()} == {".svg"}
     assert len(list(plots.iterdir())) == len(run["growth"]) == 5

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.daemon.test_doctor import do, examine, records_of
-from tests.programs import succeeds
+from tests.programs import FILE_CLOCK, succeeds
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 # Root can read everything; under another user id the same process cannot.
 AS_OTHER_USER = ["unshare", "--user", "--map-user=54321", "--map-group=54321", "sh", "-ec"]
 DAY_S = 86400
-# A Python process with this on its path has a clock that a file sets.
-CLOCK = """
-import os, time
-_time_ns = time.time_ns
-def time_ns():
-    with open(os.environ["CLOCK_OFFSET_S"]) as file:
-        return _time_ns() + int(file.read()) * 10**9
-time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
-"""
 PROGRAM = f"'{sys.executable}' -m memsyncd"
 
 
@@ -212,7 +203,7 @@ def test_a_clock_set_back_is_found_until_it_is_corrected(
     offset, path = home.folder / "offset", home.folder / "clock"
     offset.write_text("0")
     path.mkdir()
-    (path / "sitecustomize.py").write_text(CLOCK)
+    (path / "sitecustomize.py").write_text(FILE_CLOCK)
     own = {"PYTHONPATH": f"{path}:{home.env['PYTHONPATH']}", "CLOCK_OFFSET_S": str(offset)}
     home.env |= own
     root = home.make_folder()

@@ -455,8 +455,9 @@ def test_a_full_disk_is_reported_and_caught_up_with_the_next_save(
 
 
 def test_deleted_text_leaves_every_file_of_the_index_after_quiet_time(kept: WorkspaceFiles) -> None:
-    note = kept.root / ".memories" / "secret.md"
-    note.write_text(f"# Password\n\n{SECRET} of ours\n")
+    note, new = kept.root / ".memories" / "secret.md", kept.root / "new"
+    new.write_text(f"# Password\n\n{SECRET} of ours\n")
+    new.rename(note)  # an empty note would be a revision of its own
     assert kept.find(SECRET, wait="disk")
     assert holds_secret(kept.index.parent)
     note.write_text("# Password\n\nnone\n")

@@ -68,6 +68,11 @@ def test_the_panel_opens_once_and_comes_back_after_a_restart(own: Home) -> None:
     assert all(page.get(f"/panel/{name.decode()}")[0] == 200 for name in names)
     assert page.get("/panel/missing.js")[0] == 404
     assert page.get("/v1/status", Origin="http://127.0.0.1:1")[0] == 403
+    assert page.get("/panel/", Host=f"evil.example:{page.port}")[0] == 403
+    stranger = Page(f"http://127.0.0.1:{page.port}{page.opening}")
+    for path in ("/panel/", "/panel/app.js", "/v1/status", "/v1/events", "/metrics"):
+        assert stranger.get(path)[0] in (401, 404), path
+    assert stranger.ask("POST", "/rpc", {"jsonrpc": "2.0", "id": 1, "method": "ping"})[0] == 401
     assert "&lt;b&gt;of&lt;/b&gt;" in page.call("render", path="MEMORY.md")["html"]
     assert page.call("list", sections=False)["notes"][0]["sections"] == []
     assert isinstance(page.call("log.tail")["lines"], list)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import shutil
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
@@ -13,27 +10,26 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from tests.daemon.conftest import Place
+from tests.panel import screenshots
+from tests.panel.chromium import LIMIT_MS, PROGRAM, running_browser, show_panel
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+    from memsyncd.client import Client
     from tests.daemon.conftest import Home
 
-playwright = pytest.importorskip("playwright.sync_api", reason="not installed: playwright")
+pytest.importorskip("playwright.sync_api", reason="not installed: playwright")
 axe = pytest.importorskip(
     "axe_core_python.sync_playwright", reason="not installed: axe-core-python"
 )
 
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
 pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="not installed: chromium"),
+    pytest.mark.skipif(PROGRAM is None, reason="not installed: chromium"),
     # One process for all: a browser takes a second to start, and much of a core.
     pytest.mark.xdist_group("browser"),
 ]
-LIMIT_MS = 45_000
-VIEWS = "notes search context history tasks decay graph problems status".split()
+VIEWS = "notes search context history topics tasks decay graph problems status start".split()
 HOSTILE = """# <script>window.pwned = 1</script>
 
 <img src=x onerror="window.pwned = 2"> [a](javascript:window.pwned=3) ![i](http://127.0.0.1:9/x.png)
@@ -47,8 +43,9 @@ HOSTILE = """# <script>window.pwned = 1</script>
 class Panel:
     """The page in a browser, with what it asked for and complained of."""
 
-    def __init__(self, browser: Browser, place: Place, **options: Any) -> None:
-        self.place = place
+    def __init__(self, browser: Browser, place: Place | Client, **options: Any) -> None:
+        client = place.client if isinstance(place, Place) else place
+        self.workspace = place.id if isinstance(place, Place) else ""
         self.page: Page = browser.new_context(**options).new_page()
         self.page.set_default_timeout(LIMIT_MS)
         self.errors: list[str] = []
@@ -59,9 +56,7 @@ class Panel:
         self.page.on(
             "request", lambda request: self.hosts.add(urlsplit(request.url).hostname or "")
         )
-        self.page.goto(place.client.call("panel.open")["url"])
-        self.page.wait_for_url("**/panel/")
-        self.page.wait_for_selector("main > *")
+        show_panel(self.page, client)
 
     def _note_message(self, message: Any) -> None:
         if message.type == "error" and "ERR_CONNECTION" not in message.text:
@@ -69,7 +64,7 @@ class Panel:
 
     def show(self, view: str, **values: str) -> None:
         query = "".join(f"&{name}={quote(value)}" for name, value in values.items())
-        self.page.evaluate("hash => { location.hash = hash }", f"{view}?w={self.place.id}{query}")
+        self.page.evaluate("hash => { location.hash = hash }", f"{view}?w={self.workspace}{query}")
         self.page.wait_for_selector(f"main > memory-{view}:not([aria-busy])")
 
     def wait_text(self, text: str) -> None:
@@ -81,16 +76,15 @@ class Panel:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with playwright.sync_playwright() as started:
-        # Chromium's own sandbox does not work for root, as whom CI may run.
-        yield started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with running_browser() as started:
+        yield started
 
 
 @pytest.fixture
 def open_panel(browser: Browser) -> Iterator[Callable[..., Panel]]:
     panels: list[Panel] = []
 
-    def open_page(place: Place, **options: Any) -> Panel:
+    def open_page(place: Place | Client, **options: Any) -> Panel:
         panels.append(Panel(browser, place, **options))
         return panels[-1]
 
@@ -106,6 +100,7 @@ def filled(place: Place) -> Place:
     call("note.add", workspace=place.id, content="Sessions live in Redis.", kind="decision")
     call("note.add", workspace=place.id, content="Write it down.", task="T-1", priority="P0")
     call("note.add", workspace=place.id, content="See [[MEMORY]] and [[Nowhere]].", tags=["x"])
+    call("topic.create", workspace=place.id, title="Auth service", fields={"Status": "Version 7"})
     call("signal.send", workspace=place.id, content="frozen", type="note", agents=["bob"])
     return place
 
@@ -125,6 +120,9 @@ def test_each_view_shows_what_there_is_and_is_accessible(
         assert not broken, (view, broken)
         wide = panel.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, view
+    panel.show("graph")
+    # The worker that arranges it is allowed by the policy of content.
+    panel.page.wait_for_selector("memory-graph canvas[data-settled]")
     assert panel.errors == []
     assert panel.hosts == {"127.0.0.1"}
 
@@ -290,6 +288,8 @@ def test_a_note_that_is_gone_is_named_as_such(
     panel = open_panel(place)
     panel.show("notes", path="gone.md")
     panel.wait_text("There is no such note")
+    while panel.page.go_back():
+        assert "token" not in panel.page.url
     assert panel.page.locator("#messages p").count() == 0
     assert panel.errors == []
 
@@ -316,6 +316,120 @@ def test_everything_is_reached_by_keyboard(filled: Place, open_panel: Callable[.
     keyboard.press("h")
     panel.page.wait_for_selector("memory-history .diff")
     assert panel.errors == []
+
+
+def test_memories_are_written_by_keyboard_alone(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    (place.root / "MEMORY.md").write_text("# Head\n\nOld text.\n")
+    place.wait_found('"Old text"', "MEMORY.md")
+    panel = open_panel(place)
+    page, keyboard = panel.page, panel.page.keyboard
+    keyboard.press("?")
+    page.get_by_role("dialog").get_by_text("remember").wait_for()
+    keyboard.press("Escape")
+    keyboard.press("g")
+    keyboard.press("i")
+    panel.wait_text("Old text.")
+    keyboard.press("e")
+    page.locator(".editor textarea:focus").wait_for()
+    keyboard.press("Control+a")
+    keyboard.type("# Head\n\nNew text.\n")
+    keyboard.press("Control+Enter")
+    panel.wait_message("saved")
+    page.locator(".rendered").get_by_text("New text.").wait_for()
+    keyboard.press("u")
+    page.locator(".rendered").get_by_text("Old text.").wait_for()
+    keyboard.press("r")
+    page.locator("dialog textarea:focus").wait_for()
+    keyboard.type("Herons fish at dawn.")
+    keyboard.press("Control+Enter")
+    panel.wait_message("remembered in")
+    page.locator(".rendered").get_by_text("Herons fish at dawn.").wait_for()
+    for name, message in (("Promote", "promoted to"), ("Archive", "archived")):
+        button = page.get_by_role("button", name=f"{name} Herons fish at dawn")
+        button.focus()
+        keyboard.press("Enter")
+        page.get_by_role("dialog").wait_for()
+        page.get_by_role("button", name=name, exact=True).press("Enter")
+        panel.wait_message(message)
+    place.wait(
+        lambda: "archived" in (place.root / ".memories/notes.md").read_text(), "not archived"
+    )
+    assert panel.errors == []
+
+
+def test_a_topic_shows_the_history_of_its_fields_and_gets_values(
+    filled: Place, open_panel: Callable[..., Panel]
+) -> None:
+    panel = open_panel(filled)
+    page, note = panel.page, filled.root / ".memories/auth-service.md"
+    panel.show("topics", topic=".memories/auth-service.md")
+    page.get_by_text("History of Status").click()
+    page.keyboard.press("e")
+    page.get_by_label("Field").fill("Status")
+    page.get_by_label("Value").fill("Version 8")
+    page.get_by_label("Value").press("Control+Enter")
+    panel.wait_message("appended in")
+    region = page.get_by_role("region", name="History of Status")
+    region.get_by_text("Version 8").wait_for()
+    region.get_by_text("Version 7").wait_for()
+    page.get_by_role("button", name="Archive", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Archive").click()
+    panel.wait_message("archived")
+    panel.show("topics", topic=".memories/auth-service.md", archived="1")
+    page.get_by_role("button", name="Restore", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Restore").click()
+    panel.wait_message("restored")
+    assert "Version 8" in note.read_text()
+    assert panel.errors == []
+
+
+def test_a_search_and_a_context_follow_typed_links(
+    filled: Place, open_panel: Callable[..., Panel]
+) -> None:
+    cause = "# Cause\n\nA herring.\n\n- resolved_by [[Cure]]\n"
+    (filled.root / ".memories/cause.md").write_text(cause)
+    (filled.root / ".memories/cure.md").write_text("# Cure\n\nPatience.\n")
+    filled.wait_found("herring", ".memories/cause.md")
+    filled.wait_found("patience", ".memories/cure.md")
+    panel = open_panel(filled)
+    panel.show("search", q="herring", follow="resolved_by")
+    panel.page.locator(".related").get_by_role("link", name="Cure").wait_for()
+    panel.show("context", q="herring")
+    panel.page.get_by_label("Follow relations").fill("resolved_by")
+    panel.page.get_by_text("related: resolved_by of").wait_for()
+    assert "Patience." in panel.page.get_by_label("The block").inner_text()
+    assert panel.errors == []
+
+
+def test_the_first_folder_is_watched_from_the_page_and_a_second_one_appears(
+    own: Home, open_panel: Callable[..., Panel]
+) -> None:
+    daemon = own.start()
+    first, second = own.make_folder(), own.make_folder()
+    (first / "MEMORY.md").write_text("# First\n\nA heron.\n")
+    with daemon.client() as client:
+        panel = open_panel(client)
+        page = panel.page
+        page.get_by_text("Watch a folder").wait_for()
+        page.get_by_role("link", name="Status", exact=True).click()
+        page.get_by_role("heading", name="Daemon").wait_for()
+        page.get_by_role("link", name="Watch another folder…").click()
+        page.get_by_label("Folder").fill(str(own.folder / "nowhere"))
+        page.get_by_label("Folder").press("Enter")
+        page.locator("#messages .error").wait_for()
+        page.get_by_label("Folder").fill(str(first))
+        page.get_by_label("Folder").press("Enter")
+        panel.wait_text("A heron.")
+        client.call("workspace.add", path=str(second), name="the second")
+        page.evaluate("window.dispatchEvent(new Event('focus'))")
+        page.locator("#workspace option", has_text="the second").wait_for(state="attached")
+        page.get_by_label("Workspace").select_option("the second")
+        panel.wait_text("This workspace has no notes yet.")
+        (second / "MEMORY.md").write_text("# Second\n")
+        page.get_by_role("heading", name="Second", level=1).wait_for()
+        assert panel.errors == []
 
 
 def test_filters_are_added_and_removed_by_keyboard(
@@ -384,11 +498,12 @@ def test_nothing_of_a_hostile_note_runs(place: Place, open_panel: Callable[..., 
     assert panel.hosts == {"127.0.0.1"}
 
 
-def test_the_files_of_the_page_are_small() -> None:
-    sizes = [
-        len(gzip.compress(file.read_bytes()))
-        for file in files("memsyncd.panel").iterdir()
-        if Path(file.name).suffix in (".html", ".js", ".css", ".svg")
-    ]
-    assert len(sizes) > 10
-    assert sum(sizes) < 150_000
+def test_the_notes_of_the_pictures_in_the_readme_are_rendered(
+    browser: Browser, root: Path, make_place: Callable[..., Place]
+) -> None:
+    screenshots.write_notes(root)
+    place = make_place(root)
+    for name, png in screenshots.take_pictures(browser, place.client, place.id):
+        stored = (screenshots.FOLDER / f"{name}.png").read_bytes()
+        assert png[16:24] == stored[16:24], "width and height"
+        assert len(png) > 20_000, f"{name} is nearly empty"

@@ -195,7 +195,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "archive": [[], ["--kind", NAME], [f"{NOTE}#{NAME}", "--json"], [NAME]],
     "unarchive": [[NAME], ["--tag", NAME, "--json"], []],
     "cleanup": [[], ["--json"], ["--plan", NAME, "--apply"]],
-    "ui": [["--print"], ["--json"]],
+    "ui": [["--print"], ["--json"], ["--terminal"]],
     "discover": [[], ["--json"], ["--add", NAME, "--yes"]],
     "similar": [
         [NOTE],

@@ -15,6 +15,7 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import NoDaemon
+from tests.daemon.workspace_files import wait_for
 from tests.programs import succeeds
 
 if TYPE_CHECKING:
@@ -38,13 +39,6 @@ pytestmark = [
         reason="needs Linux with user namespaces, to limit nobody else's watches",
     ),
 ]
-
-
-def wait_for(is_so: Callable[[], bool], complaint: str) -> None:
-    end_s = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < end_s, complaint
-        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -89,20 +89,20 @@ class ConceptVectors:
 
 class PendingQuestion:
     def __init__(self, vectors: ConceptVectors, vector: Vector) -> None:
+        self.reason = "it is late" if vectors.is_late else ""
         self._vectors = vectors
         self._vector = vector
+        self._found: Cosines | None = None
 
-    def finish(
-        self,
-        candidates: Sequence[int],
-        allowed: Collection[int] | None,
-        nearest: int,
-        deadline_s: float,
-    ) -> Cosines | None:
+    def select(
+        self, candidates: Sequence[int], allowed: Collection[int] | None, nearest: int
+    ) -> None:
+        if not self._vectors.is_late:
+            self._found = self._vectors.compare(self._vector, candidates, allowed, nearest)
+
+    def finish(self, deadline_s: float) -> Cosines | None:
         del deadline_s
-        if self._vectors.is_late:
-            return None
-        return self._vectors.compare(self._vector, candidates, allowed, nearest)
+        return self._found
 
 
 def _dot(one: Vector, other: Vector) -> float:

@@ -7,10 +7,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -20,15 +22,27 @@ import pytest
 from msgspec import structs
 
 from memsyncd.config import HistoryConfig
+from memsyncd.core.changes.diff import GRAIN_NS
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine import edit as edit_module
 from memsyncd.engine import sync as sync_module
 from memsyncd.engine.edit import Delete, Edit, Put
+from memsyncd.engine.memory_tool import make_decision
 from memsyncd.engine.recovery import recover
-from memsyncd.errors import Conflict, StoreFailed, StoreFull, Unwritable
+from memsyncd.errors import (
+    AlreadyExists,
+    Conflict,
+    EditRefused,
+    NoteNotFound,
+    PathRefused,
+    StoreFailed,
+    StoreFull,
+    Unwritable,
+)
 from memsyncd.files import atomic, write
 from memsyncd.files.read import read_text_file
+from memsyncd.protocol.memory import MemoryParams
 from memsyncd.store.history import History
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -427,6 +441,28 @@ def test_a_save_during_the_exchange_survives_a_kill_between_the_exchanges(
     assert read_history(bench, "MEMORY.md") == {b"one\n", b"saved by editor 1\n"}
 
 
+def test_a_save_into_an_exchanged_note_is_found_however_long_the_record_takes(
+    bench: Any, exchanges: Exchanges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stat is the one that the write returns."""
+    note = bench.write("MEMORY.md", "one\n")
+    bench.follow()
+    late_ns, finish = 0, History.finish
+
+    def finish_late(*arguments: Any) -> None:
+        nonlocal late_ns
+        late_ns = 10 * GRAIN_NS
+        finish(*arguments)
+
+    bench.clock = structs.replace(bench.clock, wall_ns=lambda: time.time_ns() + late_ns)
+    monkeypatch.setattr(History, "finish", finish_late)
+    exchanges.after = [lambda: note.write_text("saved by an editor\n")]
+    bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
+    assert note.read_text() == "saved by an editor\n"
+    bench.follow("MEMORY.md")
+    assert bench.texts() == {"MEMORY.md": "saved by an editor"}
+
+
 def test_the_note_is_compared_again_right_before_the_exchange(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -486,6 +522,96 @@ def test_an_edit_indexes_the_bytes_that_it_wrote(
     assert bench.follow().paths == []
     assert bench.workspace.condition.counts == counts
     assert bench.sync(is_full=True).paths == []
+
+
+def test_an_edit_indexes_what_it_deletes_and_renames(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "deep/c", "deep/d"):
+        bench.write(f".memories/{name}.md", f"# {name}\n\nSee [[a]].\n")
+    bench.follow()
+    ids = dict(bench.ask("SELECT path, id FROM files"))
+    generation = bench.workspace.condition.generation
+    with monkeypatch.context() as patched:
+        forbid_scans(patched)
+        bench.memory("delete", "/memories/b.md")
+        bench.memory("rename", old_path="/memories/deep", new_path="/memories/far")
+        bench.memory("rename", old_path="/memories/far/d.md", new_path="/memories/d.md")
+    assert dict(bench.ask("SELECT path, id FROM files")) == {
+        ".memories/a.md": ids[".memories/a.md"],
+        ".memories/d.md": ids[".memories/deep/d.md"],
+        ".memories/far/c.md": ids[".memories/deep/c.md"],
+    }
+    assert bench.workspace.condition.generation == generation + 3
+    counts = bench.workspace.condition.counts
+    assert bench.follow().paths == []
+    assert bench.sync(is_full=True).paths == []
+    assert bench.workspace.condition.counts == counts
+    assert [one.command for one in bench.past()][:2] == ["rename", "rename"]
+
+
+def test_after_each_of_many_edits_the_index_equals_the_disk(bench: Any) -> None:
+    choose = random.Random(1)
+    names = [f"/memories/{folder}{name}.md" for folder in ("", "in/") for name in "ab"]
+    for number in range(40):
+        path, other = choose.sample(names, 2)
+        command = choose.choice(
+            (
+                {"command": "create", "path": path, "file_text": f"# {number}\n\n[[a]]\n"},
+                {"command": "insert", "path": path, "insert_line": 0, "insert_text": f"{number}"},
+                {"command": "delete", "path": choose.choice((path, "/memories/in"))},
+                {"command": "rename", "old_path": path, "new_path": other, "update_links": True},
+                {"command": "rename", "old_path": "/memories/in", "new_path": "/memories/out"},
+                {"command": "rename", "old_path": "/memories/out", "new_path": "/memories/in"},
+                {"undo": True},
+            )
+        )
+        with contextlib.suppress(Conflict, EditRefused, NoteNotFound, AlreadyExists, PathRefused):
+            bench.undo() if "undo" in command else bench.memory(**command)
+        indexed = dict(bench.ask("SELECT path, digest FROM files"))
+        assert indexed == {path: digest_bytes(text) for path, text in bench.files().items()}
+    assert len(bench.past()) > 10
+    assert bench.sync(is_full=True).paths == []
+
+
+def test_a_save_into_a_note_that_is_renamed_is_found(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write(".memories/a.md", "one\n")
+    bench.follow()
+    rename = write.rename_noreplace
+
+    def save_after(*places: Any) -> None:
+        rename(*places)
+        (bench.root / ".memories" / "b.md").write_text("ONE\n")
+
+    monkeypatch.setattr(write, "rename_noreplace", save_after)
+    bench.memory("rename", old_path="/memories/a.md", new_path="/memories/b.md")
+    bench.follow(".memories/b.md")
+    assert bench.texts() == {".memories/b.md": "ONE"}
+
+
+def test_an_edit_is_recorded_in_the_records_that_are_there_when_it_has_been_decided(
+    bench: Any,
+) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.follow()
+    bench.see()
+    params = MemoryParams(command="str_replace", path="/memories/MEMORY.md", old_str="one")
+    decide, n_decided = make_decision(bench.workspace, bench.config, params), 0
+
+    def lose_records() -> Any:
+        nonlocal n_decided
+        n_decided += 1
+        if n_decided == 1:
+            bench.workspace.records_path.unlink()
+        return decide()
+
+    bench.edit(lose_records)
+    assert n_decided == 2
+    bench.workspace.close()
+    bench.open()
+    assert [one.command for one in bench.past("MEMORY.md")] == ["str_replace"]
 
 
 def test_an_edit_scans_if_its_text_may_be_that_of_a_missing_note(bench: Any) -> None:

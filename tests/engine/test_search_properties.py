@@ -121,6 +121,21 @@ def find_lines(parts: Sequence[ContextPart]) -> set[tuple[str, int]]:
 
 
 @few
+@given(notes=NOTES, query=QUESTIONS)
+def test_reading_words_and_all_exact_words_gives_the_answer_of_looking_them_up(
+    make: MakeBench, notes: dict[str, str], query: str
+) -> None:
+    bench = make(notes)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("memsyncd.engine.candidates.LARGE_INDEX_CHUNKS", 0)
+        patched.setattr("memsyncd.engine.candidates.COMMON_SHARE", 1)
+        looked_up = ask(bench, query)
+        patched.setattr("memsyncd.engine.search.READ_WORDS_FROM", 0)
+        patched.setattr("memsyncd.engine.candidates.MAX_READ_TWICE", 0)
+        assert ask(bench, query).hits == looked_up.hits
+
+
+@few
 @given(notes=NOTES, query=QUESTIONS, order=st.randoms(use_true_random=False))
 def test_the_order_of_indexing_changes_no_answer(
     make: MakeBench, notes: dict[str, str], query: str, order: Any

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from memsyncd.errors import NotFresh
@@ -113,7 +114,8 @@ def test_without_vectors_in_time_words_decide_alone_and_the_answer_says_so(
         garage.workspace.entry, garage.config, index_path=garage.root, records_path=garage.root
     )
     garage.workspace.vectors = bench_without.vectors
-    assert ask(garage, query) == late
+    assert late.semantic_reason == (None if query == "kind:error" else "it is late")
+    assert ask(garage, query) == msgspec.structs.replace(late, semantic_reason=None)
 
 
 def test_an_answer_says_how_many_chunks_have_no_vector_yet(garage: Bench) -> None:

@@ -35,6 +35,7 @@ STEP = st.one_of(
     st.tuples(st.just("write"), st.sampled_from(PLACES), st.integers(0, 2)),
     st.tuples(st.just("delete"), st.sampled_from(PLACES), st.just(0)),
     st.tuples(st.just("rename"), st.sampled_from(PLACES), st.integers(0, 4)),
+    st.tuples(st.just("save"), st.sampled_from(PLACES), st.just(0)),
     st.tuples(st.sampled_from(["sync", "save", "fail", "reopen"]), st.just(""), st.just(0)),
 )
 
@@ -63,7 +64,7 @@ def test_a_sync_by_records_in_memory_leaves_the_index_of_the_disk(
     bench.clock = LATER
     for kind, path, number in (*steps, ("sync", "", 0)):
         if kind in ("sync", "save"):
-            bench.sync(*(PLACES if kind == "save" else ()))
+            bench.sync(*(() if kind == "sync" else (path,) if path else PLACES))
         elif kind == "fail":
             fail_to_write(bench)
         elif kind == "reopen":
@@ -449,6 +450,32 @@ def test_a_note_that_grows_while_it_is_read_is_indexed_and_synced_again(
     assert (done.modified, done.unstable) == (["MEMORY.md"], ())
     assert bench.texts() == {"MEMORY.md": place.read_text()}
     assert bench.workspace.condition.pending == 0
+
+
+def test_an_event_that_comes_while_a_saved_note_is_read_leaves_it_unscanned(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.clock = LATER
+    place = bench.write("MEMORY.md", "one")
+    bench.sync()
+    place.write_text("two")
+    bench.workspace.note_unscanned("MEMORY.md", bench.clock.now_s())
+    real_pread = os.pread
+
+    def pread(fd: int, n_bytes: int, offset: int) -> bytes:
+        data = real_pread(fd, n_bytes, offset)
+        bench.workspace.note_unscanned("MEMORY.md", bench.clock.now_s())
+        return data
+
+    monkeypatch.setattr(os, "pread", pread)
+    done = bench.sync("MEMORY.md")
+    assert bench.texts() == {"MEMORY.md": "two"}
+    bench.workspace.note_scanned(frozenset(done.paths), done.began_s)
+    assert bench.workspace.pending == 1
+    monkeypatch.undo()
+    done = bench.sync("MEMORY.md")
+    bench.workspace.note_scanned(frozenset({"MEMORY.md"}), done.began_s)
+    assert bench.workspace.pending == 0
 
 
 def test_moves_are_synced_without_records_too(bench: Any) -> None:

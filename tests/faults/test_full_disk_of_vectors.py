@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.faults.test_full_disk import fill_up
-from tests.semantic.conftest import EmbeddingServer, Notes, answer_with, make_config, wait_until
+from tests.semantic.conftest import (
+    EmbeddingServer,
+    Notes,
+    answer_with,
+    finish,
+    make_config,
+    wait_until,
+)
 
 pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
 
@@ -42,6 +49,6 @@ def test_vectors_that_do_not_fit_are_made_once_there_is_room(
         assert notes.refresh().pending == 0
         assert notes.ask(vectors, "x")
         wait_until(lambda: vectors.status().state == "ready", "it is not ready")
-        assert vectors.begin("y").finish((), None, 3, time.monotonic() + 20) is not None
+        assert finish(vectors.begin("y"), time.monotonic() + 20) is not None
     finally:
         notes.close()

@@ -18,6 +18,7 @@ from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError
 from tests.daemon.conftest import REPOSITORY, read_notes, wait_until
 from tests.faults.conftest import connect
+from tests.programs import FILE_CLOCK
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
@@ -28,15 +29,6 @@ pytestmark = pytest.mark.shared_daemon
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 FEW_FILES = 45
 DAY_S = 86400
-# A Python process with this on its path has a clock that a file sets.
-CLOCK = """
-import os, time
-_time_ns = time.time_ns
-def time_ns():
-    with open(os.environ["CLOCK_OFFSET_S"]) as file:
-        return _time_ns() + int(file.read()) * 10**9
-time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
-"""
 
 
 def status(client: Client) -> dict[str, Any]:
@@ -154,7 +146,7 @@ def test_a_clock_set_back_or_forward_hides_no_change(own: Home) -> None:
     offset, aside = own.folder / "offset", own.folder / "offset.new"
     offset.write_text("0")
     (own.folder / "clock").mkdir()
-    (own.folder / "clock" / "sitecustomize.py").write_text(CLOCK)
+    (own.folder / "clock" / "sitecustomize.py").write_text(FILE_CLOCK)
     own.env |= {"PYTHONPATH": f"{own.folder / 'clock'}:{REPOSITORY}", "CLOCK_OFFSET_S": str(offset)}
     root = own.make_folder()
     note = root / "MEMORY.md"

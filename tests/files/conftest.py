@@ -6,18 +6,36 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from memsyncd.config import SyncConfig
-from memsyncd.files import atomic, confined, scope
+from memsyncd.files import atomic, confined, scope, write
 from tests.programs import succeeds
 
 NOBODY = 65534
 parse_scope = partial(scope.parse_scope, max_file_bytes=SyncConfig().max_file_bytes)
+
+
+def before(
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    action: Callable[[], object],
+    *,
+    n_times: int = 1,
+) -> None:
+    """Let another program act just before the first calls of a function of `write`."""
+    real, left = getattr(write, function), [action] * n_times
+
+    def intervene_first(*args: object) -> object:
+        if left:
+            left.pop()()
+        return real(*args)
+
+    monkeypatch.setattr(write, function, intervene_first)
 
 
 @pytest.fixture(params=["best", "plain"])

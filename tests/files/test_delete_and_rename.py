@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from memsyncd.files import write
 from memsyncd.files.listing import find_files
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.write import delete_path, remove_temporary_files, rename_path
-from tests.files.conftest import parse_scope
+from tests.files.conftest import before, parse_scope
 
 NOTE = NotePath(".memories/a/one.md")
 FOLDER = NotePath(".memories/a")
@@ -61,18 +60,6 @@ TREE = [
     ".memories/a/one.md",
     ".memories/three.md",
 ]
-
-
-def before(monkeypatch: pytest.MonkeyPatch, function: str, action: Callable[[], object]) -> None:
-    """Let another program act just before the first call of a function of `write`."""
-    real, left = getattr(write, function), [action]
-
-    def intervene_first(*args: object) -> object:
-        if left:
-            left.pop()()
-        return real(*args)
-
-    monkeypatch.setattr(write, function, intervene_first)
 
 
 @pytest.mark.usefixtures("way")

@@ -45,7 +45,7 @@ from memsyncd.files.write import (
     rename_path,
     restore,
 )
-from tests.files.conftest import parse_scope
+from tests.files.conftest import before, parse_scope
 
 NOTE = NotePath(".memories/a.md")
 IS_ROOT = pytest.mark.skipif(
@@ -113,24 +113,6 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> dict[int, Contents]:
 
     monkeypatch.setattr(os, "fsync", sync_and_record)
     return synced
-
-
-def before(
-    monkeypatch: pytest.MonkeyPatch,
-    function: str,
-    action: Callable[[], object],
-    *,
-    n_times: int = 1,
-) -> None:
-    """Let another program act just before the first calls of a function of `write`."""
-    real, left = getattr(write, function), [action] * n_times
-
-    def intervene_first(*args: object) -> object:
-        if left:
-            left.pop()()
-        return real(*args)
-
-    monkeypatch.setattr(write, function, intervene_first)
 
 
 # --- creating and replacing ---------------------------------------------------------------------

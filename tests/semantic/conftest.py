@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from memsyncd.config import SemanticConfig
+from memsyncd.semantic import Cosines, PendingCosines
 from memsyncd.semantic.messages import Report
 from memsyncd.semantic.vector_process import IndexState, VectorService, WorkspaceVectors
 from memsyncd.store.index import DropNote, Index
@@ -105,6 +106,18 @@ def server() -> Iterator[EmbeddingServer]:
     server.close()
 
 
+def finish(
+    pending: PendingCosines,
+    deadline_s: float,
+    candidates: Sequence[int] = (),
+    allowed: Collection[int] | None = None,
+    nearest: int = 100,
+) -> Cosines | None:
+    """Ask for cosines and wait for them."""
+    pending.select(candidates, allowed, nearest)
+    return pending.finish(deadline_s)
+
+
 class Notes:
     """An index, its vectors and the service that makes them."""
 
@@ -157,14 +170,12 @@ class Notes:
 
     def ask(self, vectors: WorkspaceVectors, question: str, **options: Any) -> dict[str, float]:
         """Ask until there is an answer, and return the cosine of each note."""
-        asked = {"candidates": (), "allowed": None, "nearest": 100, **options}
         found: list[Any] = []
 
         def is_answered() -> bool:
-            begun = vectors.begin(question)
-            cosines = begun.finish(**asked, deadline_s=time.monotonic() + LIMIT_S)
-            found.append(cosines)
-            return cosines is not None
+            pending = vectors.begin(question)
+            found.append(finish(pending, time.monotonic() + LIMIT_S, **options))
+            return found[-1] is not None
 
         wait_until(is_answered, f"no answer: {vectors.status()}")
         names = self.chunks()

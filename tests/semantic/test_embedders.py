@@ -8,6 +8,7 @@ np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed"
 
 from memsyncd.config import SemanticConfig  # noqa: E402
 from memsyncd.semantic.embedders import EmbedderFailed, make_embedder, normalise  # noqa: E402
+from memsyncd.semantic.matrix import Matrix  # noqa: E402
 from tests.semantic.conftest import EmbeddingServer, embed, make_config  # noqa: E402
 from tests.semantic.tiny import write_model  # noqa: E402
 
@@ -35,10 +36,21 @@ def test_an_endpoint_that_is_not_there_is_named(server: EmbeddingServer) -> None
         embedder.embed(["a car"], "text", 10)
 
 
-@pytest.mark.parametrize("rows", [[[0.0, 0.0]], [[1.0, float("inf")]], [[1.0]] * 2, [1.0], [[]]])
-def test_what_is_no_direction_is_refused(rows: object) -> None:
+@pytest.mark.parametrize("rows", [[[1.0, float("inf")]], [[1.0]] * 2, [1.0], [[]]])
+def test_what_is_no_vector_of_a_text_is_refused(rows: object) -> None:
     with pytest.raises(EmbedderFailed):
         normalise(np.array(rows, dtype=np.float32), 1)
+
+
+def test_zeros_for_a_text_of_which_a_model_knows_no_word_are_near_nothing() -> None:
+    rows = normalise(np.array([[0.0, 0.0], [3.0, 4.0]], dtype=np.float32), 2)
+    np.testing.assert_allclose(rows, [[0.0, 0.0], [0.6, 0.8]], rtol=1e-6)
+    matrix = Matrix(2)
+    matrix.add([b"zeros", b"other"], rows)
+    matrix.assign([(1, b"zeros"), (2, b"other")])
+    assert matrix.compare(rows[1]).cosines.tolist() == pytest.approx([0.0, 1.0], abs=0.01)
+    assert matrix.compare(rows[0]).cosines.tolist() == [0.0, 0.0]
+    assert matrix.mean(np.array([1], dtype=np.int64)) is None
 
 
 def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> None:
@@ -60,22 +72,6 @@ def test_the_model_of_a_folder_puts_its_prefixes_before_texts(tmp_path: Path) ->
     assert vector("e5", "the vehicle") == plain
     assert vector("plain", "the vehicle", question_prefix="query: ") == plain
     assert vector("plain", "the vehicle") != plain
-
-
-@pytest.mark.life
-def test_a_static_model_of_model2vec_is_used_by_its_folder(tmp_path: Path) -> None:
-    model2vec = pytest.importorskip("model2vec", reason="model2vec is not installed")
-    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-    words = {"[UNK]": 0, "car": 1, "vehicle": 2, "bread": 3}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    rows = np.array([[0.1, 0.1], [1.0, 0.1], [0.9, 0.2], [0.0, 1.0]], dtype=np.float32)
-    model = model2vec.StaticModel(rows, tokenizer, config={"normalize": True})
-    model.save_pretrained(tmp_path / "model")
-    embedder = make_embedder(SemanticConfig(embedder="model2vec", model=str(tmp_path / "model")))
-    car, vehicle, bread = normalise(embedder.embed(["car", "vehicle", "bread"], "text", 1), 3)
-    assert car @ vehicle > 0.9 > car @ bread
-    assert "model2vec" in embedder.identify()
 
 
 @pytest.mark.life

@@ -20,6 +20,7 @@ from tests.semantic.conftest import (
     Notes,
     answer_with,
     embed,
+    finish,
     make_config,
     wait_until,
 )
@@ -134,7 +135,7 @@ def test_a_rebuilt_index_embeds_nothing_twice_and_gets_no_answers_of_the_old_one
     server.texts.clear()
     notes.rebuild(**TEXTS)
     begun = vectors.begin("automobile")
-    assert begun.finish((), None, 9, time.monotonic() + 20) is None
+    assert finish(begun, time.monotonic() + 20) is None
     notes.refresh()
     assert not [text for text in server.texts if "Filler" not in text and text != "automobile"]
     cosines = notes.ask(vectors, "automobile")
@@ -178,7 +179,7 @@ def test_a_process_that_keeps_dying_is_left_alone_and_words_answer(
         wait_until(kill_another, "it was not started")
     wait_until(lambda: vectors.status().state == "off", "it is not said")
     assert "was killed by signal 9" in str(vectors.status().reason)
-    assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is None
+    assert finish(vectors.begin("car"), time.monotonic() + 20) is None
     assert not notes.service.pids
 
 
@@ -212,7 +213,7 @@ def test_a_stopped_process_delays_no_question_beyond_its_deadline(
     try:
         for _ in range(3):
             began_s = time.monotonic()
-            assert vectors.begin("car").finish((), None, 9, began_s + 0.1) is None
+            assert finish(vectors.begin("car"), began_s + 0.1) is None
             assert time.monotonic() - began_s < 10
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -252,8 +253,7 @@ FAULTS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     "no JSON": (lambda texts: b"<html>", "no list of embeddings"),
     "another form": (lambda texts: b'{"data": {"a": 1}}', "no list of embeddings"),
     "too few": (lambda texts: answer_with([]), "0 embeddings of"),
-    "not finite": (lambda texts: answer_with([[float("nan")] * 5] * len(texts)), "no direction"),
-    "zero": (lambda texts: answer_with([[0.0] * 5] * len(texts)), "no direction"),
+    "not finite": (lambda texts: answer_with([[float("nan")] * 5] * len(texts)), "not finite"),
     "other dimensions": (answer_other_dimensions, "semantic warm --again"),
 }
 
@@ -267,17 +267,18 @@ def test_an_endpoint_that_answers_with_something_else_is_reported_and_words_answ
     notes.ask(vectors, "car")
     for name, (answer, reason) in FAULTS.items():
         server.answer = answer
-        begun = vectors.begin("automobile")
-        assert begun.finish((), None, 9, time.monotonic() + 20) is None, name
+        begun = vectors.begin(f"a question with {name}")
+        assert finish(begun, time.monotonic() + 20) is None, name
         wait_until(lambda: vectors.status().state == "off", f"it is not said: {name}")
         assert reason in str(vectors.status().reason)
         assert vectors.status().failed
         asked = len(server.texts)
-        assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is None, name
+        assert finish(vectors.begin("car"), time.monotonic() + 20) is None, name
         assert len(server.texts) == asked, "it is not left alone"
         assert count_rows(notes.vectors_path) == 3
+        assert notes.refresh().fault, name  # although no chunk is missing
         server.answer = server.answer_well
-        notes.refresh()
+        assert not notes.refresh().fault
         assert notes.ask(vectors, "automobile")
         assert vectors.status().state == "ready"
 
@@ -295,7 +296,7 @@ def test_an_endpoint_that_hangs_costs_a_question_its_time_limit_and_is_reported(
 
     def is_reported() -> bool:
         began_s = time.monotonic()
-        assert vectors.begin("automobile").finish((), None, 9, began_s + 20) is None
+        assert finish(vectors.begin("automobile"), began_s + 20) is None
         took_s.append(time.monotonic() - began_s)
         return vectors.status().state == "off"
 
@@ -363,7 +364,7 @@ def test_a_model_folder_that_changes_or_vanishes_is_noticed(notes: Notes, tmp_pa
     assert notes.refresh().pending == 0
     assert notes.ask(vectors, "the vehicle") != first
     folder.rename(tmp_path / "elsewhere")
-    assert vectors.begin("the vehicle").finish((), None, 9, time.monotonic() + 20) is None
+    assert finish(vectors.begin("the hound"), time.monotonic() + 20) is None
     wait_until(lambda: vectors.status().state == "off", "it is not said")
     assert str(folder) in str(vectors.status().reason)
     (tmp_path / "elsewhere").rename(folder)
@@ -381,22 +382,61 @@ def test_an_idle_process_ends_and_the_next_question_starts_it_again(
     wait_until(lambda: not vectors.status().loaded, "it is not said")
     assert vectors.status().state == "ready"
     assert "the next question loads it" in str(vectors.status().reason)
-    assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is None
+    assert finish(vectors.begin("car"), time.monotonic() + 20) is None
     assert notes.ask(vectors, "automobile")
     assert not [one for one in notes.reports if one.fault or one.notice]
 
 
-def test_what_is_ready_while_the_process_runs_is_compared_at_the_first_question(
+def test_a_model_is_loaded_for_new_chunks_and_for_questions_and_not_at_a_start(
     notes: Notes, endpoint: SemanticConfig
 ) -> None:
     notes.put(**TEXTS)
-    for _ in range(2):  # the second process finds all vectors made
-        vectors = notes.serve(endpoint)
-        notes.service.refresh("w")
-        wait_until(lambda: vectors.status().state == "ready", "it is not ready")  # noqa: B023
-        assert vectors.status().loaded
-        assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is not None
-        notes.service.stop()
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    assert vectors.status().loaded
+    assert finish(vectors.begin("car"), time.monotonic() + 20) is not None
+    notes.service.stop()
+    vectors = notes.serve(endpoint)
+    notes.refresh()  # finds all vectors made
+    status = vectors.status()
+    assert (status.state, status.loaded) == ("ready", False)
+    assert "the next question loads it" in str(status.reason)
+    first = vectors.begin("car")
+    assert finish(first, time.monotonic() + 20) is None
+    assert "the model is being loaded" in first.reason
+    wait_until(lambda: vectors.status().loaded, "it is not loaded")
+    assert finish(vectors.begin("car"), time.monotonic() + 20) is not None
+    notes.service.stop()
+    vectors = notes.serve(endpoint)
+    notes.refresh(is_asked=True)
+    assert vectors.status().loaded
+
+
+def test_a_question_that_was_just_asked_is_not_embedded_again(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    first = notes.ask(vectors, "automobile")
+    server.texts.clear()
+    assert notes.ask(vectors, "automobile") == first
+    assert server.texts == []
+    for number in range(20):
+        notes.ask(vectors, f"car {number}")
+    notes.ask(vectors, "automobile")
+    assert server.texts[-1] == "automobile"
+
+
+def test_what_is_asked_for_while_the_process_is_started_is_done(
+    notes: Notes, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    notes.serve(endpoint)
+    other = notes.service.add("other", notes.index_path, notes.read_state)
+    notes.service.refresh("w")
+    notes.service.refresh("other")  # the process has just been started, if at all
+    wait_until(lambda: other.status().state == "ready", "it is not done")
 
 
 def test_secrets_are_not_embedded(
@@ -421,7 +461,7 @@ def test_switched_off_it_starts_nothing_and_deletes_the_vectors(
     assert notes.vectors_path.exists()
     notes.service.configure(SemanticConfig())
     wait_until(lambda: not notes.vectors_path.exists(), "the vectors are there")
-    assert vectors.begin("car").finish((), None, 9, time.monotonic() + 20) is None
+    assert finish(vectors.begin("car"), time.monotonic() + 20) is None
     assert vectors.status().state == "off"
     assert not notes.service.pids
 

@@ -178,8 +178,8 @@ def test_it_is_known_to_be_settled_only_after_a_look(open_records: Callable[[], 
     assert len(history.find_intended()) == 1
     assert not history.is_settled
     history.finish(number)
-    assert history.find_intended() == []
     assert history.is_settled
+    assert history.find_intended() == []
     assert not open_records().history.is_settled
 
 

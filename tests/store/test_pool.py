@@ -34,20 +34,49 @@ def test_a_few_connections_at_most_stay_open(index: Index) -> None:
     assert sum(is_open(reader) for reader in readers) == MAX_IDLE
 
 
+def test_a_reader_is_acquired_with_a_look_at_whether_the_file_is_in_its_place(
+    index: Index, tmp_path: Path
+) -> None:
+    with index.pool.acquire(5):
+        assert not index.pool.has_lost_file
+    index.path.rename(tmp_path / "moved")
+    with index.pool.acquire(5):
+        assert index.pool.has_lost_file
+    (tmp_path / "moved").rename(index.path)
+    with index.pool.acquire(5):
+        assert not index.pool.has_lost_file
+
+
 def test_idle_connections_are_closed(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     with index.pool.acquire(5) as reader:
         pass
-    index.pool.close_idle()
+    index.pool.release_idle()
     assert is_open(reader)
     monkeypatch.setattr(pool_module, "IDLE_S", 0.0)
     with index.pool.acquire(5) as acquired:
         assert acquired is reader
-        index.pool.close_idle()
+        index.pool.release_idle()
         assert is_open(reader)
-    index.pool.close_idle()
+    index.pool.release_idle()
     assert not is_open(reader)
     with index.pool.acquire(5) as another:
         assert another.rows("SELECT 1") == [(1,)]
+
+
+def test_idle_connections_keep_no_pages(index: Index, put: Put) -> None:
+    index.apply([put(f".memories/{number}.md", f"word {number}\n" * 50) for number in range(40)])
+    with index.pool.acquire(5) as reader:
+        assert reader.rows("SELECT count(*), sum(length(data)) FROM texts")
+
+    def n_cached_bytes() -> int:
+        return int(reader.connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0])
+
+    before = n_cached_bytes()
+    index.pool.release_idle()
+    assert n_cached_bytes() < before / 2
+    with index.pool.acquire(5) as again:
+        assert again is reader
+        assert again.rows("SELECT count(*) FROM files") == [(40,)]
 
 
 def test_closing_the_pool_waits_for_acquired_connections(index: Index, put: Put) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import apsw
 import pytest
 
 from memsyncd.core.model import Span
@@ -21,6 +22,7 @@ from memsyncd.store.search import (
     find_start_chunks,
     is_matching,
     read_sections,
+    read_words,
 )
 from memsyncd.store.texts import read_texts
 
@@ -72,6 +74,36 @@ def test_candidates_have_their_positions_and_raw_scores(filled: Index) -> None:
     assert section.tags == ("Two Words", "auth")
     assert section.digest == filled.recorded()["MEMORY.md"].digest
     assert text == "# Cache\nredis is hot"
+
+
+NOTES_OF_WORDS = {
+    "MEMORY.md": "---\ntags: [auth, Two Words]\n---\n# The loadConfig caches\nredis.getUserName ran\n",
+    ".memories/api-notes/x7qk-Größe.md": "# C++ und Maße\n設計書 in Straßen #läuft\n",
+    ".memories/titled.md": "---\ntitle: Another runningTitle\n---\n# Heading\nplain words\n",
+    ".memories/callout.md": "# Marks\n> [!warning]- Watch out\n> the disk ^ref-1\n",
+    ".memories/no-title.txt": f"one {'long ' * 200} line\n",
+    ".memories/same.md": "---\naliases: [An Idea]\n---\n# An idea\ntext\n",
+}
+
+
+def test_the_words_of_a_chunk_are_those_of_the_index(index: Index, put: Put) -> None:
+    index.apply([put(path, text) for path, text in NOTES_OF_WORDS.items()])
+    index.apply([put(".memories/named.md", "---\naliases: [fooBar]\n---\n# Named\ntext\n")])
+    connection = apsw.Connection(str(index.path))
+    connection.execute(
+        "CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, chunks_fts, instance)"
+    )
+    indexed: dict[int, set[str]] = {}
+    for chunk, word in connection.execute("SELECT doc, term FROM temp.words"):
+        indexed.setdefault(chunk, set()).add(word)
+    connection.close()
+    with index.pool.acquire(5) as reader:
+        paths = dict(reader.rows("SELECT c.id, path FROM chunks c JOIN files f ON f.id = c.file"))
+        found = read_words(reader, read_texts(reader, [*indexed]))
+    assert {paths[chunk] for chunk in indexed.keys() - found} == {".memories/named.md"}
+    for chunk, words in found.items():
+        assert words.certain == indexed[chunk], paths[chunk]
+        assert words.certain <= words.possible, paths[chunk]
 
 
 def test_the_chunks_that_contain_a_term_in_any_column_are_returned(

@@ -41,8 +41,12 @@ from memsyncd.cli.doctor.folder_checks import (
     resolve_path,
     stat_entry,
 )
-from memsyncd.cli.doctor.inotify_checks import check_inotify, read_inotify
-from memsyncd.cli.doctor.process_checks import check_open_files, list_processes
+from memsyncd.cli.doctor.process_checks import (
+    check_inotify,
+    check_open_files,
+    list_processes,
+    read_inotify,
+)
 from memsyncd.cli.doctor.storage_checks import (
     check_notes_storage,
     check_own_storage,

@@ -57,7 +57,7 @@ def compute_semantic_gains(
     unit = highest_lexical if highest_lexical > _SMALLEST_SCORE else _ALONE
     most = unit * weight / (1.0 - weight)
     gains = {
-        chunk: most * min(1.0, (cosine - median) / spread)
+        chunk: most * ((cosine - median) / spread) if cosine < highest else most
         for chunk, cosine in cosines.items()
         if cosine > median
     }

@@ -120,7 +120,8 @@ class FoundChunks(NamedTuple):
     `gains` are what related words add to the scores of chunks; `related` are those of each term, by
     its index in the query. `read_stems` returns the negated bm25 by stems of chunks that are not
     among the rows, if any can have one. `semantic` is what their vectors add, and `wordless` are
-    the chunks that have no word of the query.
+    the chunks that have no word of the query. `exact` is what `read_exact` returns for all rows, if
+    that is known already.
     """
 
     rows: Sequence[ChunkRow]
@@ -131,12 +132,15 @@ class FoundChunks(NamedTuple):
     semantic: Mapping[int, float] = NO_GAINS
     read_stems: Callable[[Sequence[int]], Mapping[int, float]] = lambda _: {}
     wordless: frozenset[int] = NO_CHUNK_IDS
+    exact: Mapping[int, float] | None = None
 
     def make_candidates(self) -> list[Candidate]:
         """Make candidates of all rows, in their order."""
         if not self.rows:
             return []
-        exact = self.read_exact([row[0] for row in self.rows])
+        exact = self.exact
+        if exact is None:
+            exact = self.read_exact([row[0] for row in self.rows])
         files = self.read_files({row[1] for row in self.rows})
         return [self.make_candidate(row, files[row[1]], exact) for row in self.rows]
 
@@ -159,7 +163,7 @@ def fit_policy(policy: RankingPolicy, found: FoundChunks) -> RankingPolicy:
 
 NO_CHUNKS = FoundChunks((), lambda _: {}, lambda _: {})
 NO_FACTORS: Mapping[str, float] = {}
-# The lines between two chunks that touch: a blank line between blocks, as in `Span.is_touching`.
+# The lines between two chunks that touch: a blank line between blocks.
 MAX_GAP = 1
 
 
@@ -402,8 +406,10 @@ def rank_passages(
     def may_be_shown(highest: float) -> bool:
         return len(best) < limit or highest >= best[-1][1].best.raw_score
 
-    for notes in _read_by_bound(found.rows, policy, find_exact_ratio, gain, may_be_shown):
-        exact = found.read_exact([row[0] for rows in notes for row in rows])
+    for notes in _read_by_bound(found, policy, find_exact_ratio, gain, may_be_shown):
+        exact = found.exact
+        if exact is None:
+            exact = found.read_exact([row[0] for rows in notes for row in rows])
         files = found.read_files([rows[0][1] for rows in notes])
         for highest, rows, scores in _score_notes(notes, files, exact, named, policy):
             if not may_be_shown(highest * boosted):
@@ -440,7 +446,7 @@ def _score_notes(
 
 
 def _read_by_bound(
-    rows: Sequence[ChunkRow],
+    found: FoundChunks,
     policy: RankingPolicy,
     find_exact_ratio: Callable[[], float] | None,
     gain: float,
@@ -450,7 +456,7 @@ def _read_by_bound(
     statement. The second time it is known what has to be exceeded.
     """
     by_file: dict[int, list[ChunkRow]] = {}
-    for row in rows:
+    for row in found.rows:
         chunks = by_file.get(row[1])
         if chunks is None:
             by_file[row[1]] = [row]
@@ -458,13 +464,19 @@ def _read_by_bound(
             chunks.append(row)
     notes = [*by_file.values()]
     ratio = math.inf
-    if find_exact_ratio is not None and len(rows) > FIRST_READ:
-        ratio = find_exact_ratio()
+    if len(found.rows) > FIRST_READ:
+        if found.exact is not None:
+            ratio = 0.0
+        elif find_exact_ratio is not None:
+            ratio = find_exact_ratio()
     if math.isinf(ratio):
         yield notes
         return
-    factor = gain * (1.0 + policy.exact * ratio)
-    bounded = [(factor * _bound_scores(rows, policy), rows) for rows in notes]
+    factor = 1.0 + policy.exact * ratio
+    bounded = [
+        (gain * _bound_scores(_bound_words(rows, found.exact, factor, policy), policy), rows)
+        for rows in notes
+    ]
     bounded.sort(key=itemgetter(0), reverse=True)
     n_notes = n_read = 0
     while n_notes < len(bounded) and n_read < FIRST_READ:
@@ -476,13 +488,28 @@ def _read_by_bound(
         yield left
 
 
-def _bound_scores(rows: Sequence[ChunkRow], policy: RankingPolicy) -> float:
-    """What no raw score of a note's chunks exceeds before the day and the boosts, if none scores by
-    words more than by stems.
+def _bound_words(
+    rows: Sequence[ChunkRow],
+    exact: Mapping[int, float] | None,
+    factor: float,
+    policy: RankingPolicy,
+) -> list[float]:
+    """What chunks score by words and vectors: at most `factor` times what their rows tell, if the
+    scores by `exact` words are not known.
     """
-    if len(rows) == 1:
-        return (1.0 + policy.note) * max(0.0, rows[0][6])
-    words = sorted([row[6] for row in rows])
+    if exact is None:
+        return [factor * row[6] for row in rows]
+    find, weight = exact.get, policy.exact
+    return [row[6] + weight * find(row[0], 0.0) for row in rows]
+
+
+def _bound_scores(words: list[float], policy: RankingPolicy) -> float:
+    """What no raw score of a note's chunks exceeds before the day and the boosts, if each scores by
+    words and vectors so much at most.
+    """
+    if len(words) == 1:
+        return (1.0 + policy.note) * max(0.0, words[0])
+    words.sort()
     best, second = max(0.0, words[-1]), max(0.0, words[-2])
     # The best chunk's neighbour is the second at most, and the other way round.
     bonus = policy.neighbour_bonus

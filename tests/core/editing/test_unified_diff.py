@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.editing import diff as diffs
-from memsyncd.core.editing.diff import render_diff
+from memsyncd.core.editing import unified_diff as diffs
+from memsyncd.core.editing.unified_diff import render_diff
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "c", "", "d\r", "ü"]), max_size=12).flatmap(
     lambda lines: st.booleans().map(lambda is_ended: "\n".join(lines) + ("\n" if is_ended else ""))

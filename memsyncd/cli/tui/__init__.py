@@ -1,0 +1,1 @@
+"""The panel in a terminal: `memsyncd ui --terminal`. Only it imports Textual."""

@@ -1,0 +1,105 @@
+"""The daemon, its workspaces and the problems of notes, live."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+from textual.widgets import OptionList, Static
+
+from memsyncd.cli.format import render_count
+from memsyncd.cli.tui.text import describe_daemon, describe_problem, describe_state
+from memsyncd.cli.tui.view import Choices, OpenNote, View, make_content
+
+# A vault may have thousands.
+MAX_PROBLEMS = 200
+
+
+class ChooseWorkspace(Message):
+    """Show another workspace."""
+
+    def __init__(self, workspace: str) -> None:
+        super().__init__()
+        self.workspace = workspace
+
+
+class StatusView(View):
+    """Workspaces and problems are one list: Enter chooses the one and opens the other."""
+
+    label = "Status"
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    def compose(self) -> ComposeResult:
+        self._daemon = Static(id="daemon", markup=False)
+        self._list = Choices(id="states")
+        self._problems: list[dict[str, Any]] = []
+        # What decides whether the problems are asked for again.
+        self._seen: list[tuple[str, int, int]] = []
+        yield self._daemon
+        yield self._notice
+        yield self._list
+
+    def on_mount(self) -> None:
+        self.show_notice([])
+
+    def open(self) -> None:
+        self._list.focus()
+        self.take_status()
+
+    def reload(self) -> None:
+        self._seen = []
+        self.take_status()
+
+    def take_status(self) -> None:
+        """Show the last status; ask for the problems if they may be others."""
+        status = self.session.status
+        if "pid" not in status or not self.display:
+            return
+        self._daemon.update(make_content(describe_daemon(status)))
+        self._show()
+        seen = [(one["id"], one["generation"], one["problems"]) for one in status["workspaces"]]
+        if seen != self._seen:
+            self._seen = seen
+            self._read_problems()
+
+    @work(exclusive=True, group="problems")
+    async def _read_problems(self) -> None:
+        with self.showing_errors():
+            answer = await self.session.client.call("problems")
+            self._problems = answer["problems"]
+            self._show()
+
+    def _show(self) -> None:
+        now_s = time.time()
+        choices = [
+            (f"w {one['id']}", make_content(describe_state(one, now_s)))
+            for one in self.session.status["workspaces"]
+        ]
+        if not choices:
+            hint = [("no workspace yet: add a folder with `memsyncd add FOLDER`", "")]
+            choices.append(("-none", make_content(hint)))
+        count = render_count(len(self._problems), "problem") if self._problems else "no problems"
+        choices.append(("-problems", make_content([(f"\n{count}", "bold underline")])))
+        for at, one in enumerate(self._problems[:MAX_PROBLEMS]):
+            name = f"{'p' if one['path'] else '-p'} {at}"
+            choices.append((name, make_content(describe_problem(one, has_path=True))))
+        n_left = len(self._problems) - MAX_PROBLEMS
+        if n_left > 0:
+            more = f"{n_left:,} more: memsyncd problems"
+            choices.append(("-more", make_content([(more, "dim")])))
+        self._list.show_choices(choices, keeps=True)
+
+    @on(OptionList.OptionSelected, "#states")
+    def _choose(self, event: OptionList.OptionSelected) -> None:
+        kind, _, name = (event.option.id or "").partition(" ")
+        if kind == "w":
+            self.post_message(ChooseWorkspace(name))
+        elif kind == "p":
+            problem = self._problems[int(name)]
+            self.post_message(
+                OpenNote(problem["path"], problem["line"], workspace=problem["workspace"])
+            )

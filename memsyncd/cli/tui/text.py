@@ -1,0 +1,440 @@
+"""Turn results of the daemon into rows, parts and styled pieces of text: functions without state.
+
+A piece is a text and a style of Textual. All text of notes goes through `clean` or `clean_line`
+here, and is never read as markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.cells import get_character_cell_size
+
+from memsyncd.cli.format import (
+    HIGHLIGHT_MARK,
+    render_age,
+    render_count,
+    render_duration,
+    render_lines,
+    render_meta,
+    render_size,
+)
+from memsyncd.cli.history import EXTERNAL, describe_change, render_size_change
+from memsyncd.cli.status import STATE_STYLES
+from memsyncd.cli.terminal import clean, clean_line, clean_values
+
+StyledText = tuple[str, str]
+Pieces = list[StyledText]
+
+TAB_COLUMNS = 4
+# A terminal draws characters without a width on one cell: a row must not collect a megabyte.
+MAX_ROW_CHARS_PER_COLUMN = 4
+
+
+def split_note(text: str, n_lines: int | None = None) -> list[str]:
+    """Return the lines of a note, of which the file has `n_lines`, or those of a diff, without what
+    steers a terminal.
+    """
+    lines = text.split("\n")
+    if n_lines is None:
+        n_lines = len(lines) - (lines[-1] == "")
+    lines = lines[: max(1, n_lines)]
+    return [clean(line).expandtabs(TAB_COLUMNS) for line in lines]
+
+
+def wrap_line(text: str, width: int) -> list[int]:
+    """Return where the rows of a line begin: between words where there are some, and of at most
+    `width` columns, blanks at the end not counted.
+    """
+    return _wrap_ascii(text, width) if text.isascii() else _wrap_wide(text, width)
+
+
+def _wrap_ascii(text: str, width: int) -> list[int]:
+    starts, at = [0], 0
+    while len(text) - at > width:
+        space = text.rfind(" ", at + 1, at + width + 1)
+        at = space + 1 if space > at else at + width
+        starts.append(at)
+    return starts
+
+
+def _wrap_wide(text: str, width: int) -> list[int]:
+    starts, at, word, used = [0], 0, 0, 0
+    for i, char in enumerate(text):
+        columns = get_character_cell_size(char)
+        is_full = used + columns > width or i - at >= width * MAX_ROW_CHARS_PER_COLUMN
+        if is_full and char != " ":
+            at = word if word > at else i
+            starts.append(at)
+            used = sum(map(get_character_cell_size, text[at:i]))
+        used += columns
+        if char == " ":
+            word = i + 1
+    return starts
+
+
+# --- hits -----------------------------------------------------------------------------------------
+
+
+def split_marks(snippet: str) -> list[tuple[str, bool]]:
+    """Split a snippet into its parts, True for matched words."""
+    parts = clean_line(snippet).split(HIGHLIGHT_MARK)
+    return [(part, i % 2 == 1) for i, part in enumerate(parts) if part]
+
+
+def render_hit_pieces(hit: Mapping[str, Any], workspace: str = "") -> Pieces:
+    """Render a hit: its place, heading and metadata, and its snippet with the matched words. The
+    workspace is named if hits are those of several.
+    """
+    known = clean_values(dict(hit))
+    place = f"{known['path']}:{render_lines(known['start_line'], known['end_line'])}"
+    pieces: Pieces = [(f"{clean_line(workspace)} ", "$text-secondary")] if workspace else []
+    pieces += [(place, "bold $text-primary"), ("  ", "")]
+    pieces += [(" › ".join(known["heading"]), "bold"), ("  ", "")]
+    pieces += [
+        (render_meta(known), "$text-accent"),
+        (f"  {_render_score(known['score'])}", "dim"),
+        ("\n", ""),
+    ]
+    pieces += [
+        (part, "bold underline $text-warning" if is_match else "")
+        for part, is_match in split_marks(hit["snippet"])
+    ]
+    return [piece for piece in pieces if piece[0]]
+
+
+def _render_score(score: float) -> str:
+    return f"{score:.2f}" if score >= 0.005 else "<0.01"
+
+
+def describe_answer(answer: Mapping[str, Any], limit: int) -> Pieces:
+    """Say how many hits there are, and what is odd about them."""
+    hits = answer["hits"]
+    if not hits:
+        why = clean_line(answer["why_empty"] or "")
+        pieces: Pieces = [("nothing found", "bold"), (f": {why}" if why else "", "")]
+        meant = clean_line(answer["did_you_mean"] or "")
+        if meant:
+            pieces += [(" · did you mean ", ""), (meant, "bold"), ("? Ctrl+Y takes it", "")]
+    else:
+        more = " or more" if len(hits) == limit else ""
+        pieces = [(f"{len(hits)}{more} {'hit' if len(hits) == 1 else 'hits'}", "bold")]
+        pieces.append((f" in {answer['took_ms']:.1f} ms", "dim"))
+        if answer["relaxed"]:
+            pieces.append((" · no passage contains every word", "$text-warning"))
+    left_out = [
+        f" · without {clean_line(one['name'])}: {clean_line(one['failure'])}"
+        for one in answer["workspaces"]
+        if one["failure"]
+    ]
+    pieces += [(text, "$text-warning") for text in left_out]
+    return [piece for piece in pieces if piece[0]]
+
+
+# --- the tree of notes ----------------------------------------------------------------------------
+
+
+@dataclass
+class Folder:
+    """A folder of notes; `path` ends with a slash, but that of the root is empty."""
+
+    path: str
+    folders: dict[str, Folder] = field(default_factory=dict)
+    notes: list[dict[str, Any]] = field(default_factory=list)
+    n_notes: int = 0
+
+
+def build_folders(notes: Iterable[dict[str, Any]]) -> Folder:
+    """Arrange the notes by their folders, both in order of their names."""
+    root = Folder("")
+    for note in sorted(notes, key=lambda note: str(note["path"]).casefold()):
+        folder = root
+        folder.n_notes += 1
+        *parents, _ = note["path"].split("/")
+        for name in parents:
+            folder = folder.folders.setdefault(name, Folder(f"{folder.path}{name}/"))
+            folder.n_notes += 1
+        folder.notes.append(note)
+    return root
+
+
+# --- parts of a long note -------------------------------------------------------------------------
+
+# A part is laid out within a tenth of a second or two; a browser does not do better.
+PART_LINES = 150
+PART_CHARS = 12_000
+LINE_CHARS = 4_000
+LONG_LINE_END = " … (the line goes on; m shows the source)"
+_WILDCARD = re.compile(r"[*?\[]")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_COMMENT = re.compile(r"\s*<!--\s*memory:.*-->\s*")
+_FRONT_MATTER = ("---", "+++")
+_FRONT_MATTER_LINES = 200
+
+
+@dataclass(frozen=True)
+class NotePart:
+    """Lines of a note that are laid out together, 1-based and inclusive. `fence` is the marker of
+    fenced code that is open before the first.
+    """
+
+    first: int
+    last: int
+    fence: str = ""
+
+
+def split_parts(lines: Sequence[str]) -> list[NotePart]:
+    """Split a note into parts that follow each other, before headings or blank lines if there are
+    some, and outside of fenced code unless it is long.
+    """
+    parts: list[NotePart] = []
+    first, size, fence, opening = 1, 0.0, "", ""
+    for number, line in enumerate(lines, 1):
+        if number > first and _is_full(size, line, fence):
+            parts.append(NotePart(first, number - 1, opening))
+            first, size, opening = number, 0.0, fence
+        size += max(1 / PART_LINES, min(len(line), LINE_CHARS) / PART_CHARS)
+        fence = _follow_fence(fence, line)
+    return [*parts, NotePart(first, max(first, len(lines)), opening)]
+
+
+def _is_full(size: float, next_line: str, fence: str) -> bool:
+    if size < 1 or (fence and size < 2):
+        return False
+    return size >= 2 or next_line.startswith("#") or (size >= 1.5 and not next_line.strip())
+
+
+def _follow_fence(fence: str, line: str) -> str:
+    """Return the marker of the fenced code that is open behind the line; empty if none is."""
+    marker = _FENCE.match(line)
+    if not fence:
+        return marker[1] if marker else ""
+    is_end = marker and marker[1].startswith(fence) and not line.strip(" `~")
+    return "" if is_end else fence
+
+
+def find_part(parts: Sequence[NotePart], line: int) -> int:
+    """Return the index of the part with this line."""
+    return next((i for i, part in enumerate(parts) if line <= part.last), len(parts) - 1)
+
+
+def prepare_markdown(lines: Sequence[str], part: NotePart) -> str:
+    """Return the lines of the part for a parser of markdown: without metadata, which is shown
+    elsewhere, and without ends of long lines. Each line keeps its place, but for an added first
+    line that opens fenced code again.
+    """
+    chosen = [
+        line if len(line) <= LINE_CHARS else line[:LINE_CHARS] + LONG_LINE_END
+        for line in lines[part.first - 1 : part.last]
+    ]
+    if part.first == 1 and lines and lines[0].rstrip() in _FRONT_MATTER:
+        ends = (i for i, line in enumerate(chosen) if i and line.rstrip() == lines[0].rstrip())
+        end = next(ends, -1)
+        if 0 < end < _FRONT_MATTER_LINES:
+            chosen[: end + 1] = [""] * (end + 1)
+    fence = part.fence
+    for i, line in enumerate(chosen):
+        if not fence and _COMMENT.fullmatch(line):
+            chosen[i] = ""
+        fence = _follow_fence(fence, line)
+    return "\n".join([part.fence, *chosen] if part.fence else chosen)
+
+
+def escape_glob(path: str) -> str:
+    """Return the pattern that matches this path alone."""
+    return _WILDCARD.sub(r"[\g<0>]", path)
+
+
+# --- notes ----------------------------------------------------------------------------------------
+
+
+def describe_note(path: str, note: Mapping[str, Any] | None, n_lines: int, now_s: float) -> Pieces:
+    """Render the line above a note."""
+    pieces: Pieces = [(clean_line(path), "bold $text-primary")]
+    if note is not None:
+        known = clean_values(dict(note))
+        marks = [known["kind"] or "", *(f"#{tag}" for tag in known["tags"])]
+        pieces.append(("  " + " ".join(filter(None, marks)), "$text-accent"))
+        facts = [
+            render_count(n_lines, "line"),
+            render_size(known["size_bytes"]),
+            f"saved {render_age(known['modified_at'], now_s)}",
+        ]
+        pieces.append(("  " + " · ".join(facts), "dim"))
+    return [piece for piece in pieces if piece[0].strip()]
+
+
+def describe_section(section: Mapping[str, Any]) -> Pieces:
+    """Render a section of a note for its outline."""
+    known = clean_values(dict(section))
+    indent = "  " * max(0, known["level"] - 1)
+    name = known["heading"][-1] if known["heading"] else "(before the first heading)"
+    details = [
+        render_meta(known),
+        f"importance {known['importance']:.2f}" if known["is_importance_stated"] else "",
+        f"expires {known['expires']}" if known["expires"] else "",
+        *(f"{key}: {value}" for key, value in known["meta"].items()),
+    ]
+    return [
+        (f"{indent}{name}", ""),
+        (f"  {render_lines(known['start_line'], known['end_line'])}", "dim"),
+        ("  " + "  ".join(filter(None, details)), "$text-accent"),
+    ]
+
+
+def describe_link(link: Mapping[str, Any], *, is_backlink: bool) -> Pieces:
+    """Render a link from the note or to it."""
+    known = clean_values(dict(link))
+    relation = f"{known['relation']} " if known["relation"] else ""
+    place = ", ".join(map(str, known["lines"][:3]))
+    if is_backlink:
+        return [(f"← {relation}", "$text-accent"), (known["source"], ""), (f":{place}", "dim")]
+    if known["to"]:
+        return [(f"→ {relation}", "$text-accent"), (known["to"], ""), (f"  line {place}", "dim")]
+    similar = f", similar: {known['similar']}" if known["similar"] else ""
+    return [
+        (f"→ {relation}{known['target']}", "$text-warning"),
+        (f"  line {place}: no such note{similar}", "dim"),
+    ]
+
+
+def describe_problem(problem: Mapping[str, Any], *, has_path: bool) -> Pieces:
+    """Render a problem with its remedy."""
+    known = clean_values(dict(problem))
+    line = known["line"]
+    if has_path:
+        place = f"{known['path']}:{line}" if line else known["path"]
+    else:
+        place = f"line {line}" if line else "the note"
+    hint = f"\n    → {known['hint']}" if known["hint"] else ""
+    return [("! ", "$text-warning"), (f"{place}  ", "bold"), (known["problem"], ""), (hint, "dim")]
+
+
+# --- status ---------------------------------------------------------------------------------------
+
+_COLOURS = {
+    "green": "$text-success",
+    "cyan": "$text-accent",
+    "yellow": "$text-warning",
+    "red": "$text-error",
+}
+
+
+def style_of_state(state: str) -> str:
+    """Return the style of a workspace's state."""
+    return _COLOURS[STATE_STYLES.get(state, "yellow")]
+
+
+def describe_state(workspace: Mapping[str, Any], now_s: float) -> Pieces:
+    """Render the state of a workspace, and why it is not ready."""
+    known = clean_values(dict(workspace))
+    style = style_of_state(known["state"])
+    watching = {"off": "not watched", "timed": "timed scans"}.get(
+        known["watcher"], f"watched by {known['watcher']}"
+    )
+    facts = [
+        render_count(known["files"], "note"),
+        render_count(known["chunks"], "chunk"),
+        render_size(known["index_bytes"]),
+        f"synced {render_age(known['last_sync_at'], now_s)}",
+        f"generation {known['generation']}",
+        watching,
+    ]
+    warnings = [
+        f"{known[key]:,} {what}"
+        for key, what in (
+            ("pending", "pending"),
+            ("problems", "with problems"),
+            ("missed_events", "missed events"),
+            ("failed_syncs", "failed syncs"),
+        )
+        if known[key]
+    ]
+    pieces = [
+        (f"● {known['name']}", f"bold {style}"),
+        (f"  {known['state']}", style),
+        ("  " + " · ".join(warnings) if warnings else "", "$text-warning"),
+        (f"\n  {known['root']}", "dim"),
+        (f"\n  {' · '.join(facts)}", ""),
+        *((f"\n  ! {reason}", "$text-warning") for reason in known["reasons"]),
+    ]
+    return [piece for piece in pieces if piece[0]]
+
+
+def describe_daemon(status: Mapping[str, Any]) -> Pieces:
+    """Render the line about the daemon itself."""
+    known = clean_values({k: v for k, v in status.items() if k != "workspaces"})
+    facts = [
+        f"pid {known['pid']}",
+        f"up {render_duration(known['uptime_s'])}",
+        render_size(known["rss_bytes"]),
+        render_count(known["clients"], "client"),
+        render_count(known["requests"], "request"),
+    ]
+    pieces = [(f"memsyncd {known['version']}", "bold"), ("  " + " · ".join(facts), "")]
+    if known["socket_problem"]:
+        pieces.append((f"\n! {known['socket_problem']}", "$text-warning"))
+    return pieces
+
+
+# --- history --------------------------------------------------------------------------------------
+
+
+def describe_revision(revision: Mapping[str, Any], now_s: float) -> Pieces:
+    """Render a revision in the list."""
+    known = clean_values(dict(revision))
+    path, old_path = known["path"], known["old_path"]
+    shown = path if old_path in (None, path) else f"{old_path} → {path}"
+    gone = "" if known["is_kept"] else "  (its texts are no longer kept)"
+    return [
+        (f"{known['revision']:>4}  ", "bold"),
+        (f"{render_age(known['at'], now_s):<12} ", "dim"),
+        (f"{describe_change(known):<9} ", "$text-accent"),
+        (shown, ""),
+        (f"  {render_size_change(known)}", "dim"),
+        (f"  {known['client'] or EXTERNAL}", "dim"),
+        (gone, "$text-warning"),
+    ]
+
+
+def describe_refusal(
+    revision: Mapping[str, Any], later: Sequence[Mapping[str, Any]], digest: str | None
+) -> str:
+    """Say why the daemon would refuse to undo the revision, and what to do; empty if it would not.
+
+    `later` are the revisions of its note after it, and `digest` the note's own now; None if there
+    is none.
+    """
+    if not revision["is_kept"]:
+        return (
+            "its texts are no longer kept (history.max_age_days, or purged): restore the note "
+            "from a backup"
+        )
+    if digest == revision["new_digest"] or digest == revision["old_digest"]:
+        return ""
+    if later:
+        numbers = ", ".join(str(one["revision"]) for one in later[:5])
+        more = " and more" if len(later) > 5 else ""
+        return f"the note was changed since, by {numbers}{more}: undo these first, the newest first"
+    return "the note is not as this revision left it: wait until its last save is in the history"
+
+
+def style_of_diff(line: str, number: int) -> str:
+    """Return what a line of a unified diff is: `head`, `hunk`, `added`, `removed` or empty."""
+    if number < 2 and line.startswith(("--- ", "+++ ")):
+        return "head"
+    kinds = {"@": "hunk", "+": "added", "-": "removed", "\\": "hunk"}
+    return kinds.get(line[:1], "")
+
+
+def list_later(
+    revisions: Iterable[Mapping[str, Any]], revision: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the revisions of the same note after this one, the newest first."""
+    names = {revision["path"], revision["old_path"]} - {None}
+    for one in revisions:
+        if one["revision"] > revision["revision"] and names & {one["path"], one["old_path"]}:
+            yield one

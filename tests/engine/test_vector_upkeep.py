@@ -1,0 +1,63 @@
+"""What keeps vectors up to date tries again by itself what has failed, and reports it once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from memsyncd.engine import vectors
+from memsyncd.engine.vectors import VectorUpkeep
+from tests.engine.conftest import Bench
+from tests.semantic.conftest import EmbeddingServer, make_config
+
+pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
+
+pytestmark = pytest.mark.life
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddingServer]:
+    server = EmbeddingServer()
+    yield server
+    server.close()
+
+
+async def wait_for(is_so: Callable[[], object], complaint: str) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not is_so():  # noqa: ASYNC110 - another process makes it so
+            await asyncio.sleep(0.01)
+    assert is_so(), complaint
+
+
+def test_what_has_failed_is_made_by_itself_once_its_cause_is_gone(
+    make_bench: Callable[..., Bench],
+    server: EmbeddingServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vectors, "RETRY_S", 0.1)
+    monkeypatch.setattr(vectors, "MAX_RETRY_S", 0.2)
+    bench = make_bench("notes")
+    bench.write("MEMORY.md", "# Garage\n\nthe vehicle is red\n")
+    bench.rebuild()
+    workspace = bench.workspace
+    server.answer = lambda texts: b""
+
+    async def run() -> None:
+        upkeep = VectorUpkeep(make_config(server))
+        upkeep.open(workspace)
+        try:
+            upkeep.refresh(workspace)
+            await wait_for(lambda: workspace.vectors.status().failed, "it is not reported")
+            n_asked = len(server.texts)
+            await wait_for(lambda: len(server.texts) > n_asked + 2, "it is not tried again")
+            server.answer = server.answer_well
+            await wait_for(lambda: workspace.vectors.status().state == "ready", "it is not made")
+            assert not workspace.vectors.status().failed
+        finally:
+            upkeep.stop()
+
+    asyncio.run(run())

@@ -1,0 +1,105 @@
+"""The application on a screen of its own, which keys reach and whose rows are read, with a real
+daemon, as in tests/daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.daemon.conftest import (
+    WAIT_S,
+    common_daemon,
+    common_home,
+    daemon,
+    home,
+    make_home,
+    make_place,
+    own,
+    place,
+    pytest_runtest_makereport,
+    root,
+)
+
+pytest.importorskip("textual", reason="not installed: textual (pip install 'memsyncd[terminal]')")
+
+from memsyncd.cli.tui.app import TerminalApp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from textual.pilot import Pilot
+    from textual.strip import Strip
+
+__all__ = [
+    "common_daemon",
+    "common_home",
+    "daemon",
+    "home",
+    "make_home",
+    "make_place",
+    "own",
+    "place",
+    "pytest_runtest_makereport",
+    "root",
+]
+
+
+class Screen:
+    """The application as a person sees it."""
+
+    def __init__(self, app: TerminalApp, pilot: Pilot[None]) -> None:
+        self.app, self.pilot = app, pilot
+
+    def read(self) -> str:
+        """The rows of the screen."""
+        return "\n".join(strip.text for strip in self.read_strips())
+
+    def read_joined(self) -> str:
+        """The words of the screen, whatever lines they are on."""
+        return " ".join(self.read().replace("│", " ").split())
+
+    def read_strips(self) -> list[Strip]:
+        """The rows with their styles, as they are drawn."""
+        return self.app.screen._compositor.render_strips()
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def type(self, text: str) -> None:
+        self.app.screen.query_one("#query").insert_text_at_cursor(text)  # type: ignore[attr-defined]
+        await self.pilot.pause()
+
+    async def wait(self, is_so: Callable[[], bool], complaint: str) -> None:
+        began_s = time.monotonic()
+        while not is_so():
+            assert time.monotonic() - began_s < WAIT_S, f"{complaint}:\n{self.read()}"
+            await self.pilot.pause(0.05)
+
+    async def wait_shown(self, *texts: str) -> None:
+        await self.wait(
+            lambda: all(text in self.read() or text in self.read_joined() for text in texts),
+            f"{texts} was not shown",
+        )
+
+    async def wait_gone(self, text: str) -> None:
+        await self.wait(lambda: text not in self.read(), f"{text!r} stayed")
+
+
+Scenario = Callable[[Screen], Awaitable[Any]]
+
+
+def show(
+    env: Mapping[str, str], workspace: str, scenario: Scenario, size: tuple[int, int] = (80, 24)
+) -> None:
+    """Run the application and what a person does with it."""
+
+    async def run() -> None:
+        app = TerminalApp(env, workspace)
+        async with app.run_test(size=size) as pilot:
+            await scenario(Screen(app, pilot))
+
+    asyncio.run(run())
