@@ -81,26 +81,28 @@ class InProcessVectors:
 
 
 class PendingAnswer:
+    reason = ""
+
     def __init__(self, compared: Compared | None) -> None:
         self._compared = compared
+        self._chosen: Cosines | None = None
 
-    def finish(
-        self,
-        candidates: Sequence[int],
-        allowed: Collection[int] | None,
-        nearest: int,
-        deadline_s: float,
-    ) -> Cosines | None:
-        del deadline_s
+    def select(
+        self, candidates: Sequence[int], allowed: Collection[int] | None, nearest: int
+    ) -> None:
         if self._compared is None:
-            return None
+            return
         chosen = self._compared.choose(
             _to_ids(candidates), None if allowed is None else _to_ids(allowed), nearest
         )
-        if chosen is None:
-            return None
-        ids, cosines, median, highest = chosen
-        return Cosines(dict(zip(ids.tolist(), cosines.tolist(), strict=True)), median, highest)
+        if chosen is not None:
+            ids, cosines, median, highest = chosen
+            of = dict(zip(ids.tolist(), cosines.tolist(), strict=True))
+            self._chosen = Cosines(of, median, highest)
+
+    def finish(self, deadline_s: float) -> Cosines | None:
+        del deadline_s
+        return self._chosen
 
 
 def _to_ids(chunks: Collection[int]) -> ChunkIds:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from memsyncd.config import SemanticConfig
+from memsyncd.engine.candidates import N_NEAREST
 from memsyncd.store.pool import ConnectionPool
 from memsyncd.store.vectors import VectorFile, read_chunk_digests
 from tests.benchmarks.bench import CONFIG, Bench, compare
@@ -25,7 +26,7 @@ from tests.benchmarks.queries import QUESTION
 from tests.benchmarks.searches import PATIENT_MS, time_homes
 
 CHUNKS, MANY_CHUNKS = 10_000, 100_000
-DIMENSIONS, N_NEAREST = 512, 300
+DIMENSIONS = 512
 WRITTEN_ROWS = 5_000
 SEED = 7
 SEMANTIC_CONFIG = """
