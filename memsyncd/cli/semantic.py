@@ -119,9 +119,14 @@ def _set(args: Args, console: Console, *, is_on: bool) -> int:
     already = "" if is_changed else " already"
     console.terminal.report(f"semantic search is {word}{already}: {clean_line(path)}")
     if answer is None:
-        console.terminal.report("no daemon runs; it takes effect with the next one")
+        console.terminal.report("no daemon runs; it takes effect with the next: memsyncd start")
         return 0
-    return _print(answer, console) if is_on else 0
+    if not is_on:
+        return 0
+    status = _print(answer, console)
+    if any(not _is_over(one["semantic"]) for one in answer["workspaces"]):
+        console.terminal.report("vectors are being made; see how far: memsyncd semantic warm")
+    return status
 
 
 def _reload(console: Console, *, is_on: bool) -> dict[str, Any] | None:
@@ -209,6 +214,10 @@ def _print(answer: dict[str, Any], console: Console) -> int:
         return 0
     rows: list[list[str]] = []
     reasons: dict[str, bool] = {}
+    if answer["reason"]:
+        reasons[answer["reason"]] = True
+    if not answer["workspaces"]:
+        reasons["there is no workspace yet: memsyncd add FOLDER"] = False
     for one in answer["workspaces"]:
         state = one["semantic"]
         done = state["total"] - state["pending"]

@@ -32,6 +32,7 @@ from memsyncd.core.search.query import (
     compile_spellings,
     compile_term,
     drop_terms,
+    read_plain_text,
 )
 from memsyncd.core.search.ranking import (
     NO_CHUNKS,
@@ -47,6 +48,7 @@ from memsyncd.core.search.ranking import (
     rank_candidates,
 )
 from memsyncd.core.search.words import IdentifierMatcher, is_unspaced
+from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question
 from memsyncd.engine.redaction import read_redacted_chunks
 from memsyncd.engine.workspace import Workspace
@@ -177,7 +179,7 @@ def find_visible(
 # --- vectors ------------------------------------------------------------------------------------
 
 # So many of the chunks nearest to a question are candidates, besides those with its words. Three
-# times as many find no more evidence for 1,461 questions, and take a millisecond.
+# times as many find as much: R@5 of chats 0.866, of documents 0.725 and 0.795 (0.724 and 0.789).
 N_NEAREST = 100
 # A chunk without any word of the question is found from this cosine on: that of unrelated texts is
 # lower, or for some models all are higher. A single line that is shorter is a heading alone.
@@ -204,6 +206,18 @@ NO_VECTORS = UsedVectors()
 def uses_vectors(workspace: Workspace) -> bool:
     """True if questions about this workspace may wait for the vector process."""
     return workspace.vectors.status().state != "off"
+
+
+def prepare_vectors(workspaces: Sequence[Workspace], text: str, now_s: float) -> bool:
+    """Have a question embedded before a thread is free to search for it; never blocks. False if
+    words alone answer it.
+    """
+    # The vector is kept for all of them.
+    vectors = next((one.vectors for one in workspaces if uses_vectors(one)), None)
+    question = read_plain_text(text, find_local_day(now_s)) if vectors else ""
+    if vectors and question:
+        vectors.prepare(question)
+    return bool(question)
 
 
 def _begin_vectors(

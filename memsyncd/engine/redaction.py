@@ -8,7 +8,7 @@ unchanged, because an edit must see the true bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -77,7 +77,8 @@ def read_redacted_sections(
     sections = read_sections(reader, ids)
     if not must_redact(reader, config):
         return sections
-    return {number: redact_section(section) for number, section in sections.items()}
+    show = cache(redact)  # sections of a note share most of what they state
+    return {number: redact_section(section, show) for number, section in sections.items()}
 
 
 def read_redacted_titles(
@@ -87,7 +88,7 @@ def read_redacted_titles(
     titles = read_section_titles(reader, ids)
     if not must_redact(reader, config):
         return titles
-    show = cache(redact)  # sections of a note share most of their headings
+    show = cache(redact)
     return {
         number: replace(
             title, heading=tuple(map(show, title.heading)), kind=title.kind and show(title.kind)
@@ -162,33 +163,29 @@ def _contain(texts: Mapping[int, str], word: str) -> bool:
 _Section = TypeVar("_Section", HitSection, StoredSection)
 
 
-def redact_section(section: _Section) -> _Section:
-    """Redact what a section shows besides its text."""
+def redact_section(section: _Section, show: Callable[[str], str] = redact) -> _Section:
+    """Redact what a section shows besides its text, each value by `show`."""
     shown = replace(
         section,
-        heading=_redact_all(section.heading),
-        status=section.status and redact(section.status),
-        task=section.task and redact(section.task),
-        session=section.session and redact(section.session),
-        source=section.source and redact(section.source),
-        created=section.created and redact(section.created),
-        updated=section.updated and redact(section.updated),
-        extra={redact(key): _redact_value(key, text) for key, text in section.extra.items()},
+        heading=tuple(map(show, section.heading)),
+        status=section.status and show(section.status),
+        task=section.task and show(section.task),
+        session=section.session and show(section.session),
+        source=section.source and show(section.source),
+        created=section.created and show(section.created),
+        updated=section.updated and show(section.updated),
+        extra={show(key): _redact_value(key, text, show) for key, text in section.extra.items()},
     )
-    return _redact_labels(shown)
+    return _redact_labels(shown, show)
 
 
-def _redact_value(key: str, text: str) -> str:
+def _redact_value(key: str, text: str, show: Callable[[str], str]) -> str:
     """Redact a value as it is read beside its key: `password: hunter2`."""
-    return redact(f"{key}: {text}").removeprefix(f"{key}: ")
+    return show(f"{key}: {text}").removeprefix(f"{key}: ")
 
 
-def _redact_labels(named: _Named) -> _Named:
-    return replace(named, kind=named.kind and redact(named.kind), tags=_redact_all(named.tags))
-
-
-def _redact_all(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(redact, names))
+def _redact_labels(named: _Named, show: Callable[[str], str] = redact) -> _Named:
+    return replace(named, kind=named.kind and show(named.kind), tags=tuple(map(show, named.tags)))
 
 
 def redact_chunk(text: str, held: ChunkSecrets) -> str:

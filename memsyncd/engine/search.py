@@ -48,7 +48,7 @@ from memsyncd.engine.candidates import (
     find_visible,
     make_boost,
     make_patterns,
-    uses_vectors,
+    prepare_vectors,
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import HURRIED_CPU_S, Question, explain_nothing
@@ -126,10 +126,10 @@ def search(
 
     Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.acquire` raises.
     """
+    if options.is_hurried and prepare_vectors(workspaces, params.query, options.now_s):
+        raise NotFresh(HURRIED)  # the vector process may take milliseconds
     question = make_question(params, config, options)
     searched = () if question.is_empty else workspaces
-    if options.is_hurried and question.match and any(map(uses_vectors, searched)):
-        raise NotFresh(HURRIED)  # the vector process may take milliseconds
     is_merged = len(searched) > 1
     parts = [
         search_part(workspace, question, params, config, options, is_merged=is_merged)

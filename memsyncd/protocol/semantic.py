@@ -58,3 +58,5 @@ class SemanticReport(Result, frozen=True, kw_only=True):
     process: VectorProcessInfo | None
     """null while nothing is asked of it: it ends when idle."""
     workspaces: list[WorkspaceVectorsInfo]
+    reason: str | None = None
+    """Why it is off for all workspaces although it is enabled, and what to do."""

@@ -60,6 +60,12 @@ class VectorSearch(Protocol):
         """Costs microseconds: what the last report of the process says."""
         ...
 
+    def prepare(self, question: str) -> None:
+        """Have a question embedded that one or several workspaces will be asked with `begin`. Never
+        blocks, so it may be called on the event loop.
+        """
+        ...
+
     def begin(self, question: str) -> PendingCosines:
         """Have a question embedded; returns at once, so that FTS5 searches meanwhile."""
         ...
@@ -84,6 +90,9 @@ class NoVectors:
 
     def status(self) -> SemanticStatus:
         return self._status
+
+    def prepare(self, question: str) -> None:
+        del question
 
     def begin(self, question: str) -> PendingCosines:
         del question

@@ -50,6 +50,12 @@ class ReleaseRequest(msgspec.Struct, frozen=True, kw_only=True, tag="release"):
     workspace: str
 
 
+class PrepareRequest(msgspec.Struct, frozen=True, kw_only=True, tag="prepare"):
+    """Embed a question, for the EmbedRequests with this text."""
+
+    text: str
+
+
 class EmbedRequest(msgspec.Struct, frozen=True, kw_only=True, tag="question"):
     """Embed a question, for the CosinesRequest with the same number."""
 
@@ -94,6 +100,7 @@ Request = (
     StartRequest
     | RefreshRequest
     | ReleaseRequest
+    | PrepareRequest
     | EmbedRequest
     | CosinesRequest
     | NeighboursRequest

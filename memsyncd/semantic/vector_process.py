@@ -38,6 +38,7 @@ from memsyncd.semantic.messages import (
     NeighboursRequest,
     PairsReply,
     PairsRequest,
+    PrepareRequest,
     RefreshRequest,
     ReleaseRequest,
     Reply,
@@ -138,6 +139,21 @@ class _Process:
                 self._requests.append(request)
                 return True
         return self._write(encode_frame(request))
+
+    def send_at_once(self, request: PrepareRequest) -> None:
+        """Send a short request if that takes no time."""
+        frame, process = encode_frame(request), self._process
+        if self.is_ending or process is None or process.stdin is None:
+            return
+        # The pipe takes so few bytes at once or not at all.
+        if len(frame) > select.PIPE_BUF or not self._writing.acquire(blocking=False):
+            return
+        try:
+            os.write(process.stdin.fileno(), frame)
+        except (OSError, ValueError):
+            return  # it is full, or the process has ended
+        finally:
+            self._writing.release()
 
     def ask(self, number: int, request: Request) -> Future[Reply] | None:
         """Send a request that is answered with this number; None if the process has ended."""
@@ -604,6 +620,11 @@ class WorkspaceVectors:
             reason=reason or None,
             failed=bool(report.fault),
         )
+
+    def prepare(self, question: str) -> None:
+        process = self._service.find_ready()
+        if process is not None and self.status().loaded:
+            process.send_at_once(PrepareRequest(text=question))
 
     def begin(self, question: str) -> PendingCosines:
         process = self._use()

@@ -38,6 +38,7 @@ from memsyncd.semantic.messages import (
     NeighboursRequest,
     PairsReply,
     PairsRequest,
+    PrepareRequest,
     RefreshRequest,
     ReleaseRequest,
     Reply,
@@ -105,6 +106,7 @@ class VectorWorker:
         self._known: dict[str, Vectors] = {}
         """The vectors of the last questions: several workspaces are asked the same, and some
         questions come twice."""
+        self._failure: tuple[str, EmbedderFailed] | None = None
         self._identity = ""
         self._jobs: deque[RefreshRequest | PairsRequest] = deque()
         self._changed = threading.Condition()
@@ -122,6 +124,8 @@ class VectorWorker:
                     self._load()
             case ReleaseRequest():
                 self._release(request.workspace)
+            case PrepareRequest():
+                self._prepare(request.text)
             case EmbedRequest():
                 self._begin(request)
             case CosinesRequest():
@@ -164,6 +168,15 @@ class VectorWorker:
             if known is not None:
                 known.is_released = True
 
+    def _prepare(self, text: str) -> None:
+        if time.monotonic() - self._failed_s < RETRY_S:
+            return
+        self._failure = None
+        try:
+            self._embed_question(text)
+        except EmbedderFailed as failure:
+            self._failure = text, failure  # for the question that follows
+
     def _begin(self, question: EmbedRequest) -> None:
         known = self._by_id.get(question.workspace)
         matrix = self._find_matrix(question)
@@ -187,6 +200,9 @@ class VectorWorker:
             del self._begun[next(iter(self._begun))]
 
     def _embed_question(self, text: str) -> Vectors:
+        failed, self._failure = self._failure, None
+        if failed is not None and failed[0] == text:
+            raise failed[1]
         vector: Vectors | None = self._known.pop(text, None)
         if vector is None:
             embedded = self._embedder.embed([text], "question", self._config.question_s)

@@ -22,6 +22,7 @@ from msgspec.structs import replace as replace_fields
 from memsyncd import __version__
 from memsyncd.engine import browse
 from memsyncd.engine.branch_memory import read_branch_place
+from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
 from memsyncd.engine.merging import SearchPart, merge_search_parts
@@ -357,6 +358,8 @@ class Handlers:
         is_short = is_short and not _needs_accesses(params) and not params.follow
         may_try = is_short and self._loop_turns.may_try(session, n_own)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
+        if not may_try:
+            prepare_vectors(chosen, params.query, options.now_s)
         if answer is None:
             return self._search_in_thread(chosen, params, folders, options, arrived_s, end_s)
         return self._make_search_result(chosen, answer, folders, arrived_s)
@@ -466,6 +469,7 @@ class Handlers:
         arrived_s: float,
     ) -> SearchResult:
         config, now_s = self._workspaces.config, self._clock.wall_s()
+        prepare_vectors(chosen, params.query, now_s)
         question = make_question(params, config, RunOptions(now_s=now_s))
 
         def read(workspace: Workspace, options: RunOptions) -> SearchPart:
@@ -536,6 +540,7 @@ class Handlers:
         [workspace], config = chosen, self._workspaces.config
         was_open = workspace.readers is not None
         options = RunOptions(now_s=self._clock.wall_s())
+        prepare_vectors(chosen, params.query, options.now_s)
         if params.wait == "disk" or params.min_generation is not None:
             options = await self._wait_until_fresh([workspace], params, options, arrived_s)
             start_s = arrived_s

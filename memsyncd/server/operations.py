@@ -186,6 +186,7 @@ class Operations:
                 )
                 for one in choose_workspaces(self._workspaces, params.workspace)
             ],
+            reason=(service.is_enabled and service.off_reason) or None,
         )
 
     def _warm(self, session: Session, params: SemanticWarmParams) -> SemanticReport:

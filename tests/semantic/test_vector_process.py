@@ -428,6 +428,47 @@ def test_a_question_that_was_just_asked_is_not_embedded_again(
     assert server.texts[-1] == "automobile"
 
 
+def test_a_prepared_question_is_embedded_once_and_its_failure_waited_for_once(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    vectors.prepare("automobile")  # nothing is there yet
+    notes.refresh()
+    notes.ask(vectors, "car")
+    server.texts.clear()
+    vectors.prepare("automobile")
+    wait_until(lambda: server.texts == ["automobile"], "it is not embedded")
+    assert notes.ask(vectors, "automobile")
+    assert server.texts == ["automobile"]
+    server.answer = answer_nothing
+    vectors.prepare("a question")
+    assert finish(vectors.begin("a question"), time.monotonic() + 20) is None
+    wait_until(lambda: vectors.status().failed, "it is not reported")
+    assert server.texts == ["automobile", "a question"]
+
+
+def test_a_process_that_is_killed_while_a_question_waits_ends_the_waiting(
+    notes: Notes, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    first = notes.ask(vectors, "car")
+    (pid,) = notes.service.pids
+    os.kill(pid, signal.SIGSTOP)
+    pending = vectors.begin("car")
+    pending.select((), None, 9)
+    began_s = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    assert pending.finish(began_s + 600) is None
+    # `question_ms` is 20 seconds: it was woken, not late.
+    assert "has just ended" in pending.reason
+    assert notes.ask(vectors, "car") == first
+    assert sum("was killed by signal 9" in one.notice for one in notes.reports) == 1
+    assert not vectors.status().failed
+
+
 def test_what_is_asked_for_while_the_process_is_started_is_done(
     notes: Notes, endpoint: SemanticConfig
 ) -> None:

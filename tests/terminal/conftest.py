@@ -8,8 +8,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.daemon.conftest import (
     WAIT_S,
     common_daemon,
@@ -24,15 +22,13 @@ from tests.daemon.conftest import (
     root,
 )
 
-pytest.importorskip("textual", reason="not installed: textual (pip install 'memsyncd[terminal]')")
-
-from memsyncd.cli.tui.app import TerminalApp
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from textual.pilot import Pilot
     from textual.strip import Strip
+
+    from memsyncd.cli.tui.app import TerminalApp
 
 __all__ = [
     "common_daemon",
@@ -96,6 +92,8 @@ def show(
     env: Mapping[str, str], workspace: str, scenario: Scenario, size: tuple[int, int] = (80, 24)
 ) -> None:
     """Run the application and what a person does with it."""
+    # Late: where Textual is not installed, the modules of tests are skipped, not this one.
+    from memsyncd.cli.tui.app import TerminalApp
 
     async def run() -> None:
         app = TerminalApp(env, workspace)

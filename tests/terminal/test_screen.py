@@ -15,6 +15,8 @@ from tests.terminal.conftest import Screen, show
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.life
+
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:

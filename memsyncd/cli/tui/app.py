@@ -154,6 +154,7 @@ class TerminalApp(App[None]):
         Binding("escape", "leave", "Back", key_display="Esc"),
         Binding("question_mark,f1", "help", "Help", key_display="?"),
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+z", "suspend_process", show=False),
         Binding("w", "workspace", "Workspace"),
     ]
 
@@ -217,6 +218,8 @@ class TerminalApp(App[None]):
         if error is not None and was_connected is False:
             return
         self._banner.display = error is not None
+        # A daemon that has just begun answers before all is indexed: ask again once it is.
+        self._states = dict.fromkeys(self._states, "")
         if error is not None:
             hint = f" → {clean_line(error.hint)}" if error.hint else ""
             self._banner.update(f"! {clean_line(error.message)}{hint}")
@@ -248,11 +251,11 @@ class TerminalApp(App[None]):
             self._wake.clear()
 
     async def _read_status(self) -> None:
-        try:
+        with self._status.showing_errors():
             self._session.status = await self._session.client.call("status")
-        except MemsyncdError as error:
-            self._status.show_error(error)
-            return
+            self._take_status()
+
+    def _take_status(self) -> None:
         self._follow_states()
         known = [one["id"] for one in self._session.status["workspaces"]]
         if self._session.workspace not in known:

@@ -79,6 +79,10 @@ class NoteReader(View):
         self._links: list[dict[str, Any]] = []
         self._targets: dict[str, OpenNote] = {}
         self._is_source = False
+        self._note: dict[str, Any] | None = None
+        self._counts = ""
+        # What is laid out. A note that is loaded anew, or another part, cancels a layout.
+        self._laid_out = ""
 
     def compose(self) -> ComposeResult:
         self._head = Static(id="note-head", markup=False)
@@ -122,11 +126,10 @@ class NoteReader(View):
     @work(exclusive=True, group="note")
     async def _load(self, *, keeps: bool) -> None:
         if not self.path:
-            self._head.update("")
-            await self._markdown.update("")
-            self._source.show_lines([])
-            self._info.show_choices([], keeps=False)
+            await self._show_nothing()
             return
+        if not keeps:
+            self._parts = []
         with self.showing_errors():
             workspace, path = self._workspace, self.path
             got, *rest = await asyncio.gather(
@@ -144,6 +147,16 @@ class NoteReader(View):
             self._source.show_lines(self._lines, marked=marked)
             await self._lay_out()
             self._go_to(top, margin=0 if keeps else CONTEXT_ROWS)
+        if not self._parts:
+            # It cannot be read, and the one before must not stand below its error.
+            await self._show_nothing()
+
+    async def _show_nothing(self) -> None:
+        self._head.update(make_content([(clean_line(self.path), "bold")]))
+        self._laid_out = ""
+        await self._markdown.update("")
+        self._source.show_lines([])
+        self._info.show_choices([], keeps=False)
 
     async def _ask_all(self, method: str, name: str, **params: Any) -> list[dict[str, Any]]:
         """Return a list of a result; without it the text is shown all the same."""
@@ -226,7 +239,11 @@ class NoteReader(View):
         text = prepare_markdown(self._lines, part)
         if await asyncio.to_thread(count_blocks, text) > MAX_BLOCKS:
             text = "*These lines have too many blocks to be laid out: m shows the source.*"
+        if text == self._laid_out:
+            return
+        self._laid_out = ""
         await self._markdown.update(text)
+        self._laid_out = text
 
     def _find_top(self) -> int:
         if self._is_source or not self._parts:
@@ -277,7 +294,7 @@ class NoteReader(View):
 
     def action_toggle_source(self) -> None:
         """Change between the layout and the source, at the same line."""
-        if not self.path:
+        if not self._parts:
             return
         top = self._find_top()
         self._is_source = not self._is_source
@@ -303,10 +320,9 @@ class NoteReader(View):
 
     @work(exclusive=True, group="note")
     async def _show_part(self, index: int, line: int) -> None:
-        if index != self._part:
-            self._part = index
-            self._show_head()
-            await self._lay_out()
+        self._part = index
+        self._show_head()
+        await self._lay_out()
         self._go_to(line, margin=0)
 
     def action_history(self) -> None:

@@ -52,6 +52,7 @@ class SearchView(View):
         self._meant = ""
         self._answered = ""
         self._is_opening = False
+        self._is_stale = False
         self._limit = LIMIT
         yield self._input
         yield self._summary
@@ -65,11 +66,15 @@ class SearchView(View):
 
     def open(self) -> None:
         self._input.focus()
+        if self._is_stale:
+            self._is_stale = False
+            self._search(0.0, keeps=True)
 
     def reload(self) -> None:
         self._search(0.0, keeps=False)
 
     def take_change(self, changed: dict[str, Any]) -> None:  # noqa: ARG002  all are searched
+        self._is_stale = not self.display
         if self.display and self._input.value.strip():
             self._search(CHANGE_S, keeps=True)
 

@@ -304,8 +304,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def plain_text(self) -> str:
         """The text without filters, quotes and what is excluded, as one reads it."""
-        matches = (match for match in _TERM.finditer(self.text) if not match["no"])
-        return " ".join(match["phrase"] or match["word"] or "" for match in matches)
+        return _join_terms(self.text)
 
     @property
     def positive(self) -> tuple[Term, ...]:
@@ -317,6 +316,16 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         if not (self.must and self.should):
             return None
         return replace(self, must=(), should=self.positive)
+
+
+def read_plain_text(text: str, today: date | None = None) -> str:
+    """Return the `plain_text` of a query without parsing the rest of it."""
+    return _join_terms(extract_filters(text, today)[1])
+
+
+def _join_terms(text: str) -> str:
+    matches = (match for match in _TERM.finditer(text) if not match["no"])
+    return " ".join(match["phrase"] or match["word"] or "" for match in matches)
 
 
 def parse_query(text: str, today: date | None = None) -> Query:

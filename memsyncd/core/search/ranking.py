@@ -396,17 +396,22 @@ def rank_passages(
     Only notes are read and ranked that may hold one of them. Chunks join within their note, so the
     passages of a note depend on no other, and a bound of its raw scores tells which notes come
     first. No chunk's score by exact words exceeds that by its stems times the result of
-    `find_exact_ratio`; without it, all are read.
+    `find_exact_ratio`; without it, the exact words of all are read first.
     """
     boosted = MAX_FACTOR * _ROUNDING if boost else 1.0
     policy = fit_policy(policy, found)
+    ratio = math.inf
+    if found.exact is None and find_exact_ratio is not None and len(found.rows) > FIRST_READ:
+        ratio = find_exact_ratio()
+    if found.exact is None and math.isinf(ratio):
+        found = found._replace(exact=found.read_exact([row[0] for row in found.rows]))
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
     best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
 
     def may_be_shown(highest: float) -> bool:
         return len(best) < limit or highest >= best[-1][1].best.raw_score
 
-    for notes in _read_by_bound(found, policy, find_exact_ratio, gain, may_be_shown):
+    for notes in _read_by_bound(found, policy, ratio, gain, may_be_shown):
         exact = found.exact
         if exact is None:
             exact = found.read_exact([row[0] for rows in notes for row in rows])
@@ -448,7 +453,7 @@ def _score_notes(
 def _read_by_bound(
     found: FoundChunks,
     policy: RankingPolicy,
-    find_exact_ratio: Callable[[], float] | None,
+    ratio: float,
     gain: float,
     may_be_shown: Callable[[float], bool],
 ) -> Iterator[list[list[ChunkRow]]]:
@@ -463,13 +468,7 @@ def _read_by_bound(
         else:
             chunks.append(row)
     notes = [*by_file.values()]
-    ratio = math.inf
-    if len(found.rows) > FIRST_READ:
-        if found.exact is not None:
-            ratio = 0.0
-        elif find_exact_ratio is not None:
-            ratio = find_exact_ratio()
-    if math.isinf(ratio):
+    if len(found.rows) <= FIRST_READ:
         yield notes
         return
     factor = 1.0 + policy.exact * ratio

@@ -24,6 +24,7 @@ from memsyncd.core.search.query import (
     drop_terms,
     extract_filters,
     parse_query,
+    read_plain_text,
 )
 from memsyncd.core.search.words import find_subwords
 from memsyncd.errors import TooLarge
@@ -564,3 +565,12 @@ def test_the_plain_text_of_a_query_has_neither_filters_nor_quotes_nor_what_is_ex
     query = parse_query('path:a.md the "black cat" -dog tag:x sat')
     assert query.plain_text == "the black cat sat"
     assert parse_query("tag:x").plain_text == ""
+
+
+@given(typed_filters)
+def test_the_plain_text_is_read_without_parsing_the_query(text: str) -> None:
+    try:
+        query = parse_query(text)
+    except TooLarge:
+        return
+    assert read_plain_text(text) == query.plain_text
