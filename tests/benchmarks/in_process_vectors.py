@@ -63,6 +63,9 @@ class InProcessVectors:
     def status(self) -> SemanticStatus:
         return self._status
 
+    def prepare(self, question: str) -> None:
+        self.begin(question)
+
     def begin(self, question: str) -> PendingAnswer:
         if question not in self._asked and self._matrix is not None:
             self._asked[question] = self._matrix.compare(self._embed([question], "question")[0])
