@@ -710,7 +710,7 @@ class _Begun:
         self, candidates: Sequence[int], allowed: Collection[int] | None, nearest: int
     ) -> None:
         if not self._is_same_index():
-            self.reason = COMPARING  # the ids of its chunks are others
+            self.reason = UNCHECKED  # the ids of its chunks are others
             return
         request = CosinesRequest(
             number=self._number,
