@@ -116,6 +116,11 @@ def _find_part_refusal(part: str, depth: int, *, may_be_hidden: bool) -> str:
     return ""
 
 
+def is_memory(path: str) -> bool:
+    """True for `MEMORY.md`, `.memories` and paths beneath `.memories`."""
+    return path in (MEMORY_FILE, MEMORY_FOLDER) or path.startswith(f"{MEMORY_FOLDER}/")
+
+
 def is_rule_path(path: str) -> bool:
     """True if a file at this path, or each that a glob matches, holds rules for an agent."""
     return path.startswith((".cursor", ".github/")) and _RULES.fullmatch(path) is not None

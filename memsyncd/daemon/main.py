@@ -25,10 +25,10 @@ from memsyncd import __version__
 from memsyncd.config import RESTART_KEYS, Config, Loaded, find_changed_keys, load_config
 from memsyncd.daemon import resources
 from memsyncd.daemon.console import ProgressStream, StartupDisplay
-from memsyncd.daemon.request_log import RequestLog, make_client_log
 from memsyncd.daemon.systemd import (
     LISTEN_VARIABLES,
     NOTIFY_VARIABLES,
+    STATUS_METHODS,
     Liveness,
     SystemdReporter,
     find_notify_socket,
@@ -57,7 +57,7 @@ from memsyncd.server.listen import (
 )
 from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
-from memsyncd.server.requests import CompletedRequest
+from memsyncd.server.request_log import RequestLog, make_client_log
 from memsyncd.server.server import Server
 from memsyncd.server.session import Limits
 from memsyncd.store.connection import check_sqlite
@@ -195,11 +195,11 @@ class _Daemon:
     def _make_server(self) -> None:
         reads = Reads(self._workspaces, self._threads, self._clock, QUERY_THREADS)
         handlers = Handlers(self._workspaces, self._clock, reads, self._facts())
-        self._request_log = RequestLog(self._clock.now_s)
         self._server = Server(
             handlers.dispatch,
             Limits(**structs.asdict(self._loaded.config.socket)),
-            on_answer=self._on_answer,
+            on_answer=RequestLog(self._clock.now_s).add,
+            after_methods=dict.fromkeys(STATUS_METHODS, self._report_indexing),
             on_error=_log_internal_error,
             on_refuse=make_client_log(Event.CLIENT_REFUSED, self._clock.now_s),
             on_drop=make_client_log(Event.CLIENT_DROPPED, self._clock.now_s),
@@ -312,9 +312,8 @@ class _Daemon:
 
     # --- called by the server and the engine
 
-    def _on_answer(self, request: CompletedRequest) -> None:
-        self._request_log.add(request)
-        self._reporter.on_request(request.method)
+    def _report_indexing(self) -> None:
+        self._reporter.report_indexing()
 
     def _on_sync(self, _workspace: Workspace, done: SyncDone) -> None:
         self._reporter.report_status()

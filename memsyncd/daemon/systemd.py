@@ -44,7 +44,7 @@ READ_TIMEOUT_S = 5.0
 RETRY_CODES = frozenset({"busy", "timeout"})
 """Error codes after which the readiness search is sent again."""
 STATUS_METHODS = frozenset({"workspace.add", "workspace.remove"})
-"""Methods that change the status line."""
+"""Methods after which the status line is another: `report_indexing` follows them."""
 
 _SOCKET_HINT = "hand over the one socket that memsyncd.socket describes, or none"
 _SEARCH = {
@@ -181,11 +181,6 @@ class SystemdReporter:
         if self._notify is not None:
             self._notify.send(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
             self._report_ready(self._notify, socket_path)
-
-    def on_request(self, method: str) -> None:
-        """Report the status after a request that changes it."""
-        if method in STATUS_METHODS:
-            self.report_indexing()
 
     def report_indexing(self) -> None:
         """Report the progress of indexing, from now on until no workspace is being indexed."""

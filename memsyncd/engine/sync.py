@@ -32,14 +32,14 @@ from memsyncd.core.changes.diff import (
     track_missing,
 )
 from memsyncd.core.model import Problem
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.notepath import NotePath, is_memory
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
 from memsyncd.files.read import ReadFile, TextFile, read_note_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import find_identity, has_memory, is_memory
+from memsyncd.files.scope import find_identity, has_memory
 from memsyncd.store.index import DropNote, Index, PatchNote, PutNote, TouchNote, Update, Written
 from memsyncd.store.records import Move
 

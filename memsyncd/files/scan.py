@@ -38,6 +38,7 @@ from memsyncd.core.notepath import (
     MEMORY_FILE,
     MEMORY_FOLDER,
     find_refusal,
+    is_memory,
     is_note_name,
     is_rule_folder,
     is_rule_path,
@@ -60,7 +61,6 @@ from memsyncd.files.scope import (
     identify,
     is_conflict_copy,
     is_leftover,
-    is_memory,
     is_utf8,
 )
 

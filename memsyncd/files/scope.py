@@ -28,6 +28,7 @@ from memsyncd.core.notepath import (
     MEMORY_FILE,
     MEMORY_FOLDER,
     find_refusal,
+    is_memory,
     is_note_name,
     is_rule_folder,
     is_rule_path,
@@ -170,11 +171,6 @@ def parse_memory_dir(text: str) -> str:
 def is_within_folder(path: str, folder: str) -> bool:
     """True for a folder and paths beneath it; the empty folder is the root."""
     return not folder or f"{path}/".startswith(f"{folder}/")
-
-
-def is_memory(path: str) -> bool:
-    """True for `MEMORY.md`, `.memories` and paths beneath `.memories`."""
-    return path in (MEMORY_FILE, MEMORY_FOLDER) or path.startswith(f"{MEMORY_FOLDER}/")
 
 
 def _find_include_place(pattern: str) -> IncludePlace:

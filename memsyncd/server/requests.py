@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -210,6 +210,8 @@ class ServerContext(msgspec.Struct, kw_only=True):
     lines: LineScheduler
     loop: asyncio.AbstractEventLoop
     on_answer: Callable[[CompletedRequest], None]
+    after_methods: Mapping[str, Callable[[], None]]
+    """What is called after each request of a method."""
     on_error: Callable[[Exception, str], None]
     on_drop: Callable[[str], None]
     on_large_buffer: Callable[[], None]
@@ -480,6 +482,8 @@ class RequestDispatcher:
         completed = CompletedRequest(self._session, request.method, took_s, code, error)
         context.counters.add(completed)
         context.on_answer(completed)
+        if (call := context.after_methods.get(request.method)) is not None:
+            call()
 
 
 def _shutting_down() -> ShuttingDown:

@@ -37,6 +37,7 @@ SILENT_S = 0.5
 """How long a new client may send nothing before another one can replace it."""
 FLUSH_S = 1.0
 """How long clients have, at the end, to read their answers."""
+NO_CALLS: Mapping[str, Callable[[], None]] = {}
 
 
 def _ignore(_event: object) -> None:
@@ -49,9 +50,9 @@ class Server:
     `dispatch` returns a result, or an awaitable for one, which then runs as a task, at most
     `max_running` of them; it raises MemsyncdError to refuse. `waiting_methods` mostly wait, so
     their tasks do not count. `marks_instructions` says whether text that tries to instruct an agent
-    is marked. `on_answer` is called with each request that has ended; `on_error` with an exception
-    outside of requests and the place where it was raised; `on_refuse` and `on_drop` with the
-    reason.
+    is marked. `on_answer` is called with each request that has ended, and then what `after_methods`
+    has for its method; `on_error` with an exception outside of requests and the place where it was
+    raised; `on_refuse` and `on_drop` with the reason.
     """
 
     def __init__(  # noqa: PLR0913 - all but two are optional
@@ -60,6 +61,7 @@ class Server:
         limits: Limits | None = None,
         *,
         on_answer: Callable[[CompletedRequest], None] = _ignore,
+        after_methods: Mapping[str, Callable[[], None]] = NO_CALLS,
         on_error: Callable[[Exception, str], None],
         on_refuse: Callable[[str], None] = _ignore,
         on_drop: Callable[[str], None] = _ignore,
@@ -84,6 +86,7 @@ class Server:
             lines=LineScheduler(loop),
             loop=loop,
             on_answer=on_answer,
+            after_methods=after_methods,
             on_error=on_error,
             on_drop=on_drop,
             on_large_buffer=self._limit_buffers,

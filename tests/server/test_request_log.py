@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from memsyncd.daemon.request_log import (
+from memsyncd.logs import ROOT, Event, set_up_logs
+from memsyncd.server.request_log import (
     MAX_CLIENT_WARNINGS,
     MAX_WARNINGS,
     WINDOW_S,
     RequestLog,
     make_client_log,
 )
-from memsyncd.logs import ROOT, Event, set_up_logs
 from memsyncd.server.requests import ABANDONED, CompletedRequest
 from memsyncd.server.session import Session
 
