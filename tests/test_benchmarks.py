@@ -34,6 +34,8 @@ from tests.benchmarks.figure import (
 )
 from tests.benchmarks.plot import SMALLEST, draw_plot, render_tick
 from tests.benchmarks.queries import FILTERED, Vocabulary, make_queries
+from tests.benchmarks.questions import Lines, Question
+from tests.benchmarks.recall import MethodResult, print_met
 from tests.benchmarks.saves import change_lines
 
 TEXTS = tuple(
@@ -237,3 +239,24 @@ def test_one_line_or_all_lines_of_prose_of_a_note_change() -> None:
         "last line edited1word",
     ]
     assert change_lines(every, "edited2word", is_whole=True)[-1] == "last line edited2word"
+
+
+def test_the_first_question_about_each_note_counts_if_it_meets_it_among_three_hits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = [("a", "fr"), ("a", "fr"), ("b", "fr"), ("b", "de"), ("c", "de")]
+    questions = [
+        Question(
+            id=str(number),
+            scope="notes",
+            text="?",
+            category=category,
+            evidence=(Lines(path=path, start=1, end=1),),
+        )
+        for number, (path, category) in enumerate(asked)
+    ]
+    words = MethodResult("words", ranks=[4.0, 1.0, 3.0, 1.0, 4.0])
+    print_met([words, MethodResult("vectors", ranks=[1.0] * 5)], questions)
+    printed = capsys.readouterr().out.splitlines()
+    assert "| de | 2 | 1 | 2 |" in printed
+    assert "| fr | 2 | 1 | 2 |" in printed

@@ -128,7 +128,10 @@ def _rank_one(
     limit: int,
     ranking: RankingPolicy,
 ) -> tuple[list[Ranked], UsedVectors]:
-    matched = find_visible(reader, workspace, question, limit, is_hurried=False, ranking=ranking)
+    begun = begin_vectors(workspace, question, ranking)
+    matched = find_visible(
+        reader, workspace, question, limit, begun, is_hurried=False, ranking=ranking
+    )
     boost = make_boost(reader, matched.chunks, config, now_s, question.query.identifiers)
     ranking = fit_policy(ranking, matched.chunks)
     ranked = rank_candidates(matched.chunks.make_candidates(), question.query.days, ranking)
@@ -151,14 +154,16 @@ def find_visible(
     workspace: Workspace,
     question: Question,
     limit: int,
+    begun: BegunVectors,
     *,
     is_hurried: bool,
     ranking: RankingPolicy,
 ) -> MatchedChunks:
-    """Find the chunks of one workspace that match, without those of notes that are absent."""
+    """Find the chunks of one workspace that match, without those of notes that are absent. `begun`
+    is what `begin_vectors` has returned for the question.
+    """
     n_chunks = workspace.condition.counts.chunks
-    # The vector process embeds the question while SQLite searches.
-    pending, vectors = _begin_vectors(workspace, question, ranking)
+    pending, vectors = begun
     counts = _count_terms(reader, question.query, n_chunks, is_hurried=is_hurried)
     families = find_families(reader, question.query, n_chunks)
     if is_hurried and sum(family.n_related for family in families.values()) > MAX_HURRIED_MATCHES:
@@ -201,6 +206,8 @@ class UsedVectors(NamedTuple):
 
 
 NO_VECTORS = UsedVectors()
+# The question that is being embedded, or None and how vectors are used without it.
+BegunVectors = tuple[PendingCosines | None, UsedVectors]
 
 
 def uses_vectors(workspace: Workspace) -> bool:
@@ -220,11 +227,12 @@ def prepare_vectors(workspaces: Sequence[Workspace], text: str, now_s: float) ->
     return bool(question)
 
 
-def _begin_vectors(
-    workspace: Workspace, question: Question, ranking: RankingPolicy
-) -> tuple[PendingCosines | None, UsedVectors]:
-    """Have a question embedded; None for filters alone, or if semantic search is off."""
-    if not (ranking.semantic and question.match):
+def begin_vectors(workspace: Workspace, question: Question, ranking: RankingPolicy) -> BegunVectors:
+    """Have the vector process embed a question while SQLite searches; not for filters alone, nor if
+    semantic search is off.
+    """
+    is_open = workspace.readers is not None
+    if not (ranking.semantic and question.match and is_open):
         return None, NO_VECTORS
     status = workspace.vectors.status()
     if status.state == "off":

@@ -42,7 +42,9 @@ from memsyncd.core.search.ranking import (
 )
 from memsyncd.engine.candidates import (
     HURRIED,
+    BegunVectors,
     MatchedChunks,
+    begin_vectors,
     count_terms,
     find_exact_ratio,
     find_visible,
@@ -300,25 +302,26 @@ def search_part(
     *,
     is_merged: bool,
 ) -> SearchPart:
-    """Search one workspace. `is_merged`: also count what it takes to merge its hits with others.
-
-    Raises as `search`.
+    """Search one workspace; raises as `search`. With `is_merged`, also count what it takes to merge
+    its hits with others.
     """
     n_hits = params.limit or config.search.max_results
     n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
     # Filters alone rank nothing: the order decides among all that were found.
     n_passages = n_hits if question.match or params.sort in UNORDERED else n_candidates
     limit_s = options.limit_s(params, config)
+    begun = begin_vectors(workspace, question, DEFAULT_RANKING)
     with workspace.acquire(limit_s) as reader:
         if options.is_hurried:
             reader.allow(limit_s, HURRIED_CPU_S)
         found, passages = _find_passages(
-            reader, workspace, question, config, options, n_candidates, limit=n_passages
+            reader, workspace, question, config, options, n_candidates, begun, limit=n_passages
         )
         n_strict = len(passages)
-        if question.relaxed and n_strict < n_hits:
+        if n_strict < n_hits and (relaxed := question.relaxed):
+            begun = begin_vectors(workspace, relaxed, DEFAULT_RANKING)
             found, more = _find_passages(
-                reader, workspace, question.relaxed, config, options, n_candidates, limit=n_hits
+                reader, workspace, relaxed, config, options, n_candidates, begun, limit=n_hits
             )
             passages = fill_passages(passages, more, limit=n_hits)
         gains = found.vectors.gains
@@ -336,9 +339,7 @@ def search_part(
         hits = complete_hits(reader, hits, sections, params.follow, related)
     valuation = make_valuation(config, options.now_s, options.accesses)
     if params.explain:
-        hits = [
-            replace(hit, explain={**(hit.explain or {}), **valuation.explain(hit)}) for hit in hits
-        ]
+        hits = [_add_value(hit, valuation) for hit in hits]
     ordered = _order_hits(passages, hits, n_strict)
     return SearchPart(
         workspace_name=workspace.entry.name,
@@ -385,6 +386,7 @@ def _find_passages(
     config: Config,
     options: RunOptions,
     n_candidates: int,
+    begun: BegunVectors,
     *,
     limit: int,
 ) -> tuple[MatchedChunks, Sequence[Passage]]:
@@ -394,6 +396,7 @@ def _find_passages(
         workspace,
         question,
         n_candidates,
+        begun,
         is_hurried=options.is_hurried,
         ranking=DEFAULT_RANKING,
     )
@@ -583,6 +586,10 @@ def _make_hit(
         matched_related=read.related,
         explain=_explain_score(passage, found.vectors.cosines) if is_explained else None,
     )
+
+
+def _add_value(hit: Hit, valuation: Valuation) -> Hit:
+    return replace(hit, explain={**(hit.explain or {}), **valuation.explain(hit)})
 
 
 def _explain_score(passage: Passage, cosines: Mapping[int, float]) -> dict[str, float]:

@@ -630,16 +630,20 @@ class WorkspaceVectors:
         process = self._use()
         if process is None:
             return NoVectors(self.status().reason or ENDED)
-        number = self._service.take_number()
+        number, opening = self._service.take_number(), self._read_state().opening
         request = EmbedRequest(
             number=number,
             workspace=self._workspace,
-            opening=self._read_state().opening,
+            opening=opening,
             text=question,
         )
         if not process.send(request):
             return NoVectors(ENDED)
-        return _Begun(process, number, self._config.question_s)
+
+        def is_same_index() -> bool:
+            return self._read_state().opening == opening
+
+        return _Begun(process, number, self._config.question_s, is_same_index)
 
     def of_chunks(
         self, chunks: Sequence[int], allowed: Collection[int] | None, nearest: int
@@ -692,16 +696,22 @@ class WorkspaceVectors:
 class _Begun:
     """A question that the process has been given."""
 
-    def __init__(self, process: _Process, number: int, limit_s: float) -> None:
+    def __init__(
+        self, process: _Process, number: int, limit_s: float, is_same_index: Callable[[], bool]
+    ) -> None:
         self.reason = ""
         self._process = process
         self._number = number
+        self._is_same_index = is_same_index
         self._end_s = time.monotonic() + limit_s
         self._answer: Future[Reply] | None = None
 
     def select(
         self, candidates: Sequence[int], allowed: Collection[int] | None, nearest: int
     ) -> None:
+        if not self._is_same_index():
+            self.reason = UNCHECKED  # the ids of its chunks are others
+            return
         request = CosinesRequest(
             number=self._number,
             candidates=pack_ids(candidates),
@@ -711,6 +721,8 @@ class _Begun:
         self._answer = self._process.ask(self._number, request)
 
     def finish(self, deadline_s: float) -> Cosines | None:
+        if self.reason:
+            return None
         reply, self.reason = _wait(self._answer, min(deadline_s, self._end_s) - time.monotonic())
         return _read_cosines(reply)
 

@@ -256,8 +256,9 @@ def _bind_now(conditions: Iterable[str], filters: Filters) -> Bindings:
 def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
     """Return the ids of files that are one of `paths`, lie below one, or match one that is a glob.
 
-    A path that matches nothing from the root is looked up below `.memories/`. Raises BadRequest for
-    an invalid glob.
+    A path with wildcards that is the very name of a note or folder stands for that alone. A path
+    that matches nothing from the root is looked up below `.memories/`. Raises BadRequest for an
+    invalid glob.
     """
     found: set[int] = set()
     for path in paths:
@@ -405,14 +406,14 @@ def _find_related_files(reader: Reader, values: Iterable[str]) -> list[int]:
 
 
 def _find_files(reader: Reader, path: str) -> list[int]:
-    if has_wildcard(path):
-        globs = _parse_glob(path)
-        rows = reader.rows("SELECT id, path FROM files")
-        return [row[0] for row in rows if globs.matches(row[1])]
     found: list[int] = []
     for folder in _find_forms(path.rstrip("/")):
         found += (row[0] for row in reader.rows(_FILES_BELOW, _bound_folder(folder)))
-    return found
+    if found or not has_wildcard(path):
+        return found
+    globs = _parse_glob(path)
+    rows = reader.rows("SELECT id, path FROM files")
+    return [row[0] for row in rows if globs.matches(row[1])]
 
 
 def _bound_folder(folder: str) -> tuple[str, str, str]:

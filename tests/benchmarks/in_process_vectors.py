@@ -63,6 +63,9 @@ class InProcessVectors:
     def status(self) -> SemanticStatus:
         return self._status
 
+    def prepare(self, question: str) -> None:
+        self.begin(question)
+
     def begin(self, question: str) -> PendingAnswer:
         if question not in self._asked and self._matrix is not None:
             self._asked[question] = self._matrix.compare(self._embed([question], "question")[0])
@@ -81,26 +84,28 @@ class InProcessVectors:
 
 
 class PendingAnswer:
+    reason = ""
+
     def __init__(self, compared: Compared | None) -> None:
         self._compared = compared
+        self._chosen: Cosines | None = None
 
-    def finish(
-        self,
-        candidates: Sequence[int],
-        allowed: Collection[int] | None,
-        nearest: int,
-        deadline_s: float,
-    ) -> Cosines | None:
-        del deadline_s
+    def select(
+        self, candidates: Sequence[int], allowed: Collection[int] | None, nearest: int
+    ) -> None:
         if self._compared is None:
-            return None
+            return
         chosen = self._compared.choose(
             _to_ids(candidates), None if allowed is None else _to_ids(allowed), nearest
         )
-        if chosen is None:
-            return None
-        ids, cosines, median, highest = chosen
-        return Cosines(dict(zip(ids.tolist(), cosines.tolist(), strict=True)), median, highest)
+        if chosen is not None:
+            ids, cosines, median, highest = chosen
+            of = dict(zip(ids.tolist(), cosines.tolist(), strict=True))
+            self._chosen = Cosines(of, median, highest)
+
+    def finish(self, deadline_s: float) -> Cosines | None:
+        del deadline_s
+        return self._chosen
 
 
 def _to_ids(chunks: Collection[int]) -> ChunkIds:

@@ -20,6 +20,8 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,6 +143,8 @@ class Daemon:
 
 
 def main() -> None:
+    # The daemons are stopped when the command is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     parser = argparse.ArgumentParser(
         description="Measure what is found, beside what simpler things find."
     )

@@ -258,6 +258,14 @@ def measure_large(bench: Bench) -> Iterator[Figure]:
             unit="",
             target=Target(most=0, unit=""),
         )
+        # What a query takes where nothing else runs: waiting counts in the latencies below.
+        texts = [query.text for queries in classes.values() for query in queries]
+        yield compare(
+            "large",
+            f"{n_chunks:,} chunks: processor time of the daemon, mean",
+            [Measured(value=one) for one in take_daemon_cpu_ms(bench, indexed, texts)],
+            unit="ms",
+        )
         for name, queries in classes.items():
             times = time_by_turns(bench, indexed, [query.text for query in queries])
             yield compare(

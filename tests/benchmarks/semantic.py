@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from memsyncd.config import SemanticConfig
+from memsyncd.engine.candidates import N_NEAREST
 from memsyncd.store.pool import ConnectionPool
 from memsyncd.store.vectors import VectorFile, read_chunk_digests
 from tests.benchmarks.bench import CONFIG, Bench, compare
@@ -25,7 +26,7 @@ from tests.benchmarks.queries import QUESTION
 from tests.benchmarks.searches import PATIENT_MS, time_homes
 
 CHUNKS, MANY_CHUNKS = 10_000, 100_000
-DIMENSIONS, N_NEAREST = 512, 300
+DIMENSIONS = 512
 WRITTEN_ROWS = 5_000
 SEED = 7
 SEMANTIC_CONFIG = """
@@ -151,7 +152,7 @@ def measure_matrix(bench: Bench, n_rows: int) -> Figure:
     plain = chance.standard_normal((n_rows, DIMENSIONS), np.float32)
     plain /= np.linalg.norm(plain, axis=1, keepdims=True)
     digests = [number.to_bytes(16, "big") for number in range(n_rows)]
-    matrix.add(digests, plain)
+    matrix.add(digests, plain, room=n_rows)
     matrix.assign([*enumerate(digests)])
     candidates = np.arange(0, n_rows, max(1, n_rows // 600))
     int8_ms, float_ms = [], []

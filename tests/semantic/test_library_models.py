@@ -48,7 +48,8 @@ def test_a_downloaded_model_is_loaded_by_its_name(
     notes.put(**{note: f"# {note}\n\n{text}" for note, text in TEXTS.items()})
     config = SemanticConfig(enabled=True, embedder=library, model=name, question_ms=20_000)  # type: ignore[arg-type]
     vectors = notes.serve(config)
-    report = notes.refresh()
+    # As a question does: it loads the library with the usual priority, not the lowest.
+    report = notes.refresh(is_asked=True)
     assert (report.pending, report.total, report.fault) == (0, 3, "")
     assert report.embedder == name
     cosines = notes.ask(vectors, "car")
@@ -67,7 +68,7 @@ def test_a_model_that_is_not_there_is_named_and_used_once_it_is(
     name = FASTEMBED_MODEL if library == "fastembed" else STATIC_MODEL
     config = SemanticConfig(enabled=True, embedder=library, model=name, question_ms=20_000)  # type: ignore[arg-type]
     vectors = notes.serve(config)
-    report = notes.refresh()
+    report = notes.refresh(is_asked=True)
     assert f"the model {name} cannot be used" in report.fault
     assert vectors.status().state == "off"
     shutil.rmtree(cache, ignore_errors=True)
@@ -75,6 +76,6 @@ def test_a_model_that_is_not_there_is_named_and_used_once_it_is(
         write_fastembed_cache(cache)
     else:
         write_model2vec_cache(cache, STATIC_MODEL)
-    assert not notes.refresh().fault
+    assert not notes.refresh(is_asked=True).fault
     wait_until(lambda: vectors.status().state == "ready", "it is not ready")
     assert max(notes.ask(vectors, "car"), key=notes.ask(vectors, "car").__getitem__) == "garage"

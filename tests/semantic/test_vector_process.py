@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.config import SemanticConfig
-from memsyncd.semantic.vector_process import find_missing_package
+from memsyncd.semantic.vector_process import COMPARING, find_missing_package
 from memsyncd.store.vectors import VectorFile
 from tests.semantic.conftest import (
     EmbeddingServer,
@@ -140,6 +140,19 @@ def test_a_rebuilt_index_embeds_nothing_twice_and_gets_no_answers_of_the_old_one
     assert not [text for text in server.texts if "Filler" not in text and text != "automobile"]
     cosines = notes.ask(vectors, "automobile")
     assert max(cosines, key=cosines.__getitem__) == "garage"
+
+
+def test_a_question_that_was_begun_before_a_rebuild_gets_no_answer_of_the_old_index(
+    notes: Notes, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    notes.ask(vectors, "automobile")
+    begun = vectors.begin("automobile")
+    notes.rebuild(**TEXTS)
+    assert finish(begun, time.monotonic() + 20) is None
+    assert begun.reason == COMPARING
 
 
 def test_a_killed_process_goes_on_with_what_is_missing(

@@ -189,6 +189,32 @@ def test_paths_name_files_folders_and_globs(filled: Index) -> None:
             assert len(found) == n_found, (path, [paths[row] for row in found])
 
 
+def test_a_path_with_the_name_of_a_note_or_folder_is_no_glob(index: Index, put: Put) -> None:
+    paths = ["a[1].md", "a1.md", "b*.md", "b2.md", "x[{].md", "d[1]/n.md", "d1/n.md"]
+    paths += [".memories/c[1].md", ".memories/c1.md", ".memories/é[1].md"]
+    index.apply([put(path, "redis\n") for path in paths])
+    requested = {
+        "a[1].md": {"a[1].md"},
+        "./a[1].md": {"a[1].md"},
+        "a[12].md": {"a1.md"},
+        "b*.md": {"b*.md"},
+        "b?.md": {"b*.md", "b2.md"},
+        "x[{].md": {"x[{].md"},
+        "d[1]": {"d[1]/n.md"},
+        "d[1]/": {"d[1]/n.md"},
+        "d[1]/*.md": {"d1/n.md"},
+        "c[1].md": {".memories/c[1].md"},
+        unicodedata.normalize("NFD", "é[1].md"): {".memories/é[1].md"},
+    }
+    with index.pool.acquire(5) as reader:
+        known = dict(reader.rows("SELECT id, path FROM files"))
+        for path, expected in requested.items():
+            assert {known[row] for row in find_file_ids(reader, [path])} == expected, path
+    for path, expected in requested.items():
+        found = find(index, Filters(paths=(path,)))
+        assert {anchor.partition("#")[0] for anchor in found} == expected, path
+
+
 def test_filters_need_no_query_per_selected_chunk(index: Index, put: Put) -> None:
     index.apply(
         [

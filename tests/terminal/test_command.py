@@ -68,7 +68,8 @@ class Terminal:
     @property
     def text(self) -> str:
         """What was written since the start, without the sequences that place and colour it."""
-        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.output.decode())
+        # What was read may end within a character.
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.output.decode(errors="replace"))
 
     def wait_for(self, is_so: Callable[[], bool], complaint: str) -> None:
         began_s = time.monotonic()

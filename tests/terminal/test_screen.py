@@ -79,6 +79,26 @@ def test_a_tree_of_ten_thousand_notes_is_filled_as_it_is_opened(env: dict[str, s
     show(env, "", scenario)
 
 
+def test_a_key_that_comes_right_after_the_notes_are_listed_again_moves_from_the_chosen_one(
+    env: dict[str, str],
+) -> None:
+    folders = build_folders([{"path": f"{name}.md", "kind": None} for name in "abcd"])
+
+    async def scenario(screen: Screen) -> None:
+        view = screen.app._notes
+        await screen.press("tab", "2")
+        for chosen in ("b.md", "c.md", "d.md"):
+            view._fill(folders)
+            view._tree.action_cursor_down()
+            await screen.pilot.pause(0.1)
+            node = view._tree.cursor_node
+            assert node is not None
+            assert node.data == chosen
+            assert node is view._tree.root.children[node.line]
+
+    show(env, "", scenario)
+
+
 def test_without_colours_none_is_drawn_and_the_chosen_entry_is_reversed(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

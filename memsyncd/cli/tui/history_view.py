@@ -20,7 +20,6 @@ from memsyncd.cli.tui.text import (
     Pieces,
     describe_refusal,
     describe_revision,
-    escape_glob,
     list_later,
     split_note,
     style_of_diff,
@@ -201,7 +200,7 @@ class HistoryView(View):
     async def _make_question(self, revision: dict[str, Any]) -> tuple[Pieces, bool]:
         path, number = revision["path"], revision["revision"]
         listed, near = await asyncio.gather(
-            self.ask("list", path=escape_glob(path), sections=False),
+            self.ask("list", path=path, sections=False),
             self.ask("history", limit=REACH, before=number + REACH),
         )
         digests = {note["path"]: note["digest"] for note in listed["notes"]}

@@ -94,16 +94,18 @@ class NotesView(View):
         chosen = _name(node.data) if node is not None and node.data is not None else ""
         top = self._tree.scroll_offset.y
         self._tree.clear()
+        self._tree.move_cursor(None)  # else it stays at a node that is gone
         self._tree.root.data = folders
         self._add_folder(self._tree.root, folders, 0)
         self._tree.root.expand()
-        self.call_after_refresh(self._choose, chosen, top)
+        # At once: a key that comes before the next refresh moves from the chosen note.
+        self._choose(chosen)
+        self.call_after_refresh(self._tree.scroll_to, y=top, animate=False)
 
-    def _choose(self, chosen: str, top: int) -> None:
+    def _choose(self, chosen: str) -> None:
         nodes = map(self._tree.get_node_at_line, range(self._tree.last_line + 1 if chosen else 0))
         found = (one.line for one in nodes if one and one.data and _name(one.data) == chosen)
         self._tree.cursor_line = next(found, 0)
-        self._tree.scroll_to(y=top, animate=False)
 
     def _add_folder(self, node: TreeNode[Data], folder: Folder, first: int) -> None:
         """Add the folders and the first notes; what is in the folders comes when they open."""

@@ -25,7 +25,6 @@ from memsyncd.cli.tui.text import (
     describe_note,
     describe_problem,
     describe_section,
-    escape_glob,
     find_part,
     prepare_markdown,
     split_note,
@@ -134,7 +133,7 @@ class NoteReader(View):
             workspace, path = self._workspace, self.path
             got, *rest = await asyncio.gather(
                 self.ask("get", path=path, workspace=workspace, track_access=False),
-                self._ask_all("list", "notes", path=escape_glob(path)),
+                self._ask_all("list", "notes", path=path),
                 self._ask_all("links", "links", path=path, limit=N_LINKS),
                 self._ask_all("problems", "problems"),
             )

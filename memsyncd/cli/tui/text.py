@@ -171,7 +171,6 @@ PART_LINES = 150
 PART_CHARS = 12_000
 LINE_CHARS = 4_000
 LONG_LINE_END = " … (the line goes on; m shows the source)"
-_WILDCARD = re.compile(r"[*?\[]")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _COMMENT = re.compile(r"\s*<!--\s*memory:.*-->\s*")
 _FRONT_MATTER = ("---", "+++")
@@ -244,11 +243,6 @@ def prepare_markdown(lines: Sequence[str], part: NotePart) -> str:
             chosen[i] = ""
         fence = _follow_fence(fence, line)
     return "\n".join([part.fence, *chosen] if part.fence else chosen)
-
-
-def escape_glob(path: str) -> str:
-    """Return the pattern that matches this path alone."""
-    return _WILDCARD.sub(r"[\g<0>]", path)
 
 
 # --- notes ----------------------------------------------------------------------------------------
