@@ -200,11 +200,16 @@ def _report_no_hits(answer: dict[str, Any], console: Console) -> None:
 
 
 def _report_semantic(answer: dict[str, Any], console: Console) -> None:
-    """Say why not all was searched by meaning although that is switched on."""
-    reason = clean_line(answer.get("semantic_reason") or "")
+    reason = describe_semantic(answer)
     if reason:
-        how = "by words alone" if answer["semantic"] == "off" else "not all by meaning"
-        console.terminal.report(console.terminal.err_paint("dim", f"{how}: {reason}"))
+        console.terminal.report(console.terminal.err_paint("dim", reason))
+
+
+def describe_semantic(answer: Mapping[str, Any]) -> str:
+    """Say why not all was searched by meaning although that is switched on; empty if all was."""
+    reason = clean_line(answer.get("semantic_reason") or "")
+    how = "by words alone" if answer["semantic"] == "off" else "not all by meaning"
+    return f"{how}: {reason}" if reason else ""
 
 
 def _report_freshness(answer: dict[str, Any], console: Console) -> None:

@@ -229,6 +229,7 @@ function showKeys() {
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
+  dialog.scrollTop = 0; // the focus has scrolled to the table
 }
 
 /** @param {Element | null | undefined} button @param {KeyboardEvent} event */

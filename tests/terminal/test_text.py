@@ -19,6 +19,7 @@ from memsyncd.cli.tui.text import (
     PART_LINES,
     Folder,
     build_folders,
+    describe_answer,
     describe_refusal,
     find_part,
     list_later,
@@ -194,3 +195,20 @@ def test_lines_of_a_diff_are_told_apart() -> None:
     diff = ["--- a", "+++ a", "@@ -1 +1 @@", " same", "--- gone", "+new", "\\ No newline"]
     kinds = ["head", "head", "hunk", "", "removed", "added", "hunk"]
     assert [style_of_diff(line, at) for at, line in enumerate(diff)] == kinds
+
+
+def test_a_search_by_words_alone_says_why() -> None:
+    answer = {
+        "hits": [],
+        "why_empty": "no note contains the word money",
+        "did_you_mean": None,
+        "took_ms": 1.0,
+        "relaxed": False,
+        "workspaces": [],
+        "semantic": "off",
+        "semantic_reason": "the model is being loaded",
+    }
+    said = "".join(text for text, _ in describe_answer(answer, limit=50))
+    assert said.endswith(" · by words alone: the model is being loaded")
+    said = "".join(text for text, _ in describe_answer({**answer, "semantic_reason": None}, 50))
+    assert said == "nothing found: no note contains the word money"

@@ -80,7 +80,7 @@ class NoteReader(View):
         self._is_source = False
         self._note: dict[str, Any] | None = None
         self._counts = ""
-        # What is laid out. A note that is loaded anew, or another part, cancels a layout.
+        # What is laid out. A note that is loaded again, or another part, cancels a layout.
         self._laid_out = ""
 
     def compose(self) -> ComposeResult:

@@ -23,6 +23,7 @@ from memsyncd.cli.format import (
     render_size,
 )
 from memsyncd.cli.history import EXTERNAL, describe_change, render_size_change
+from memsyncd.cli.search import describe_relaxed, describe_semantic
 from memsyncd.cli.status import STATE_STYLES
 from memsyncd.cli.terminal import clean, clean_line, clean_values
 
@@ -124,7 +125,9 @@ def describe_answer(answer: Mapping[str, Any], limit: int) -> Pieces:
         pieces = [(f"{len(hits)}{more} {'hit' if len(hits) == 1 else 'hits'}", "bold")]
         pieces.append((f" in {answer['took_ms']:.1f} ms", "dim"))
         if answer["relaxed"]:
-            pieces.append((" · no passage contains every word", "$text-warning"))
+            pieces.append((f" · {describe_relaxed(hits)}", "$text-warning"))
+    if reason := describe_semantic(answer):
+        pieces.append((f" · {reason}", "dim"))
     left_out = [
         f" · without {clean_line(one['name'])}: {clean_line(one['failure'])}"
         for one in answer["workspaces"]
