@@ -242,9 +242,11 @@ def test_sessions_that_are_not_used_expire(
     monkeypatch.setattr(http_mcp, "SESSION_IDLE_S", 0.05)
 
     async def story(serving: Any, client: Any) -> None:
-        await shake_hands(client)
+        session = await shake_hands(client)  # which may have expired by now
         sessions = serving.server._context.mcp_sessions
-        assert sessions.n_sessions == 1
         await wait_until(lambda: sessions.n_sessions == 0)
+        other = await serving.connect()
+        answer = await post(other, make_message("ping", {}), f"Mcp-Session-Id: {session}")
+        assert b"404" in answer
 
     run(story)

@@ -35,6 +35,12 @@ def test_without_a_daemon_it_says_how_to_start_one_and_goes_on(env: dict[str, st
     show(env, "", scenario)
 
 
+def has_ends(screen: Screen, tab: str) -> bool:
+    """The first row has the tab, and the last row the keys."""
+    first, *_, last = screen.read().splitlines()
+    return tab in first and "/ Search" in last
+
+
 def test_any_width_from_60_on_and_each_change_of_it_shows_every_view(env: dict[str, str]) -> None:
     async def scenario(screen: Screen) -> None:
         await screen.press("tab")
@@ -42,10 +48,8 @@ def test_any_width_from_60_on_and_each_change_of_it_shows_every_view(env: dict[s
             await screen.pilot.resize_terminal(*size)
             for key, label in (("1", "Search"), ("2", "Notes"), ("3", "History"), ("4", "Status")):
                 await screen.press("tab", key)
-                await screen.pilot.pause()
-                first, *_, last = screen.read().splitlines()
-                assert f"{key} {label}" in first
-                assert "/ Search" in last
+                tab = f"{key} {label}"
+                await screen.wait(lambda tab=tab: has_ends(screen, tab), f"{tab} is not shown")
 
     show(env, "", scenario)
 
