@@ -52,7 +52,7 @@ from memsyncd.protocol.tasks import (
     Triage,
     TriageParams,
 )
-from memsyncd.store.lookup import has_relation, read_notes
+from memsyncd.store.lookup import StoredNote, has_relation, read_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.texts import read_note_text
 
@@ -70,15 +70,24 @@ Sections = dict[str, tuple[TaskItem, TaskSection]]
 
 
 def read_task_sections(
-    workspace: Workspace, config: Config, filters: Filters, *, now_s: float
+    workspace: Workspace,
+    config: Config,
+    filters: Filters,
+    *,
+    now_s: float,
+    is_work_alone: bool = False,
 ) -> Sections:
-    """Return the sections that pass the filters and say something, by anchor, in file order."""
+    """Return the sections that pass the filters and say something, by anchor, in file order; with
+    `is_work_alone` only those with a task or a status.
+    """
     found: Sections = {}
     with workspace.acquire(READ_LIMIT_S) as reader:
         compiled = complete_filters(filters, config, now_s)
         is_masking = must_redact(reader, config)
-        notes = redact_notes(reader, read_notes(reader, path=None, filters=compiled), config)
-        for note in notes:
+        stored = read_notes(reader, path=None, filters=compiled)
+        if is_work_alone:  # before texts are read and redacted, which takes the most time
+            stored = [_keep_work(note) for note in stored]
+        for note in redact_notes(reader, [note for note in stored if note.sections], config):
             lines = read_note_text(reader, note.path).split("\n")
             for section in note.sections:
                 first = section.span.start - 1 + bool(section.level)
@@ -100,6 +109,10 @@ def read_task_sections(
     return found
 
 
+def _keep_work(note: StoredNote) -> StoredNote:
+    return replace(note, sections=tuple(one for one in note.sections if one.task or one.status))
+
+
 def _add_linked_blockers(reader: Reader, sections: Sections) -> Sections:
     """Add to each section what its typed links name as blocking it: sections and notes."""
     relations = find_relations(reader, sections, [BLOCKED_BY])
@@ -113,12 +126,18 @@ def _add_linked_blockers(reader: Reader, sections: Sections) -> Sections:
 
 
 def _read_with_blockers(
-    workspace: Workspace, config: Config, *selected: Filters, now_s: float
+    workspace: Workspace,
+    config: Config,
+    *selected: Filters,
+    now_s: float,
+    is_work_alone: bool = False,
 ) -> Sections:
     """Read what passes any of the filters, and the tasks and sections that block it."""
     found: Sections = {}
     for filters in selected:
-        found |= read_task_sections(workspace, config, filters, now_s=now_s)
+        found |= read_task_sections(
+            workspace, config, filters, now_s=now_s, is_work_alone=is_work_alone
+        )
     names = sorted({name for item, _ in found.values() for name in item.blocked_by})
     for at in range(0, len(names), MAX_VALUES):
         part = names[at : at + MAX_VALUES]
@@ -177,7 +196,7 @@ def list_ready(
 ) -> TaskReady:
     tasks = [params.task] if params.task else []
     filters = Filters(task=tasks, include_archived=params.include_archived)
-    sections = _read_with_blockers(workspace, config, filters, now_s=now_s)
+    sections = _read_with_blockers(workspace, config, filters, now_s=now_s, is_work_alone=True)
     ready, n_blocked = find_ready(_items(sections), params.task)
     return TaskReady(
         workspace=workspace.id,

@@ -170,14 +170,15 @@ def list_topics(
     filters = Filters(includes_archived=params.include_archived, includes_expired=True)
     with workspace.acquire(READ_LIMIT_S) as reader:
         found = read_notes(reader, path=params.path, filters=filters)
-        notes = [one for one in redact_notes(reader, found, config) if is_markdown(one.path)]
-    topics = [(_describe_topic(one, config, accesses, now_s), _find_moment_s(one)) for one in notes]
-    if params.sort == "salience":
-        topics.sort(key=lambda one: (-one[0].salience, one[0].path))
-    elif params.sort == "recency":
-        topics.sort(key=lambda one: (-one[1], one[0].path))
-    listed = [one for one, _ in topics[: params.limit]]
-    return TopicList(workspace=workspace.id, topics=listed, n_topics=len(topics))
+        notes = [one for one in found if is_markdown(one.path)]
+        if params.sort == "salience":
+            notes.sort(key=lambda one: (-_value_topic(one.sections, config, accesses), one.path))
+        elif params.sort == "recency":
+            notes.sort(key=lambda one: (-_find_moment_s(one), one.path))
+        # To redact a note takes much longer than to value it: only those that are shown are.
+        shown = redact_notes(reader, notes[: params.limit], config)
+    listed = [_describe_topic(one, config, accesses, now_s) for one in shown]
+    return TopicList(workspace=workspace.id, topics=listed, n_topics=len(notes))
 
 
 def _find_moment_s(note: StoredNote) -> float:
