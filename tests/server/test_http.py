@@ -437,7 +437,7 @@ def test_a_stopping_server_ends_streams_and_refuses_requests(run: Any, monkeypat
 
 
 def test_idle_connections_are_closed(run: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(server_http, "KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr(server_http, "KEEP_ALIVE_S", 0.5)
 
     async def story(_serving: Any, browser: Browser) -> None:
         assert (await browser.ask("POST", "/rpc", JSON, PING))[0] == 200
