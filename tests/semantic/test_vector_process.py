@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.config import SemanticConfig
-from memsyncd.semantic.vector_process import COMPARING, find_missing_package
+from memsyncd.semantic.vector_process import UNCHECKED, find_missing_package
 from memsyncd.store.vectors import VectorFile
 from tests.semantic.conftest import (
     EmbeddingServer,
@@ -152,7 +152,7 @@ def test_a_question_that_was_begun_before_a_rebuild_gets_no_answer_of_the_old_in
     begun = vectors.begin("automobile")
     notes.rebuild(**TEXTS)
     assert finish(begun, time.monotonic() + 20) is None
-    assert begun.reason == COMPARING
+    assert begun.reason == UNCHECKED
 
 
 def test_a_killed_process_goes_on_with_what_is_missing(
