@@ -211,7 +211,7 @@ def _try(
     is not carried out. What is recovered meanwhile is added to `recovered`.
     """
     for n_left in reversed(range(MAX_ATTEMPTS)):
-        edited = EditedNotes(began_s=clock.now_s(), began_ns=clock.wall_ns())
+        edited = EditedNotes(began_ns=clock.wall_ns())
         try:
             edit, answer = decide()
         except StoreFailed:

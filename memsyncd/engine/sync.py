@@ -234,12 +234,11 @@ def sync_workspace(
 class EditedNotes(msgspec.Struct, kw_only=True):
     """What the operations of an edit have left on the disk.
 
-    The edit began to read at `began_s`, on the monotonic clock, and `began_ns`, on the wall clock.
-    `named` are the files and folders that it named, `written` the files with the bytes and the stat
-    that they have by it, and `gone` those that it deleted or renamed.
+    The edit began to read at `began_ns`, on the wall clock. `named` are the files and folders that
+    it named, `written` the files with the bytes and the stat that they have by it, and `gone` those
+    that it deleted or renamed.
     """
 
-    began_s: float
     began_ns: int
     named: set[str] = msgspec.field(default_factory=set)
     written: dict[str, TextFile] = msgspec.field(default_factory=dict)
@@ -292,7 +291,8 @@ def index_edited(
     ]
     done = _index_read(workspace, index, config, clock, batch, recorded, gone)
     done.texts.clear()
-    done.began_s, done.duration_ms = edited.began_s, (clock.now_s() - started_s) * 1000
+    # The event of the edit's own write is told of by now; a save that came with it has one too.
+    done.began_s, done.duration_ms = started_s, (clock.now_s() - started_s) * 1000
     return done
 
 
