@@ -12,7 +12,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -69,10 +69,18 @@ def ask(client: socket.socket, *, method: str, **params: object) -> None:
 
 
 def read_indexed(user: Manager) -> tuple[str, int]:
-    """State and number of notes of the workspace, once everything on the disk has been scanned."""
+    """State and number of notes of the workspace, once everything on the disk has been scanned, and
+    the index that a process fills meanwhile is in its place.
+    """
     with Client(str(user.socket_path), WAIT_S) as client:
         client.call("sync", workspace="many", timeout_ms=int(WAIT_S * 1000))
-        (reported,) = client.call("status", workspace="many")["workspaces"]
+
+        def report() -> dict[str, Any]:
+            (reported,) = client.call("status", workspace="many")["workspaces"]
+            return dict(reported)
+
+        wait_until(lambda: report()["state"] != "indexing", user.log.read_text)
+        reported = report()
     return reported["state"], reported["files"]
 
 
