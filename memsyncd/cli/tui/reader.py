@@ -37,6 +37,8 @@ from memsyncd.errors import MemsyncdError
 MAX_BLOCKS = 600
 MAX_NESTING = 12
 N_LINKS = 200
+# A layout is arranged within so many refreshes of the screen, or never.
+MAX_REFRESHES = 20
 CONTEXT_ROWS = 3
 
 
@@ -71,6 +73,8 @@ class NoteReader(View):
         super().__init__(session, id=id)
         self.path = ""
         self.line = self.end_line = 0
+        # Until the line is shown: a change of the note may cancel its first loading.
+        self._is_opening = False
         self._workspace = ""
         self._lines: list[str] = []
         self._parts: list[NotePart] = []
@@ -105,6 +109,7 @@ class NoteReader(View):
     def show_note(self, path: str, line: int = 0, end_line: int = 0) -> None:
         """Read a note and show it at the line."""
         self.path, self.line, self.end_line = path, line, max(line, end_line)
+        self._is_opening = True
         self._workspace = self.session.workspace
         self._load(keeps=False)
 
@@ -137,7 +142,8 @@ class NoteReader(View):
                 self._ask_all("links", "links", path=path, limit=N_LINKS),
                 self._ask_all("problems", "problems"),
             )
-            top = self._find_top() if keeps else self.line
+            is_opening = self._is_opening or not keeps
+            top = self.line if is_opening else self._find_top()
             self._lines = await asyncio.to_thread(split_note, got["text"], got["n_lines"])
             self._parts = split_parts(self._lines)
             self._part = find_part(self._parts, max(1, top))
@@ -145,7 +151,7 @@ class NoteReader(View):
             marked = range(self.line, self.end_line + 1) if self.line else range(0)
             self._source.show_lines(self._lines, marked=marked)
             await self._lay_out()
-            self._go_to(top, margin=0 if keeps else CONTEXT_ROWS)
+            self._go_to(top, margin=CONTEXT_ROWS if is_opening else 0)
         if not self._parts:
             # It cannot be read, and the one before must not stand below its error.
             await self._show_nothing()
@@ -266,7 +272,7 @@ class NoteReader(View):
         self._source.scroll_to_line(max(1, line), margin=margin)
         self.call_after_refresh(self._go_to_block, line, margin)
 
-    def _go_to_block(self, line: int, margin: int) -> None:
+    def _go_to_block(self, line: int, margin: int, n_left: int = MAX_REFRESHES) -> None:
         if not self._parts:
             return
         shift, found = self._part_shift(), None
@@ -278,8 +284,13 @@ class NoteReader(View):
             block.set_class(is_marked, "-found")
             if first + shift <= line:
                 found = block
+        if found and not self._is_source and not found.virtual_region.height and n_left:
+            # It is not arranged yet.
+            self.call_after_refresh(self._go_to_block, line, margin, n_left - 1)
+            return
         y = found.virtual_region.y - margin if found and line > 1 else 0
         self._scroll.scroll_to(y=max(0, y), animate=False, immediate=True)
+        self._is_opening = False
 
     def focus_body(self) -> None:
         """Give the keys to what is shown of the note."""
