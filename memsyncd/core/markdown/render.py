@@ -13,6 +13,7 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from memsyncd.core.markdown.blockrules import fence_mark, is_closing_fence
 from memsyncd.core.markdown.frontmatter import find_front_matter
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _WEB = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]*))?\]\]")
 _COMMENT_LINE = re.compile(r"\s*<!--.*?-->\s*")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 def render_html(lines: Sequence[str], first_line: int = 1) -> str:
@@ -74,11 +74,9 @@ def _is_window_full(size: float, next_line: str, fence: str) -> bool:
 
 def _next_fence(fence: str, line: str) -> str:
     """The marker of the fenced code that is open behind the line; empty if none is."""
-    marker = _FENCE.match(line)
     if not fence:
-        return marker[1] if marker else ""
-    is_end = marker and marker[1].startswith(fence) and not line.strip(" `~")
-    return "" if is_end else fence
+        return fence_mark(line)
+    return "" if is_closing_fence(line, fence) else fence
 
 
 def _hide_metadata(lines: Sequence[str]) -> list[str]:
@@ -91,9 +89,8 @@ def _hide_comments(lines: Sequence[str], first: int) -> list[str]:
     """Blank comments that fill a line, except within fenced code."""
     shown, fence = [], ""
     for line in lines[first:]:
-        is_code = fence or _FENCE.match(line)
+        shown.append("" if not fence and _COMMENT_LINE.fullmatch(line) else line)
         fence = _next_fence(fence, line)
-        shown.append("" if not is_code and _COMMENT_LINE.fullmatch(line) else line)
     return shown
 
 
