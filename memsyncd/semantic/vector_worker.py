@@ -65,7 +65,9 @@ READ_LIMIT_S = 30.0
 RETRY_S = 30.0
 # Questions that wait for their selection; a search that was cancelled never sends one.
 MAX_BEGUN = 32
+# Questions whose vectors are kept.
 MAX_KNOWN = 16
+# The question that is tried after a failure.
 PROBE = "memory"
 # How long a thread that embeds keeps the interpreter from one that answers.
 SWITCH_S = 0.001
@@ -203,13 +205,17 @@ class VectorWorker:
         failed, self._failure = self._failure, None
         if failed is not None and failed[0] == text:
             raise failed[1]
-        vector: Vectors | None = self._known.pop(text, None)
+        vector = self._known.pop(text, None)
         if vector is None:
-            embedded = self._embedder.embed([text], "question", self._config.question_s)
-            vector = normalise(embedded, 1)[0]
+            vector = self._embed_one(text)
         self._known[text] = vector  # the last one used is the last one
         while len(self._known) > MAX_KNOWN:
             del self._known[next(iter(self._known))]
+        return vector
+
+    def _embed_one(self, text: str) -> Vectors:
+        embedded = self._embedder.embed([text], "question", self._config.question_s)
+        vector: Vectors = normalise(embedded, 1)[0]
         return vector
 
     def _find_matrix(
@@ -308,8 +314,7 @@ class VectorWorker:
         # After a failure a question is tried: without new chunks nothing else would notice one.
         if self._failed_s == float("-inf"):
             return
-        embedded = self._embedder.embed([PROBE], "question", self._config.question_s)
-        vector = normalise(embedded, 1)[0]
+        vector = self._embed_one(PROBE)
         if known.matrix is not None:
             _check_dimensions(vector.shape[0], known.matrix)
 
