@@ -25,7 +25,13 @@ from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.model import Note
 from memsyncd.core.search.words import blank_marks
 from memsyncd.errors import StoreCorrupt, StoreFailed
-from memsyncd.store.connection import deadline, open_reader, translating_errors, truncate_wal
+from memsyncd.store.connection import (
+    WAL_LIMIT_BYTES,
+    deadline,
+    open_reader,
+    translating_errors,
+    truncate_wal,
+)
 from memsyncd.store.pool import Reader
 from memsyncd.store.rows import Ids, Row, Rows, add_note, read_stat_row
 from memsyncd.store.texts import inflate, read_note_text
@@ -105,8 +111,9 @@ class FileGuard:
             return Tampering.REPLACED
         if not (_is_same(wal, self._wal) and _is_same(shm, self._shm)):
             return Tampering.WAL_LOST
-        # A checkpoint may truncate the WAL, but it writes to the file first.
-        is_wal_cut = file == self._file and _size(wal) < _size(self._wal)
+        # SQLite truncates the WAL by a checkpoint, which writes to the file first, and at the first
+        # commit after one, but then never below its limit.
+        is_wal_cut = file == self._file and _size(wal) < min(_size(self._wal), WAL_LIMIT_BYTES)
         if is_wal_cut or _size(file) < _size(self._file):
             return Tampering.TRUNCATED
         if file != self._file and self._is_foreign():

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from memsyncd.core.changes.diff import NEVER_SAME, FileStat, Recorded, pack_record
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store import index as index_module
+from memsyncd.store.connection import WAL_LIMIT_BYTES
 from memsyncd.store.index import Counts, DropNote, Index, PutNote, TouchNote, Update, remove_index
 from memsyncd.store.integrity import Tampering
 from memsyncd.store.rows import read_stat_row, stat_row
@@ -529,6 +530,23 @@ def test_the_writes_of_an_index_itself_do_not_count_as_tampering(index: Index, p
     tidy(index)
     assert index.find_tampering() is None
     assert index.find_damage() == ""
+
+
+def test_a_log_that_sqlite_cuts_after_a_checkpoint_does_not_count_as_tampering(
+    index: Index, put: Put
+) -> None:
+    text = "\n\n".join(f"word{part} " * 40 for part in range(400))
+    number = 0
+    while index.file_guard.wal_bytes() < WAL_LIMIT_BYTES * 5 / 4:
+        index.apply([put(f"{number}.md", f"larch{number}\n\n{text}")])
+        number += 1
+    index.checkpoint()
+    assert index.find_tampering() is None
+    file_before, wal_bytes = index.path.stat().st_mtime_ns, index.file_guard.wal_bytes()
+    index.apply([put("last.md", "larch")])
+    assert index.path.stat().st_mtime_ns == file_before
+    assert index.file_guard.wal_bytes() < wal_bytes
+    assert index.find_tampering() is None
 
 
 def test_sound_files_show_no_damage_and_their_size(tmp_path: Path, index: Index, put: Put) -> None:
