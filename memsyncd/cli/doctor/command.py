@@ -12,10 +12,14 @@ import sys
 import memsyncd
 from memsyncd.cli.doctor.daemon_checks import (
     check_daemon,
+    check_inotify,
+    check_open_files,
     check_service,
     check_socket,
     find_daemon_pid,
+    list_processes,
     ping_sockets,
+    read_inotify,
     read_service,
 )
 from memsyncd.cli.doctor.findings import (
@@ -31,26 +35,18 @@ from memsyncd.cli.doctor.folder_checks import (
     check_config_path,
     check_database,
     check_disk_space,
+    check_notes_storage,
+    check_own_storage,
     check_permissions,
     check_root,
     describe_unresponsive,
     find_last_error,
+    find_storage,
     find_unresponsive,
     measure_disk_space,
     read_workspace_list,
     resolve_path,
     stat_entry,
-)
-from memsyncd.cli.doctor.process_checks import (
-    check_inotify,
-    check_open_files,
-    list_processes,
-    read_inotify,
-)
-from memsyncd.cli.doctor.storage_checks import (
-    check_notes_storage,
-    check_own_storage,
-    find_storage,
 )
 from memsyncd.cli.git_merges import has_conflicts, is_tracked
 from memsyncd.cli.parser import JSON, Argument, Command, Option
@@ -64,8 +60,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
 
     from memsyncd.cli.console import Console
-    from memsyncd.cli.doctor.daemon_checks import PingResult
-    from memsyncd.cli.doctor.process_checks import Process
+    from memsyncd.cli.doctor.daemon_checks import PingResult, Process
     from memsyncd.dirs import Dirs
 
 FINDINGS_EXIT = 1
