@@ -24,12 +24,11 @@ from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.accesses import FLUSH_S, note_accesses, store_accesses, store_noted
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.collections import ProjectCollection
 from memsyncd.engine.event_buffer import ROOT
 from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.opening import release_records
 from memsyncd.engine.rebuild import close_workspace
-from memsyncd.engine.registry import FolderCheck, Registry, find_slug
+from memsyncd.engine.registry import FolderCheck, ProjectCollection, Registry, find_slug
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
