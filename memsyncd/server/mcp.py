@@ -36,6 +36,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_notification,
     encode_result,
 )
+from memsyncd.protocol.prompts import make_query
 from memsyncd.server.requests import RequestDispatcher, ServerContext
 from memsyncd.server.session import Outcome, Session
 
@@ -265,7 +266,9 @@ class McpConnection:
 
     async def _recall_for_hook(self, arguments: mcp_tools.HookArguments) -> str:
         is_prompt = arguments.event == "user-prompt"
-        query = mcp_tools.make_query(arguments.prompt) if is_prompt else ""
+        # A command of the client, such as `/clear`, asks nothing.
+        asks = is_prompt and not arguments.prompt.lstrip().startswith(("/", "!"))
+        query = make_query(arguments.prompt) if asks else ""
         folder = arguments.cwd or self._workspace
         if not folder or (is_prompt and not query):
             return ""
