@@ -393,10 +393,9 @@ class HttpConnection:
         self._begin(response.status, headers, body=response.body)
         self._end_response(is_cut=is_cut)
 
-    def begin_stream(self, headers: http.Headers = ()) -> None:
+    def begin_stream(self) -> None:
         """Send the head of a stream of events; `send_data` and `end_stream` follow."""
-        shown = [("Content-Type", http.EVENTS), ("X-Accel-Buffering", "no"), *headers]
-        self._begin(200, shown)
+        self._begin(200, [("Content-Type", http.EVENTS), ("X-Accel-Buffering", "no")])
 
     @property
     def is_head(self) -> bool:
