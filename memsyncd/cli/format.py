@@ -91,10 +91,12 @@ def truncate(text: str, width: int) -> str:
     return text.rstrip() + "…"
 
 
-def render_table(rows: Sequence[Sequence[str]], gap: int = 2) -> list[list[str]]:
-    """Pad every cell but a row's last to its column, so that the joined cells line up."""
+def render_table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Pad every cell but a row's last to its column, so that the joined cells line up, at least two
+    spaces apart.
+    """
     widths = [
-        max((display_width(row[i]) for row in rows if i < len(row)), default=0) + gap
+        max((display_width(row[i]) for row in rows if i < len(row)), default=0) + 2
         for i in range(max(map(len, rows), default=0))
     ]
     return [

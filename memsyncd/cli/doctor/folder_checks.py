@@ -451,9 +451,7 @@ def read_mounts() -> list[Mount]:
         return []
 
 
-def check_notes_storage(
-    storage: Storage, *, reconcile: str = "every `sync.reconcile_s`"
-) -> list[Finding]:
+def check_notes_storage(storage: Storage) -> list[Finding]:
     """Check the storage of a workspace: whether changes cause events, and whether a service syncs
     it.
     """
@@ -462,7 +460,7 @@ def check_notes_storage(
     if kind in NETWORK_KINDS:
         what = f"the notes lie on a {kind} file system: changes by other machines cause no events"
         remedy = (
-            f"a timed scan ({reconcile}) finds them; `search --wait` scans at once;"
+            "a timed scan (every `sync.reconcile_s`) finds them; `search --wait` scans at once;"
             " or keep notes on a local disk"
         )
         found.append(Finding("warning", "filesystem", what, remedy, where=storage.path))
