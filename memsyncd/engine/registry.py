@@ -170,10 +170,9 @@ class Registry:
         """
         _check_name(name)
         root = seen or make_root(os.path.expanduser(path))
-        root = replace(root, name=name or root.name)
         entry = Entry(
             id=root.id,
-            name=root.name,
+            name=name or root.name,
             root=root.path,
             include=tuple(include),
             exclude=tuple(exclude),
@@ -394,7 +393,7 @@ class Registry:
         nearest = find_nearest_root(os.path.normpath(os.path.expanduser(path)), roots)
         return None if nearest is None else roots[nearest]
 
-    def _find_same_folder(self, root: str, silent: Collection[str] = ()) -> Entry | None:
+    def _find_same_folder(self, root: str, silent: Collection[str]) -> Entry | None:
         entries = tuple(self.entries.values())
         same = next((entry for entry in entries if entry.root == root), None)
         identity = find_identity(root) if same is None else None

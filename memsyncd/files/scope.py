@@ -250,8 +250,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
     path: str
 
 
-def make_root(path: str, *, name: str = "", is_real: bool = False) -> Root:
-    """Make the root at `path`, which may be missing; an empty `name` means the folder's name.
+def make_root(path: str, *, is_real: bool = False) -> Root:
+    """Make the root at `path`, which may be missing; it has the folder's name.
 
     With `is_real` the path is taken as a real path and no disk is accessed. Raises BadRequest for a
     path that is not UTF-8, for JSON could not hold it.
@@ -262,7 +262,7 @@ def make_root(path: str, *, name: str = "", is_real: bool = False) -> Root:
     except UnicodeEncodeError:
         raise BadRequest("the folder's path is not valid UTF-8", hint="rename the folder") from None
     folder = os.path.basename(real)
-    return Root(id=f"{_slug(folder)}-{digest_text(real)[:8]}", name=name or folder, path=real)
+    return Root(id=f"{_slug(folder)}-{digest_text(real)[:8]}", name=folder, path=real)
 
 
 def find_root_refusal(path: str, *, home: str, uid: int) -> MemsyncdError | None:
