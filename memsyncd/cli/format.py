@@ -115,7 +115,7 @@ def render_bar(done: int, total: int, width: int = 24) -> str:
 
 
 def render_path(path: str, root: str, cwd: str) -> str:
-    """Return the path as a person would type it: relative to the current folder if that lies in the
+    """Return the path as a person would type it: relative to the current folder if that is in the
     workspace, else absolute.
     """
     if not root:

@@ -806,7 +806,7 @@ class WorkspaceConnection:
             return dict(known[0])
         names = ", ".join(sorted(str(info["name"]) for info in known))
         raise WorkspaceNotFound(
-            "the current folder lies in no workspace",
+            "the current folder is in no workspace",
             hint=f"name one of: {names}" if names else "add one: `memsyncd add PATH`",
         )
 

@@ -63,7 +63,7 @@ class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at a path. `known` is the id of the workspace that is the same folder, if any.
 
     `place` is what a folder that may be added was recognised as, `rules` has the instructions for
-    agents in it. `worktree` is the real path that was named if it lies in a linked git worktree,
+    agents in it. `worktree` is the real path that was named if it is in a linked git worktree,
     which shares the memory of `root`.
     """
 
@@ -362,7 +362,7 @@ class Registry:
             if memory is not None:
                 return memory
             raise WorkspaceNotFound(
-                "this path lies in no workspace",
+                "this path is in no workspace",
                 hint=find_worktree_trouble(os.path.realpath(path))
                 or "add the folder with: memsyncd add PATH",
             )
@@ -557,7 +557,7 @@ def _check_name(name: str) -> None:
 class ProjectCollection:
     """One collection while the daemon runs. `on_changed` is called on the loop after events in it.
 
-    It is watched, without what lies in the memory folders, so that a project is found once it has
+    It is watched, without what is in the memory folders, so that a project is found once it has
     its first note; a project that disappears is a workspace whose folder is missing.
     """
 
@@ -578,7 +578,7 @@ class ProjectCollection:
         return self.entry.id
 
     def plan_watches(self, is_folder: Callable[[str], bool]) -> frozenset[Watch]:
-        """The folders to watch now, each without what lies in the folders beneath it."""
+        """The folders to watch now, each without what is in the folders beneath it."""
         root = self.entry.root
         planned = plan_watches(root, NO_INCLUDES, is_folder=is_folder)
         if not is_folder(root):

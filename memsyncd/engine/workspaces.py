@@ -266,7 +266,7 @@ class Workspaces:
 
     def find_place(self, path: str) -> tuple[str, str]:
         """The id of the workspace that a path belongs to, and the folder that stands for its root
-        if the path lies in a linked worktree, else ""; from any thread, as it may block.
+        if the path is in a linked worktree, else ""; from any thread, as it may block.
 
         Raises WorkspaceNotFound.
         """
@@ -285,7 +285,7 @@ class Workspaces:
         root = worktree or self._registry.entries[workspace_id].root
         if not is_within_folder(real, root):
             raise WorkspaceNotFound(
-                "this path lies in no workspace", hint="add the folder with: memsyncd add PATH"
+                "this path is in no workspace", hint="add the folder with: memsyncd add PATH"
             )
         return FilePlace(workspace_id, real[len(root) + 1 :] or ".", worktree)
 

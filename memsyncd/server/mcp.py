@@ -307,7 +307,7 @@ class McpConnection:
             params = msgspec.structs.replace(params, workspace=named)
             return await self._ask_fresh(method, params, is_ready=True)
         status = await self._find_workspace(named)
-        # A path says more than the id: it may lie in a linked worktree.
+        # A path says more than the id: it may be in a linked worktree.
         place = named or self._workspace or status.id
         params = msgspec.structs.replace(params, workspace=place)
         return await self._ask_fresh(method, params, is_ready=status.state == "ready")

@@ -317,7 +317,7 @@ def test_without_a_mount_table_nothing_is_reported() -> None:
     storage = folder_checks.Storage(path="/x", mount=None)
     assert folder_checks.check_notes_storage(storage) == []
     assert (
-        folder_checks.check_own_storage(storage, contents="x lies", variable="X", is_lasting=True)
+        folder_checks.check_own_storage(storage, contents="x is", variable="X", is_lasting=True)
         == []
     )
 
@@ -372,10 +372,10 @@ def test_the_finding_for_a_file_system_depends_on_its_content(
 ) -> None:
     notes = folder_checks.check_notes_storage(storage)
     records = folder_checks.check_own_storage(
-        storage, contents="history lies", variable="XDG_STATE_HOME", is_lasting=True
+        storage, contents="history is", variable="XDG_STATE_HOME", is_lasting=True
     )
     index = folder_checks.check_own_storage(
-        storage, contents="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False
+        storage, contents="indexes are", variable="XDG_CACHE_HOME", is_lasting=False
     )
     levels = [find_worst(found)[1] if found else None for found in (notes, records, index)]
     assert levels == [of_notes, of_records, of_index]

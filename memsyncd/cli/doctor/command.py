@@ -169,10 +169,10 @@ def _examine_machine(
             )
         ),
         *check_own_storage(
-            state, contents="history lies", variable="XDG_STATE_HOME", is_lasting=True
+            state, contents="history is", variable="XDG_STATE_HOME", is_lasting=True
         ),
         *check_own_storage(
-            cache, contents="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False
+            cache, contents="indexes are", variable="XDG_CACHE_HOME", is_lasting=False
         ),
         *check_open_files(processes, daemon_pid=daemon_pid),
         *check_inotify(read_inotify(), processes, daemon_pid=daemon_pid),
@@ -184,7 +184,7 @@ def _examine_machine(
     if state.mount is not None and not any(
         finding.check in ("filesystem", "cloud") for finding in found
     ):
-        found.append(Finding("ok", "filesystem", "notes, index and records lie on local disks"))
+        found.append(Finding("ok", "filesystem", "notes, index and records are on local disks"))
     return found
 
 

@@ -458,14 +458,14 @@ def check_notes_storage(storage: Storage) -> list[Finding]:
     found = []
     kind = storage.mount.kind if storage.mount else ""
     if kind in NETWORK_KINDS:
-        what = f"the notes lie on a {kind} file system: changes by other machines cause no events"
+        what = f"the notes are on a {kind} file system: changes by other machines cause no events"
         remedy = (
             "a timed scan (every `sync.reconcile_s`) finds them; `search --wait` scans at once;"
             " or keep notes on a local disk"
         )
         found.append(Finding("warning", "filesystem", what, remedy, where=storage.path))
     elif storage.mount and "ro" in storage.mount.options:
-        what = "the notes lie on a read-only disk: they are searchable, and cannot be edited"
+        what = "the notes are on a read-only disk: they are searchable, and cannot be edited"
         found.append(Finding("info", "filesystem", what, where=storage.path))
     if storage.service:
         what = (
