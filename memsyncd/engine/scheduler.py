@@ -105,8 +105,8 @@ class Scheduler:
         self._on_folders = on_folders
         self._on_reconciled = on_reconciled
         self.defer: Callable[[Callable[[], None]], None] = lambda call: call()
-        """Does what can wait until the worker has begun: each thread that is woken before competes
-        with it for the interpreter's lock. Called on any thread."""
+        """Runs a call that can wait until the worker has started: a thread that wakes up earlier
+        competes with it for the interpreter's lock. Called on any thread."""
         self.on_building: Callable[[], None] = lambda: None
         """Called on the loop whenever the rebuild of an index begins."""
         self.on_tidied: Callable[[], None] = lambda: None
@@ -427,8 +427,8 @@ class Scheduler:
     def _record_save(
         self, workspace: Workspace, config: Config, clock: Clock, done: SyncDone
     ) -> Job[None]:
-        """Record the changes once those are answered who waited for them: both at once would
-        compete for the interpreter's lock.
+        """Record the changes once the requests that waited for them are answered: both at once
+        would compete for the interpreter's lock.
         """
         answered: Future[None] = Future()
         began_s = time.monotonic()

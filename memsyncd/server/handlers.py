@@ -109,10 +109,10 @@ FILE_METHODS = frozenset(
     "history.purge diff undo note.add".split()
 )
 NO_WORKTREES: Mapping[str, str] = {}
-# How long a search waits for saves that came before it. It would compete with their sync for the
-# interpreter's lock, and miss them.
+# How long a search waits until earlier saves are indexed. Without the wait it would compete with
+# their sync for the interpreter's lock, and not find them.
 SAVE_WAIT_S = 0.005
-# The last two are those of MCP that call the others.
+# The last two are methods of MCP, which call the others.
 WAITING_METHODS = frozenset({"sync", "search", "context", "tools/call", "prompts/get"})
 
 
@@ -325,8 +325,8 @@ class Handlers:
         folders: Mapping[str, str],
         arrived_s: float,
     ) -> SearchResult:
-        """Search once the saves are indexed of which an event has told or will, or SAVE_WAIT_S
-        later.
+        """Search once all saves with an event, handled or not, are indexed, but no later than after
+        SAVE_WAIT_S.
         """
         end_s = self._clock.now_s() + SAVE_WAIT_S
         if unhandled is not None:
@@ -347,8 +347,8 @@ class Handlers:
         *,
         n_own: int = 0,
     ) -> SearchResult | Awaitable[SearchResult]:
-        """Search on the event loop or in a thread. `n_own` of the session's pending requests are
-        this one.
+        """Search on the event loop or in a thread. `n_own` says how many of the session's pending
+        requests are this one.
         """
         end_s = arrived_s + options.limit_s(params, self._workspaces.config)
         if self._clock.now_s() >= end_s:
@@ -606,7 +606,9 @@ class Handlers:
     # --- get, list, links, problems ---
 
     async def _get(self, _session: Session, params: GetParams, worktree: str = "") -> Got:
-        """`worktree` is the folder in which the file of a branch is read, if it is another text."""
+        """Read a note. With `worktree`, the folder of a linked worktree, read the file there if its
+        text differs.
+        """
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         if worktree:
@@ -759,7 +761,7 @@ class Handlers:
         anchors: Sequence[str],
         params: SearchParams | ContextParams | GetParams | AccessParams,
     ) -> None:
-        """Count these sections, after the answer: it waits for no database."""
+        """Count an access of these sections after the answer, which then waits for no database."""
         is_tracked = isinstance(params, AccessParams) or params.track_access
         if anchors and is_tracked and self._workspaces.config.access.enabled:
             self._workspaces.note_accesses(workspace, anchors, session=params.caller_session)
@@ -790,7 +792,7 @@ class Handlers:
         return RunOptions(now_s=options.now_s, timeout_s=timeout_s, absent=absent)
 
     def _describe_freshness(self, workspaces: Sequence[Workspace]) -> Freshness:
-        """The freshness of what was read; an index whose file was lost is noticed by that."""
+        """Return the freshness of what was read, and check that the file of each index is there."""
         for workspace in workspaces:
             self._workspaces.scheduler.check_read(workspace)
         return describe_freshness(workspaces, self._workspaces.config, now_s=self._clock.now_s())

@@ -42,13 +42,13 @@ from memsyncd.server.session import Outcome, Session
 
 MAX_STREAMS = 16
 MAX_SUBSCRIPTIONS = 256
-"""Of the addresses of notes, of one connection."""
+"""The most addresses of notes that one connection may subscribe to."""
 PAGE_SIZE = 100
 MAX_COMPLETIONS = 100
 PROGRESS_S = 1.0
-"""How often a client that asked for it learns that its call goes on."""
+"""The interval between reports of progress to a client that asked for them."""
 DISK_WAIT_MS, BUSY_WAIT_MS = 2000, 500
-"""How long a search waits for what was saved a moment ago; less while a first index is made."""
+"""How long a search waits for recent saves; less while a first index is made."""
 ALL_WORKSPACES = "*"
 INTERNAL = frozenset({"internal", "store_failed", "store_corrupt", "index_unfit", "disk_full"})
 
@@ -155,7 +155,7 @@ class McpConnection:
         )
 
     async def _start(self, _request: mcp.McpRequest) -> mcp.McpResult:
-        """The handshake is done: this client learns of new and removed notes."""
+        """Complete the handshake: from now on this client is notified of new and removed notes."""
         await self._watch()
         return mcp.McpResult()
 
@@ -277,7 +277,7 @@ class McpConnection:
             query=query,
             workspace=folder,
             max_tokens=arguments.max_tokens,
-            # The session's start has brought them already.
+            # The answer to the start of the session had the notes of the user-wide workspace.
             user=not is_prompt,
         )
         found = await self._ask_fresh("context", params, is_ready=status.state == "ready")
@@ -319,7 +319,7 @@ class McpConnection:
         *,
         is_ready: bool,
     ) -> Any:
-        """Ask for what the disk has now; if that takes long, for what is indexed."""
+        """Ask for what is on the disk now; if that takes too long, for what is indexed."""
         wait_ms = DISK_WAIT_MS if is_ready else BUSY_WAIT_MS
         if isinstance(params, search.ContextParams):
             params = msgspec.structs.replace(params, mark=True)
@@ -354,7 +354,7 @@ class McpConnection:
 
     @contextlib.asynccontextmanager
     async def _report_progress(self, token: str | int | None) -> AsyncIterator[None]:
-        """Tell a client that asked for it, each second, that its call goes on."""
+        """Send progress each second to a client that asked for it."""
         task = None if token is None else asyncio.ensure_future(self._send_progress(token))
         try:
             yield
@@ -447,7 +447,7 @@ class McpConnection:
         )
         notice = mcp.McpNotice(meta=_tag(stream), notifications=honoured)
         self.send_notice("notifications/subscriptions/acknowledged", notice)
-        # From here on it gets notifications: the acknowledgement is the first of them.
+        # Notifications begin here, so that the acknowledgement is the first of them.
         stream.wanted, stream.notes = honoured, notes
         return mcp.McpResult()
 
@@ -463,7 +463,7 @@ class McpConnection:
         self._session.send_line(encode_result(stream.id, result))
 
     async def _watch(self) -> None:
-        """Have the changes of all notes reported to `_translate`, and remember what is listed."""
+        """Subscribe `_translate` to the changes of all notes, and remember which are listed."""
         self._scope = frozenset(one.id for one in await self._find_scope())
         if self._subscription is None:
             self._subscription = ""
@@ -471,7 +471,7 @@ class McpConnection:
             self._subscription = subscribed.subscription
 
     def _translate(self, _method: str, params: msgspec.Struct) -> None:
-        """Send what MCP tells of a change of notes."""
+        """Send the notifications of MCP for a change of notes."""
         changed = cast(search.Changed, params)
         changes = [(changed.workspace, path) for path in changed.paths]
         for note in changes:

@@ -61,7 +61,7 @@ from memsyncd.server.waits import wait_for_work
 from memsyncd.watch.health import WatchHealth
 
 SYNC_S = 600.0
-# The notes of a folder that is added are counted for so long.
+# How long the notes of an added folder are counted.
 COUNT_S = 2.0
 PRESET_NAMES = {
     "memory": "MEMORY.md and .memories/",
@@ -433,7 +433,9 @@ def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
 
 
 def _list_read_only(entry: Entry, rules: Iterable[str]) -> list[str]:
-    """The read-only globs of a workspace; of `rules`, the instructions that are there, its own."""
+    """Return the read-only globs of a workspace, with those of `rules`, the instructions for agents
+    in its folder, that belong to it.
+    """
     exclude = Globs.parse_excludes(entry.exclude)
     own = (one for one in rules if one in entry.all_read_only and not exclude.matches(one))
     return list(dict.fromkeys((*entry.read_only, *own)))
@@ -457,7 +459,7 @@ def describe_collection(collection: ProjectCollection, workspaces: Workspaces) -
 def describe_status(
     workspace: Workspace, health: WatchHealth, config: Config, *, now_s: float
 ) -> WorkspaceStatus:
-    """`now_s` is of the monotonic clock."""
+    """Describe the state of a workspace. `now_s` is of the monotonic clock."""
     condition, entry = workspace.condition, workspace.entry
     fresh = read_freshness(workspace, config, now_s=now_s)
     reasons = _list_reasons(condition)

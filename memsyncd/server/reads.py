@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from memsyncd.files.discovery import KnownPlace
 
 REST_FACTOR = 10
-"""After a failed try on the event loop the next one waits so many times as long as it took."""
+"""After a failed try on the event loop the next one waits for the try's duration times this."""
 DISK_TIMEOUT_S = 30.0
 """How long a read waits for its disk; a read of a disk that is known to be stalled is refused."""
 FIND_TIMEOUT_S, ADD_TIMEOUT_S, LIST_TIMEOUT_S = 2.0, 5.0, 1.0
 
 Waiter = asyncio.Future[Any]
-"""Of a read that waits; its result is the `Started` of the queue."""
+"""The future of a waiting read; its result is the `Started` of the queue."""
 T = TypeVar("T")
 
 
@@ -192,7 +192,9 @@ class LoopAdmission:
         self._rest_until_s = -math.inf
 
     def may_try(self, session: Session, n_own: int = 0) -> bool:
-        """`n_own` of the session's pending requests are the one that asks."""
+        """True if a search may be tried on the event loop. `n_own` says how many of the session's
+        pending requests are that search.
+        """
         if session.n_pending > n_own or session.reads.is_slow:
             return False
         return session.reads.expected_s is not None or self._clock.now_s() >= self._rest_until_s

@@ -133,7 +133,9 @@ class Writes:
         )
 
     async def _add(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
-        """Append a section, unless one that says nearly the same is to be appended to or told."""
+        """Append a section; or, as the request wishes, append to one that says nearly the same, or
+        only report that one.
+        """
         workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
         addition = memory_tool.make_addition(params)
         check_addition(addition, most_chars=config.memory.max_content_chars)
@@ -157,7 +159,7 @@ class Writes:
         try:
             outcome = await self.edit(workspace, decide, params.timeout_ms)
         except (EditRefused, NoteNotFound):
-            # The section has another form, or went meanwhile: nothing must be lost.
+            # The section has another form, or was removed meanwhile: the text must not be lost.
             return replace_fields(await self.add_section(session, params), similar=near)
         return protocol.Added(
             action="appended",
@@ -173,8 +175,8 @@ class Writes:
         find: Callable[..., list[SimilarSection]],
         on_similar: protocol.OnSimilar,
     ) -> list[SimilarSection]:
-        """Find what says nearly the same as what is to be written. A new section does not wait for
-        an index that cannot tell now.
+        """Find sections that say nearly the same as the text to be written. Adding a section does
+        not wait for an index that is not open.
         """
         is_needed = on_similar != "add"
         if is_needed:
@@ -192,7 +194,7 @@ class Writes:
         return found
 
     async def add_section(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
-        """Append a section, whatever is there."""
+        """Append a section without a search for similar ones."""
         workspace = self._workspaces.find(params.workspace)
         outcome = await self._append(session, workspace, "note.add", [params], params)
         return protocol.Added(
@@ -444,13 +446,13 @@ class Writes:
     # --- turns on the worker ---
 
     def stamp(self, session: Session, client: str | None) -> dict[str, str]:
-        """Who makes a change and when, as decisions take it."""
+        """Return who makes a change and when, as keyword arguments of decisions."""
         return {"client": client or session.name, "at": render_time(self._clock.wall_s())}
 
     async def decide(
         self, session: Session, workspace: Workspace, make: Callable[..., Decide[T]], params: Any
     ) -> EditOutcome[T]:
-        """Carry out the decision that `make` makes of a request's parameters."""
+        """Carry out the decision that `make` returns for a request's parameters."""
         by = self.stamp(session, params.client)
         decide = make(workspace, self._workspaces.config, params, **by)
         return await self.edit(workspace, decide, params.timeout_ms)
@@ -513,12 +515,12 @@ def _report_near(workspace: Workspace, near: Sequence[SimilarSection]) -> protoc
 def make_place(
     section: protocol.Added | SimilarSection | topics.FieldWritten,
 ) -> protocol.AddedSection:
-    """Return where a section is, without what else is known of it."""
+    """Return the place of a section alone."""
     return msgspec.convert(section, protocol.AddedSection, from_attributes=True)
 
 
 def _may_capture(config: CaptureConfig, trigger: str) -> bool:
-    """Whether the configuration lets a hook write what this trigger stands for."""
+    """True if the configuration lets a hook with this trigger write."""
     return {
         "failure": config.failures,
         "decision": config.decisions,

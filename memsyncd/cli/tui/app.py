@@ -39,7 +39,7 @@ from memsyncd.cli.tui.view import (
 )
 from memsyncd.errors import MemsyncdError
 
-# How often the state is asked for, while it is looked at and otherwise.
+# The intervals of requests for the state, while it is shown and otherwise.
 LIVE_S, QUIET_S = 1.0, 3.0
 MAX_PLACES = 100
 HELP = """\
@@ -264,7 +264,7 @@ class TerminalApp(App[None]):
         self._status.take_status()
 
     def _follow_states(self) -> None:
-        """Ask again about a workspace whose state is another: its notes may be found only now."""
+        """Load a workspace again whose state has changed: its notes may be there only now."""
         states = {one["id"]: one["state"] for one in self._session.status["workspaces"]}
         before, self._states = self._states, states
         for workspace in states.keys() & before.keys():

@@ -22,19 +22,19 @@ from memsyncd.errors import MemsyncdError, NoDaemon
 CONNECT_S = 5.0
 RETRY_S = 0.5
 ANSWER_S = 30.0
-# A note of 2 MiB whose characters are all escaped.
+# Room for a note of 2 MiB in which every character is escaped.
 MAX_LINE_BYTES = 64 * 1024 * 1024
 
 
 class DaemonGone(NoDaemon):
-    """The connection is lost, and is tried again."""
+    """The connection is lost; another one is tried."""
 
     code = "daemon_gone"
 
 
 class SharedClient:
-    """The connection. `on_changed` gets each `changed` notification, `on_state` None when the
-    connection stands, else the error for which it does not.
+    """The connection. `on_changed` gets each `changed` notification; `on_state` gets None once
+    there is a connection, and the error once there is none.
     """
 
     def __init__(

@@ -27,9 +27,9 @@ from memsyncd.cli.tui.text import (
 from memsyncd.cli.tui.view import Choices, OpenNote, View, make_content
 
 PAGE = 50
-# How far from a revision those of its change set and later ones of its note are looked for.
+# How many revisions around one are searched for its change set and for later ones of its note.
 REACH = 200
-# The history is written after the index, of which the daemon tells.
+# How long after a notification of the index the history is written.
 CHANGE_S = 0.7
 CLIENT = "terminal"
 OLDER = "older"

@@ -153,7 +153,7 @@ class NoteReader(View):
             await self._lay_out()
             self._go_to(top, margin=CONTEXT_ROWS if is_opening else 0)
         if not self._parts:
-            # It cannot be read, and the one before must not stand below its error.
+            # The note cannot be read, and its error must not be shown above the previous note.
             await self._show_nothing()
 
     async def _show_nothing(self) -> None:
@@ -261,7 +261,7 @@ class NoteReader(View):
         )
 
     def _part_shift(self) -> int:
-        """What is added to a line of the layout, from 0 on, for that of the file."""
+        """Return what to add to a line of the layout, counted from 0, for the line of the file."""
         part = self._parts[self._part]
         return part.first - (1 if part.fence else 0)
 

@@ -55,7 +55,7 @@ class StatusView(View):
         self.take_status()
 
     def take_status(self) -> None:
-        """Show the last status; ask for the problems if they may be others."""
+        """Show the last status; request the problems if they may have changed."""
         status = self.session.status
         if "pid" not in status or not self.display:
             return
