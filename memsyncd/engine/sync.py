@@ -1,10 +1,9 @@
 """Bring a workspace's index up to date with its files.
 
 A sync scans, compares, reads the notes that may have changed, parses those that did and writes
-them: in one transaction, or in one for each 256 notes written or deleted if there are many. Each
-step between two `yield`s is short, so that the worker serves other workspaces between them. A
-failed listing deletes nothing, a missing root keeps everything, and a vanished note is kept for the
-grace.
+them: in one transaction, or in batches if there are many. Each step between two `yield`s is short,
+so that the worker serves other workspaces between them. A failed listing deletes nothing, a missing
+root keeps everything, and a vanished note is kept for the grace.
 """
 
 from __future__ import annotations
@@ -47,6 +46,9 @@ from memsyncd.store.records import Move
 # A batch is held in memory, several times over as rows. Larger batches leave freed memory that
 # fragmentation keeps from being returned to the system.
 BATCH_FILES = 256
+# Deleting from FTS5 costs nearly as much for few notes as for many: of 6,000 notes, 2,048 at a time
+# took as long as all at once (3.2 s, each step 1.3), 1,024 at a time twice as long.
+BATCH_DELETIONS = 2048
 # A smaller note is parsed as fast as its old text is read and compared.
 PATCH_BYTES = 64 * 1024
 BATCH_BYTES = 1024 * 1024
@@ -496,12 +498,12 @@ def _write(workspace: Workspace, index: Index, updates: list[Update], done: Sync
 def _write_deletions(
     workspace: Workspace, index: Index, updates: list[Update], gone: Sequence[str], done: SyncDone
 ) -> Job[None]:
-    """Write the last updates with the first deletions, then the others, BATCH_FILES at a time."""
-    for start in range(0, len(gone), BATCH_FILES):
+    """Write the last updates with the first deletions, then the others in batches."""
+    for start in range(0, len(gone), BATCH_DELETIONS):
         if start:
             workspace.change(pending=len(gone) - start)
             yield
-        updates += map(DropNote, gone[start : start + BATCH_FILES])
+        updates += map(DropNote, gone[start : start + BATCH_DELETIONS])
         _write(workspace, index, updates, done)
     _write(workspace, index, updates, done)
 

@@ -503,6 +503,8 @@ class Workspaces:
         for entry in self._registry.collections.values():
             if entry.id not in self.collections:
                 self._open_collection(entry)
+        # The limit of folders may be another one.
+        self.watching.supervise()
         self._arm()
 
     def _open(self, entry: Entry, before: Workspace | None = None) -> Workspace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -386,6 +387,26 @@ def test_folders_over_the_limit_are_said_once_and_found_by_timed_scans(
     assert place.status()["missed_events"] == 0
     findings = place.client.call("doctor", workspace=place.id)["findings"]
     assert [one["check"] for one in findings if "max_watched_folders" in one["what"]] == ["watcher"]
+    place.close()
+
+
+def test_a_limit_of_folders_that_is_raised_is_in_force_without_a_timed_scan(
+    make_home: Callable[..., Home],
+) -> None:
+    from tests.daemon.conftest import Place as DaemonPlace
+
+    home = make_home("[sync]\nreconcile_s = 3600\nmax_watched_folders = 5\n")
+    root = home.make_folder()
+    fill(root, ".obsidian/app.json", *(f"{number}/a.md" for number in range(12)))
+    daemon = home.start()
+    place = DaemonPlace(home, daemon, root)
+    place.wait(lambda: place.status()["watcher"] == "timed", "the limit is not reported")
+    home.config.write_text("[sync]\nreconcile_s = 3600\n")
+    daemon.process.send_signal(signal.SIGHUP)
+    place.wait(lambda: place.status()["watcher"] != "timed", "the limit is still in force")
+    for number in range(4, 12):
+        write(root, f"{number}/b.md", "maple")
+    place.wait_found("maple", *(f"{number}/b.md" for number in range(4, 12)))
     place.close()
 
 

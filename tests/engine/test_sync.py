@@ -211,7 +211,7 @@ def test_many_notes_are_deleted_in_batches_with_pauses_between(
     for number in range(10):
         bench.write(f".memories/{number}.md", f"note {number}")
     bench.sync()
-    monkeypatch.setattr(sync_module, "BATCH_FILES", 4)
+    monkeypatch.setattr(sync_module, "BATCH_DELETIONS", 4)
     shutil.rmtree(bench.root / ".memories")
     bench.write("MEMORY.md", "the only note")
     left = [len(bench.paths()) for _ in bench.start_sync()]
