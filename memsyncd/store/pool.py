@@ -10,10 +10,11 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import apsw
+import msgspec
 
 from memsyncd.store.connection import (
     deadline,
@@ -32,6 +33,13 @@ MAX_IDLE = 2
 IDLE_S = 300.0
 # Values of one sort that a reader remembers until the next commit: some hundred kilobytes.
 MEMO_LIMIT = 1_000
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_numbers(numbers: Iterable[int] | Iterable[tuple[int, int]]) -> str:
+    """Return numbers, or pairs of them, as a text for `json_each`."""
+    return _encode([*numbers]).decode()  # a tenth of the time of `json`
 
 
 class Reader:

@@ -29,7 +29,7 @@ from memsyncd.core.search.words import (
 )
 from memsyncd.store.filters import compile_filters, compile_match_filters
 from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
-from memsyncd.store.pool import MEMO_LIMIT, Reader
+from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 from memsyncd.store.schema import read_fingerprint
 
 # --- candidates ---------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def _read_related(
     scores = _read_scores(reader, "chunks_fts", match, more) if len(rows) >= limit else {}
     statement = _RELATED.format(allowed=allowed.replace(_SELECTED, ""))
     named = {name: value for name, value in bound.items() if name not in ("match", "selecting")}
-    found = reader.rows(statement, {**named, "more": json.dumps(more)})
+    found = reader.rows(statement, {**named, "more": encode_numbers(more)})
     return [(*row, gains[row[0]] + scores.get(row[0], 0.0)) for row in found]
 
 
@@ -193,7 +193,7 @@ def find_rows(
     if not chunks:
         return []
     allowed, bound = _compile_allowed(reader, filters, must_not)
-    rows = reader.rows(_RELATED.format(allowed=allowed), {**bound, "more": json.dumps(chunks)})
+    rows = reader.rows(_RELATED.format(allowed=allowed), {**bound, "more": encode_numbers(chunks)})
     return [(*row, 0.0) for row in rows]
 
 
@@ -363,12 +363,12 @@ def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) 
     if not chunks:
         return {}
     statement = _SCORES.format(table=table, weights=_WEIGHTS)
-    return dict(reader.rows(statement, (match, json.dumps(chunks))))
+    return dict(reader.rows(statement, (match, encode_numbers(chunks))))
 
 
 def read_files(reader: Reader, files: Collection[int]) -> dict[int, FileRow]:
     """Return the path and the day of notes, by their numbers."""
-    rows = reader.rows(_FILES, (json.dumps([*files]),))
+    rows = reader.rows(_FILES, (encode_numbers(files),))
     return {file: (path, day) for file, path, day in rows}
 
 
@@ -432,10 +432,10 @@ def find_holding(
             runs = _find_runs(chunks)
             if n_matching > len(runs) * MATCHES_PER_LOOKUP:
                 statements.append(_HOLDING_RUNS.format(number=number))
-                bindings += [json.dumps(runs), match]
+                bindings += [encode_numbers(runs), match]
             else:
                 statements.append(_HOLDING.format(number=number))
-                bindings += [match, json.dumps(chunks)]
+                bindings += [match, encode_numbers(chunks)]
     if statements:
         for number, chunk in reader.rows(" UNION ALL ".join(statements), tuple(bindings)):
             found[number].add(chunk)
@@ -477,7 +477,7 @@ def read_words(reader: Reader, texts: Mapping[int, str]) -> dict[int, ChunkWords
     `texts` are theirs as indexed.
     """
     found: dict[int, ChunkWords] = {}
-    for chunk, path, title, heading, tags, names in reader.rows(_NAMED, (json.dumps([*texts]),)):
+    for chunk, path, title, heading, tags, names in reader.rows(_NAMED, (encode_numbers(texts),)):
         titles = " ".join((path_words(path), *_decode_heading(heading)))
         whole = f"{titles}\n{texts[chunk]}"
         indexed = blank_marks(whole)
@@ -539,9 +539,7 @@ def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
             digest=digest,
             **read_meta_columns(meta),
         )
-        for *meta, number, anchor, heading, digest in reader.rows(
-            _SECTIONS, (json.dumps(list(ids)),)
-        )
+        for *meta, number, anchor, heading, digest in reader.rows(_SECTIONS, (encode_numbers(ids),))
     }
 
 
@@ -557,13 +555,13 @@ def read_section_titles(reader: Reader, ids: Iterable[int]) -> dict[int, Section
     """Return the titles of sections by id: less than `read_sections`, for many candidates."""
     return {
         number: SectionTitle(anchor=anchor, heading=_decode_heading(heading), kind=kind)
-        for number, anchor, heading, kind in reader.rows(_TITLES, (json.dumps(list(ids)),))
+        for number, anchor, heading, kind in reader.rows(_TITLES, (encode_numbers(ids),))
     }
 
 
 def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, RankingFeatures]:
     """Return what the boosts of a search depend on, by chunk."""
-    rows = reader.rows(_FEATURES, (json.dumps(list(chunks)),))
+    rows = reader.rows(_FEATURES, (encode_numbers(chunks),))
     return {
         row[0]: RankingFeatures(importance=row[1], kind=row[2], day=row[3], saved_s=row[4] / 1e9)
         for row in rows
@@ -574,7 +572,7 @@ def count_blank_lines_before(reader: Reader, sections: Iterable[int]) -> dict[in
     """Return the number of blank lines right before each chunk of these sections, if there are
     any.
     """
-    return dict(reader.rows(_BLANK_LINES, (json.dumps(list(sections)),)))
+    return dict(reader.rows(_BLANK_LINES, (encode_numbers(sections),)))
 
 
 # --- secrets ------------------------------------------------------------------------------------
@@ -637,7 +635,7 @@ def has_secrets(reader: Reader, fingerprint: str) -> bool:
 def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, ChunkSecrets]:
     """Return the secrets of each of `chunks` that shares lines with one."""
     found: dict[int, ChunkSecrets] = {}
-    rows = reader.rows(_SECRETS_OF_CHUNKS, (json.dumps(list(chunks)),))
+    rows = reader.rows(_SECRETS_OF_CHUNKS, (encode_numbers(chunks),))
     for chunk, start, end, first, last, what, is_partial in rows:
         of_chunk = ChunkSecrets(span=Span(start, end), is_partial=bool(is_partial), secrets=[])
         secret = SecretLines(span=Span(first, last), what=what)
@@ -650,7 +648,7 @@ def read_chunk_lines(reader: Reader, chunks: Iterable[int]) -> list[ChunkLines]:
     return [
         ChunkLines(chunk, path, start, end, bool(is_partial))
         for chunk, path, start, end, is_partial in reader.rows(
-            _LINES_OF_CHUNKS, (json.dumps(list(chunks)),)
+            _LINES_OF_CHUNKS, (encode_numbers(chunks),)
         )
     ]
 

@@ -7,14 +7,13 @@ line too long for one chunk has several, of which `part` names one.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memsyncd.core.model import split_long_text
 from memsyncd.errors import StoreCorrupt
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import Reader, encode_numbers
 
 BLOCK_CHARS = 8192
 _LEVEL = 3
@@ -56,7 +55,7 @@ def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, str]:
     blocks: dict[int, list[str]] = {}
     parts: dict[int, int] = {}
     found: dict[int, list[str]] = {}
-    for row in reader.rows(_CHUNKS, (json.dumps(chunks),)):
+    for row in reader.rows(_CHUNKS, (encode_numbers(chunks),)):
         chunk, start, end, parts[row[0]], block, first, data = row
         lines = blocks.get(block)
         if lines is None:

@@ -342,7 +342,7 @@ def parse_query(text: str, today: date | None = None) -> Query:
     for match in _TERM.finditer(text):
         for term in _read_terms(match):
             place = must_not if match["no"] else must if term.form is Form.PHRASE else should
-            place.setdefault((term.form, tuple(word.lower() for word in term.words)), term)
+            place.setdefault((term.form, tuple(map(str.lower, term.words))), term)
     stopwords = _choose_stopwords(should.values())
     kept = [term for term in should.values() if not _is_stopword(term, stopwords)]
     query = _limit(
@@ -456,9 +456,12 @@ def _read_terms(match: re.Match[str]) -> list[Term]:
     """The terms of one typed word or phrase: one, unless scripts with and without spaces are mixed
     in it.
     """
+    word = match["word"] or ""
+    if word.isalnum() and word.isascii():  # most words: the steps below change nothing of it
+        return [Term(text=word, words=(word,), form=Form.WORD)]
     is_phrase = match["phrase"] is not None
     # A possessive is no part of a name: notes about Ann answer a question about Ann's.
-    text = match["phrase"] if is_phrase else _POSSESSIVE.sub("", match["word"])
+    text = match["phrase"] if is_phrase else _POSSESSIVE.sub("", word)
     rows = split_words(text, is_strict=is_phrase or bool(match["no"]))
     return [
         Term(
@@ -480,25 +483,30 @@ def _term_form(row: WordSequence, *, is_last: bool, match: re.Match[str]) -> For
     return Form.PREFIX if has_star and len(row.words[-1]) >= PREFIX_MIN_CHARACTERS else Form.WORD
 
 
-def _is_stopword(term: Term, stopwords: Collection[str]) -> bool:
+def _is_stopword(term: Term, stopwords: frozenset[str]) -> bool:
     """True for `the` and `what's`; other joined words (`to-do`, `and/or`, `is_a`) mean more than
     their parts.
     """
-    if term.form is not Form.WORD or not all(fold_word(word) in stopwords for word in term.words):
+    if term.form is not Form.WORD:
         return False
-    return len(term.words) == 1 or any(mark in term.text for mark in _APOSTROPHES)
+    is_one = len(term.words) == 1 or any(mark in term.text for mark in _APOSTROPHES)
+    return is_one and stopwords.issuperset(map(fold_word, term.words))
 
 
-def _choose_stopwords(terms: Collection[Term]) -> Collection[str]:
+def _choose_stopwords(terms: Collection[Term]) -> frozenset[str]:
     """The words without information in a question: those of English, and of the language of which
     it has the most, two at least and more than English ones. `die`, `war` and `no` are words, too.
     """
     words = [fold_word(word) for term in terms if term.form is Form.WORD for word in term.words]
+    least = max(MIN_LANGUAGE_WORDS, 1 + sum(word in STOPWORDS for word in words))
+    foreign = [word for word in words if word in _LANGUAGE_WORDS]
+    if len(foreign) < least:
+        return STOPWORDS
     counts = {
-        name: sum(word in stopwords for word in words) for name, stopwords in LANGUAGES.items()
+        name: sum(word in stopwords for word in foreign) for name, stopwords in LANGUAGES.items()
     }
     most = max(counts.values())
-    if most < MIN_LANGUAGE_WORDS or most <= sum(word in STOPWORDS for word in words):
+    if most < least:
         return STOPWORDS
     return STOPWORDS.union(*(LANGUAGES[name] for name, n in counts.items() if n == most))
 
@@ -606,3 +614,4 @@ LANGUAGES: Final = {
     ),
 }
 MIN_LANGUAGE_WORDS = 2
+_LANGUAGE_WORDS = frozenset().union(*LANGUAGES.values())

@@ -429,6 +429,8 @@ _IDENTIFIER = re.compile(
     r"|[A-Za-z_]\w*_\w+"  # snake_case, CONSTANT_CASE
     r"|[a-z]+[A-Z]\w*)"  # camelCase
 )
+# What every such name has.
+_MAY_HAVE_IDENTIFIERS = re.compile(r"[`_.:/-]|[a-z][A-Z]")
 # Marks around a name that are not part of it.
 _IDENTIFIER_MARKS = "-.:/=<>[]{}()\"' `"
 # Runs are possessive: a line of thousands of backticks takes no longer than other text.
@@ -443,6 +445,8 @@ def find_identifiers(text: str) -> tuple[str, ...]:
     """Return the names of code in a typed text, each once: quoted by backticks, options, and words
     that are joined by marks or capitals.
     """
+    if not _MAY_HAVE_IDENTIFIERS.search(text):
+        return ()
     found = (one["quoted"] or one["bare"] for one in _IDENTIFIER.finditer(text))
     names = dict.fromkeys(name.strip(_IDENTIFIER_MARKS).lower() for name in found)
     return tuple(name for name in names if len(name) >= MIN_IDENTIFIER_CHARACTERS)[:MAX_IDENTIFIERS]
