@@ -62,7 +62,9 @@ from memsyncd.engine.branch_memory import (
 )
 from memsyncd.engine.candidates import (
     NO_VECTORS,
+    AskedQuestions,
     UsedVectors,
+    begin_questions,
     count_terms,
     find_families,
     make_patterns,
@@ -114,6 +116,7 @@ N_READ = 200
 # A note's best chunk counts this much more for its other chunks than in a search: evidence lies
 # together. Measured on chats and documents, the first 500 tokens contain half a point more of it.
 NOTE_FACTOR = 2.0
+RANKING = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
 # Few chunks are smaller: a budget divided by it is more chunks than a block can show.
 MIN_CHUNK_TOKENS = 50
 SortKey = tuple[object, ...]
@@ -182,9 +185,10 @@ def offer_context(
     raw_hits, why_empty = list[RawHit](), None
     branch = read_branch_memory(worktree, config) if worktree else None
     explain = _explain_no_match if has_words else _explain_empty_start
+    asked = begin_questions(workspace, question, RANKING) if has_words else None
     with workspace.acquire(timeout_s) as reader:
-        if has_words:
-            matching = _find_matching(reader, workspace, question, budget, config, options.now_s)
+        if asked is not None:
+            matching = _find_matching(reader, workspace, asked, budget, config, options.now_s)
             chunks = matching.chunks
         else:
             chunks, n_empty = _find_start_chunks(reader, workspace, question, budget, config)
@@ -197,8 +201,7 @@ def offer_context(
         chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
         chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
-        shown = [chunk for _, chunk in chunks]
-        block = _build_block(shown, budget, params, config, matching.read)
+        block = _build_block([one for _, one in chunks], budget, params, config, matching.read)
         if has_words and is_merged:
             counts = count_terms(reader, question.query, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, question.query, matching, block, relations)
@@ -603,17 +606,17 @@ NOTHING_MATCHES = _Matching([], 0, ())
 def _find_matching(
     reader: Reader,
     workspace: Workspace,
-    question: Question,
+    asked: AskedQuestions,
     budget: Budget,
     config: Config,
     now_s: float,
 ) -> _Matching:
+    question, _ = asked.strict
     if question.is_empty:
         return NOTHING_MATCHES
     n_most = budget.max_tokens // MIN_CHUNK_TOKENS
     limit = max(N_CONTEXT_CANDIDATES, n_most)
-    ranking = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
-    ranked, vectors = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
+    ranked, vectors = rank(reader, workspace, asked, config, now_s, limit=limit, ranking=RANKING)
     ranked = ranked[: max(N_READ, n_most)]
     n_chunks = workspace.condition.counts.chunks
     match = compile_query(question.query.relaxed or question.query)
