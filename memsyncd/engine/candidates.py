@@ -102,7 +102,7 @@ HURRIED = "there is more to look up than a hurried search may"
 def rank(
     reader: Reader,
     workspace: Workspace,
-    question: Question,
+    asked: AskedQuestions,
     config: Config,
     now_s: float,
     *,
@@ -110,12 +110,14 @@ def rank(
     ranking: RankingPolicy,
 ) -> tuple[list[Ranked], UsedVectors]:
     """Rank the chunks of one workspace that match, unjoined, best first: the best `limit`, and some
-    that vectors found.
+    that vectors found. `asked` is what `begin_questions` has returned.
     """
-    ranked, vectors = _rank_one(reader, workspace, question, config, now_s, limit, ranking)
-    if not question.relaxed or len(ranked) >= limit:
+    question, begun = asked.strict
+    ranked, vectors = _rank_one(reader, workspace, question, begun, config, now_s, limit, ranking)
+    if asked.relaxed is None or len(ranked) >= limit:
         return ranked, vectors
-    more, vectors = _rank_one(reader, workspace, question.relaxed, config, now_s, limit, ranking)
+    relaxed, begun = asked.relaxed
+    more, vectors = _rank_one(reader, workspace, relaxed, begun, config, now_s, limit, ranking)
     return fill_ranked(ranked, more), vectors
 
 
@@ -123,12 +125,12 @@ def _rank_one(
     reader: Reader,
     workspace: Workspace,
     question: Question,
+    begun: BegunVectors,
     config: Config,
     now_s: float,
     limit: int,
     ranking: RankingPolicy,
 ) -> tuple[list[Ranked], UsedVectors]:
-    begun = begin_vectors(workspace, question, ranking)
     matched = find_visible(
         reader, workspace, question, limit, begun, is_hurried=False, ranking=ranking
     )
@@ -210,6 +212,13 @@ NO_VECTORS = UsedVectors()
 BegunVectors = tuple[PendingCosines | None, UsedVectors]
 
 
+class AskedQuestions(NamedTuple):
+    """A question, and the relaxed one if it has one, each with its begun vectors."""
+
+    strict: tuple[Question, BegunVectors]
+    relaxed: tuple[Question, BegunVectors] | None
+
+
 def uses_vectors(workspace: Workspace) -> bool:
     """True if questions about this workspace may wait for the vector process."""
     return workspace.vectors.status().state != "off"
@@ -238,6 +247,21 @@ def begin_vectors(workspace: Workspace, question: Question, ranking: RankingPoli
     if status.state == "off":
         return None, UsedVectors(reason=(status.reason or "") if status.failed else "")
     return workspace.vectors.begin(question.query.plain_text), NO_VECTORS
+
+
+def begin_questions(
+    workspace: Workspace, question: Question, ranking: RankingPolicy
+) -> AskedQuestions:
+    """Begin the vectors of a question, and of the relaxed one, which may not be needed.
+
+    To be called before a reader is acquired: vectors of an index that replaces that of the reader
+    have the ids of other chunks.
+    """
+    relaxed = question.relaxed
+    return AskedQuestions(
+        (question, begin_vectors(workspace, question, ranking)),
+        (relaxed, begin_vectors(workspace, relaxed, ranking)) if relaxed else None,
+    )
 
 
 def _add_cosines(

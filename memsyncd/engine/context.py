@@ -22,6 +22,7 @@ from memsyncd.core.search.context import (
     ContextBlock,
     ContextChunk,
     ContextLines,
+    ReadChunks,
     build_context_block,
     count_title_lines,
 )
@@ -61,7 +62,9 @@ from memsyncd.engine.branch_memory import (
 )
 from memsyncd.engine.candidates import (
     NO_VECTORS,
+    AskedQuestions,
     UsedVectors,
+    begin_questions,
     count_terms,
     find_families,
     make_patterns,
@@ -73,8 +76,8 @@ from memsyncd.engine.merging import describe_vectors
 from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
 from memsyncd.engine.redaction import (
     read_redacted_sections,
-    read_redacted_texts,
     read_redacted_titles,
+    redact_texts,
 )
 from memsyncd.engine.relations import (
     RelatedReader,
@@ -101,6 +104,7 @@ from memsyncd.store.search import (
     count_matching,
     find_start_chunks,
 )
+from memsyncd.store.texts import read_texts
 
 MATCH = "match"
 RELATED = "related"
@@ -112,6 +116,7 @@ N_READ = 200
 # A note's best chunk counts this much more for its other chunks than in a search: evidence lies
 # together. Measured on chats and documents, the first 500 tokens contain half a point more of it.
 NOTE_FACTOR = 2.0
+RANKING = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
 # Few chunks are smaller: a budget divided by it is more chunks than a block can show.
 MIN_CHUNK_TOKENS = 50
 SortKey = tuple[object, ...]
@@ -180,9 +185,10 @@ def offer_context(
     raw_hits, why_empty = list[RawHit](), None
     branch = read_branch_memory(worktree, config) if worktree else None
     explain = _explain_no_match if has_words else _explain_empty_start
+    asked = begin_questions(workspace, question, RANKING) if has_words else None
     with workspace.acquire(timeout_s) as reader:
-        if has_words:
-            matching = _find_matching(reader, workspace, question, budget, config, options.now_s)
+        if asked is not None:
+            matching = _find_matching(reader, workspace, asked, budget, config, options.now_s)
             chunks = matching.chunks
         else:
             chunks, n_empty = _find_start_chunks(reader, workspace, question, budget, config)
@@ -195,10 +201,10 @@ def offer_context(
         chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
         chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
-        block = _build_block([chunk for _, chunk in chunks], budget, params, config)
+        block = _build_block([one for _, one in chunks], budget, params, config, matching.read)
         if has_words and is_merged:
             counts = count_terms(reader, question.query, workspace, matching.vectors.gains)
-            raw_hits = _find_raw_hits(reader, question.query, matching.passages, block, relations)
+            raw_hits = _find_raw_hits(reader, question.query, matching, block, relations)
         parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
     if not block.text and not is_user_wide:
         why_empty = NO_ROOM if chunks else explain(workspace, question, timeout_s, n_empty)
@@ -439,10 +445,14 @@ def _place(offer: ContextOffer, number: int, group: int, label: str) -> _Placed:
 
 
 def _build_block(
-    chunks: Sequence[ContextChunk], budget: Budget, params: ContextParams, config: Config
+    chunks: Sequence[ContextChunk],
+    budget: Budget,
+    params: ContextParams,
+    config: Config,
+    read: ReadChunks = list,
 ) -> ContextBlock:
     heading = _read_heading(params)
-    block = build_context_block(chunks, budget, heading=heading)
+    block = build_context_block(chunks, budget, heading=heading, read=read)
     # At the start of a session nobody has asked for what is quoted.
     is_marked = params.mark or not params.query.strip()
     if not (is_marked and config.guard.has_instructions):
@@ -455,7 +465,8 @@ def _build_block(
         return block
     # The mark takes its room from the notes, so that the whole keeps within the budget.
     mark = mark_warning(warning, "a note quoted below")
-    return build_context_block(chunks, budget, heading=f"{heading}\n\n{mark}".lstrip())
+    heading = f"{heading}\n\n{mark}".lstrip()
+    return build_context_block(chunks, budget, heading=heading, read=read)
 
 
 def _read_included(
@@ -579,13 +590,14 @@ def _add_contradictions(
 
 class _Matching(NamedTuple):
     """The best of the matching lines, how many chunks match beyond those ranked, the ranked chunks
-    as they were found, and the use of vectors.
+    as they were found, the use of vectors, and what reads the chunks that are unread.
     """
 
     chunks: list[FoundChunk]
     n_unranked: int
     passages: Sequence[ScoredPassage]
     vectors: UsedVectors = NO_VECTORS
+    read: ReadChunks = list
 
 
 NOTHING_MATCHES = _Matching([], 0, ())
@@ -594,22 +606,24 @@ NOTHING_MATCHES = _Matching([], 0, ())
 def _find_matching(
     reader: Reader,
     workspace: Workspace,
-    question: Question,
+    asked: AskedQuestions,
     budget: Budget,
     config: Config,
     now_s: float,
 ) -> _Matching:
+    question, _ = asked.strict
     if question.is_empty:
         return NOTHING_MATCHES
     n_most = budget.max_tokens // MIN_CHUNK_TOKENS
     limit = max(N_CONTEXT_CANDIDATES, n_most)
-    ranking = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
-    ranked, vectors = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
+    ranked, vectors = rank(reader, workspace, asked, config, now_s, limit=limit, ranking=RANKING)
     ranked = ranked[: max(N_READ, n_most)]
     n_chunks = workspace.condition.counts.chunks
     match = compile_query(question.query.relaxed or question.query)
     n_matching = count_matches(reader, match, question.filters, most=n_chunks) if match else 0
-    chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], config)
+    chosen = [(one.candidate, MATCH) for one in ranked]
+    chunks = _describe_chunks(reader, chosen, config)
+    read = _make_chunk_reader(reader, chosen, config)
     passages = [
         ScoredPassage(
             chunk=chunk, raw_score=one.raw_score, semantic_share=one.candidate.semantic_share
@@ -619,35 +633,42 @@ def _find_matching(
     score = _make_line_scorer(reader, question.query, n_chunks)
     ids = {chunk.anchor: section for section, chunk in chunks}
     return _Matching(
-        [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, score)],
+        [(ids[chunk.anchor], chunk) for chunk in select_passages(passages, score, read)],
         max(0, n_matching - sum(one.candidate.has_words for one in ranked)),
         passages,
         vectors,
+        read,
     )
 
 
 def _find_raw_hits(
     reader: Reader,
     query: Query,
-    passages: Sequence[ScoredPassage],
+    matching: _Matching,
     block: ContextBlock,
     relations: Relations,
 ) -> list[RawHit]:
     """Return for each part of a block the best raw score in its section, and the terms there; for
     one that does not match, those of the section that led to it.
     """
+    matched = {passage.chunk.anchor for passage in matching.passages}
+    anchors = [
+        part.chunk.anchor
+        if part.chunk.anchor in matched
+        else relations[part.chunk.anchor]["related_to"]
+        for part in block.included
+    ]
+    passages = [one for one in matching.passages if one.chunk.anchor in set(anchors)]
+    chunks = matching.read([passage.chunk for passage in passages])
     matcher = Matcher(make_patterns(reader, query, {}))
     found: dict[str, RawHit] = {}
-    for passage in passages:
-        anchor, text = passage.chunk.anchor, passage.chunk.text
-        known = found.get(anchor, RawHit(0.0))
-        terms = known.terms.union(matcher.find(reader.tokenize(text)))
+    for passage, chunk in zip(passages, chunks, strict=True):
+        known = found.get(chunk.anchor, RawHit(0.0))
+        terms = known.terms.union(matcher.find(reader.tokenize(chunk.text)))
         best = RawHit(passage.raw_score, terms, passage.semantic_share)
-        found[anchor] = replace(known, terms=terms) if known.raw_score >= best.raw_score else best
-    anchors = [part.chunk.anchor for part in block.included]
-    return [
-        found[anchor if anchor in found else relations[anchor]["related_to"]] for anchor in anchors
-    ]
+        better = replace(known, terms=terms) if known.raw_score >= best.raw_score else best
+        found[chunk.anchor] = better
+    return [found[anchor] for anchor in anchors]
 
 
 def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
@@ -746,10 +767,17 @@ def _explain_empty_start(
 def _read_chunks(
     reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
 ) -> list[FoundChunk]:
-    sections = {chunk.section for chunk, _ in chosen}
-    blanks = count_blank_lines_before(reader, sections)
-    titles = read_redacted_titles(reader, sections, config)
-    texts = read_redacted_texts(reader, [chunk for chunk, _ in chosen], config)
+    """Read chunks, each with the reason for it."""
+    described = _describe_chunks(reader, chosen, config)
+    read = _make_chunk_reader(reader, chosen, config)([chunk for _, chunk in described])
+    return [(section, chunk) for (section, _), chunk in zip(described, read, strict=True)]
+
+
+def _describe_chunks(
+    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
+) -> list[FoundChunk]:
+    """Read what an answer says of chunks that it leaves out: all but their texts."""
+    titles = read_redacted_titles(reader, {chunk.section for chunk, _ in chosen}, config)
     return [
         (
             chunk.section,
@@ -759,10 +787,34 @@ def _read_chunks(
                 heading=titles[chunk.section].heading,
                 kind=titles[chunk.section].kind,
                 span=chunk.span,
-                text=texts[chunk.chunk],
+                text="",
                 reason=reason,
-                n_blanks_before=blanks.get(chunk.chunk, 0),
+                unread=chunk.chunk,
             ),
         )
         for chunk, reason in chosen
     ]
+
+
+def _make_chunk_reader(
+    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
+) -> ReadChunks:
+    """Make the function that reads the texts of some of these chunks."""
+    sections = {chunk.chunk: chunk.section for chunk, _ in chosen}
+    blocks: dict[int, list[str]] = {}
+
+    def read(chunks: Sequence[ContextChunk]) -> list[ContextChunk]:
+        unread = [chunk.unread for chunk in chunks]
+        blanks = count_blank_lines_before(reader, {sections[one] for one in unread})
+        texts = redact_texts(reader, read_texts(reader, unread, blocks), config)
+        return [
+            replace(
+                chunk,
+                text=texts[chunk.unread],
+                n_blanks_before=blanks.get(chunk.unread, 0),
+                unread=0,
+            )
+            for chunk in chunks
+        ]
+
+    return read

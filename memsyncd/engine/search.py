@@ -44,7 +44,7 @@ from memsyncd.engine.candidates import (
     HURRIED,
     BegunVectors,
     MatchedChunks,
-    begin_vectors,
+    begin_questions,
     count_terms,
     find_exact_ratio,
     find_visible,
@@ -310,7 +310,8 @@ def search_part(
     # Filters alone rank nothing: the order decides among all that were found.
     n_passages = n_hits if question.match or params.sort in UNORDERED else n_candidates
     limit_s = options.limit_s(params, config)
-    begun = begin_vectors(workspace, question, DEFAULT_RANKING)
+    asked = begin_questions(workspace, question, DEFAULT_RANKING)
+    _, begun = asked.strict
     with workspace.acquire(limit_s) as reader:
         if options.is_hurried:
             reader.allow(limit_s, HURRIED_CPU_S)
@@ -318,8 +319,8 @@ def search_part(
             reader, workspace, question, config, options, n_candidates, begun, limit=n_passages
         )
         n_strict = len(passages)
-        if n_strict < n_hits and (relaxed := question.relaxed):
-            begun = begin_vectors(workspace, relaxed, DEFAULT_RANKING)
+        if n_strict < n_hits and asked.relaxed is not None:
+            relaxed, begun = asked.relaxed
             found, more = _find_passages(
                 reader, workspace, relaxed, config, options, n_candidates, begun, limit=n_hits
             )

@@ -50,9 +50,13 @@ def read_note_text(reader: Reader, path: str) -> str:
     return "\n".join(inflate(row[2]) for row in reader.rows(_NOTE, (path,)))
 
 
-def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, str]:
-    """Return the text of chunks."""
-    blocks: dict[int, list[str]] = {}
+def read_texts(
+    reader: Reader, chunks: Sequence[int], blocks: dict[int, list[str]] | None = None
+) -> dict[int, str]:
+    """Return the text of chunks. `blocks` keeps the lines of the inflated blocks, by their numbers,
+    for a caller that reads more chunks of the same notes.
+    """
+    blocks = {} if blocks is None else blocks
     parts: dict[int, int] = {}
     found: dict[int, list[str]] = {}
     for row in reader.rows(_CHUNKS, (encode_numbers(chunks),)):

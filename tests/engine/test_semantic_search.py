@@ -10,7 +10,7 @@ import pytest
 
 from memsyncd.errors import NotFresh
 from memsyncd.protocol.search import Filters, SearchAnswer
-from tests.engine.concepts import ConceptVectors
+from tests.engine.concepts import ConceptVectors, PendingQuestion
 from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in
 
 NOTES = {
@@ -169,6 +169,35 @@ def test_a_context_includes_what_only_vectors_find(garage: Bench) -> None:
     assert "sold" not in block.text
     assert block.semantic == "ready"
     assert block.unranked == 0
+
+
+class SavingVectors(ConceptVectors):
+    """Vectors for which a note is saved, and the index replaced, whenever a question is begun."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench.workspace)
+        self._bench = bench
+        self.saved: list[str] = []
+
+    def begin(self, question: str) -> PendingQuestion:
+        self.saved.append(f".memories/saved-{len(self.saved)}.md")
+        self._bench.write(self.saved[-1], "# Saved\n\nThe best car is a new vehicle.\n")
+        self._bench.rebuild()
+        return super().begin(question)
+
+
+# With a phrase a question is begun twice: as it is, and relaxed.
+@pytest.mark.parametrize(("query", "n_begun"), [("new vehicle", 1), ('new "best bike" vehicle', 2)])
+def test_a_question_is_begun_before_the_index_is_read(
+    garage: Bench, query: str, n_begun: int
+) -> None:
+    garage.workspace.vectors = vectors = SavingVectors(garage)
+    found = {*list_paths(ask(garage, query))}
+    assert len(vectors.saved) == n_begun
+    assert found >= {*vectors.saved}
+    block = build_block(garage.workspace, query)
+    assert len(vectors.saved) == 2 * n_begun
+    assert {part.path for part in block.included} >= {*vectors.saved}
 
 
 def test_several_workspaces_compare_words_and_vectors(make_bench: Callable[..., Bench]) -> None:

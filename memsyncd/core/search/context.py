@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +29,8 @@ _BETWEEN = "\n\n"
 # A line that closes a gap between lines shown can save so many characters or bytes at most: of the
 # mark for the gap, the numbers in the label, and the lines that close fences.
 MAX_SAVED = 250
+# Unread chunks that are read at once, twice as many each time: mostly the block is full after few.
+N_READ_FIRST = 12
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +50,9 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     the number of blank lines right before it that belong to no chunk. Sections are shown in the
     order of their groups, places, paths and lines. The label shows `workspace`, and `relation` to
     other sections, if they are not empty.
+
+    `unread` is 0, or the number in the index of a chunk whose text and blank lines are not read
+    yet.
     """
 
     path: str
@@ -61,6 +67,11 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     group: int = 0
     workspace: str = ""
     relation: str = ""
+    unread: int = 0
+
+
+# Returns unread chunks with their texts, in the same order.
+ReadChunks = Callable[[Sequence[ContextChunk]], Sequence[ContextChunk]]
 
 
 class ContextLines(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,11 +96,18 @@ class ContextBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_context_block(
-    chunks: Sequence[ContextChunk], budget: Budget, *, heading: str = CONTEXT_HEADING
+    chunks: Sequence[ContextChunk],
+    budget: Budget,
+    *,
+    heading: str = CONTEXT_HEADING,
+    read: ReadChunks = list,
 ) -> ContextBlock:
-    """Fill the budget with `chunks`, best first, under a heading, which may be empty."""
+    """Fill the budget with `chunks`, best first, under a heading, which may be empty.
+
+    `read` is called for unread chunks, when they are tried.
+    """
     filling = _Filling(budget, heading)
-    included = tuple(filling.include(chunks))
+    included = tuple(filling.include(chunks, read))
     text = filling.render()
     return ContextBlock(
         text=text,
@@ -134,9 +152,9 @@ class _Filling(msgspec.Struct):
         self.quarters -= text.quarters + len(_BETWEEN)
         self.n_bytes -= text.n_bytes + len(_BETWEEN)
 
-    def include(self, chunks: Sequence[ContextChunk]) -> Iterator[ContextLines]:
+    def include(self, chunks: Sequence[ContextChunk], read: ReadChunks) -> Iterator[ContextLines]:
         """Include the chunks that fit, in order, and yield their lines."""
-        for chunk in chunks:
+        for chunk in self._read_possible(chunks, read):
             shown = self.excerpts[chunk.anchor].lines if chunk.anchor in self.excerpts else {}
             fresh = {line: text for line, text in _place_lines(chunk).items() if line not in shown}
             if not fresh or not self._may_fit(chunk, fresh):
@@ -147,6 +165,24 @@ class _Filling(msgspec.Struct):
             elif cut := self._cut(chunk, before, fresh):
                 yield cut
                 return
+
+    def _read_possible(
+        self, chunks: Sequence[ContextChunk], read: ReadChunks
+    ) -> Iterator[ContextChunk]:
+        """Yield the chunks for whose labels there is room, with their texts."""
+        known: dict[int, ContextChunk] = {}
+        n_at_once = N_READ_FIRST
+        for at, chunk in enumerate(chunks):
+            if not self._may_fit_label(chunk):
+                continue
+            if chunk.unread and at not in known:
+                unread = (i for i in range(at, len(chunks)) if chunks[i].unread)
+                places = [
+                    *islice(filter(lambda i: self._may_fit_label(chunks[i]), unread), n_at_once)
+                ]
+                known = dict(zip(places, read([chunks[i] for i in places]), strict=True))
+                n_at_once *= 2
+            yield known.get(at, chunk)
 
     def render(self) -> str:
         if not self.texts:
@@ -164,6 +200,13 @@ class _Filling(msgspec.Struct):
         before = self.excerpts.get(chunk.anchor) or _start_excerpt(chunk, {})
         start = chunk.span.start
         return before.with_lines({}, blanks=range(start - chunk.n_blanks_before, start))
+
+    def _may_fit_label(self, chunk: ContextChunk) -> bool:
+        """False if there is no room for the label of a chunk's section, which needs no text."""
+        if not self.texts or chunk.anchor in self.texts:
+            return True
+        label = _render_label(_start_excerpt(chunk, {}), [Span(chunk.span.start, chunk.span.start)])
+        return self._has_room(chunk.anchor, _Text.of(label))
 
     def _may_fit(self, chunk: ContextChunk, fresh: Mapping[int, str]) -> bool:
         """False if not even the first line of a chunk fits: then no cut of the chunk does.
@@ -291,24 +334,47 @@ def _place_lines(chunk: ContextChunk) -> dict[int, str]:
 def _omitted_lines(
     chunks: Sequence[ContextChunk], included: Sequence[ContextLines]
 ) -> Iterator[ContextLines]:
-    shown: dict[str, set[int]] = {}
+    shown: dict[str, list[Span]] = {}
     for part in included:
-        shown.setdefault(part.chunk.anchor, set()).update(_lines(part.span))
+        shown.setdefault(part.chunk.anchor, []).append(part.span)
     best: dict[str, ContextChunk] = {}
-    missing: dict[str, set[int]] = {}
+    missing: dict[str, list[Span]] = {}
     for chunk in chunks:
-        lines = set(_lines(chunk.span)) - shown.get(chunk.anchor, set())
-        if lines:
+        spans = _subtract(chunk.span, shown.get(chunk.anchor, ()))
+        if spans:
             best.setdefault(chunk.anchor, chunk)
-            missing.setdefault(chunk.anchor, set()).update(lines)
-    for anchor, lines in missing.items():
-        yield from (
-            ContextLines(chunk=best[anchor], span=run, reason=NO_ROOM) for run in group_lines(lines)
-        )
+            missing.setdefault(chunk.anchor, []).extend(spans)
+    for anchor, spans in missing.items():
+        for span in _join(spans):
+            yield ContextLines(chunk=best[anchor], span=span, reason=NO_ROOM)
 
 
-def _lines(span: Span) -> range:
-    return range(span.start, span.end + 1)
+def _subtract(span: Span, others: Iterable[Span]) -> list[Span]:
+    """The lines of a span that are in none of the others."""
+    left: list[Span] = []
+    start = span.start
+    for other in sorted(others, key=lambda one: one.start):
+        if other.start > span.end:
+            break
+        if start < other.start:
+            left.append(Span(start, other.start - 1))
+        start = max(start, other.end + 1)
+    if start == span.start:
+        return [span]
+    return [*left, Span(start, span.end)] if start <= span.end else left
+
+
+def _join(spans: list[Span]) -> list[Span]:
+    """The lines of all spans, as runs of consecutive lines."""
+    if len(spans) == 1:
+        return spans
+    runs: list[Span] = []
+    for span in sorted(spans, key=lambda one: one.start):
+        if runs and span.start <= runs[-1].end + 1:
+            runs[-1] = runs[-1].join(span)
+        else:
+            runs.append(span)
+    return runs
 
 
 # --- Excerpts of sections -------------------------------------------------------------------------

@@ -26,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.model import Span
-from memsyncd.core.search.context import ContextChunk
+from memsyncd.core.search.context import ContextChunk, ReadChunks
 from memsyncd.core.search.highlight import TextRange
 
 # --- Passages for a question ----------------------------------------------------------------------
@@ -74,18 +74,20 @@ def score_lines(
 
 
 def select_passages(
-    passages: Sequence[ScoredPassage], weigh: Callable[[str], float]
+    passages: Sequence[ScoredPassage], weigh: Callable[[str], float], read: ReadChunks = list
 ) -> list[ContextChunk]:
     """The passages of strong chunks, the best first, then weak chunks in their order, which is by
     raw score.
 
-    `weigh` returns the bonus of a text for the words in it. Where raw scores carry no information,
-    as for chunks that only filters found, the chunks stay as they are.
+    `weigh` returns the bonus of a text for the words in it. `read` is called for the unread chunks
+    of sections with a strong one; the others stay unread. Where raw scores carry no information, as
+    for chunks that only filters found, the chunks stay as they are.
     """
     strongest = max((passage.raw_score for passage in passages), default=0.0)
     if strongest <= 0:
         return [passage.chunk for passage in passages]
     least = STRONG_SHARE * strongest
+    passages = _read_strong(passages, least, read)
     cuts = [
         (raw_score / strongest + weigh(chunk.text), chunk)
         for section in _group_sections(passages)
@@ -96,6 +98,19 @@ def select_passages(
     return [
         *(chunk for _, chunk in cuts),
         *(passage.chunk for passage in passages if passage.raw_score < least),
+    ]
+
+
+def _read_strong(
+    passages: Sequence[ScoredPassage], least: float, read: ReadChunks
+) -> list[ScoredPassage]:
+    """Return the passages with the texts of all that are in one section with a strong one."""
+    strong = {passage.chunk.anchor for passage in passages if passage.raw_score >= least}
+    unread = [one.chunk for one in passages if one.chunk.unread and one.chunk.anchor in strong]
+    texts = iter(read(unread) if unread else ())
+    return [
+        replace(one, chunk=next(texts)) if one.chunk.unread and one.chunk.anchor in strong else one
+        for one in passages
     ]
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memsyncd.core.model import Span, count_tokens
 from memsyncd.core.search import context
@@ -260,8 +262,62 @@ def test_passing_over_chunks_without_rendering_them_changes_no_block(
     chunks: list[ContextChunk], budget: Budget, heading: str
 ) -> None:
     fast = build_context_block(chunks, budget, heading=heading)
-    with mock.patch.object(context._Filling, "_may_fit", return_value=True):
+    with (
+        mock.patch.object(context._Filling, "_may_fit_label", return_value=True),
+        mock.patch.object(context._Filling, "_may_fit", return_value=True),
+    ):
         assert build_context_block(chunks, budget, heading=heading) == fast
+
+
+def make_unread(chunks: Sequence[ContextChunk]) -> list[ContextChunk]:
+    return [
+        replace(chunk, text="", n_blanks_before=0, unread=number)
+        for number, chunk in enumerate(chunks, 1)
+    ]
+
+
+@given(offers(), BUDGETS, HEADINGS, st.integers(1, 5))
+def test_chunks_that_are_read_when_they_are_tried_make_the_same_block(
+    chunks: list[ContextChunk], budget: Budget, heading: str, n_at_once: int
+) -> None:
+    def read(unread: Sequence[ContextChunk]) -> list[ContextChunk]:
+        assert unread
+        return [chunks[chunk.unread - 1] for chunk in unread]
+
+    whole = build_context_block(chunks, budget, heading=heading)
+    with mock.patch.object(context, "N_READ_FIRST", n_at_once):
+        block = build_context_block(make_unread(chunks), budget, heading=heading, read=read)
+    assert (block.text, block.n_tokens) == (whole.text, whole.n_tokens)
+    assert block.included == whole.included
+    assert [(part.chunk.anchor, part.span) for part in block.omitted] == [
+        (part.chunk.anchor, part.span) for part in whole.omitted
+    ]
+
+
+def test_chunks_after_the_one_that_closes_the_block_are_not_read() -> None:
+    chunks = [make_chunk(f"{n}.md", 1, "word\n" * 100 + "end") for n in range(100)]
+    asked: list[int] = []
+
+    def read(unread: Sequence[ContextChunk]) -> list[ContextChunk]:
+        asked.extend(chunk.unread for chunk in unread)
+        return [chunks[chunk.unread - 1] for chunk in unread]
+
+    block = build_context_block(make_unread(chunks), Budget(max_tokens=450), read=read)
+    assert len(block.included) == 4
+    assert asked == list(range(1, context.N_READ_FIRST + 1))
+
+
+def test_a_chunk_without_room_for_its_label_is_not_read() -> None:
+    first = make_chunk("a.md", 1, "x" * 60)
+    second = make_chunk(f"{'long' * 20}.md", 1, "y")
+
+    def read(unread: Sequence[ContextChunk]) -> list[ContextChunk]:
+        raise AssertionError(f"reads {unread}")
+
+    [unread] = make_unread([second])
+    block = build_context_block([first, unread], Budget(max_tokens=35), heading="", read=read)
+    assert [part.chunk.path for part in block.included] == ["a.md"]
+    assert [part.chunk.path for part in block.omitted] == [second.path]
 
 
 @given(offers(), BUDGETS)
@@ -280,6 +336,8 @@ def test_every_candidate_line_is_included_or_omitted(
     }
     offered = {(p.anchor, line) for p in chunks for line in range(p.span.start, p.span.end + 1)}
     assert lines["in"] | lines["out"] == offered
+    ends = {(part.chunk.anchor, part.span.end + 1) for part in block.omitted}
+    assert not ends & {(part.chunk.anchor, part.span.start) for part in block.omitted}
     assert not lines["in"] & lines["out"]
     assert bool(block.included) == bool(block.text)
 

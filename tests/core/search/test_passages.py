@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -63,6 +64,28 @@ def spans(chunks: list[ContextChunk]) -> list[tuple[int, int]]:
 
 
 # --- splitting ------------------------------------------------------------------------------------
+
+
+def test_only_sections_with_a_strong_chunk_are_read() -> None:
+    passages = [
+        make_passage(1, 3, 10.0),
+        make_passage(3, 5, 1.0),
+        make_passage(1, 2, 2.0, section="b.md#one"),
+    ]
+    unread = [
+        replace(one, chunk=replace(one.chunk, text="", unread=number))
+        for number, one in enumerate(passages, 1)
+    ]
+    asked: list[int] = []
+
+    def read(chunks: Sequence[ContextChunk]) -> list[ContextChunk]:
+        asked.extend(chunk.unread for chunk in chunks)
+        return [passages[chunk.unread - 1].chunk for chunk in chunks]
+
+    *chunks, weak, other = select_passages(unread, nothing, read)
+    assert asked == [1, 2]
+    assert [*chunks, weak] == select_passages(passages[:2], nothing)
+    assert other == unread[2].chunk
 
 
 def test_chunks_that_overlap_are_cut_where_one_begins_or_ends() -> None:
