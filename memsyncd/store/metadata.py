@@ -5,6 +5,7 @@ It is read for the sections that an answer shows, never for candidates of a sear
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ META_COLUMNS = (
 )
 
 
-class StoredMeta(msgspec.Struct, frozen=True, kw_only=True):
+class StoredMeta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The metadata of a section as indexed, its note's included.
 
     `importance` is None if neither states one. `day` is None for a note without a date, and with
@@ -54,10 +55,10 @@ class StoredMeta(msgspec.Struct, frozen=True, kw_only=True):
 def read_meta_columns(columns: Sequence[Any]) -> dict[str, Any]:
     """Return the fields of `StoredMeta` for the values of `META_COLUMNS`."""
     *values, of_note, own = columns
-    extra = _decode_extra(of_note) if of_note else {}
+    extra = _decode_note_extra(of_note)
     if own:
-        extra |= _decode_extra(own)
-    values[_DAY_OF_NAME] = bool(values[_DAY_OF_NAME])
+        extra = {**extra, **_decode_extra(own)}
+    values[_DAY_OF_NAME] = values[_DAY_OF_NAME] == 1
     tags = values[_TAGS]
     values[_TAGS] = tuple(tags.split("\x1f")) if tags else ()
     return dict(zip(_FIELDS, (*values, extra), strict=True))
@@ -68,6 +69,12 @@ _TAGS = _FIELDS.index("tags")
 _DAY_OF_NAME = _FIELDS.index("is_day_of_name")
 # Much faster than `json`, and ten hits have ten of them.
 _decode_extra = msgspec.json.Decoder(dict[str, str]).decode
+
+
+# The sections of a note are read one after another, and share the dictionary.
+@functools.lru_cache(maxsize=4)
+def _decode_note_extra(of_note: str | None) -> dict[str, str]:
+    return _decode_extra(of_note) if of_note else {}
 
 
 # --- counts -------------------------------------------------------------------------------------

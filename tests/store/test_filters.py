@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.search.query import NO_FILTERS, Filters, extract_filters
 from memsyncd.errors import BadRequest
-from memsyncd.store.filters import compile_filters, find_file_ids
+from memsyncd.store.filters import compile_filters, compile_section_filters, find_file_ids
 from memsyncd.store.index import Index, PutNote
 
 Put = Callable[..., PutNote]
@@ -62,7 +62,11 @@ def find(index: Index, filters: Filters) -> set[str]:
         allowed, bindings = compile_filters(reader, filters)
         rows = f"SELECT rowid FROM chunks_fts WHERE 1 {allowed}"
         statement = f"SELECT f.path || '#' || s.slugs FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = s.file WHERE c.id IN ({rows})"
-        return {row[0] for row in reader.rows(statement, bindings)}
+        found = {row[0] for row in reader.rows(statement, bindings)}
+        condition, bindings = compile_section_filters(reader, filters)
+        statement = f"SELECT f.path || '#' || s.slugs FROM sections s JOIN files f ON f.id = s.file WHERE {condition or 1} AND EXISTS (SELECT 1 FROM chunks WHERE section = s.id)"
+        assert {row[0] for row in reader.rows(statement, bindings)} == found
+        return found
 
 
 LET_THROUGH = [
