@@ -196,12 +196,25 @@ def _make_tier_finder(valuation: Valuation) -> TierFinder:
     return find
 
 
-def find_stored_day(one: StoredMeta) -> str:
+class Dated(Protocol):
+    """What the time of a section depends on."""
+
+    @property
+    def updated(self) -> str | None: ...
+    @property
+    def created(self) -> str | None: ...
+    @property
+    def day(self) -> str | None: ...
+    @property
+    def mtime_ns(self) -> int: ...
+
+
+def find_stored_day(one: Dated) -> str:
     """Return the day of a section, else that on which its note was saved."""
     return one.day or str(find_local_day(one.mtime_ns / 1e9))
 
 
-def find_stored_moment_s(one: StoredMeta) -> float:
+def find_stored_moment_s(one: Dated) -> float:
     """Return when a section was updated, else created, since 1970."""
     return find_moment_s(one.updated, one.created, find_stored_day(one))
 
