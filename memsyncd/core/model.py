@@ -205,7 +205,7 @@ def split_long_text(text: str) -> list[str]:
 # --- Spans ----------------------------------------------------------------------------------------
 
 
-class Span(msgspec.Struct, frozen=True, order=True):
+class Span(msgspec.Struct, frozen=True, order=True, gc=False):
     """First and last line, 1-based, inclusive. Raises ValueError unless 1 <= start <= end."""
 
     start: int

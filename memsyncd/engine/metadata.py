@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -177,31 +178,59 @@ def complete_tiers(filters: Filters, valuation: Valuation) -> Filters:
     )
 
 
-def _make_tier_finder(valuation: Valuation) -> TierFinder:
+# Tiers that are remembered while sections are read: those of a note mostly state the same.
+N_TIERS = 1_024
 
-    def find(
-        anchor: str,
+
+def _make_tier_finder(valuation: Valuation) -> TierFinder:
+    @lru_cache(maxsize=N_TIERS)
+    def find_stated(
         kind: str | None,
         priority: str | None,
         importance: float | None,
         updated: str | None,
         created: str | None,
         day: str,
+        n_accesses: int,
     ) -> str:
-        if importance is None:
-            importance = find_kind(valuation.kinds, kind).importance
-        one = _StoredValue(anchor, kind, priority, importance, updated, created, day)
-        return valuation.find_tier(valuation.compute(one).score)
+        decay = compute_decay(
+            age_s=valuation.now_s - find_moment_s(updated, created, day),
+            half_life=find_kind(valuation.kinds, kind).half_life,
+            n_accesses=n_accesses,
+            priority=priority,
+            importance=find_kind(valuation.kinds, kind).importance
+            if importance is None
+            else importance,
+        )
+        return valuation.find_tier(decay.score)
+
+    count = valuation.accesses.get
+
+    def find(anchor: str, *stated: Any) -> str:
+        return find_stated(*stated, count(anchor, 0))
 
     return find
 
 
-def find_stored_day(one: StoredMeta) -> str:
+class Dated(Protocol):
+    """What the time of a section depends on."""
+
+    @property
+    def updated(self) -> str | None: ...
+    @property
+    def created(self) -> str | None: ...
+    @property
+    def day(self) -> str | None: ...
+    @property
+    def mtime_ns(self) -> int: ...
+
+
+def find_stored_day(one: Dated) -> str:
     """Return the day of a section, else that on which its note was saved."""
     return one.day or str(find_local_day(one.mtime_ns / 1e9))
 
 
-def find_stored_moment_s(one: StoredMeta) -> float:
+def find_stored_moment_s(one: Dated) -> float:
     """Return when a section was updated, else created, since 1970."""
     return find_moment_s(one.updated, one.created, find_stored_day(one))
 

@@ -9,7 +9,7 @@ unchanged, because an edit must see the true bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -40,6 +40,8 @@ from memsyncd.store.search import (
 from memsyncd.store.texts import read_note_text, read_texts
 
 MAX_EXAMINED_CHUNKS = 20
+# Values that are remembered while notes are redacted.
+N_SHARED = 1_024
 
 _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
@@ -132,13 +134,16 @@ def redact_notes(reader: Reader, notes: Sequence[StoredNote], config: Config) ->
     """Redact the titles, kinds and tags of listed notes and of their sections."""
     if not must_redact(reader, config):
         return [*notes]
+    # Sections of a note share most of what they state.
+    show = lru_cache(maxsize=N_SHARED)(redact)
     return [
         _redact_labels(
             replace(
                 note,
-                title=redact(note.title),
-                sections=tuple(map(redact_section, note.sections)),
-            )
+                title=show(note.title),
+                sections=tuple(redact_section(one, show) for one in note.sections),
+            ),
+            show,
         )
         for note in notes
     ]

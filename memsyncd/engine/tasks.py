@@ -52,7 +52,7 @@ from memsyncd.protocol.tasks import (
     Triage,
     TriageParams,
 )
-from memsyncd.store.lookup import StoredNote, has_relation, read_notes
+from memsyncd.store.lookup import has_relation, read_digest, read_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.texts import read_note_text
 
@@ -75,18 +75,16 @@ def read_task_sections(
     filters: Filters,
     *,
     now_s: float,
-    is_work_alone: bool = False,
+    has_task: bool = False,
 ) -> Sections:
     """Return the sections that pass the filters and say something, by anchor, in file order; with
-    `is_work_alone` only those with a task or a status.
+    `has_task` only those of a task.
     """
     found: Sections = {}
     with workspace.acquire(READ_LIMIT_S) as reader:
         compiled = complete_filters(filters, config, now_s)
         is_masking = must_redact(reader, config)
-        stored = read_notes(reader, path=None, filters=compiled)
-        if is_work_alone:  # before texts are read and redacted, which takes the most time
-            stored = [_keep_work(note) for note in stored]
+        stored = read_notes(reader, filters=compiled, has_task=has_task)
         for note in redact_notes(reader, [note for note in stored if note.sections], config):
             lines = read_note_text(reader, note.path).split("\n")
             for section in note.sections:
@@ -109,10 +107,6 @@ def read_task_sections(
     return found
 
 
-def _keep_work(note: StoredNote) -> StoredNote:
-    return replace(note, sections=tuple(one for one in note.sections if one.task or one.status))
-
-
 def _add_linked_blockers(reader: Reader, sections: Sections) -> Sections:
     """Add to each section what its typed links name as blocking it: sections and notes."""
     relations = find_relations(reader, sections, [BLOCKED_BY])
@@ -130,23 +124,19 @@ def _read_with_blockers(
     config: Config,
     *selected: Filters,
     now_s: float,
-    is_work_alone: bool = False,
+    has_task: bool = False,
 ) -> Sections:
     """Read what passes any of the filters, and the tasks and sections that block it."""
     found: Sections = {}
     for filters in selected:
-        found |= read_task_sections(
-            workspace, config, filters, now_s=now_s, is_work_alone=is_work_alone
-        )
+        found |= read_task_sections(workspace, config, filters, now_s=now_s, has_task=has_task)
     names = sorted({name for item, _ in found.values() for name in item.blocked_by})
     for at in range(0, len(names), MAX_VALUES):
         part = names[at : at + MAX_VALUES]
         anchors = [name for name in part if "#" in name]
         others = [name for name in part if "#" not in name]
         tasks = [name for name in others if not is_note_name(name.rpartition("/")[2])]
-        # A filter would take the name of a note with a wildcard for a glob: it is not known to be
-        # done.
-        notes = [name for name in others if name not in tasks and not has_wildcard(name)]
+        notes = _list_notes(workspace, [name for name in others if name not in tasks])
         for filters in (
             Filters(path=notes, include_archived=True),
             Filters(task=tasks, include_archived=True),
@@ -155,6 +145,18 @@ def _read_with_blockers(
             if filters.path or filters.task or filters.section:
                 found = read_task_sections(workspace, config, filters, now_s=now_s) | found
     return found
+
+
+def _list_notes(workspace: Workspace, names: Sequence[str]) -> list[str]:
+    """Leave out names with a wildcard that no note has: a filter would take them for globs."""
+    if not any(map(has_wildcard, names)):
+        return [*names]
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        return [
+            name
+            for name in names
+            if not has_wildcard(name) or read_digest(reader, name) is not None
+        ]
 
 
 def _make_item(one: TaskSection) -> TaskItem:
@@ -196,7 +198,7 @@ def list_ready(
 ) -> TaskReady:
     tasks = [params.task] if params.task else []
     filters = Filters(task=tasks, include_archived=params.include_archived)
-    sections = _read_with_blockers(workspace, config, filters, now_s=now_s, is_work_alone=True)
+    sections = _read_with_blockers(workspace, config, filters, now_s=now_s, has_task=True)
     ready, n_blocked = find_ready(_items(sections), params.task)
     return TaskReady(
         workspace=workspace.id,

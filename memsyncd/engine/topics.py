@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -96,6 +98,7 @@ from memsyncd.store.lookup import (
     read_digest,
     read_notes,
     read_sections_of,
+    stream_sections,
 )
 from memsyncd.store.pool import Reader
 from memsyncd.store.texts import read_note_text
@@ -169,20 +172,82 @@ def list_topics(
     """List the markdown notes, by salience unless another order is asked for."""
     filters = Filters(includes_archived=params.include_archived, includes_expired=True)
     with workspace.acquire(READ_LIMIT_S) as reader:
-        found = read_notes(reader, path=params.path, filters=filters)
+        found = read_notes(reader, path=params.path, filters=filters, has_sections=False)
         notes = [one for one in found if is_markdown(one.path)]
         if params.sort == "salience":
-            notes.sort(key=lambda one: (-_value_topic(one.sections, config, accesses), one.path))
+            valued = _value_topics(reader, config, params.path, filters, accesses)
+            notes.sort(key=lambda one: (-valued.get(one.path, 0.0), one.path))
         elif params.sort == "recency":
-            notes.sort(key=lambda one: (-_find_moment_s(one), one.path))
-        # To redact a note takes much longer than to value it: only those that are shown are.
-        shown = redact_notes(reader, notes[: params.limit], config)
+            moments = _find_moments_s(reader, params.path, filters)
+            notes.sort(key=lambda one: (-moments.get(one.path, one.mtime_ns / 1e9), one.path))
+        # All sections are read, and redacted, of those topics alone that are shown.
+        among = [one.path for one in notes[: params.limit]]
+        places = {path: at for at, path in enumerate(among)}
+        shown = redact_notes(reader, read_notes(reader, among=among, filters=filters), config)
     listed = [_describe_topic(one, config, accesses, now_s) for one in shown]
+    listed.sort(key=lambda one: places[one.path])
     return TopicList(workspace=workspace.id, topics=listed, n_topics=len(notes))
 
 
-def _find_moment_s(note: StoredNote) -> float:
-    return max(map(find_stored_moment_s, note.sections), default=note.mtime_ns / 1e9)
+class _Weighed(Protocol):
+    """What the salience of a topic depends on, of each of its sections."""
+
+    @property
+    def anchor(self) -> str: ...
+    @property
+    def level(self) -> int: ...
+    @property
+    def kind(self) -> str | None: ...
+    @property
+    def importance(self) -> float | None: ...
+
+
+class _Valued(NamedTuple):
+    """A section as far as the salience of its topic depends on it."""
+
+    path: str
+    anchor: str
+    level: int
+    kind: str | None
+    importance: float | None
+
+
+class _Dated(NamedTuple):
+    """A section as far as its time depends on it."""
+
+    path: str
+    updated: str | None
+    created: str | None
+    day: str | None
+    mtime_ns: int
+
+
+_get_path: Callable[[tuple[Any, ...]], str] = itemgetter(0)
+
+
+def _value_topics(
+    reader: Reader,
+    config: Config,
+    path: str | None,
+    filters: Filters,
+    accesses: Mapping[str, int],
+) -> dict[str, float]:
+    """Return the salience of each topic with sections, by its path."""
+    with stream_sections(reader, _Valued, filters=filters, path=path) as sections:
+        return {
+            topic: _value_topic([*of_topic], config, accesses)
+            for topic, of_topic in groupby(sections, _get_path)
+        }
+
+
+def _find_moments_s(reader: Reader, path: str | None, filters: Filters) -> dict[str, float]:
+    """Return when a section of each topic was changed last, by the topic's path."""
+    with stream_sections(reader, _Dated, filters=filters, path=path) as sections:
+        # Most sections of a note state the same times, or none.
+        return {
+            topic: max(map(find_stored_moment_s, {*of_topic}))
+            for topic, of_topic in groupby(sections, _get_path)
+        }
 
 
 def _describe_topic(
@@ -203,7 +268,7 @@ def _describe_topic(
 
 
 def _value_topic(
-    sections: Sequence[StoredSection], config: Config, accesses: Mapping[str, int]
+    sections: Sequence[_Weighed], config: Config, accesses: Mapping[str, int]
 ) -> float:
     """Return the salience of a topic; one without fields has that of its text."""
     parts = [part for _, part in list_fields(sections)] or ([sections] if sections else [])
@@ -211,7 +276,7 @@ def _value_topic(
 
 
 def _weigh_field(
-    part: Sequence[StoredSection], config: Config, accesses: Mapping[str, int]
+    part: Sequence[_Weighed], config: Config, accesses: Mapping[str, int]
 ) -> tuple[float, int]:
     """Return the importance of a field, and how often it or what is beneath it was recalled."""
     head = part[0]

@@ -46,6 +46,9 @@ _WHAT_MAY_EXIST = (
     f"SELECT EXISTS(SELECT 1 FROM sections WHERE {_IS_ARCHIVED}),"
     " EXISTS(SELECT 1 FROM sections WHERE expires IS NOT NULL)"
 )
+# The conditions of hidden sections, in a join.
+_IN_JOIN = {_IS_ARCHIVED: f"s.{_IS_ARCHIVED}", _IS_EXPIRED: _HAS_EXPIRED.format(s="s.")}
+_HAS_CHUNKS = "EXISTS (SELECT 1 FROM chunks WHERE section = s.id)"
 _NOT_IN = (
     "AND +rowid NOT IN (SELECT id FROM chunks WHERE section IN"
     " (SELECT id FROM sections WHERE {condition}))"
@@ -137,6 +140,27 @@ def compile_match_filters(reader: Reader, filters: Filters) -> tuple[str, Bindin
     return _limit_to_listed(reader, filters, conditions, bindings)
 
 
+def compile_section_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
+    """Compile filters to a condition on sections `s` of files `f`, and its bindings: those with a
+    chunk that `compile_filters` lets pass. It is empty if there is nothing to limit.
+
+    Sections are checked once each, however many chunks they have.
+    """
+    conditions, bindings = _compile_conditions(reader, filters)
+    if not conditions:
+        hidden = _find_hidden(reader, filters)
+        conditions, bindings = _exclude_hidden(hidden), _bind_now(hidden, filters)
+    if not conditions:
+        return "", {}
+    # All chunks of a section are of its file.
+    joined = " AND ".join((*conditions, _HAS_CHUNKS)).replace("c.file", "s.file")
+    return joined, bindings
+
+
+def _exclude_hidden(hidden: Iterable[str]) -> list[str]:
+    return [f"NOT coalesce({_IN_JOIN[each]}, 0)" for each in hidden]
+
+
 def _limit_to_listed(
     reader: Reader, filters: Filters, conditions: Sequence[str], bindings: Bindings
 ) -> tuple[str, Bindings]:
@@ -201,8 +225,7 @@ def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bi
         bindings |= _bind_now([_IS_EXPIRED], filters)
     if conditions:
         hidden = _find_hidden(reader, filters)
-        in_join = {_IS_ARCHIVED: "s.status = 'archived'", _IS_EXPIRED: _HAS_EXPIRED.format(s="s.")}
-        conditions += [f"NOT coalesce({in_join[each]}, 0)" for each in hidden]
+        conditions += _exclude_hidden(hidden)
         bindings |= _bind_now(hidden, filters)
     return conditions, bindings
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator
 from string import ascii_lowercase
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -12,8 +14,8 @@ from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import (
     Bindings,
-    compile_filters,
     compile_match_filters,
+    compile_section_filters,
     find_file_ids,
 )
 from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
@@ -22,10 +24,23 @@ from memsyncd.store.pool import Reader
 # --- notes and sections -------------------------------------------------------------------------
 
 _FILES = "SELECT id, path, title, digest, size, mtime_ns, lines, kind, tags FROM files"
-_SECTIONS = (
-    "SELECT s.file, f.path || '#' || s.slugs, s.heading, s.level, s.start_line, s.end_line,"
-    f" {META_COLUMNS} FROM sections s JOIN files f ON f.id = s.file"
-)
+_FROM = "FROM sections s JOIN files f ON f.id = s.file"
+_ANCHOR = "f.path || '#' || s.slugs"
+_SECTION = f"s.file, {_ANCHOR}, s.heading, s.level, s.start_line, s.end_line, {META_COLUMNS}"
+_SECTIONS = f"SELECT {_SECTION} {_FROM}"
+# What `stream_sections` can read of sections.
+_COLUMNS = {
+    "path": "f.path",
+    "anchor": _ANCHOR,
+    "level": "s.level",
+    "kind": "s.kind",
+    "importance": "s.importance",
+    "updated": "s.updated",
+    "created": "s.created",
+    "day": "coalesce(s.day, f.day)",
+    "mtime_ns": "f.mtime_ns",
+}
+_IDS = "SELECT id FROM files WHERE path IN (SELECT value FROM json_each(?)) ORDER BY id"
 _PROBLEMS = (
     "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
     " ORDER BY f.path, p.line"
@@ -49,7 +64,7 @@ _HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM links WHERE relation = ? AND relati
 _HAVE_ARCHIVED = "SELECT DISTINCT file FROM sections WHERE status = 'archived'"
 
 
-class StoredSection(StoredMeta, frozen=True, kw_only=True):
+class StoredSection(StoredMeta, frozen=True, kw_only=True, gc=False):
     """A section as indexed."""
 
     anchor: str
@@ -58,7 +73,7 @@ class StoredSection(StoredMeta, frozen=True, kw_only=True):
     span: Span
 
 
-class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
+class StoredNote(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A note as indexed, with its sections that match the request."""
 
     path: str
@@ -73,32 +88,61 @@ class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_notes(
-    reader: Reader, *, path: str | None, filters: Filters, has_sections: bool = True
+    reader: Reader,
+    *,
+    filters: Filters,
+    path: str | None = None,
+    among: Iterable[str] | None = None,
+    has_sections: bool = True,
+    has_task: bool = False,
 ) -> list[StoredNote]:
-    """Return notes by path; `path` is a path, a folder or a glob. Without `has_sections` they come
-    without their sections, unless these decide which notes there are.
+    """Return notes by path: all, those at `path`, which is a path, a folder or a glob, or those of
+    the paths `among`. Without `has_sections` they come without their sections, unless these decide
+    which notes there are; with `has_task` only with those of a task.
 
     With filters, only sections that pass them, and notes with such sections; filters that only
     leave out archived sections leave out no note without sections.
     """
     where, files = "", None
     bindings: tuple[str, ...] = ()
-    if path is not None:
+    if path is not None or among is not None:
         where = " WHERE id IN (SELECT value FROM json_each(?))"
-        files = json.dumps(find_file_ids(reader, [path]))
+        ids = find_file_ids(reader, [path]) if path is not None else _find_ids(reader, among or ())
+        files = json.dumps(ids)
         bindings = (files,)
-    allowed, named = compile_filters(reader, filters)
+    allowed, named = compile_section_filters(reader, filters)
     is_narrow = bool(allowed) and not filters.is_hiding_alone
     hiding = {row[0] for row in reader.rows(_HAVE_ARCHIVED)} if allowed and not is_narrow else set()
     if files is None and not (has_sections or is_narrow):
         files = json.dumps(sorted(hiding))
-    sections = _read_sections(reader, allowed, named, files)
+    sections = _read_sections(reader, allowed, named, files, has_task=has_task)
     notes = []
     for row in reader.rows(f"{_FILES}{where} ORDER BY path", bindings):
         of_note = sections.get(row[0], ())
         if of_note or not (is_narrow or row[0] in hiding):
             notes.append(_note(row, tuple(of_note)))
     return notes
+
+
+def _find_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
+    return [row[0] for row in reader.rows(_IDS, (json.dumps(list(paths)),))]
+
+
+_T = TypeVar("_T", bound=NamedTuple)
+
+
+@contextlib.contextmanager
+def stream_sections(
+    reader: Reader, fields: type[_T], *, filters: Filters, path: str | None = None
+) -> Iterator[Iterator[_T]]:
+    """Yield the sections of `read_notes` by note and line, each as a tuple of the values that
+    its fields name. To read all columns of all sections takes ten times as long.
+    """
+    columns = ", ".join(_COLUMNS[field] for field in fields._fields)
+    files = None if path is None else json.dumps(find_file_ids(reader, [path]))
+    selected, bindings = _select_sections(*compile_section_filters(reader, filters), files)
+    with reader.stream(f"SELECT {columns} {selected}", bindings) as rows:
+        yield map(fields._make, rows)
 
 
 def read_section(reader: Reader, anchor: str) -> tuple[str, StoredSection] | None:
@@ -158,46 +202,61 @@ def read_problems(reader: Reader) -> list[Problem]:
 
 
 def _read_sections(
-    reader: Reader, allowed: str, bindings: Bindings, files: str | None = None
+    reader: Reader,
+    allowed: str,
+    bindings: Bindings,
+    files: str | None = None,
+    *,
+    has_task: bool = False,
 ) -> dict[int, list[StoredSection]]:
     """Read sections by note; `files` are the ids of the notes, as JSON, None for all."""
-    conditions = []
-    if files is not None:
-        # The plus keeps SQLite from listing all sections that pass the filters first.
-        bindings = {**bindings, "of_files": files}
-        conditions = ["s.file IN (SELECT value FROM json_each(:of_files))"]
-    if allowed:
-        plus = "+" if files is not None else ""
-        conditions.append(f"{plus}s.id IN (SELECT section FROM chunks WHERE 1 {allowed})")
-    selected = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    selected, bindings = _select_sections(allowed, bindings, files, has_task=has_task)
     found: dict[int, list[StoredSection]] = {}
-    for row in reader.rows(f"{_SECTIONS} {selected} ORDER BY s.file, s.start_line", bindings):
-        found.setdefault(row[0], []).append(_section(row))
+    with reader.stream(f"SELECT {_SECTION} {selected}", bindings) as rows:
+        for row in rows:
+            found.setdefault(row[0], []).append(_section(row))
     return found
 
 
-def _section(row: tuple[object, ...]) -> StoredSection:
+def _select_sections(
+    allowed: str, bindings: Bindings, files: str | None, *, has_task: bool = False
+) -> tuple[str, Bindings]:
+    """Return what follows the columns of a statement, and its bindings."""
+    conditions = [allowed] if allowed else []
+    if files is not None:
+        conditions.append("s.file IN (SELECT value FROM json_each(:of_files))")
+        bindings = {**bindings, "of_files": files}
+    if has_task:
+        conditions.append("s.task IS NOT NULL")
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"{_FROM} {where} ORDER BY s.file, s.start_line", bindings
+
+
+def _section(row: tuple[Any, ...]) -> StoredSection:
     _, anchor, heading, level, start, end, *meta = row
     return StoredSection(
-        anchor=str(anchor),
-        heading=tuple(json.loads(str(heading))),
-        level=int(str(level)),
-        span=Span(int(str(start)), int(str(end))),
+        anchor=anchor,
+        heading=_decode_texts(heading),
+        level=level,
+        span=Span(start, end),
         **read_meta_columns(meta),
     )
 
 
-def _note(row: tuple[object, ...], sections: tuple[StoredSection, ...]) -> StoredNote:
+_decode_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def _note(row: tuple[Any, ...], sections: tuple[StoredSection, ...]) -> StoredNote:
     _, path, title, digest, size, mtime_ns, lines, kind, tags = row
     return StoredNote(
-        path=str(path),
-        title=str(title),
-        digest=str(digest),
-        size_bytes=int(str(size)),
-        mtime_ns=int(str(mtime_ns)),
-        n_lines=int(str(lines)),
-        kind=None if kind is None else str(kind),
-        tags=tuple(json.loads(str(tags))) if tags else (),
+        path=path,
+        title=title,
+        digest=digest,
+        size_bytes=size,
+        mtime_ns=mtime_ns,
+        n_lines=lines,
+        kind=kind,
+        tags=_decode_texts(tags) if tags else (),
         sections=sections,
     )
 

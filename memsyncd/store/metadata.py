@@ -5,6 +5,7 @@ It is read for the sections that an answer shows, never for candidates of a sear
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import msgspec
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.query import Filters
-from memsyncd.store.filters import compile_filters
+from memsyncd.store.filters import compile_section_filters
 from memsyncd.store.pool import Reader
 
 # Of sections `s` and files `f`, in the order of the fields of `StoredMeta`.
@@ -25,7 +26,7 @@ META_COLUMNS = (
 )
 
 
-class StoredMeta(msgspec.Struct, frozen=True, kw_only=True):
+class StoredMeta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The metadata of a section as indexed, its note's included.
 
     `importance` is None if neither states one. `day` is None for a note without a date, and with
@@ -54,10 +55,10 @@ class StoredMeta(msgspec.Struct, frozen=True, kw_only=True):
 def read_meta_columns(columns: Sequence[Any]) -> dict[str, Any]:
     """Return the fields of `StoredMeta` for the values of `META_COLUMNS`."""
     *values, of_note, own = columns
-    extra = _decode_extra(of_note) if of_note else {}
+    extra = _decode_note_extra(of_note)
     if own:
-        extra |= _decode_extra(own)
-    values[_DAY_OF_NAME] = bool(values[_DAY_OF_NAME])
+        extra = {**extra, **_decode_extra(own)}
+    values[_DAY_OF_NAME] = values[_DAY_OF_NAME] == 1
     tags = values[_TAGS]
     values[_TAGS] = tuple(tags.split("\x1f")) if tags else ()
     return dict(zip(_FIELDS, (*values, extra), strict=True))
@@ -70,17 +71,27 @@ _DAY_OF_NAME = _FIELDS.index("is_day_of_name")
 _decode_extra = msgspec.json.Decoder(dict[str, str]).decode
 
 
+# The sections of a note are read one after another, and share the dictionary.
+@functools.lru_cache(maxsize=4)
+def _decode_note_extra(of_note: str | None) -> dict[str, str]:
+    return _decode_extra(of_note) if of_note else {}
+
+
 # --- counts -------------------------------------------------------------------------------------
 
-_SOURCE = "sections s JOIN files f ON f.id = s.file"
+_SOURCE = "FROM sections s JOIN files f ON f.id = s.file"
+# Which sections pass may depend on a function in Python: it is asked once, not for each group.
+_PASSING = f"SELECT json_group_array(s.id) {_SOURCE} WHERE {{condition}}"
+_OF_PASSING = (
+    "FROM (SELECT value AS passing FROM json_each(:passing)) CROSS JOIN sections s"
+    " ON s.id = passing JOIN files f ON f.id = s.file"
+)
 _TOTALS = (
     "SELECT count(*), count(DISTINCT s.file),"
-    " (SELECT coalesce(sum(size), 0) FROM files WHERE id IN (SELECT s.file {source} {where}))"
-    " {source} {where}"
+    " (SELECT coalesce(sum(size), 0) FROM files WHERE id IN (SELECT s.file {source})) {source}"
 )
-_SELECTED = "WHERE s.id IN (SELECT section FROM chunks WHERE 1 {allowed})"
 _COUNTS = (
-    "SELECT {value} AS value, {count} AS n, count(DISTINCT s.file) {source} {where}"
+    "SELECT {value} AS value, {count} AS n, count(DISTINCT s.file) {source}"
     " GROUP BY value ORDER BY {order} LIMIT :most"
 )
 # A tag counts for those that it is nested in, as in the filter. To cut off the last part of a tag,
@@ -122,21 +133,19 @@ def count_sections(
     reader: Reader, filters: Filters, groups: Sequence[str], *, most: int
 ) -> SectionCounts:
     """Count the sections that pass the filters, by columns of sections, tag, month or size."""
-    allowed, bindings = compile_filters(reader, filters)
-    where = _SELECTED.format(allowed=allowed) if allowed else ""
-    source = f"FROM {_SOURCE}"
-    [(n_sections, n_notes, n_bytes)] = reader.rows(
-        _TOTALS.format(source=source, where=where), bindings
-    )
+    source, bindings = _SOURCE, {}
+    condition, named = compile_section_filters(reader, filters)
+    if condition:
+        [(passing,)] = reader.rows(_PASSING.format(condition=condition), named)
+        source, bindings = _OF_PASSING, {"passing": passing}
+    [(n_sections, n_notes, n_bytes)] = reader.rows(_TOTALS.format(source=source), bindings)
     counts = {}
     for group in groups:
         value, order = _GROUPS.get(group, (f"s.{group}", "n DESC, value"))
         joined = source + (_TAGGED if group == "tag" else "")
         # A section may have a tag and one that is nested in it.
         count = "count(DISTINCT s.id)" if group == "tag" else "count(*)"
-        statement = _COUNTS.format(
-            value=value, count=count, source=joined, where=where, order=order
-        )
+        statement = _COUNTS.format(value=value, count=count, source=joined, order=order)
         counts[group] = reader.rows(statement, {**bindings, "most": most})
     return SectionCounts(n_sections, n_notes, n_bytes, counts)
 

@@ -69,6 +69,19 @@ class Reader:
         """Return all rows. A cursor that is only half read would pin the WAL."""
         return self.connection.execute(statement, bindings).fetchall()
 
+    @contextlib.contextmanager
+    def stream(
+        self, statement: str, bindings: tuple[Any, ...] | dict[str, Any] = ()
+    ) -> Iterator[Iterator[tuple[Any, ...]]]:
+        """Yield the rows one by one, as SQLite finds them: for all sections of a workspace, whose
+        rows would take much memory together. The deadline holds for what is done with them too.
+        """
+        cursor = self.connection.execute(statement, bindings)
+        try:
+            yield cursor
+        finally:
+            cursor.close(force=True)
+
     @property
     def memo(self) -> dict[Any, Any]:
         """Small values that were computed from this snapshot, by any key; empty after a commit."""

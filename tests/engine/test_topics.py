@@ -195,6 +195,31 @@ def test_salience_is_the_mean_of_the_fields_and_counts_recalls(redis: Any) -> No
     assert ([one.path for one in found.topics], found.n_topics) == ([REDIS], 2)
 
 
+DATED = "## One\n<!-- memory: {{updated: '{day}', importance: {importance}}} -->\ntext\n"
+
+
+def test_topics_are_listed_in_each_order_as_their_sections_state(bench: Any) -> None:
+    for name, day, importance in (("a", 10, 0.2), ("b", 12, 0.9), ("c", 11, 0.5)):
+        text = DATED.format(day=f"2026-11-{day}T10:00:00Z", importance=importance)
+        bench.write(f".memories/{name}.md", text)
+    bench.write(".memories/d.md", "")
+    bench.write(".memories/e.md", "---\nstatus: archived\n---\n# E\n## One\ntext\n")
+    bench.sync(is_full=True)
+
+    def list_names(**more: Any) -> str:
+        params = TopicListParams(**more)
+        found = list_topics(bench.workspace, bench.config, params, now_s=NOW_S)
+        return "".join(one.path[len(".memories/")] for one in found.topics)
+
+    assert list_names() == "bcad"
+    assert list_names(limit=2) == "bc"
+    assert list_names(sort="path") == "abcd"
+    assert list_names(sort="path", include_archived=True) == "abcde"
+    assert list_names(sort="path", path=".memories/c.md") == "c"
+    # An empty note was changed when it was saved.
+    assert list_names(sort="recency").replace("d", "") == "bca"
+
+
 def test_the_topic_of_a_value_is_no_metadata_of_its_field(redis: Any) -> None:
     append(redis, "It stops.")
     append(redis, "A limit of 50.", field="Pool")

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from memsyncd.core.search.query import NO_FILTERS, Filters, extract_filters
 from memsyncd.errors import BadRequest
-from memsyncd.store.filters import compile_filters, find_file_ids
+from memsyncd.store.filters import compile_filters, compile_section_filters, find_file_ids
 from memsyncd.store.index import Index, PutNote
+from memsyncd.store.lookup import read_notes
+from memsyncd.store.metadata import count_sections
 
 Put = Callable[..., PutNote]
 
@@ -62,7 +64,11 @@ def find(index: Index, filters: Filters) -> set[str]:
         allowed, bindings = compile_filters(reader, filters)
         rows = f"SELECT rowid FROM chunks_fts WHERE 1 {allowed}"
         statement = f"SELECT f.path || '#' || s.slugs FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = s.file WHERE c.id IN ({rows})"
-        return {row[0] for row in reader.rows(statement, bindings)}
+        found = {row[0] for row in reader.rows(statement, bindings)}
+        condition, bindings = compile_section_filters(reader, filters)
+        statement = f"SELECT f.path || '#' || s.slugs FROM sections s JOIN files f ON f.id = s.file WHERE {condition or 1} AND EXISTS (SELECT 1 FROM chunks WHERE section = s.id)"
+        assert {row[0] for row in reader.rows(statement, bindings)} == found
+        return found
 
 
 LET_THROUGH = [
@@ -162,6 +168,26 @@ def test_filters_ignore_case_and_composition_of_accents(index: Index, put: Put, 
             assert (
                 find(index, extract_filters(unicodedata.normalize(typed_form, typed))[0]) == anchors
             ), (typed, typed_form)
+
+
+def test_the_tier_of_a_section_is_asked_once_however_many_groups_and_chunks_there_are(
+    index: Index, put: Put
+) -> None:
+    index.apply([put("a.md", "# One\n" + "many words\n\n" * 2_000), put("b.md", "# Two\nredis\n")])
+    asked: list[str] = []
+
+    def find_tier(anchor: str, *_stated: object) -> str:
+        asked.append(anchor)
+        return "hot" if anchor == "a.md#one" else "cold"
+
+    filters = Filters(tiers=("hot",), find_tier=find_tier)
+    with index.pool.acquire(30) as reader:
+        assert reader.rows("SELECT count(*) FROM chunks")[0][0] > 2
+        found = count_sections(reader, filters, ["kind", "month", "tag"], most=5)
+        assert sorted(asked) == ["a.md#one", "b.md#two"]
+        assert (found.n_sections, found.n_notes) == (1, 1)
+        assert [note.path for note in read_notes(reader, filters=filters)] == ["a.md"]
+    assert sorted(asked) == ["a.md#one", "a.md#one", "b.md#two", "b.md#two"]
 
 
 def test_an_invalid_glob_is_refused_with_its_reason(filled: Index) -> None:

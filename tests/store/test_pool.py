@@ -11,6 +11,7 @@ import pytest
 from memsyncd.core.search.query import NO_FILTERS, compile_query, parse_query
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.store import pool as pool_module
+from memsyncd.store.connection import VM_STEPS_BETWEEN_CHECKS, CancellationToken
 from memsyncd.store.index import DropNote, Index, PutNote
 from memsyncd.store.pool import MAX_IDLE, ConnectionPool, Reader
 from memsyncd.store.search import find_candidates, read_sections
@@ -146,6 +147,31 @@ def test_a_reader_stops_at_its_limit_of_processor_time(index: Index) -> None:
             reader.rows(COUNTING)
         reader.allow(30)
         assert reader.rows(COUNTING) == [(50_000,)]
+
+
+def test_what_is_done_with_streamed_rows_ends_soon_after_the_request_is_cancelled(
+    index: Index, put: Put
+) -> None:
+    token, seen = CancellationToken(), []
+
+    def read() -> None:
+        with index.pool.acquire(30) as reader, reader.stream(NUMBERS) as rows:
+            for (number,) in rows:
+                seen.append(number)
+                if number == 10:
+                    token.cancel()
+
+    with pytest.raises(NotFresh):
+        token.run(read)
+    assert 10 < len(seen) <= VM_STEPS_BETWEEN_CHECKS
+    # The snapshot has ended with the stream.
+    index.apply([put("MEMORY.md", "two")])
+    while index.tidy():
+        pass
+    assert index.is_tidy
+
+
+NUMBERS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 50000) SELECT x FROM n"
 
 
 def test_a_reader_of_a_file_that_is_not_a_database_reports_damage(tmp_path: Path) -> None:

@@ -69,28 +69,34 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
 # --- the fields of a topic ------------------------------------------------------------------------
 
 
-class Headed(Protocol):
+class Nested(Protocol):
+    """What sections must tell to be divided into fields."""
+
+    @property
+    def level(self) -> int: ...
+
+
+class Headed(Nested, Protocol):
     """What a section must tell to be found as a field."""
 
     @property
     def anchor(self) -> str: ...
     @property
     def heading(self) -> tuple[str, ...]: ...
-    @property
-    def level(self) -> int: ...
 
 
+N = TypeVar("N", bound=Nested)
 S = TypeVar("S", bound=Headed)
 
 
-def find_title(sections: Sequence[S]) -> S | None:
+def find_title(sections: Sequence[N]) -> N | None:
     """Return the section of the title: the first one, if it alone has a heading of level 1."""
     headed = [one for one in sections if one.level]
     tops = [one for one in headed if one.level == 1]
     return tops[0] if len(tops) == 1 and headed[0] is tops[0] else None
 
 
-def list_fields(sections: Sequence[S]) -> Iterator[tuple[S, Sequence[S]]]:
+def list_fields(sections: Sequence[N]) -> Iterator[tuple[N, Sequence[N]]]:
     """Yield the fields of a note, each with all sections beneath it and itself."""
     title = find_title(sections)
     at = 0
