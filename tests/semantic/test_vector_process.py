@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from memsyncd.config import SemanticConfig
+from memsyncd.semantic.messages import CosinesRequest, PrepareRequest, Reply, Report
 from memsyncd.semantic.vector_process import UNCHECKED, find_missing_package
 from memsyncd.store.vectors import VectorFile
 from tests.semantic.conftest import (
+    LIMIT_S,
     EmbeddingServer,
     Notes,
     answer_with,
@@ -27,6 +29,7 @@ from tests.semantic.conftest import (
 
 np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
 
+from memsyncd.semantic import vector_worker  # noqa: E402
 from tests.semantic.tiny import write_model  # noqa: E402
 
 pytestmark = pytest.mark.life
@@ -460,6 +463,41 @@ def test_a_prepared_question_is_embedded_once_and_its_failure_waited_for_once(
     assert finish(vectors.begin("a question"), time.monotonic() + 20) is None
     wait_until(lambda: vectors.status().failed, "it is not reported")
     assert server.texts == ["automobile", "a question"]
+
+
+def test_no_text_is_embedded_while_a_question_is_answered(
+    notes: Notes,
+    server: EmbeddingServer,
+    endpoint: SemanticConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vector_worker, "GIVE_WAY_S", LIMIT_S)
+    notes.put(**TEXTS)
+    sent: list[Reply] = []
+    worker = vector_worker.VectorWorker(endpoint, sent.append)
+    refresh = notes.serve(endpoint).make_refresh()
+    worker.accept(PrepareRequest(text="automobile"))
+    worker.accept(refresh)
+    wait_until(lambda: any(isinstance(one, Report) for one in sent), "nothing is read")
+    time.sleep(0.2)  # in which it would embed the texts
+    assert server.texts == ["automobile"]
+    worker.accept(CosinesRequest(number=1, candidates=b"", allowed=None, nearest=5))
+    wait_until(lambda: any(isinstance(one, Report) and one.is_over for one in sent), "it waits")
+    assert len(server.texts) == 1 + len(TEXTS)
+
+
+def test_questions_that_are_never_finished_do_not_stop_the_embedding(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    notes.ask(vectors, "car")
+    vectors.prepare("automobile")
+    vectors.begin("a hound")
+    notes.put(**{f"note{number}": f"# N\n\nnumber {number}" for number in range(70)})
+    report = notes.refresh()
+    assert (report.pending, report.total) == (0, len(notes.chunks()))
 
 
 def test_a_process_that_is_killed_while_a_question_waits_ends_the_waiting(
