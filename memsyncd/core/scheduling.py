@@ -1,5 +1,5 @@
 """Decide which job runs next: of the workspaces in a worker pool, and of the clients that wait to
-read; and which running step holds its worker for too long.
+read; when a long read pauses for short ones; and which running step holds its worker for too long.
 
 Jobs of a pool have a key; two jobs of one key never run at the same time. A step that has not
 returned for `takeover_s` gives its place in the pool to another thread, which serves all other
@@ -243,3 +243,21 @@ class FairQueue(Generic[Job]):
         if self._n_passed_over >= MAX_PASSED_OVER:
             return eligible[0]
         return min(eligible, key=lambda flow: flow.level)  # of equals the first
+
+
+# --- Pauses of long reads -------------------------------------------------------------------------
+
+
+class Pauses(msgspec.Struct):
+    """When one long read may pause for short ones. After each pause it runs at least as long as
+    that took, so that others never take more than half of its time.
+    """
+
+    run_until_s: float = -math.inf
+
+    def may_begin(self, now_s: float) -> bool:
+        return now_s >= self.run_until_s
+
+    def note(self, began_s: float, ended_s: float) -> None:
+        """A pause has ended."""
+        self.run_until_s = ended_s + (ended_s - began_s)

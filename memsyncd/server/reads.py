@@ -28,7 +28,7 @@ from memsyncd.files.scan import NoteCount, count_notes
 from memsyncd.server.listen import check_outside
 from memsyncd.server.session import Session, current_request
 from memsyncd.server.waits import STALL_HINT, make_stall_error, wait_for_work
-from memsyncd.store.connection import CancellationToken
+from memsyncd.store.connection import CancellationToken, short_read
 
 if TYPE_CHECKING:
     from memsyncd.files.discovery import KnownPlace
@@ -77,7 +77,8 @@ class Reads:
             origin = current_request.get()
             flow: Flow[Waiter] = origin.session.reads if origin else Flow()
             async with self._queue.slot(flow, end_s) as slot:
-                token = CancellationToken(end_s - self._clock.now_s())
+                left_s = end_s - self._clock.now_s()
+                token = CancellationToken(left_s, is_long=slot.is_long)
                 return await self._run_in_thread(read, token, slot)
         except StoreFailed as failure:
             self._workspaces.scheduler.report_damage(failure)
@@ -93,7 +94,8 @@ class Reads:
             # Processor time: a read that waits for other threads is not a long one.
             began_s = time.thread_time()
             try:
-                return token.run(read)
+                with contextlib.nullcontext() if slot.is_long else short_read():
+                    return token.run(read)
             finally:
                 slot.took_s = time.thread_time() - began_s
 
@@ -116,11 +118,15 @@ class Reads:
 
 
 class Slot:
-    """The place of a running read. Its holder sets `took_s`, by which the queue orders reads."""
+    """The place of a running read. Its holder sets `took_s`, by which the queue orders reads.
 
-    __slots__ = ("took_s",)
+    `is_long` says whether the client's reads were long so far.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("is_long", "took_s")
+
+    def __init__(self, *, is_long: bool) -> None:
+        self.is_long = is_long
         self.took_s: float | None = None
 
 
@@ -140,11 +146,12 @@ class ReadQueue:
         self._queue.push(flow, waiter)
         self._start_waiting()
         timer = None if end_s == math.inf else loop.call_at(end_s, _expire, waiter)
-        slot = Slot()
+        slot = None
         try:
-            await waiter
+            started = await waiter
             if loop.time() >= end_s:
                 raise overdue_error()
+            slot = Slot(is_long=started.was_slow)
             yield slot
         finally:
             if timer is not None:
@@ -153,7 +160,7 @@ class ReadQueue:
             if waiter.cancelled() or waiter.exception() is not None:
                 self._queue.remove(flow, waiter)
             else:
-                self._queue.finish(waiter.result(), slot.took_s)
+                self._queue.finish(waiter.result(), None if slot is None else slot.took_s)
             self._start_waiting()
 
     def _start_waiting(self) -> None:
@@ -201,10 +208,11 @@ class LoopAdmission:
 
     @contextlib.contextmanager
     def trying(self, session: Session) -> Iterator[None]:
-        """Measure the try inside. It has failed if it raises."""
+        """Measure the try inside, for which long reads pause. It has failed if it raises."""
         began_s = time.thread_time()
         try:
-            yield
+            with short_read():
+                yield
         except BaseException:
             took_s = time.thread_time() - began_s
             self._rest_until_s = self._clock.now_s() + REST_FACTOR * took_s

@@ -1,4 +1,4 @@
-"""Open SQLite files, run transactions, limit the time of reads, and translate SQLite's exceptions.
+"""Open SQLite files, run transactions, limit and pause reads, and translate SQLite's exceptions.
 
 Each file has one writer and several read-only readers, all in WAL mode; none trusts the file's own
 schema. SQLite's exceptions leave this package as the classes of `memsyncd.errors`: damage asks for
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from typing import TypeVar
 
 import apsw
 
+from memsyncd.core.scheduling import Pauses
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
 
 # Older versions can corrupt a WAL database when two connections write and checkpoint at once.
@@ -28,6 +30,9 @@ WAL_LIMIT_BYTES = 8 * 1024 * 1024
 VALUE_LIMIT_BYTES = 16 * 1024 * 1024
 VM_STEPS_BETWEEN_CHECKS = 1000
 READ_BYTES = 1024 * 1024
+# The longest pause of a long read: a short one that takes longer, as its disk does not answer, is
+# not waited for.
+MAX_PAUSE_S = 0.02
 
 _CORRUPT = (apsw.CorruptError, apsw.NotADBError)
 _CORRUPT_WORDS = ("malformed", "no such table", "no such column", "vtable constructor failed")
@@ -43,14 +48,16 @@ class CancellationToken:
 
     `seconds` count from the creation of the token, so that they include the wait for a thread. The
     token holds for everything that `run` does on its thread: a progress handler checks it while
-    SQLite runs, and the pool checks it before it hands out a connection.
+    SQLite runs, and the pool checks it before it hands out a connection. With `is_long` the read
+    pauses while short ones run (`short_read`).
     """
 
-    __slots__ = ("_end_s", "_is_cancelled")
+    __slots__ = ("_end_s", "_is_cancelled", "_pauses")
 
-    def __init__(self, seconds: float = math.inf) -> None:
+    def __init__(self, seconds: float = math.inf, *, is_long: bool = False) -> None:
         self._end_s = time.monotonic() + seconds
         self._is_cancelled = False
+        self._pauses = Pauses() if is_long else None
 
     @property
     def is_cancelled(self) -> bool:
@@ -69,6 +76,13 @@ class CancellationToken:
         finally:
             _current_token.reset(token)
 
+    def pause(self) -> None:
+        """Wait for the short reads that run, if this read is long and has not paused just now."""
+        began_s = time.monotonic()
+        if self._pauses is not None and self._pauses.may_begin(began_s):
+            _short_reads.wait(MAX_PAUSE_S)
+            self._pauses.note(began_s, time.monotonic())
+
 
 _current_token: ContextVar[CancellationToken | None] = ContextVar(
     "cancellation_token", default=None
@@ -79,6 +93,53 @@ def is_cancelled() -> bool:
     """True if the current thread runs under a token that is cancelled."""
     token = _current_token.get()
     return token is not None and token.is_cancelled
+
+
+# --- precedence ---------------------------------------------------------------------------------
+# The threads of a process share the interpreter's lock. A search gives it away at each of its
+# statements and gets it back once the other thread's turn is over, so beside a long search a short
+# one takes more than twice as long as alone.
+
+
+class _ShortReads:
+    """Counts the short reads that run, on all threads."""
+
+    def __init__(self) -> None:
+        self.n_running = 0
+        self._ended = threading.Condition()
+
+    def begin(self) -> None:
+        with self._ended:
+            self.n_running += 1
+
+    def end(self) -> None:
+        with self._ended:
+            self.n_running -= 1
+            if not self.n_running:
+                self._ended.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        with self._ended:
+            self._ended.wait_for(lambda: not self.n_running, seconds)
+
+
+_short_reads = _ShortReads()
+
+
+@contextlib.contextmanager
+def short_read() -> Iterator[None]:
+    """Let long reads pause during the block, at their next statement or within it."""
+    _short_reads.begin()
+    try:
+        yield
+    finally:
+        _short_reads.end()
+
+
+def pause_if_long() -> None:
+    """Pause this thread's read while short ones run, if its token is of a long one."""
+    if _short_reads.n_running and (token := _current_token.get()) is not None:
+        token.pause()
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -256,7 +317,7 @@ def release_memory(connection: apsw.Connection) -> None:
 
 def set_deadline(connection: apsw.Connection, seconds: float, cpu_s: float = math.inf) -> None:
     """Interrupt the connection's statements after `seconds`, after `cpu_s` of this thread's
-    processor time, or once the thread's token is cancelled.
+    processor time, or once the thread's token is cancelled. Those of a long read pause.
     """
     end_s, cpu_end_s = time.monotonic() + seconds, time.thread_time() + cpu_s
 
@@ -264,6 +325,7 @@ def set_deadline(connection: apsw.Connection, seconds: float, cpu_s: float = mat
         return time.monotonic() > end_s or time.thread_time() > cpu_end_s or is_cancelled()
 
     def is_late() -> bool:
+        pause_if_long()
         return time.monotonic() > end_s or is_cancelled()
 
     check = is_late if cpu_s == math.inf else is_over

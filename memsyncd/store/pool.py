@@ -21,6 +21,7 @@ from memsyncd.store.connection import (
     is_cancelled,
     make_timeout_error,
     open_reader,
+    pause_if_long,
     release_memory,
     set_deadline,
     translating_errors,
@@ -67,6 +68,7 @@ class Reader:
         self, statement: str, bindings: tuple[Any, ...] | dict[str, Any] = ()
     ) -> list[tuple[Any, ...]]:
         """Return all rows. A cursor that is only half read would pin the WAL."""
+        pause_if_long()
         return self.connection.execute(statement, bindings).fetchall()
 
     @contextlib.contextmanager
@@ -109,6 +111,7 @@ class Reader:
         return cast("list[str]", self._split(text, include_offsets=False))
 
     def _split(self, text: str, *, include_offsets: bool) -> Any:
+        pause_if_long()
         return self._tokenize(
             text.encode("utf-8", "replace"),
             apsw.FTS5_TOKENIZE_DOCUMENT,

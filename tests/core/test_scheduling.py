@@ -11,6 +11,7 @@ from memsyncd.core.scheduling import (
     QUICK_S,
     FairQueue,
     Flow,
+    Pauses,
     StallPolicy,
     Started,
     Step,
@@ -230,3 +231,24 @@ def test_a_client_with_somewhat_long_jobs_does_not_wait_for_clients_with_many_jo
     second = queue.start_next()
     assert second is not None
     assert second.job == "light"
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 1)), max_size=30))
+def test_a_read_runs_at_least_as_long_as_it_has_paused(waits: list[tuple[float, float]]) -> None:
+    pauses, now_s, paused_s, last_s = Pauses(), 0.0, 0.0, 0.0
+    for ran_s, short_s in waits:
+        now_s += ran_s
+        if pauses.may_begin(now_s):
+            # All pauses but the last have been made up for.
+            assert now_s - paused_s >= paused_s - 1e-6
+            pauses.note(now_s, now_s + short_s)
+            now_s, paused_s, last_s = now_s + short_s, paused_s + short_s, short_s
+    assert paused_s <= now_s / 2 + last_s + 1e-6
+
+
+def test_a_read_that_has_not_paused_may_pause_at_once() -> None:
+    pauses = Pauses()
+    assert pauses.may_begin(7.0)
+    pauses.note(7.0, 7.5)
+    assert not pauses.may_begin(7.9)
+    assert pauses.may_begin(8.0)

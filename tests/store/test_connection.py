@@ -3,13 +3,16 @@ from __future__ import annotations
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import apsw
 import pytest
 
+from memsyncd.core.scheduling import Pauses
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
+from memsyncd.store import connection as connection_module
 from memsyncd.store.connection import (
     CancellationToken,
     Durability,
@@ -19,6 +22,7 @@ from memsyncd.store.connection import (
     is_cancelled,
     open_reader,
     open_writer,
+    short_read,
     transaction,
     translate_error,
     translating_errors,
@@ -232,3 +236,84 @@ def test_a_cancelled_token_acquires_no_connection(index: Index) -> None:
         token.run(read)
     with index.pool.acquire(LONG_S) as reader:
         assert reader.rows("SELECT 1") == [(1,)]
+
+
+# --- precedence -----------------------------------------------------------------------------------
+
+COUNT = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500000)"
+    " SELECT sum(i) FROM n"
+)
+READS: dict[str, Callable[[Reader], object]] = {
+    "before a statement": lambda reader: reader.rows("SELECT 1"),
+    "before words are split": lambda reader: reader.split("some words"),
+}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("read", READS.values(), ids=list(READS))
+def test_a_long_read_pauses_until_the_short_ones_have_ended(
+    index: Index, monkeypatch: pytest.MonkeyPatch, read: Callable[[Reader], object]
+) -> None:
+    monkeypatch.setattr(connection_module, "MAX_PAUSE_S", LONG_S)
+    ended: list[str] = []
+
+    def read_long() -> None:
+        with index.pool.acquire(LONG_S) as reader:
+            read(reader)
+            ended.append("long")
+
+    with ThreadPoolExecutor(1) as threads:
+        with short_read():
+            with short_read():
+                reading = threads.submit(CancellationToken(is_long=True).run, read_long)
+            assert not wait([reading], timeout=0.05).done
+            ended.append("short")
+        reading.result()
+    assert ended == ["short", "long"]
+
+
+@pytest.mark.timeout(300)
+def test_a_statement_of_a_long_read_pauses_while_it_runs(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "MAX_PAUSE_S", LONG_S)
+    has_begun, may_go_on, ended = threading.Event(), threading.Event(), list[str]()
+
+    def begin(number: int) -> int:
+        has_begun.set()
+        may_go_on.wait(LONG_S)
+        return number
+
+    def read_long() -> None:
+        with index.pool.acquire(LONG_S) as reader:
+            reader.connection.create_scalar_function("begin", begin)
+            reader.rows(f"SELECT begin(1), ({COUNT})")
+            ended.append("long")
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(CancellationToken(is_long=True).run, read_long)
+        has_begun.wait(LONG_S)
+        with short_read():
+            may_go_on.set()
+            assert not wait([reading], timeout=0.5).done
+            ended.append("short")
+        reading.result()
+    assert ended == ["short", "long"]
+
+
+@pytest.mark.timeout(300)
+def test_a_read_that_is_not_long_or_has_just_paused_does_not_wait(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read() -> None:
+        with index.pool.acquire(LONG_S) as reader:
+            assert reader.rows("SELECT 1") == [(1,)]
+
+    with short_read():
+        CancellationToken().run(read)
+        long = CancellationToken(is_long=True)
+        long.run(read)  # for MAX_PAUSE_S
+        monkeypatch.setattr(connection_module, "MAX_PAUSE_S", LONG_S)
+        monkeypatch.setattr(Pauses, "may_begin", lambda *_: False)
+        long.run(read)
