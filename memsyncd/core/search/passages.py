@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -87,11 +87,15 @@ def select_passages(
     if strongest <= 0:
         return [passage.chunk for passage in passages]
     least = STRONG_SHARE * strongest
-    passages = _read_strong(passages, least, read)
+    strong = {passage.chunk.anchor for passage in passages if passage.raw_score >= least}
+    passages = _read_strong(passages, strong, read)
+    sections: dict[str, list[ScoredPassage]] = {}
+    for passage in passages:
+        if passage.chunk.anchor in strong:
+            sections.setdefault(passage.chunk.anchor, []).append(passage)
     cuts = [
         (raw_score / strongest + weigh(chunk.text), chunk)
-        for section in _group_sections(passages)
-        if any(passage.raw_score >= least for passage in section)
+        for section in sections.values()
         for raw_score, chunk in _split_section(section, least)
     ]
     cuts.sort(key=lambda cut: (-cut[0], cut[1].path, cut[1].span))
@@ -102,23 +106,15 @@ def select_passages(
 
 
 def _read_strong(
-    passages: Sequence[ScoredPassage], least: float, read: ReadChunks
+    passages: Sequence[ScoredPassage], strong: Collection[str], read: ReadChunks
 ) -> list[ScoredPassage]:
-    """Return the passages with the texts of all that are in one section with a strong one."""
-    strong = {passage.chunk.anchor for passage in passages if passage.raw_score >= least}
+    """Return the passages with the texts of those in strong sections."""
     unread = [one.chunk for one in passages if one.chunk.unread and one.chunk.anchor in strong]
     texts = iter(read(unread) if unread else ())
     return [
         replace(one, chunk=next(texts)) if one.chunk.unread and one.chunk.anchor in strong else one
         for one in passages
     ]
-
-
-def _group_sections(passages: Sequence[ScoredPassage]) -> list[list[ScoredPassage]]:
-    sections: dict[str, list[ScoredPassage]] = {}
-    for passage in passages:
-        sections.setdefault(passage.chunk.anchor, []).append(passage)
-    return [*sections.values()]
 
 
 def _split_section(
