@@ -27,7 +27,6 @@ from msgspec.structs import replace
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.context import ContextChunk, ReadChunks
-from memsyncd.core.search.highlight import TextRange
 
 # --- Passages for a question ----------------------------------------------------------------------
 
@@ -58,19 +57,20 @@ def compute_rarity(n_chunks: int, n_holding: int) -> float:
     return max(MIN_RARITY, math.log((n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
 
 
-def score_lines(
-    text: str, found: Mapping[int, Sequence[TextRange]], rarities: Sequence[float]
-) -> float:
-    """The bonus of a text for the words in it: `found` are ranges in bytes, by the index of the
-    word in `rarities`.
+def score_lines(found: Collection[int], rarities: Sequence[float], *, is_led: bool) -> float:
+    """The bonus of a text for the words in it, which are indices of `rarities`; `is_led` if one of
+    them is in its lead.
     """
     if not found:
         return 0.0
-    share = sum(rarities[index] for index in found) / sum(rarities)
+    share = sum([rarities[index] for index in found]) / sum(rarities)
+    return WORDS_SHARE * share + LEAD_SHARE * is_led
+
+
+def find_lead(text: str) -> str:
+    """The beginning of a text that names a speaker or subject; empty if it has none."""
     lead = _LEAD.match(text)
-    n_bytes = len(lead[0].encode("utf-8", "replace")) if lead else 0
-    has_lead = any(start < n_bytes for places in found.values() for start, _ in places)
-    return WORDS_SHARE * share + LEAD_SHARE * has_lead
+    return lead[0] if lead else ""
 
 
 def select_passages(
