@@ -39,6 +39,7 @@ from memsyncd.core.search.passages import (
     ScoredPassage,
     StartChunk,
     compute_rarity,
+    find_lead,
     find_start_place,
     order_start_chunks,
     score_lines,
@@ -308,7 +309,7 @@ def _make_word_scorer(reader: Reader, query: Query, workspace: Workspace) -> Cal
     """Make the function that scores a text by the rarity of the query's words in it."""
     matcher = Matcher(make_patterns(reader, query, {}))
     rarities = count_terms(reader, query, workspace).rarities
-    return lambda text: sum(rarities[index] for index in matcher.find(reader.tokenize(text)))
+    return lambda text: sum(rarities[index] for index in matcher.find_terms(reader.split(text)))
 
 
 def _is_for_all(chunk: ContextChunk) -> bool:
@@ -664,7 +665,7 @@ def _find_raw_hits(
     found: dict[str, RawHit] = {}
     for passage, chunk in zip(passages, chunks, strict=True):
         known = found.get(chunk.anchor, RawHit(0.0))
-        terms = known.terms.union(matcher.find(reader.tokenize(chunk.text)))
+        terms = known.terms.union(matcher.find_terms(reader.split(chunk.text)))
         best = RawHit(passage.raw_score, terms, passage.semantic_share)
         better = replace(known, terms=terms) if known.raw_score >= best.raw_score else best
         found[chunk.anchor] = better
@@ -679,11 +680,19 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
     rarities = [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
 
     def score(text: str) -> float:
-        found = matcher.find(reader.tokenize(text))
+        found = matcher.find_terms(reader.split(text))
+        lead = find_lead(text) if found else ""
         # Subwords tell only whether a term is there: of a text with all terms nothing more.
         subwords = find_subwords(text) if len(found) < len(rarities) else ""
-        in_subwords = matcher.find(reader.tokenize(subwords)) if subwords else {}
-        return score_lines(text, {**dict.fromkeys(in_subwords, ()), **found}, rarities)
+        if subwords:
+            found = matcher.find_terms(reader.split(subwords)) | found
+        return score_lines(found, rarities, is_led=bool(lead) and is_led(text, lead))
+
+    def is_led(text: str, lead: str) -> bool:
+        # A phrase may begin in the lead and end after it.
+        tokens = reader.tokenize(text if matcher.has_phrases else lead)
+        n_bytes = len(lead.encode("utf-8", "replace"))
+        return any(places[0][0] < n_bytes for places in matcher.find(tokens).values())
 
     return score
 

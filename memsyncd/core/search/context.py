@@ -29,6 +29,8 @@ _BETWEEN = "\n\n"
 # A line that closes a gap between lines shown can save so many characters or bytes at most: of the
 # mark for the gap, the numbers in the label, and the lines that close fences.
 MAX_SAVED = 250
+# With so much room left a label and a line fit, but for very long ones: filling needs no estimate.
+AMPLE_QUARTERS = 2000
 # Unread chunks that are read at once, twice as many each time: mostly the block is full after few.
 N_READ_FIRST = 12
 
@@ -201,9 +203,14 @@ class _Filling(msgspec.Struct):
         start = chunk.span.start
         return before.with_lines({}, blanks=range(start - chunk.n_blanks_before, start))
 
+    @property
+    def _is_ample(self) -> bool:
+        left = self.budget.max_tokens * QUARTERS_PER_TOKEN - self.quarters
+        return not self.texts or left >= AMPLE_QUARTERS
+
     def _may_fit_label(self, chunk: ContextChunk) -> bool:
         """False if there is no room for the label of a chunk's section, which needs no text."""
-        if not self.texts or chunk.anchor in self.texts:
+        if self._is_ample or chunk.anchor in self.texts:
             return True
         label = _render_label(_start_excerpt(chunk, {}), [Span(chunk.span.start, chunk.span.start)])
         return self._has_room(chunk.anchor, _Text.of(label))
@@ -214,7 +221,7 @@ class _Filling(msgspec.Struct):
         This passes over most chunks once the block is full, without rendering them.
         """
         line = next((line for line, text in fresh.items() if text.strip()), None)
-        if not self.texts or line is None:
+        if self._is_ample or line is None:
             return True
         text = fresh[line]
         n_saved = MAX_SAVED
@@ -340,12 +347,13 @@ def _omitted_lines(
     best: dict[str, ContextChunk] = {}
     missing: dict[str, list[Span]] = {}
     for chunk in chunks:
-        spans = _subtract(chunk.span, shown.get(chunk.anchor, ()))
+        others = shown.get(chunk.anchor)
+        spans = _subtract(chunk.span, others) if others else [chunk.span]
         if spans:
             best.setdefault(chunk.anchor, chunk)
             missing.setdefault(chunk.anchor, []).extend(spans)
     for anchor, spans in missing.items():
-        for span in _join(spans):
+        for span in _join(spans) if len(spans) > 1 else spans:
             yield ContextLines(chunk=best[anchor], span=span, reason=NO_ROOM)
 
 
@@ -364,10 +372,8 @@ def _subtract(span: Span, others: Iterable[Span]) -> list[Span]:
     return [*left, Span(start, span.end)] if start <= span.end else left
 
 
-def _join(spans: list[Span]) -> list[Span]:
+def _join(spans: Iterable[Span]) -> list[Span]:
     """The lines of all spans, as runs of consecutive lines."""
-    if len(spans) == 1:
-        return spans
     runs: list[Span] = []
     for span in sorted(spans, key=lambda one: one.start):
         if runs and span.start <= runs[-1].end + 1:

@@ -46,13 +46,13 @@ class Matcher:
         self._patterns = patterns
         self._by_first: dict[str, list[int]] = {}
         self._prefixes: list[tuple[str, int]] = []
-        self._has_phrases = False
+        self.has_phrases = False
         for index, term in enumerate(patterns):
             if term.is_prefix and len(term.words) == 1:
                 self._prefixes.append((term.words[0], index))
             elif term.words:
                 self._by_first.setdefault(term.words[0], []).append(index)
-                self._has_phrases = self._has_phrases or len(term.words) > 1
+                self.has_phrases = self.has_phrases or len(term.words) > 1
                 for word in term.related:
                     self._by_first.setdefault(word, []).append(index)
 
@@ -60,7 +60,7 @@ class Matcher:
         """The ranges of each term in the text, by the term's index."""
         found: dict[int, list[TextRange]] = {}
         by_first, prefixes = self._by_first, self._prefixes
-        if not prefixes and not self._has_phrases:
+        if not prefixes and not self.has_phrases:
             # Few words of a text match: the others are passed over without a step of the loop.
             for start, end, word in [token for token in tokens if token[2] in by_first]:
                 for index in by_first[word]:
@@ -75,6 +75,14 @@ class Matcher:
                 if token[2].startswith(prefix):
                     found.setdefault(index, []).append((token[0], token[1]))
         return found
+
+    def find_terms(self, words: Sequence[str]) -> dict[int, None]:
+        """The indices of the terms in a text of these words, in the order of `find`: faster."""
+        by_first = self._by_first
+        if self._prefixes or self.has_phrases:
+            return dict.fromkeys(self.find([(0, 0, word) for word in words]))
+        found = [word for word in words if word in by_first]
+        return {index: None for word in found for index in by_first[word]}
 
     def _find_last(self, tokens: Sequence[Token], at: int, term: TermPattern) -> Token | None:
         """The last token of a row that begins at `at` and equals the term, else None."""

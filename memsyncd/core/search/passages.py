@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -27,7 +27,6 @@ from msgspec.structs import replace
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.context import ContextChunk, ReadChunks
-from memsyncd.core.search.highlight import TextRange
 
 # --- Passages for a question ----------------------------------------------------------------------
 
@@ -58,19 +57,20 @@ def compute_rarity(n_chunks: int, n_holding: int) -> float:
     return max(MIN_RARITY, math.log((n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
 
 
-def score_lines(
-    text: str, found: Mapping[int, Sequence[TextRange]], rarities: Sequence[float]
-) -> float:
-    """The bonus of a text for the words in it: `found` are ranges in bytes, by the index of the
-    word in `rarities`.
+def score_lines(found: Collection[int], rarities: Sequence[float], *, is_led: bool) -> float:
+    """The bonus of a text for the words in it, which are indices of `rarities`; `is_led` if one of
+    them is in its lead.
     """
     if not found:
         return 0.0
-    share = sum(rarities[index] for index in found) / sum(rarities)
+    share = sum([rarities[index] for index in found]) / sum(rarities)
+    return WORDS_SHARE * share + LEAD_SHARE * is_led
+
+
+def find_lead(text: str) -> str:
+    """The beginning of a text that names a speaker or subject; empty if it has none."""
     lead = _LEAD.match(text)
-    n_bytes = len(lead[0].encode("utf-8", "replace")) if lead else 0
-    has_lead = any(start < n_bytes for places in found.values() for start, _ in places)
-    return WORDS_SHARE * share + LEAD_SHARE * has_lead
+    return lead[0] if lead else ""
 
 
 def select_passages(
@@ -87,11 +87,15 @@ def select_passages(
     if strongest <= 0:
         return [passage.chunk for passage in passages]
     least = STRONG_SHARE * strongest
-    passages = _read_strong(passages, least, read)
+    strong = {passage.chunk.anchor for passage in passages if passage.raw_score >= least}
+    passages = _read_strong(passages, strong, read)
+    sections: dict[str, list[ScoredPassage]] = {}
+    for passage in passages:
+        if passage.chunk.anchor in strong:
+            sections.setdefault(passage.chunk.anchor, []).append(passage)
     cuts = [
         (raw_score / strongest + weigh(chunk.text), chunk)
-        for section in _group_sections(passages)
-        if any(passage.raw_score >= least for passage in section)
+        for section in sections.values()
         for raw_score, chunk in _split_section(section, least)
     ]
     cuts.sort(key=lambda cut: (-cut[0], cut[1].path, cut[1].span))
@@ -102,23 +106,15 @@ def select_passages(
 
 
 def _read_strong(
-    passages: Sequence[ScoredPassage], least: float, read: ReadChunks
+    passages: Sequence[ScoredPassage], strong: Collection[str], read: ReadChunks
 ) -> list[ScoredPassage]:
-    """Return the passages with the texts of all that are in one section with a strong one."""
-    strong = {passage.chunk.anchor for passage in passages if passage.raw_score >= least}
+    """Return the passages with the texts of those in strong sections."""
     unread = [one.chunk for one in passages if one.chunk.unread and one.chunk.anchor in strong]
     texts = iter(read(unread) if unread else ())
     return [
         replace(one, chunk=next(texts)) if one.chunk.unread and one.chunk.anchor in strong else one
         for one in passages
     ]
-
-
-def _group_sections(passages: Sequence[ScoredPassage]) -> list[list[ScoredPassage]]:
-    sections: dict[str, list[ScoredPassage]] = {}
-    for passage in passages:
-        sections.setdefault(passage.chunk.anchor, []).append(passage)
-    return [*sections.values()]
 
 
 def _split_section(

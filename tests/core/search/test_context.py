@@ -257,11 +257,12 @@ def test_a_block_never_exceeds_its_budget(
     assert budget.max_bytes is None or len(block.text.encode()) <= budget.max_bytes
 
 
-@given(offers(), BUDGETS, HEADINGS)
+@given(offers(), BUDGETS, HEADINGS, st.integers(0, 1000))
 def test_passing_over_chunks_without_rendering_them_changes_no_block(
-    chunks: list[ContextChunk], budget: Budget, heading: str
+    chunks: list[ContextChunk], budget: Budget, heading: str, n_ample: int
 ) -> None:
-    fast = build_context_block(chunks, budget, heading=heading)
+    with mock.patch.object(context, "AMPLE_QUARTERS", n_ample):
+        fast = build_context_block(chunks, budget, heading=heading)
     with (
         mock.patch.object(context._Filling, "_may_fit_label", return_value=True),
         mock.patch.object(context._Filling, "_may_fit", return_value=True),

@@ -83,6 +83,25 @@ def test_a_row_of_words_is_found_exactly_at_its_place(words: list[str], wanted: 
     assert len(find(" ".join(words), (" ".join(wanted), False)).get(0, [])) == n_places
 
 
+PATTERNS = st.builds(
+    TermPattern,
+    st.lists(st.sampled_from("abc"), max_size=2).map(tuple),
+    st.booleans(),
+    st.frozensets(st.sampled_from(["ab", "b", "é"]), max_size=2),
+)
+
+
+@given(
+    st.lists(st.sampled_from(["a", "ab", "b", "é"]), max_size=12),
+    st.lists(PATTERNS, max_size=4),
+)
+def test_words_without_places_hold_the_same_terms_in_the_same_order(
+    words: list[str], patterns: list[TermPattern]
+) -> None:
+    matcher = Matcher(patterns)
+    assert [*matcher.find_terms(words)] == [*matcher.find(tokenize(" ".join(words)))]
+
+
 @given(st.text(alphabet="aé日\U0001f600 ", max_size=40))
 def test_places_in_bytes_become_places_of_the_same_characters(text: str) -> None:
     data = text.encode()

@@ -19,6 +19,7 @@ from memsyncd.core.search.passages import (
     StartChunk,
     StartReason,
     compute_rarity,
+    find_lead,
     order_start_chunks,
     score_lines,
     select_passages,
@@ -215,12 +216,10 @@ def test_a_rarer_word_weighs_more() -> None:
 
 
 def test_lines_gain_by_the_share_of_words_that_they_contain() -> None:
-    text = "so the pear is red"
-    assert score_lines(text, {}, [3.0, 1.0]) == 0.0
-    assert score_lines(text, {0: [(7, 11)]}, [3.0, 1.0]) == pytest.approx(WORDS_SHARE * 0.75)
-    assert score_lines(text, {0: [(7, 11)], 1: [(15, 18)]}, [3.0, 1.0]) == pytest.approx(
-        WORDS_SHARE
-    )
+    assert score_lines([], [3.0, 1.0], is_led=False) == 0.0
+    assert score_lines([0], [3.0, 1.0], is_led=False) == pytest.approx(WORDS_SHARE * 0.75)
+    assert score_lines([0, 1], [3.0, 1.0], is_led=False) == pytest.approx(WORDS_SHARE)
+    assert score_lines([0, 1], [3.0, 1.0], is_led=True) == pytest.approx(WORDS_SHARE + LEAD_SHARE)
 
 
 @pytest.mark.parametrize(
@@ -239,11 +238,10 @@ def test_lines_gain_by_the_share_of_words_that_they_contain() -> None:
         (f"{'so ' * 20}Ann: hello", False),
     ],
 )
-def test_lines_gain_by_a_matching_lead(text: str, is_led: bool) -> None:
-    at = text.encode().index(b"Ann")
-    assert score_lines(text, {0: [(at, at + 3)]}, [1.0]) == pytest.approx(
-        WORDS_SHARE + LEAD_SHARE * is_led
-    )
+def test_a_lead_names_a_speaker_or_subject(text: str, is_led: bool) -> None:
+    lead = find_lead(text)
+    assert text.startswith(lead)
+    assert ("Ann" in lead) == is_led
 
 
 # --- Chunks for the start of a session ------------------------------------------------------------
