@@ -57,7 +57,7 @@ from memsyncd.server.listen import (
 )
 from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
-from memsyncd.server.request_log import RequestLog, make_client_log
+from memsyncd.server.requests import RequestLog, make_client_log
 from memsyncd.server.server import Server
 from memsyncd.server.session import Limits
 from memsyncd.store.connection import check_sqlite
