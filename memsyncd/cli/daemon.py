@@ -30,7 +30,7 @@ START_TIMEOUT_S = 20.0
 FAILED_TO_START = 3
 # Optional imports of asyncio, msgspec, shutil and structlog that the daemon never uses and would
 # keep in memory.
-UNUSED_MODULES = ("bz2", "lzma", "rich", "ssl", "typing_extensions")
+UNUSED_MODULES = ("bz2", "greenlet", "lzma", "rich", "ssl", "typing_extensions")
 
 
 def _run(args: Args, console: Console) -> int:
