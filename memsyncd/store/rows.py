@@ -253,15 +253,17 @@ def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
     file = connection.execute("SELECT id, title FROM files WHERE path = ?", (path,)).fetchone()
     if file is None:
         return None
-    sections = connection.execute(_OUTLINE, (file[0],))
+    sections: list[tuple[str, str, int, int]] = list(connection.execute(_OUTLINE, (file[0],)))
+    # Decoded at once: there may be thousands.
+    headings = json.loads(f"[{','.join(heading for _, heading, _, _ in sections)}]")
     problems = connection.execute("SELECT code FROM problems WHERE file = ?", (file[0],))
     blocks = connection.execute(_TEXTS_OF_FILE, (file[0],))
     return Outline(
         text="\n".join(inflate(data) for _, _, data in blocks),
         title=file[1],
         sections=tuple(
-            OutlineSection(f"{path}#{slugs}", tuple(json.loads(heading)), level, start)
-            for slugs, heading, level, start in sections
+            OutlineSection(f"{path}#{slugs}", tuple(heading), level, start)
+            for (slugs, _, level, start), heading in zip(sections, headings, strict=True)
         ),
         problems=frozenset(code for (code,) in problems),
     )

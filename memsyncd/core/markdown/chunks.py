@@ -58,13 +58,14 @@ class Packer:
         lines: Sequence[str],
         policy: ChunkPolicy,
         *,
-        is_ascii: bool,
         part: slice = WHOLE,
     ) -> None:
         if not 0 <= policy.overlap < policy.max_tokens:
             raise ValueError(f"not a chunk policy: {policy.overlap} of {policy.max_tokens} tokens")
-        count = len if is_ascii else count_quarters
-        costs = [count(line) + 1 for line in lines[part]]
+        # Most lines are ASCII, also of notes that are not: a call for each would take longer.
+        costs = [
+            (len(line) if line.isascii() else count_quarters(line)) + 1 for line in lines[part]
+        ]
         self._cost_before = list(accumulate(costs, initial=0))
         self._first: int = part.start
         self._lines = lines

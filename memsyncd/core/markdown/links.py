@@ -126,7 +126,7 @@ def find_link_targets(
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     mentions = find_mentions(text, lines, blocks)
     places = {mention.line - 1 for mention in mentions if mention.is_link}
-    defined = dict(_list_definitions(text, lines))
+    defined = dict(_list_definitions(text))
     for at in sorted(places | defined.keys()):
         line = lines[at]
         if at in defined:
@@ -159,21 +159,26 @@ def _make_defined_target(definition: re.Match[str], offset: int) -> LinkTarget:
     )
 
 
-def find_definitions(text: str, lines: Sequence[str] = ()) -> Definitions:
-    """The link reference definitions of a note that may lead to a note. `text` has its lines."""
+def find_definitions(text: str) -> Definitions:
+    """The link reference definitions of a note that may lead to a note."""
     found: dict[str, str] = {}
-    for _, definition in _list_definitions(text, lines):
+    for _, definition in _list_definitions(text):
         found.setdefault(definition[1].lower(), definition[2] or definition[3])
     return found
 
 
-def _list_definitions(text: str, lines: Sequence[str]) -> Iterator[tuple[int, re.Match[str]]]:
-    if not _DEFINES.search(text):
-        return
-    for at, line in enumerate(lines or text.split("\n")):
-        found = _DEFINITION.match(line) if "]:" in line else None
+def _list_definitions(text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """The definitions with the indices of their lines."""
+    sign = text.find("]:") if _DEFINES.search(text) else -1
+    n_lines = counted = 0
+    while sign >= 0:
+        start, end = text.rfind("\n", 0, sign) + 1, text.find("\n", sign)
+        end = end if end >= 0 else len(text)
+        found = _DEFINITION.match(text[start:end])
         if found and _is_note_path((found[2] or found[3]).partition("#")[0]):
-            yield at, found
+            n_lines, counted = n_lines + text.count("\n", counted, start), start
+            yield n_lines, found
+        sign = text.find("]:", end)
 
 
 def _is_note_path(target: str) -> bool:
@@ -186,15 +191,18 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
 
     `text` is the whole note, and shows at once if there are none.
     """
-    definitions = find_definitions(text, lines)
+    definitions = find_definitions(text)
     if not definitions and not _may_mention(text):
         return []
+    # The blocks may be a few of a large note.
+    start, end = (blocks[0].start, blocks[-1].end) if blocks else (0, 0)
+    numbered = enumerate(lines[start:end], start)
     if definitions or _may_have_names(text):  # few notes
-        places = [at for at, line in enumerate(lines) if _may_mention_or_refer(definitions, line)]
+        places = [at for at, line in numbered if _may_mention_or_refer(definitions, line)]
     else:
         places = [
             at
-            for at, line in enumerate(lines)
+            for at, line in numbered
             if ("#" in line or "](" in line or "[[" in line) and _may_link(line)
         ]
     mentions: list[Mention] = []

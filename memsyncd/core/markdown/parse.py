@@ -62,7 +62,7 @@ def parse_note(
     mentions = find_mentions(decoded.text, lines, blocks)
     sections, problems = make_sections(path.text, lines, raw_sections, front.meta, mentions)
     warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
-    packer = Packer(lines, policy, is_ascii=decoded.text.isascii())
+    packer = Packer(lines, policy)
     return Note(
         path=path.text,
         digest=digest_bytes(data),

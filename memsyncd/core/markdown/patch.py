@@ -75,7 +75,7 @@ def parse_patch(
         return None
     warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
     part = slice(raw_sections[0].start, raw_sections[-1].end)
-    packer = Packer(lines, policy, is_ascii=decoded.text.isascii(), part=part)
+    packer = Packer(lines, policy, part=part)
     note = Note(
         path=path.text,
         digest=digest_bytes(data),

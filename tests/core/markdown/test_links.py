@@ -1,8 +1,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from memsyncd.core.markdown.links import Mention, find_link_targets, find_mentions
+from memsyncd.core.markdown.links import (
+    Mention,
+    find_definitions,
+    find_link_targets,
+    find_mentions,
+)
 from memsyncd.core.markdown.scanner import split_blocks
 
 
@@ -168,6 +175,28 @@ def test_names_of_blocks_are_found_at_their_ends(text: str, names: list[str]) ->
 
 def test_a_link_behind_a_number_sign_is_a_tag_too() -> None:
     assert [one.tag for one in find("#[[two words]] and [[no tag]]") if one.tag] == ["two words"]
+
+
+DEFINITIONS = ["[a]: b.md", "[A]: other.md", "   [c]: <d e.md> 't'", "    [x]: code.md", "[^1]: no"]
+OTHERS = [
+    "",
+    "text",
+    "see [a]: b.md",
+    "[b]: https://x.y",
+    "[d]: x.png",
+    "]:",
+    "[e]: y.md z ]: w",
+    "[i]:",
+]
+
+
+@given(st.lists(st.sampled_from([*DEFINITIONS, *OTHERS]), max_size=8))
+def test_definitions_are_those_of_the_lines_one_by_one(lines: list[str]) -> None:
+    expected: dict[str, str] = {}
+    for line in lines:
+        for label, target in find_definitions(line).items():
+            expected.setdefault(label, target)
+    assert find_definitions("\n".join(lines)) == expected
 
 
 def test_the_targets_of_definitions_are_rewritten() -> None:
