@@ -205,7 +205,7 @@ def list_notes(
         # Sections are read if they are shown, or if the order of the notes comes from them.
         has_sections = params.sections or find_order(params.sort, valuation) is not None
         found = read_notes(reader, path=params.path, filters=filters, has_sections=has_sections)
-        shown = redact_notes(reader, found, config)
+        shown = redact_notes(reader, found, config, has_sections=params.sections)
     kinds = config.kinds
     notes = [_make_note_info(note, kinds, now_s) for note in shown]
     if params.explain:
@@ -318,7 +318,7 @@ def find_links(
         links = StoredLinks(reader, relations)
         start = _find_start(reader, params)
         if start is None:
-            edges = links.list_all()
+            edges = links.list_dangling() if params.dangling else links.list_all()
         else:
             edges = links.walk(start, direction=params.direction, max_depth=params.depth)
         chosen = [edge for edge in edges if not (params.dangling and edge.to is not None)]
