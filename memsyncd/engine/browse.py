@@ -45,6 +45,7 @@ from memsyncd.protocol.search import (
     StatsParams,
     ValueCount,
 )
+from memsyncd.store.connection import is_cancelled, make_timeout_error
 from memsyncd.store.lookup import (
     StoredNote,
     StoredSection,
@@ -322,10 +323,12 @@ def find_links(
         else:
             edges = links.walk(start, direction=params.direction, max_depth=params.depth)
         chosen = [edge for edge in edges if not (params.dangling and edge.to is not None)]
-        infos = [
-            _make_link_info(edge, links.names, is_masking=config.guard.is_masking)
-            for edge in chosen[params.offset : params.offset + params.limit]
-        ]
+        infos = []
+        for edge in chosen[params.offset : params.offset + params.limit]:
+            # To find a name that is similar takes milliseconds, and no statement that would end.
+            if is_cancelled():
+                raise make_timeout_error()
+            infos.append(_make_link_info(edge, links.names, is_masking=config.guard.is_masking))
     return infos, len(chosen)
 
 
