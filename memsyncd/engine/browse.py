@@ -45,6 +45,7 @@ from memsyncd.protocol.search import (
     StatsParams,
     ValueCount,
 )
+from memsyncd.store.connection import is_cancelled, make_timeout_error
 from memsyncd.store.lookup import (
     StoredNote,
     StoredSection,
@@ -205,7 +206,7 @@ def list_notes(
         # Sections are read if they are shown, or if the order of the notes comes from them.
         has_sections = params.sections or find_order(params.sort, valuation) is not None
         found = read_notes(reader, path=params.path, filters=filters, has_sections=has_sections)
-        shown = redact_notes(reader, found, config)
+        shown = redact_notes(reader, found, config, has_sections=params.sections)
     kinds = config.kinds
     notes = [_make_note_info(note, kinds, now_s) for note in shown]
     if params.explain:
@@ -318,14 +319,16 @@ def find_links(
         links = StoredLinks(reader, relations)
         start = _find_start(reader, params)
         if start is None:
-            edges = links.list_all()
+            edges = links.list_dangling() if params.dangling else links.list_all()
         else:
             edges = links.walk(start, direction=params.direction, max_depth=params.depth)
         chosen = [edge for edge in edges if not (params.dangling and edge.to is not None)]
-        infos = [
-            _make_link_info(edge, links.names, is_masking=config.guard.is_masking)
-            for edge in chosen[params.offset : params.offset + params.limit]
-        ]
+        infos = []
+        for edge in chosen[params.offset : params.offset + params.limit]:
+            # To find a name that is similar takes milliseconds, and no statement that would end.
+            if is_cancelled():
+                raise make_timeout_error()
+            infos.append(_make_link_info(edge, links.names, is_masking=config.guard.is_masking))
     return infos, len(chosen)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -22,6 +22,8 @@ from memsyncd.engine.upkeep import (
     EVERYTHING,
     PLAN_LIMIT_S,
     Memory,
+    find_anchors,
+    find_paths,
     list_memories,
     list_named,
     read_memory,
@@ -59,12 +61,10 @@ def recall(
     if not (params.keywords or params.topic or params.kind or params.text.strip()):
         hint = "give keywords, a topic, a kind or a text"
         raise BadRequest("recall: there is no criterion", hint=hint)
-    with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = redact_notes(reader, read_notes(reader, path=None, filters=EVERYTHING), config)
     times = accessed or {}
     options = RunOptions(now_s=now_s, accesses={key: one.count for key, one in times.items()})
     stage, anchors = _find_stage(workspace, config, params, options)
-    memories = [*list_named(notes, anchors)] if anchors else []
+    memories = [*list_named(_read_notes_of(workspace, config, anchors), anchors)]
 
     def order(memory: Memory) -> tuple[object, ...]:
         head = memory.head
@@ -76,7 +76,7 @@ def recall(
     memories.sort(key=order)
     led: dict[str, dict[str, str]] = {}
     if params.follow:
-        memories, led = _follow(workspace, config, params, memories, notes, now_s)
+        memories, led = _follow(workspace, config, params, memories, now_s)
     found = _complete(workspace, [*_fill(workspace, config, params, memories, now_s)], led)
     return Recalled(
         workspace=workspace.id,
@@ -87,6 +87,15 @@ def recall(
     )
 
 
+def _read_notes_of(
+    workspace: Workspace, config: Config, anchors: Iterable[str]
+) -> list[StoredNote]:
+    """Read the notes of sections with all of their sections, as they may be shown."""
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        notes = read_notes(reader, among=find_paths(anchors), filters=EVERYTHING)
+        return redact_notes(reader, notes, config)
+
+
 def _find_stage(
     workspace: Workspace, config: Config, params: RecallParams, options: RunOptions
 ) -> tuple[RecallStage | None, list[str]]:
@@ -95,11 +104,9 @@ def _find_stage(
         filters = complete_filters(params.filters, config, options.now_s, options.accesses)
         for one in narrowed:
             filters = filters.join(complete_filters(one, config, options.now_s))
-        with workspace.acquire(PLAN_LIMIT_S) as reader:
-            notes = read_notes(reader, path=None, filters=filters)
-        anchors = [section.anchor for note in notes for section in note.sections]
-        if anchors:
-            return stage, anchors
+        passing = find_anchors(workspace, filters)
+        if passing:
+            return stage, [*passing]
     text = params.text.strip() or " ".join(params.keywords)
     if not text:
         return None, []
@@ -124,33 +131,40 @@ def _follow(
     config: Config,
     params: RecallParams,
     memories: Sequence[Memory],
-    notes: Sequence[StoredNote],
     now_s: float,
 ) -> tuple[list[Memory], dict[str, dict[str, str]]]:
     """Put what the relations of each memory lead to right behind it, and say which led there:
     `relation` and `related_to`, by anchor.
     """
     filters = complete_filters(params.filters, config, now_s)
-    known = {
-        section.anchor: memory
-        for memory in [*list_memories(notes), *memories]
-        for section in memory.sections
-    }
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         relations = find_relations(reader, [one.head.anchor for one in memories], params.follow)
         related = RelatedReader(reader, config, filters, now_s)
-        found: dict[str, Memory] = {}
-        led: dict[str, dict[str, str]] = {}
-        for memory in memories:
-            head = memory.head.anchor
-            found.setdefault(head, memory)
-            for one in related.read(relations.get(head, ())):
-                for anchor in one.list_anchors():
-                    other = known.get(anchor)
-                    if other is not None and other.head.anchor != head:
-                        found.setdefault(other.head.anchor, other)
-                        way = {"relation": one.relation.name, "related_to": head}
-                        led.setdefault(other.head.anchor, way)
+        ways = {
+            head: [
+                (one.relation.name, one.list_anchors())
+                for one in related.read(relations.get(head, ()))
+            ]
+            for head in (memory.head.anchor for memory in memories)
+        }
+    leading = {one for each in ways.values() for _, anchors in each for one in anchors}
+    known = {
+        section.anchor: memory
+        for memory in [*list_memories(_read_notes_of(workspace, config, leading)), *memories]
+        for section in memory.sections
+    }
+    found: dict[str, Memory] = {}
+    led: dict[str, dict[str, str]] = {}
+    for memory in memories:
+        head = memory.head.anchor
+        found.setdefault(head, memory)
+        for relation, anchors in ways[head]:
+            for anchor in anchors:
+                other = known.get(anchor)
+                if other is not None and other.head.anchor != head:
+                    found.setdefault(other.head.anchor, other)
+                    way = {"relation": relation, "related_to": head}
+                    led.setdefault(other.head.anchor, way)
     return [*found.values()], led
 
 

@@ -130,8 +130,12 @@ def _find_secrets(
     return found
 
 
-def redact_notes(reader: Reader, notes: Sequence[StoredNote], config: Config) -> list[StoredNote]:
-    """Redact the titles, kinds and tags of listed notes and of their sections."""
+def redact_notes(
+    reader: Reader, notes: Sequence[StoredNote], config: Config, *, has_sections: bool = True
+) -> list[StoredNote]:
+    """Redact the titles, kinds and tags of listed notes, and unless it is said that they are not
+    shown what their sections state.
+    """
     if not must_redact(reader, config):
         return [*notes]
     # Sections of a note share most of what they state.
@@ -141,7 +145,9 @@ def redact_notes(reader: Reader, notes: Sequence[StoredNote], config: Config) ->
             replace(
                 note,
                 title=show(note.title),
-                sections=tuple(redact_section(one, show) for one in note.sections),
+                sections=tuple(redact_section(one, show) for one in note.sections)
+                if has_sections
+                else note.sections,
             ),
             show,
         )

@@ -10,13 +10,14 @@ if they have some words in common: the cosine that copies have depends on the mo
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.fields import split_values
+from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import Span
 from memsyncd.core.search.query import Filters as StoreFilters
 from memsyncd.core.search.similarity import (
@@ -33,7 +34,6 @@ from memsyncd.engine.metadata import describe_meta
 from memsyncd.engine.redaction import (
     must_redact,
     read_redacted_sections,
-    redact_notes,
     redact_section,
 )
 from memsyncd.engine.search import RunOptions, complete_filters, search
@@ -61,6 +61,7 @@ from memsyncd.store.lookup import (
     read_notes,
     read_sections_of,
 )
+from memsyncd.store.metadata import count_sections
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     count_matching,
@@ -411,10 +412,11 @@ def find_duplicates(
     )
     with workspace.acquire(config.search.timeout_s) as reader:
         filters = complete_filters(params.filters, config, options.now_s)
-        sections = [*_read_compared(reader, filters, config)]
+        sections = [*_read_compared(reader, filters)]
         features = [find_features(one.text) for one in sections]
         copies = find_near_copies(features, params.min_similarity)
         shared = {(pair.one, pair.other): pair.similarity for pair in copies}
+        show = redact if must_redact(reader, config) else str
         near = _find_near_pairs(reader, near_chunks, sections)
     cosines: dict[_Pair, float] = {}
     if near is not None:
@@ -428,7 +430,7 @@ def find_duplicates(
     return Duplicates(
         workspace=workspace.id,
         groups=[
-            _describe_group(group, sections, features, shared, cosines)
+            _describe_group(group, sections, features, shared, cosines, show)
             for group in groups[: params.limit]
         ],
         n_groups=len(groups),
@@ -438,15 +440,14 @@ def find_duplicates(
     )
 
 
-def _read_compared(reader: Reader, filters: StoreFilters, config: Config) -> Iterator[_Compared]:
-    notes = redact_notes(reader, read_notes(reader, path=None, filters=filters), config)
-    n_sections = sum(len(note.sections) for note in notes)
+def _read_compared(reader: Reader, filters: StoreFilters) -> Iterator[_Compared]:
+    n_sections = count_sections(reader, filters, (), most=0).n_sections
     if n_sections > MAX_COMPARED:
         raise TooLarge(
             f"{n_sections} sections are too many to compare",
             hint=f"name a folder with --path, so that there are at most {MAX_COMPARED}",
         )
-    for note in notes:
+    for note in read_notes(reader, filters=filters):
         lines = read_note_text(reader, note.path).split("\n")
         for one in note.sections:
             text = "\n".join(lines[one.span.start - 1 : one.span.end])
@@ -478,6 +479,7 @@ def _describe_group(
     features: Sequence[Features],
     shared: Mapping[_Pair, float],
     cosines: Mapping[_Pair, float],
+    show: Callable[[str], str],
 ) -> DuplicateGroup:
     ordered = sorted(group, key=lambda at: (-len(sections[at].text), sections[at].section.anchor))
     within = {*group}
@@ -489,7 +491,7 @@ def _describe_group(
                 path=sections[at].path,
                 start_line=sections[at].section.span.start,
                 end_line=sections[at].section.span.end,
-                heading=list(sections[at].section.heading),
+                heading=[*map(show, sections[at].section.heading)],
                 digest=sections[at].digest,
                 similarity=round(compute_similarity(features[ordered[0]], features[at]), 3),
             )

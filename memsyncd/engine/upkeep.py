@@ -9,8 +9,8 @@ change set, refused if it is no longer the plan whose digest the client names.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -56,7 +56,7 @@ from memsyncd.protocol.upkeep import (
     UpkeepItem,
     UpkeepPlan,
 )
-from memsyncd.store.lookup import StoredNote, StoredSection, read_notes
+from memsyncd.store.lookup import StoredNote, StoredSection, read_notes, stream_sections
 
 PLAN_LIMIT_S = 10.0
 PROJECT = "project"
@@ -107,13 +107,13 @@ def plan_archive(
     limit; without any of these, those whose decay is below the configured limit.
     """
     valuation = make_valuation(config, now_s, accesses)
-    is_asked = _make_selection(workspace, config, params, now_s, accesses)
+    asked = _select_anchors(workspace, config, params, now_s, accesses)
     below = params.below
     if below is None and not _is_selecting(params):
         below = config.memory.archive_below
 
     def judge(memory: Memory) -> Verdict | None:
-        if not is_asked(memory):
+        if asked is not None and memory.head.anchor not in asked:
             return None
         refusal = _find_protection(memory, config)
         if refusal:
@@ -123,7 +123,8 @@ def plan_archive(
         score = value_memory(memory, valuation)
         return ("change", "decay") if score < below else ("retain", "decay")
 
-    return _make_plan(workspace, "archive", judge, valuation, _select(params.anchors))
+    among = find_paths(params.anchors or asked)
+    return _make_plan(workspace, "archive", judge, valuation, _select(params.anchors), among)
 
 
 def plan_restore(
@@ -139,14 +140,16 @@ def plan_restore(
         raise BadRequest("no memory to restore is selected", hint=hint)
     if params.below is not None:
         raise BadRequest("restore takes no `below`", hint="name anchors, a path or filters")
-    is_asked = _make_selection(workspace, config, params, now_s, accesses)
+    asked = _select_anchors(workspace, config, params, now_s, accesses)
 
     def judge(memory: Memory) -> Verdict | None:
         has_archived = any(one.status == ARCHIVED for one in memory.sections)
-        return ("change", "named") if has_archived and is_asked(memory) else None
+        is_asked = asked is None or memory.head.anchor in asked
+        return ("change", "named") if has_archived and is_asked else None
 
     valuation = make_valuation(config, now_s, accesses)
-    return _make_plan(workspace, "restore", judge, valuation, _select(params.anchors))
+    among = find_paths(params.anchors or asked)
+    return _make_plan(workspace, "restore", judge, valuation, _select(params.anchors), among)
 
 
 def plan_cleanup(
@@ -177,7 +180,25 @@ def plan_cleanup(
         refusal = _find_protection(memory, config)
         return ("skip", refusal) if refusal else ("change", reason)
 
-    return _make_plan(workspace, "cleanup", judge, valuation, list_memories)
+    among = _find_passing(workspace) if params.below is None else None
+    return _make_plan(workspace, "cleanup", judge, valuation, list_memories, among)
+
+
+class _Lasting(NamedTuple):
+    """How long a section lasts."""
+
+    path: str
+    lifecycle: str | None
+    expires: str | None
+
+
+def _find_passing(workspace: Workspace) -> set[str]:
+    """Return the notes with a section that may be past its time."""
+    with (
+        workspace.acquire(PLAN_LIMIT_S) as reader,
+        stream_sections(reader, _Lasting, filters=EVERYTHING) as sections,
+    ):
+        return {path for path, lifecycle, expires in sections if lifecycle or expires}
 
 
 def plan_notes(
@@ -201,10 +222,10 @@ def plan_notes(
 
     def list_whole(notes: Sequence[StoredNote]) -> Iterator[Memory]:
         for note in notes:
-            if note.path in paths and note.sections:
+            if note.sections:
                 yield Memory(note, note.sections, is_whole=True)
 
-    return _make_plan(workspace, act, judge, valuation, list_whole)
+    return _make_plan(workspace, act, judge, valuation, list_whole, paths)
 
 
 def make_upkeep_decision(
@@ -299,25 +320,40 @@ def _is_selecting(params: ArchiveParams) -> bool:
     return bool(params.anchors or params.path is not None or params.filters != NO_FILTERS)
 
 
-def _make_selection(
+def _select_anchors(
     workspace: Workspace,
     config: Config,
     params: ArchiveParams,
     now_s: float,
     accesses: Mapping[str, int],
-) -> Callable[[Memory], bool]:
-    """Make the function that tells whether the path and the filters select a memory."""
+) -> set[str] | None:
+    """Return the sections that the path and the filters select, None without either."""
     if params.path is None and params.filters == NO_FILTERS:
-        return lambda _memory: True
+        return None
     if params.anchors:
         hint = "leave out the anchors, or the path and the filters"
         raise BadRequest("name either anchors or a path and filters", hint=hint)
     filters = complete_filters(params.filters, config, now_s, accesses)
-    with workspace.acquire(PLAN_LIMIT_S) as reader:
-        filters = replace(filters, includes_archived=True, includes_expired=True)
-        notes = read_notes(reader, path=params.path, filters=filters)
-    passing = {one.anchor for note in notes for one in note.sections}
-    return lambda memory: memory.head.anchor in passing
+    filters = replace(filters, includes_archived=True, includes_expired=True)
+    return find_anchors(workspace, filters, path=params.path)
+
+
+class _Anchor(NamedTuple):
+    anchor: str
+
+
+def find_anchors(workspace: Workspace, filters: Filters, *, path: str | None = None) -> set[str]:
+    """Return the anchors of the sections that pass filters."""
+    with (
+        workspace.acquire(PLAN_LIMIT_S) as reader,
+        stream_sections(reader, _Anchor, filters=filters, path=path) as sections,
+    ):
+        return {one.anchor for one in sections}
+
+
+def find_paths(anchors: Iterable[str] | None) -> set[str] | None:
+    """Return the paths of the notes of sections; None for none given, which stands for all."""
+    return None if anchors is None else {anchor.rpartition("#")[0] for anchor in anchors}
 
 
 # --- plans --------------------------------------------------------------------------------------
@@ -329,9 +365,11 @@ def _make_plan(
     judge: Judge,
     valuation: Valuation,
     select: Callable[[Sequence[StoredNote]], Iterator[Memory]],
+    among: Collection[str] | None = None,
 ) -> Planned:
+    """Judge the memories that are selected in the notes `among`, None for all."""
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = read_notes(reader, path=None, filters=EVERYTHING)
+        notes = read_notes(reader, among=among, filters=EVERYTHING)
     listed: dict[str, list[UpkeepItem]] = {"change": [], "retain": [], "skip": []}
     wanted: dict[NotePath, list[_Wanted]] = {}
     for memory in select(notes):
@@ -503,13 +541,13 @@ def _place(promoted: PromotedMemory, anchor: str) -> PromotedMemory:
 
 
 def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memory]:
+    if params.anchor is not None:
+        passing = {params.anchor}
+    else:
+        filters = Filters(kinds=(TASK_SUMMARY,), tasks=(params.task or "",))
+        passing = find_anchors(workspace, filters)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = read_notes(reader, path=None, filters=EVERYTHING)
-        passing: set[str] = set()
-        if params.task is not None:
-            filters = Filters(kinds=(TASK_SUMMARY,), tasks=(params.task,))
-            found = read_notes(reader, path=None, filters=filters)
-            passing = {one.anchor for note in found for one in note.sections}
+        notes = read_notes(reader, among=find_paths(passing), filters=EVERYTHING)
     if params.anchor is not None:
         return [*list_named(notes, [params.anchor])]
     memories = [one for one in list_memories(notes) if one.head.anchor in passing]

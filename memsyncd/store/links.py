@@ -14,12 +14,13 @@ from memsyncd.core.markdown.linkgraph import (
     Edge,
     EdgeGraph,
     LinkDirection,
+    leads_nowhere,
     make_edges,
     note_of,
     walk_links,
 )
 from memsyncd.core.markdown.notenames import NamedNote, NameTable, NoteNames
-from memsyncd.core.model import WrittenLink
+from memsyncd.core.model import NAME_LINK, PATH_LINK, WrittenLink
 from memsyncd.core.search.ranking import Candidate
 from memsyncd.store.lookup import read_anchors
 from memsyncd.store.pool import Reader
@@ -38,6 +39,13 @@ _LINKS = (
 _ALL = _LINKS.format(source="links l")
 _IS_TYPED = "l.relation = r.value AND l.relation <> ''"
 _ALL_TYPED = _LINKS.format(source=f"json_each(?) r CROSS JOIN links l ON {_IS_TYPED}")
+# Of those of other kinds nobody knows whether they name a note; an empty target is the note itself.
+_LEADING = (
+    "SELECT l.rowid, f.path, l.target FROM links l JOIN sections s ON s.id = l.section"
+    " JOIN files f ON f.id = s.file WHERE l.target <> ''"
+    f" AND l.kind NOT IN ('{NAME_LINK}', '{PATH_LINK}')"
+)
+_OF_IDS = _LINKS.format(source="json_each(?) i CROSS JOIN links l ON l.rowid = i.value")
 _OUTGOING = (
     "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM files f"
     " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
@@ -83,11 +91,18 @@ class StoredLinks:
 
     def list_all(self) -> list[Edge]:
         """All links of the workspace, by path and line."""
-        self.names = NoteNames(NameTable(self._read_names(_NAMES)))
+        self.names = self._read_all_names()
         if self._is_typed:
             rows = self._reader.rows(_ALL_TYPED, (self._list_relations(),))
             return self._resolve(starmap(WrittenLink, rows))
         return self._resolve(read_links(self._reader))
+
+    def list_dangling(self) -> list[Edge]:
+        """The links of the workspace that lead to no note, by path and line."""
+        names = self.names = self._read_all_names()
+        with self._reader.stream(_LEADING) as rows:
+            ids = [i for i, path, target in rows if leads_nowhere(path, target, names, self)]
+        return self._resolve(starmap(WrittenLink, self._reader.rows(_OF_IDS, (json.dumps(ids),))))
 
     def walk(
         self, start: str, *, direction: LinkDirection = "both", max_depth: int = 1
@@ -130,6 +145,12 @@ class StoredLinks:
 
     def find_named(self, key: str) -> Sequence[NamedNote]:
         return list(self._read_names(_NAMED, (key,)))
+
+    def _read_all_names(self) -> NoteNames:
+        with self._reader.stream(_NAMES) as rows:
+            return NoteNames(
+                NameTable((key, path, unpack_name(path, name, key)) for path, name, key in rows)
+            )
 
     def _read_names(self, statement: str, bindings: tuple[str, ...] = ()) -> Iterator[NamedNote]:
         for path, name, key in self._reader.rows(statement, bindings):

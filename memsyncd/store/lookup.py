@@ -33,6 +33,8 @@ _COLUMNS = {
     "path": "f.path",
     "anchor": _ANCHOR,
     "level": "s.level",
+    "lifecycle": "s.lifecycle",
+    "expires": "s.expires",
     "kind": "s.kind",
     "importance": "s.importance",
     "updated": "s.updated",

@@ -17,8 +17,10 @@ from memsyncd.core.model import CHUNK_LIMIT_CHARS
 from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.engine.browse import find_problems, list_notes, read_place
 from memsyncd.engine.redaction import read_redacted_texts
+from memsyncd.engine.search import RunOptions
+from memsyncd.engine.similar import find_duplicates
 from memsyncd.engine.workspace import index_fingerprint
-from memsyncd.protocol.search import GetParams, ListParams
+from memsyncd.protocol.search import DuplicatesParams, GetParams, ListParams
 from memsyncd.store.search import find_candidates
 from memsyncd.store.texts import read_texts
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
@@ -334,6 +336,22 @@ def test_no_section_name_contains_a_secret_and_its_anchor_finds_it(bench: Any) -
         ) or hit.anchor == "MEMORY.md#"
     assert API_KEY in str(list_notes(bench.workspace, UNMASKED, ListParams()))
     assert search_in([bench.workspace], f"maple tag:{API_KEY}", MASKED).hits
+
+
+def test_near_copies_and_notes_without_their_sections_show_no_secret(bench: Any) -> None:
+    text = "maple elder larch birch willow aspen alder hazel rowan\n" * 5
+    for name in "ab":
+        bench.write(f".memories/{name}.md", f"# About {API_KEY}\n\n## Key {API_KEY}\n{text}")
+    bench.sync()
+    options = RunOptions(now_s=1.0)
+    found = find_duplicates(bench.workspace, DuplicatesParams(), MASKED, options)
+    notes = list_notes(bench.workspace, MASKED, ListParams(sections=False, sort="recency"))
+    assert (found.n_groups, len(notes)) == (1, 2)
+    for shown in (found, notes):
+        assert API_KEY not in str(shown)
+        assert str(shown).count("[masked: API key]") >= 2
+    plain = find_duplicates(bench.workspace, DuplicatesParams(), UNMASKED, options)
+    assert API_KEY in str(plain)
 
 
 @pytest.mark.parametrize("between", [" ", "x,"])

@@ -59,6 +59,18 @@ def test_links_lead_where_the_documentation_of_each_tool_says(vault: Index) -> N
     assert sorted(found, key=repr) == sorted(EXPECTED, key=repr)
 
 
+def test_links_that_lead_nowhere_are_those_of_all_that_lead_to_no_note(
+    vault: Index, put: Put
+) -> None:
+    lost = "[[gone|x]] ![[gone]] [a](none/obsidian.txt.md#app) `gone/` ((ffffffff-0000-4000-8000-000000000000)) [[#nowhere]] [[obsidian#none]]\n"
+    vault.apply([put("lost.md", f"# Lost\n{lost}\n## Again\n{lost}{lost}")])
+    for relations in (None, [""], ["refines"]):
+        with vault.pool.acquire(10.0) as reader:
+            every = [one for one in StoredLinks(reader, relations).list_all() if one.to is None]
+            assert StoredLinks(reader, relations).list_dangling() == every
+            assert bool(every) == (relations != ["refines"])
+
+
 def test_backlinks_are_those_that_the_tools_list(vault: Index) -> None:
     with vault.pool.acquire(10.0) as reader:
         edges = StoredLinks(reader).walk("obsidian.md", direction="in")

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
 from memsyncd.core.model import Problem, Span
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.store import lookup
 from memsyncd.store.index import DropNote, Index, PutNote
 from memsyncd.store.lookup import (
@@ -23,6 +24,7 @@ from memsyncd.store.lookup import (
     read_problems,
     read_section,
     read_sections_of,
+    stream_sections,
 )
 
 Put = Callable[..., PutNote]
@@ -118,6 +120,41 @@ LISTS = [
 
 def test_lists_contain_the_selected_notes(filled: Index) -> None:
     assert [(requested, show(list_notes(filled, **requested))) for requested, _ in LISTS] == LISTS
+
+
+class _Place(NamedTuple):
+    """Fields in an order of their own."""
+
+    level: int
+    anchor: str
+    kind: str | None
+
+
+def test_notes_of_given_paths_are_read_and_no_others(filled: Index) -> None:
+    every = {note.path: note for note in list_notes(filled)}
+    with filled.pool.acquire(5) as reader:
+        for among in ([], ["MEMORY.md"], [".memories/b.md", "none.md", "MEMORY.md"]):
+            found = read_notes(reader, among=among, filters=NO_FILTERS)
+            assert found == [every[path] for path in sorted(among) if path in every]
+
+
+def test_sections_are_streamed_with_the_values_that_are_asked_for(filled: Index) -> None:
+    def read(filters: Filters, path: str | None = None) -> list[_Place]:
+        with (
+            filled.pool.acquire(5) as reader,
+            stream_sections(reader, _Place, filters=filters, path=path) as sections,
+        ):
+            return [*sections]
+
+    for path in (None, ".memories", "MEMORY.md"):
+        for filters in (NO_FILTERS, Filters(kinds=("error",)), Filters(tags=("auth",))):
+            with filled.pool.acquire(5) as reader:
+                notes = read_notes(reader, path=path, filters=filters)
+            wanted = [
+                _Place(one.level, one.anchor, one.kind) for note in notes for one in note.sections
+            ]
+            assert sorted(read(filters, path)) == sorted(wanted)
+    assert read(Filters(kinds=("error",))) == [_Place(2, "MEMORY.md#cache/deep", "error")]
 
 
 def test_a_section_is_found_by_its_anchor(filled: Index) -> None:

@@ -95,6 +95,15 @@ def _resolve(
     return _find_section(path, link.heading, anchors_by_name)
 
 
+def leads_nowhere(path: str, target: str, names: NoteNames, places: Places) -> bool:
+    """True if a link in the note at `path` names no note. A link to a heading that its note does
+    not have leads to the note.
+    """
+    if is_block_reference(target):
+        return places.find_block(target.lower()) is None
+    return names.find(path, target) is None
+
+
 class Graph(Protocol):
     """The links of all notes."""
 

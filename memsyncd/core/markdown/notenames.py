@@ -53,13 +53,12 @@ class NameIndex(Protocol):
 
 
 class NameTable:
-    """The names of notes, in memory."""
+    """The names of notes, in memory: each with its key, the path and the name."""
 
-    def __init__(self, named: Iterable[NamedNote]) -> None:
+    def __init__(self, named: Iterable[tuple[str, str, str]]) -> None:
         self._named: dict[str, list[NamedNote]] = {}
         self._initials: dict[str, dict[str, None]] = {}
-        for path, name in named:
-            key = make_key(name)
+        for key, path, name in named:
             self._named.setdefault(key, []).append((path, name))
             if name[:1] == "/":
                 self._initials.setdefault(key[:1], {})[key] = None
@@ -83,7 +82,11 @@ class NoteNames:
     def of(cls, notes: Iterable[tuple[str, str]]) -> NoteNames:
         """The names of notes with these paths and titles."""
         return cls(
-            NameTable((path, name) for path, title in notes for name in list_names(path, title))
+            NameTable(
+                (make_key(name), path, name)
+                for path, title in notes
+                for name in list_names(path, title)
+            )
         )
 
     def find(self, source: str, target: str, *, is_path: bool = False) -> str | None:

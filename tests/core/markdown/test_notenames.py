@@ -21,7 +21,9 @@ NOTES = [
 ]
 NAMES = NoteNames(
     NameTable(
-        (path, name) for path, title, others in NOTES for name in list_names(path, title, others)
+        (make_key(name), path, name)
+        for path, title, others in NOTES
+        for name in list_names(path, title, others)
     )
 )
 
