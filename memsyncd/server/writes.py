@@ -34,8 +34,8 @@ from memsyncd.engine import (
 from memsyncd.engine.accesses import compute_access_stats, count_accesses, find_accesses
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
+from memsyncd.engine.history import undo
 from memsyncd.engine.scheduler import JobFactory
-from memsyncd.engine.undo import undo
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import (
