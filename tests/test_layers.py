@@ -61,7 +61,6 @@ SHORT_MODULE_LINES = 60
 SHORT_FOR_A_REASON = {
     "memsyncd/__main__.py": "what `python -m memsyncd` runs",
     "memsyncd/integrations/example.py": "a program to read and copy",
-    "memsyncd/protocol/semantic.py": "a subject of its own, which methods and answers will share",
     "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
 }
 # The oracle of the fast scanner, which tests compare it with; what ranking fuses cosines with.

@@ -225,14 +225,14 @@ def _clip(text: str, limit: int) -> str:
 # --- the commands -------------------------------------------------------------------------------
 
 
-class Silence(Exception):
+class NothingToAnswer(Exception):
     """There is nothing to answer; the message says why."""
 
 
 def _answer(event: str, args: Args, console: Console) -> int:
     try:
         text = _find_answer(event, args, console)
-    except (Silence, MemsyncdError, OSError) as reason:
+    except (NothingToAnswer, MemsyncdError, OSError) as reason:
         if args.verbose:
             console.terminal.report(f"memsyncd hook {event}: {reason}")
         return 0
@@ -247,33 +247,33 @@ def _find_answer(event: str, args: Args, console: Console) -> str:
         return _capture(event, client, given, args, console)
     name = SESSION_START if event == PRE_COMPACT else event
     if client == "cursor" and event != SESSION_START:
-        raise Silence(f"{client} takes no text from this hook")
+        raise NothingToAnswer(f"{client} takes no text from this hook")
     if event == PRE_COMPACT and client != "claude-code":
-        raise Silence(f"{client} takes no text from this hook")
+        raise NothingToAnswer(f"{client} takes no text from this hook")
     text = _recall(name, given, args, console)
     if not text:
-        raise Silence("memory holds nothing on this")
+        raise NothingToAnswer("memory holds nothing on this")
     if event == PRE_COMPACT:
         return COMPACT_TEXT.rstrip("\n")
     answer = render_answer(client, event, text)
     if answer is None:
-        raise Silence(f"{client} takes no text from this hook")
+        raise NothingToAnswer(f"{client} takes no text from this hook")
     return encode_json(answer)
 
 
 def read_input() -> dict[str, Any]:
-    """Return the client's JSON. Raises Silence if stdin has none."""
+    """Return the client's JSON. Raises NothingToAnswer if stdin has none."""
     if sys.stdin is None or sys.stdin.isatty():
-        raise Silence("stdin is a terminal: the client's JSON is expected there")
+        raise NothingToAnswer("stdin is a terminal: the client's JSON is expected there")
     data = sys.stdin.buffer.read(LIMIT_BYTES + 1)
     if len(data) > LIMIT_BYTES:
-        raise Silence(f"stdin holds more than {LIMIT_BYTES:,} bytes")
+        raise NothingToAnswer(f"stdin holds more than {LIMIT_BYTES:,} bytes")
     try:
         given = parse_json(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
-        raise Silence("stdin holds no JSON object")
+        raise NothingToAnswer("stdin holds no JSON object")
     return given
 
 
@@ -289,7 +289,7 @@ def _recall(event: str, given: dict[str, Any], args: Args, console: Console) -> 
     result = _call(args, console, "tools/call", name=HOOK_TOOL, arguments=arguments, _meta=_META)
     content = result.get("content")
     if not isinstance(content, list) or not content or result.get("isError"):
-        raise Silence(f"the daemon refused: {content}")
+        raise NothingToAnswer(f"the daemon refused: {content}")
     return read_answer(parse_json(content[0]["text"]))
 
 
@@ -305,7 +305,7 @@ def _capture(event: str, client: str, given: dict[str, Any], args: Args, console
                 f"memsyncd hook {event}: {capture['trigger']}: "
                 + (done if answer["is_allowed"] else hint)
             )
-    raise Silence("done" if captures else "there is nothing to capture")
+    raise NothingToAnswer("done" if captures else "there is nothing to capture")
 
 
 def _find_workspace(given: dict[str, Any], args: Args, console: Console) -> str:
@@ -316,7 +316,7 @@ def _find_workspace(given: dict[str, Any], args: Args, console: Console) -> str:
     if not folder.startswith("/"):
         folder = os.path.join(console.cwd, folder) if folder else console.cwd
     if not folder:
-        raise Silence("no folder is known")
+        raise NothingToAnswer("no folder is known")
     return folder
 
 

@@ -274,7 +274,7 @@ def _read_config(path: str) -> str | None:
 def _refuse_file(path: str, why: str) -> EditRefused:
     return EditRefused(
         f"{path} stays as it is: {why}",
-        hint="add what `memsyncd integrate CLIENT --print` shows in a folder without it by hand",
+        hint="add by hand what `memsyncd integrate CLIENT --print` shows in an empty folder",
     )
 
 

@@ -119,7 +119,7 @@ def _set(args: Args, console: Console, *, is_on: bool) -> int:
     already = "" if is_changed else " already"
     console.terminal.report(f"semantic search is {word}{already}: {clean_line(path)}")
     if answer is None:
-        console.terminal.report("no daemon runs; it takes effect with the next: memsyncd start")
+        console.terminal.report("no daemon runs; it takes effect when one starts: memsyncd start")
         return 0
     if not is_on:
         return 0
@@ -168,7 +168,7 @@ def _warm(args: Args, console: Console) -> int:
     try:
         answer = _wait(args, console)
     except KeyboardInterrupt:
-        console.terminal.report("it goes on by itself; see: memsyncd semantic status")
+        console.terminal.report("it continues by itself; see: memsyncd semantic status")
         return 130
     if args.json:
         console.terminal.print_json(answer)

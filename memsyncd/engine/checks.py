@@ -109,7 +109,7 @@ LIMIT_REMEDY = (
 )
 NOTICE_REMEDIES = {
     SEMANTIC_FAULT: "see: memsyncd semantic status; words alone answer meanwhile",
-    SEMANTIC_NOTICE: "none: it goes on by itself; see: memsyncd semantic status",
+    SEMANTIC_NOTICE: "none: it continues by itself; see: memsyncd semantic status",
     TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else purge the revisions"
     " whose texts `memsyncd diff` cannot show: memsyncd history purge --revision N",
     INDEX_LOG: LOG_REMEDY,

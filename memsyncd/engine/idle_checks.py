@@ -24,7 +24,7 @@ from memsyncd.store.index import Index
 from memsyncd.store.records import Records
 
 PAUSE_S = 0.05
-PATIENCE_S = 2.0
+MAX_SLEEP_S = 2.0
 
 Database = Index | Records
 OnDamage = Callable[[Workspace, Database, str], None]
@@ -105,14 +105,14 @@ class IdleChecks:
 
 
 class _Wait:
-    """Makes a check sleep while the worker is busy, and ends it after PATIENCE_S of that."""
+    """Makes a check sleep while the worker is busy, and ends it after MAX_SLEEP_S of sleep."""
 
     def __init__(self, is_busy: Callable[[], bool], is_over: Callable[[], bool]) -> None:
         self._is_busy = is_busy
         self._is_over = is_over
 
     def is_cancelled(self) -> bool:
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + MAX_SLEEP_S
         while self._is_busy() and not self._is_over():
             if time.monotonic() > end_s:
                 return True

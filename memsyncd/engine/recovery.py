@@ -157,7 +157,7 @@ def report_half_done(workspace: Workspace) -> None:
     half_done = [
         _name(number, command) for number, command in workspace.records.history.find_half_done()
     ]
-    what = "only a part has happened, for other programs changed some of the notes meanwhile"
+    what = "only a part of a change was made: other programs changed some of the notes meanwhile"
     workspace.set_notice(HALF_DONE, f"{what}: {', '.join(half_done)}" if half_done else "")
 
 

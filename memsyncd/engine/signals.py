@@ -34,7 +34,7 @@ def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
     named = (("agent", params.agents), ("session", params.sessions), ("task", params.tasks))
     addresses = tuple(f"{kind}:{name}" for kind, names in named for name in names if name)
     if not addresses:
-        raise BadRequest("the signal is addressed to nobody", hint=NAME_ONE)
+        raise BadRequest("the signal has no addressee", hint=NAME_ONE)
     return addresses
 
 

@@ -34,8 +34,8 @@ from memsyncd.engine import (
 from memsyncd.engine.accesses import compute_access_stats, count_accesses, find_accesses
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
+from memsyncd.engine.history import undo
 from memsyncd.engine.scheduler import JobFactory
-from memsyncd.engine.undo import undo
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import (
@@ -72,7 +72,7 @@ from memsyncd.server.waits import (
 WRITE_S = 30.0
 READ_S = 10.0
 # How long adding a section looks for similar ones.
-NEAR_S = 0.5
+SIMILAR_S = 0.5
 
 InThread = Callable[..., Awaitable[Any]]
 T = TypeVar("T")
@@ -183,7 +183,7 @@ class Writes:
             await wait_until_open([workspace], OPEN_S)
         elif workspace.readers is None:
             return []
-        end_s = self._clock.now_s() + (READ_S if is_needed else NEAR_S)
+        end_s = self._clock.now_s() + (READ_S if is_needed else SIMILAR_S)
         run = partial(find, workspace, self._workspaces.config, now_s=self._clock.wall_s())
         try:
             found: list[SimilarSection] = await self._in_thread(run, end_s)

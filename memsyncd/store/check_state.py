@@ -91,7 +91,7 @@ class CheckState:
         version = _stat_version(self._path)
         if saved.closed is None or saved.closed != version:
             return Ending.DOUBTFUL
-        if _size(f"{self._path}-wal"):
+        if measure_file(f"{self._path}-wal"):
             return Ending.UNCLEAN
         # Whatever wrote to the file after a check, this program or another, may have damaged it.
         self._checks = {part: one for part, one in saved.checks.items() if one.file == version}
@@ -154,7 +154,8 @@ def _stat_version(path: Path) -> _FileVersion | None:
     return _FileVersion(stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
-def _size(path: str) -> int:
+def measure_file(path: str) -> int:
+    """Return the size of a file; 0 if it is missing or cannot be examined."""
     try:
         return os.stat(path).st_size
     except OSError:

@@ -21,7 +21,7 @@ from msgspec.structs import astuple, replace
 from memsyncd.core.changes.diff import FileStat, KnownStats, Recorded, pack_record
 from memsyncd.core.model import Note, NotePatch, Outline
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
-from memsyncd.store.check_state import SUFFIX, CheckState, Ending
+from memsyncd.store.check_state import SUFFIX, CheckState, Ending, measure_file
 from memsyncd.store.connection import (
     Durability,
     WalPages,
@@ -488,7 +488,7 @@ class Index:
 
     def size_bytes(self) -> int:
         """Return the size of the file and its WAL on the disk."""
-        return sum(_size(f"{self.path}{suffix}") for suffix in ("", "-wal"))
+        return sum(measure_file(f"{self.path}{suffix}") for suffix in ("", "-wal"))
 
     def close(self) -> None:
         is_in_place = self.is_in_place()
@@ -546,10 +546,3 @@ def _recorded(row: Sequence[int | str]) -> tuple[str, Recorded]:
         read_at_ns=read_at_ns,  # type: ignore[arg-type]
     )
     return str(path), record
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

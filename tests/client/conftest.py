@@ -8,28 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.client import Memsyncd
-from tests.daemon.conftest import (
-    daemon,
-    home,
-    make_home,
-    make_place,
-    place,
-    pytest_runtest_makereport,
-    root,
-)
+from tests.daemon.conftest import *  # noqa: F403  its fixtures
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
-
-__all__ = [
-    "daemon",
-    "home",
-    "make_home",
-    "make_place",
-    "place",
-    "pytest_runtest_makereport",
-    "root",
-]
 
 
 @pytest.fixture

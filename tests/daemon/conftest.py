@@ -27,6 +27,20 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import MemsyncdError, NoDaemon
 from memsyncd.protocol.methods import METHODS
 
+# The fixtures, which conftest.py of other folders import with `*`.
+__all__ = [
+    "common_daemon",
+    "common_home",
+    "daemon",
+    "home",
+    "make_home",
+    "make_place",
+    "own",
+    "place",
+    "pytest_runtest_makereport",
+    "root",
+]
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_S = 60.0
 STOP_S = 45.0

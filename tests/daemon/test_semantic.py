@@ -165,7 +165,7 @@ def test_without_a_daemon_a_workspace_or_the_library_it_says_what_to_do_next(
         assert "memsyncd start" in none.stderr
     on = run(own, "semantic", "enable")
     assert on.returncode == 0
-    assert "no daemon runs; it takes effect with the next: memsyncd start" in on.stderr
+    assert "no daemon runs; it takes effect when one starts: memsyncd start" in on.stderr
     hooks = own.folder / "hooks"
     hooks.mkdir()
     (hooks / "sitecustomize.py").write_text(

@@ -20,7 +20,7 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import build_context
 from memsyncd.engine.edit import edit_workspace
 from memsyncd.engine.external import record_all, sync_and_record
-from memsyncd.engine.history import list_revisions, parse_target
+from memsyncd.engine.history import list_revisions, parse_target, undo
 from memsyncd.engine.memory_tool import Answer, make_decision, view
 from memsyncd.engine.rebuild import (
     OpenResult,
@@ -30,7 +30,6 @@ from memsyncd.engine.rebuild import (
 )
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
-from memsyncd.engine.undo import undo
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.protocol.memory import HistoryParams, MemoryParams, RevisionInfo, UndoParams
 from memsyncd.protocol.search import ContextAnswer, ContextParams, SearchAnswer, SearchParams

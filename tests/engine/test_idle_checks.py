@@ -95,7 +95,7 @@ def test_damage_is_reported_and_not_taken_for_checked(bench: Any) -> None:
 def test_a_check_yields_to_work_and_begins_again_when_that_is_done(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idle_checks, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(idle_checks, "MAX_SLEEP_S", 0.2)
 
     async def story() -> None:
         checked = Checked()

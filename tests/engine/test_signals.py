@@ -124,8 +124,10 @@ def test_secrets_in_signals_are_masked(bench: Bench) -> None:
     assert "ghp_" not in inbox(bench, agent="ada")[0]
 
 
-def test_a_signal_to_nobody_and_an_inbox_of_nobody_are_refused(bench: Bench) -> None:
-    with pytest.raises(BadRequest, match="nobody"):
+def test_a_signal_without_an_addressee_and_an_inbox_without_a_reader_are_refused(
+    bench: Bench,
+) -> None:
+    with pytest.raises(BadRequest, match="no addressee"):
         send(bench, "done")
     with pytest.raises(BadRequest, match="whose signals"):
         inbox(bench)

@@ -16,36 +16,12 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError, NoDaemon
-from tests.daemon.conftest import (
-    common_daemon,
-    common_home,
-    daemon,
-    home,
-    make_home,
-    make_place,
-    own,
-    place,
-    pytest_runtest_makereport,
-    root,
-    wait_until,
-)
+from tests.daemon.conftest import *  # noqa: F403  its fixtures
+from tests.daemon.conftest import wait_until
 from tests.programs import succeeds
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
-
-__all__ = [
-    "common_daemon",
-    "common_home",
-    "daemon",
-    "home",
-    "make_home",
-    "make_place",
-    "own",
-    "place",
-    "pytest_runtest_makereport",
-    "root",
-]
 
 WAIT_S = 45.0
 Launch = Callable[..., subprocess.Popen[bytes]]

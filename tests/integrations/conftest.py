@@ -10,30 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.daemon.conftest import (
-    daemon,
-    home,
-    make_home,
-    make_place,
-    place,
-    pytest_runtest_makereport,
-    root,
-)
+from tests.daemon.conftest import *  # noqa: F403  its fixtures
 from tests.integrations import providers
 
 if TYPE_CHECKING:
     from memsyncd.integrations.anthropic import AsyncMemsyncdMemoryTool, MemsyncdMemoryTool
     from tests.daemon.conftest import Home
-
-__all__ = [
-    "daemon",
-    "home",
-    "make_home",
-    "make_place",
-    "place",
-    "pytest_runtest_makereport",
-    "root",
-]
 
 LAST_WORDS = "That is all."
 

@@ -8,19 +8,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.daemon.conftest import (
-    WAIT_S,
-    common_daemon,
-    common_home,
-    daemon,
-    home,
-    make_home,
-    make_place,
-    own,
-    place,
-    pytest_runtest_makereport,
-    root,
-)
+from tests.daemon.conftest import *  # noqa: F403  its fixtures
+from tests.daemon.conftest import WAIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,19 +18,6 @@ if TYPE_CHECKING:
     from textual.strip import Strip
 
     from memsyncd.cli.tui.app import TerminalApp
-
-__all__ = [
-    "common_daemon",
-    "common_home",
-    "daemon",
-    "home",
-    "make_home",
-    "make_place",
-    "own",
-    "place",
-    "pytest_runtest_makereport",
-    "root",
-]
 
 
 class Screen:

@@ -28,7 +28,7 @@ from memsyncd.cli.tui.view import Choices, OpenNote, View, make_content
 
 PAGE = 50
 # How many revisions around one are searched for its change set and for later ones of its note.
-REACH = 200
+MAX_SEARCHED = 200
 # How long after a notification of the index the history is written.
 CHANGE_S = 0.7
 CLIENT = "terminal"
@@ -109,7 +109,7 @@ class HistoryView(View):
         await asyncio.sleep(pause_s)
         with self.showing_errors():
             # What was paged to stays.
-            limit = min(REACH, max(PAGE, len(self._revisions)))
+            limit = min(MAX_SEARCHED, max(PAGE, len(self._revisions)))
             answer = await self.ask("history", limit=limit, path=self.path or None)
             self._revisions = answer["revisions"]
             self._has_older = len(self._revisions) == limit
@@ -201,7 +201,7 @@ class HistoryView(View):
         path, number = revision["path"], revision["revision"]
         listed, near = await asyncio.gather(
             self.ask("list", path=path, sections=False),
-            self.ask("history", limit=REACH, before=number + REACH),
+            self.ask("history", limit=MAX_SEARCHED, before=number + MAX_SEARCHED),
         )
         digests = {note["path"]: note["digest"] for note in listed["notes"]}
         together = [one for one in near["revisions"] if one["change_set"] == revision["change_set"]]
