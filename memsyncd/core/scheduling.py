@@ -30,6 +30,9 @@ class Step(msgspec.Struct, frozen=True):
 
     since_s: float
     is_detached: bool = False
+    thread_id: int = 0
+    waited_s: float = 0.0
+    """For how long its thread had waited for a processor, in all, when it was detached."""
 
 
 def choose_key(waiting: Iterable[tuple[str, bool]], running: Collection[str]) -> str | None:

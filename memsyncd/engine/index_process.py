@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 import memsyncd
 from memsyncd.config import Config
+from memsyncd.engine.clock import read_waited_s
 from memsyncd.engine.index_worker import Filled, FillFailed, FillProgress, FillRequest, Message
 from memsyncd.engine.worker import Job, Pause
 from memsyncd.engine.workspace import Workspace, index_fingerprint
@@ -69,6 +70,7 @@ class IndexProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._progress_s = time.monotonic()
+        self._waited_s = 0.0
         self._has_turn = self._is_killed = False
         self._is_cancelled = False
         self._thread = threading.Thread(target=self._run, name="memsyncd-fill", daemon=True)
@@ -87,7 +89,14 @@ class IndexProcess:
         _TURNS.wake()
 
     def _read_progress_s(self) -> float:
-        return self._progress_s if self._process is not None else time.monotonic()
+        """The time of the last progress; later by the time for which the process, which has the
+        lowest priority, has waited for a processor since.
+        """
+        now_s, process = time.monotonic(), self._process
+        if process is None:
+            return now_s
+        waited_s = max(0.0, read_waited_s(process.pid) - self._waited_s)
+        return min(self._progress_s + waited_s, now_s)
 
     # --- on the thread ---
 
@@ -111,7 +120,7 @@ class IndexProcess:
             if self._is_cancelled:
                 return Died("was cancelled")
             process = self._process = _start_process(self._request)
-            self._progress_s = time.monotonic()
+            self._note_progress(process)
         _PIDS.add(process.pid)
         with process:
             last = self._listen(process)
@@ -130,7 +139,8 @@ class IndexProcess:
         poll.register(fd, select.POLLIN)
         while True:
             if not poll.poll(self._left_ms()):
-                self._note_silence(process)
+                if self._left_ms() == 0.0:
+                    self._note_silence(process)
             elif data := os.read(fd, READ_BYTES):
                 lines += data
                 *whole, rest = lines.split(b"\n")
@@ -144,16 +154,21 @@ class IndexProcess:
 
     def _accept(self, line: bytes) -> Message:
         message: Message = msgspec.json.decode(line, type=Message)
-        self._progress_s = time.monotonic()
+        if self._process is not None:
+            self._note_progress(self._process)
         if isinstance(message, FillProgress):
             self._on_progress(message)
         return message
+
+    def _note_progress(self, process: subprocess.Popen[bytes]) -> None:
+        self._progress_s = time.monotonic()
+        self._waited_s = read_waited_s(process.pid)
 
     def _left_ms(self) -> float | None:
         if self._is_killed:
             return None  # a process that waits for a disk ends once that answers
         limit_s = SILENT_S if self._has_turn else KILL_AFTER_S
-        return max(0.0, self._progress_s + limit_s - time.monotonic()) * 1000
+        return max(0.0, self._read_progress_s() + limit_s - time.monotonic()) * 1000
 
     def _note_silence(self, process: subprocess.Popen[bytes]) -> None:
         if self._has_turn:

@@ -28,6 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.scheduling import StallPolicy, Step, choose_key, find_overdue
+from memsyncd.engine.clock import read_waited_s
 from memsyncd.errors import ShuttingDown
 
 QUERY_STOP_S = 0.5
@@ -165,7 +166,11 @@ class WorkerPool:
         """The steps that run now and may stall, by key; a paused job counts as one."""
         with self._changed:
             running = self._running.items()
-            steps = {key: step for key, step in running if self._queues[key][0].may_stall}
+            steps = {
+                key: _leave_out_waiting(step)
+                for key, step in running
+                if self._queues[key][0].may_stall
+            }
             paused = self._paused.items()
             return steps | {key: _as_step(one) for key, one in paused}
 
@@ -217,7 +222,9 @@ class WorkerPool:
         return choose_key(waiting, self._running.keys() | self._paused.keys())
 
     def _detach(self, key: str) -> None:
-        self._running[key] = replace(self._running[key], is_detached=True)
+        step = self._running[key]
+        waited_s = read_waited_s(step.thread_id)
+        self._running[key] = replace(step, is_detached=True, waited_s=waited_s)
         self._slow.add(key)
         self._n_attached -= 1
 
@@ -226,7 +233,7 @@ class WorkerPool:
         while not self._is_stopping:
             key = self._choose()
             if key is not None:
-                self._running[key] = Step(time.monotonic())
+                self._running[key] = Step(time.monotonic(), thread_id=threading.get_native_id())
                 if key in self._slow and self._queues[key][0].may_stall:
                     self._detach(key)
                     self._wake()
@@ -321,6 +328,17 @@ class WorkerPool:
         self._queues = {key: jobs for key, jobs in self._queues.items() if jobs}
         self._n_jobs -= len(left)
         return left
+
+
+def _leave_out_waiting(step: Step) -> Step:
+    """The step as if it had begun later by the time for which it has waited for a processor: on a
+    busy machine that is no sign of a disk that does not answer.
+    """
+    if not step.is_detached:
+        return step
+    # Not less than before: a thread that has ended, or a number used again, tells nothing.
+    waited_s = max(0.0, read_waited_s(step.thread_id) - step.waited_s)
+    return replace(step, since_s=min(step.since_s + waited_s, time.monotonic()))
 
 
 def _as_step(pause: Pause) -> Step:

@@ -96,10 +96,9 @@ class KillLoop:
     def _search(self, client: Any, place_id: str) -> set[str]:
         """The notes that have the text of a complete change set, or none."""
         word = "everywhere" if self.method == "note.add_many" else "note"
-        return {
-            hit["path"]
-            for hit in client.call("search", query=word, workspace=place_id, limit=50)["hits"]
-        }
+        # On a busy machine the index is opened in more than the second that a search waits.
+        found = client.call("search", query=word, workspace=place_id, limit=50, timeout_ms=30_000)
+        return {hit["path"] for hit in found["hits"]}
 
     def _view(self, client: Any, place_id: str) -> set[str]:
         number = self.chance.randrange(N_ADDED)

@@ -188,6 +188,25 @@ def test_a_process_without_progress_is_killed(
     assert not exists(pid)
 
 
+def test_a_process_that_waits_for_a_processor_is_not_without_progress(
+    stopped: tuple[IndexProcess, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, pid = stopped
+    began_s, n_read = time.monotonic(), []
+
+    def read_waited_s(process_id: int) -> float:
+        n_read.append(process_id)
+        return time.monotonic()
+
+    monkeypatch.setattr(index_process, "read_waited_s", read_waited_s)
+    assert process.pause().read_progress_s() >= began_s
+    monkeypatch.setattr(index_process, "KILL_AFTER_S", 0.1)
+    monkeypatch.setattr(index_process, "SILENT_S", 0.1)
+    os.kill(pid, signal.SIGCONT)
+    assert isinstance(process.ended.result(LIMIT_S), Filled)
+    assert set(n_read) == {pid}
+
+
 def test_the_next_process_waits_for_its_turn_but_not_for_a_silent_one(
     request: pytest.FixtureRequest, start: Any, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

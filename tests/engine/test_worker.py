@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine import worker as worker_module
+from memsyncd.engine.clock import read_waited_s
 from memsyncd.engine.worker import Job, Pause, Worker, WorkerPool, heartbeat
 from memsyncd.errors import ShuttingDown
 
@@ -395,6 +402,55 @@ def test_a_step_that_does_not_return_blocks_only_its_own_key(
     block.release()
     assert behind.result(WAIT_S) == "behind"
     assert blocked.result(0) == "blocked"
+
+
+def test_the_time_for_which_a_step_waits_for_a_processor_does_not_count(
+    pool: WorkerPool, block: Block, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited_s = [5.0]
+    monkeypatch.setattr(worker_module, "read_waited_s", lambda _thread_id: waited_s[0])
+    blocked = pool.submit("a", block.steps)
+    block.wait()
+    since_s = pool.running_steps()["a"].since_s
+    detach(pool)
+    assert pool.running_steps()["a"].since_s == since_s
+    waited_s[0] += 1e-6
+    assert pool.running_steps()["a"].since_s == pytest.approx(since_s + 1e-6, abs=1e-7)
+    # Such as of a thread that has ended: 0 is read then.
+    waited_s[0] = 0.0
+    assert pool.running_steps()["a"].since_s == since_s
+    waited_s[0] = 1e9
+    assert since_s <= pool.running_steps()["a"].since_s <= time.monotonic()
+    block.release()
+    assert blocked.result(WAIT_S) == "blocked"
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="the system does not count such waiting"
+)
+def test_two_processes_on_one_processor_wait_for_it() -> None:
+    one, *_ = os.sched_getaffinity(0)
+    command = [sys.executable, "-S", "-c", "while True: pass"]
+    busy = [subprocess.Popen(command) for _ in range(2)]
+    try:
+        for process in busy:
+            os.sched_setaffinity(process.pid, {one})
+        wait_until(lambda: all(read_waited_s(process.pid) > 0.02 for process in busy))
+        os.kill(busy[0].pid, signal.SIGSTOP)
+        wait_until(lambda: read_state(busy[0].pid) == "T")
+        stopped_s, other_s = (read_waited_s(process.pid) for process in busy)
+        time.sleep(0.02)
+        assert read_waited_s(busy[0].pid) == stopped_s
+        assert read_waited_s(busy[1].pid) >= other_s
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert read_waited_s(busy[0].pid) == 0.0
+
+
+def read_state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_one_step_runs_at_a_time_while_no_step_is_overdue(pool: WorkerPool, block: Block) -> None:
