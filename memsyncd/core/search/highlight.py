@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, starmap, zip_longest
+from operator import eq
 
 import msgspec
 
@@ -180,12 +181,9 @@ def strip_title(text: str, heading: str) -> str:
 
 
 def _is_title(line: str, heading: str) -> bool:
-    # Of most headings the line is the plain text.
-    return line.strip("# \t") == heading or _letters(line) == _letters(heading)
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text))
+    # Of most headings the line is the plain text; most other lines differ in the first letter.
+    letters = zip_longest(filter(str.isalnum, line), filter(str.isalnum, heading))
+    return line.strip("# \t") == heading or all(starmap(eq, letters))
 
 
 def _choose_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> tuple[int, int]:

@@ -143,16 +143,20 @@ class FoundChunks(NamedTuple):
         if exact is None:
             exact = self.read_exact([row[0] for row in self.rows])
         files = self.read_files({row[1] for row in self.rows})
-        return [self.make_candidate(row, files[row[1]], exact) for row in self.rows]
+        return self.make_candidates_of(self.rows, files, exact)
 
-    def make_candidate(self, row: ChunkRow, file: FileRow, exact: Mapping[int, float]) -> Candidate:
-        """Make a candidate of one row; `exact` has the scores by exact words of some chunks."""
-        chunk, number, section, start, end, n_tokens, stemmed = row
-        path, day = file
-        gain = self.gains.get(chunk, 0.0) if self.gains else 0.0
-        near = self.semantic.get(chunk, 0.0) if self.semantic else 0.0
-        fields = (chunk, number, section, path, start, end, n_tokens, day, stemmed)
-        return _make_candidate((*fields, exact.get(chunk, 0.0), gain, near))
+    def make_candidates_of(
+        self, rows: Iterable[ChunkRow], files: Mapping[int, FileRow], exact: Mapping[int, float]
+    ) -> list[Candidate]:
+        """Make candidates of some rows; `exact` has the scores by exact words of some chunks."""
+        find_exact, find_gain, find_near = exact.get, self.gains.get, self.semantic.get
+        candidates = []
+        for chunk, number, section, start, end, n_tokens, stemmed in rows:
+            path, day = files[number]
+            fields = (chunk, number, section, path, start, end, n_tokens, day, stemmed)
+            scores = (find_exact(chunk, 0.0), find_gain(chunk, 0.0), find_near(chunk, 0.0))
+            candidates.append(_make_candidate(fields + scores))
+        return candidates
 
 
 def fit_policy(policy: RankingPolicy, found: FoundChunks) -> RankingPolicy:
@@ -307,17 +311,20 @@ class _Group(msgspec.Struct):
     end: int
     n_tokens: float
 
-    def n_joined_tokens(self, candidate: Candidate) -> float:
-        """The size of the union, each line counted once: a chunk's tokens count by the share of its
-        lines that are new.
+    def count_tokens(self, start: int, end: int, n_tokens: int) -> float:
+        """The size of the union with a chunk, each line counted once: a chunk's tokens count by the
+        share of its lines that are new.
         """
-        start, end = candidate.start_line, candidate.end_line
-        n_before = max(0, min(end, self.start - 1) - start + 1)
-        n_after = max(0, end - max(start, self.end + 1) + 1)
-        return self.n_tokens + candidate.n_tokens * (n_before + n_after) / (end - start + 1)
+        n_new = 0
+        if start < self.start:
+            n_new = min(end + 1, self.start) - start
+        if end > self.end:
+            n_new += end - max(start - 1, self.end)
+        return self.n_tokens + n_tokens * n_new / (end - start + 1)
 
-    def add(self, candidate: Candidate) -> None:
-        self.n_tokens = self.n_joined_tokens(candidate)
+    def add(self, candidate: Candidate, n_tokens: float) -> None:
+        """Join a chunk with which it has so many tokens."""
+        self.n_tokens = n_tokens
         self.chunks.append(candidate)
         self.start = min(self.start, candidate.start_line)
         self.end = max(self.end, candidate.end_line)
@@ -334,19 +341,20 @@ def join_passages(
     for one in ranked:
         candidate = one.candidate
         neighbours = by_file.setdefault(candidate.file, [])
-        first, last = candidate.start_line - MAX_GAP - 1, candidate.end_line + MAX_GAP + 1
+        start, end = candidate.start_line, candidate.end_line
+        first, last = start - MAX_GAP - 1, end + MAX_GAP + 1
         for group in neighbours:
             if group.start > last or group.end < first:
                 continue
+            n_tokens = group.count_tokens(start, end, candidate.n_tokens)
             # A candidate that adds no line joins a passage of any size: a giant line is many
             # chunks, and one answer.
-            if group.n_joined_tokens(candidate) <= max(passage_tokens, group.n_tokens):
-                group.add(candidate)
+            if n_tokens <= passage_tokens or n_tokens <= group.n_tokens:
+                group.add(candidate, n_tokens)
                 break
         else:
             # A passage that is not shown takes nothing from those that are.
             if len(groups) < limit and one.raw_score >= least:
-                start, end = candidate.start_line, candidate.end_line
                 group = _Group(one, [candidate], start, end, candidate.n_tokens)
                 neighbours.append(group)
                 groups.append(group)
@@ -422,14 +430,16 @@ def rank_passages(
             least = find_least()
             if gain * bound < least:
                 break
-            file = files[rows[0][1]]
             lines = [(row[3], row[4]) for row in rows]
-            scores = _score_note(lines, words, by_words, file[1], named, policy)
+            day = files[rows[0][1]][1]
+            scores = _score_note(lines, words, by_words, day, named, policy)
             if max(scores)[0] * boosted < least:
                 continue
             ranked = [
-                _make_ranked((found.make_candidate(row, file, exact), *score, NO_FACTORS))
-                for row, score in zip(rows, scores, strict=True)
+                _make_ranked((candidate, *score, NO_FACTORS))
+                for candidate, score in zip(
+                    found.make_candidates_of(rows, files, exact), scores, strict=True
+                )
             ]
             passages = join_passages(
                 sort_ranked(boost(ranked) if boost else ranked),

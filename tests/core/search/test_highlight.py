@@ -245,6 +245,8 @@ def test_a_text_that_fits_loses_no_word(given_text: tuple[str, list[tuple[int, i
         ("# Only heading", "Only heading", "# Only heading"),
         ("the second chunk\nof it", "Notes", "the second chunk\nof it"),
         ("- x\n---\nfoo", "Notes", "- x\n---\nfoo"),
+        ("## Not\nesbody", "Notes", "## Not\nesbody"),
+        ("## Notes 2\nbody", "Notes", "## Notes 2\nbody"),
         ("before any heading", "", "before any heading"),
     ],
 )

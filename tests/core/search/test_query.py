@@ -26,7 +26,7 @@ from memsyncd.core.search.query import (
     parse_query,
     read_plain_text,
 )
-from memsyncd.core.search.words import find_subwords
+from memsyncd.core.search.words import find_subwords, split_words
 from memsyncd.errors import TooLarge
 from memsyncd.store.schema import TOKENIZER
 
@@ -359,6 +359,25 @@ def test_a_query_of_1_kib_is_accepted_and_one_byte_more_is_refused() -> None:
         parse_query("x" * (QUERY_LIMIT_BYTES + 1))
     with pytest.raises(TooLarge):
         parse_query("日" * (QUERY_LIMIT_BYTES // 3 + 1))
+
+
+@given(st.text("abcXYZ019", min_size=1, max_size=12))
+def test_a_plain_word_is_one_term_of_the_words_that_the_index_has(word: str) -> None:
+    [row] = split_words(word)
+    [positive, negative] = [parse_query(word).positive, parse_query(f"x -{word}").must_not]
+    assert positive == negative == (Term(text=row.text, words=row.words, form=Form.WORD),)
+
+
+@given(st.lists(st.sampled_from(["die", "was", "ist", "que", "the", "of", "Tests", "foo"])))
+def test_the_language_that_has_most_words_of_a_question_tells_its_stopwords(
+    words: list[str],
+) -> None:
+    kept = {term.text for term in parse_query(" ".join(words)).should}
+    unique = {*words}
+    n_english = len(unique & {"was", "the", "of"})
+    is_german = len(unique & {"die", "was", "ist"}) >= max(2, n_english + 1)
+    dropped = {"was", "the", "of"} | ({"die", "ist"} if is_german else set())
+    assert kept == (unique - dropped or unique)
 
 
 def test_stopwords_do_not_count_toward_the_limit_of_terms() -> None:

@@ -247,6 +247,18 @@ def test_names_of_code_are_found_in_a_question(text: str, names: tuple[str, ...]
     assert find_identifiers(text) == names
 
 
+@given(
+    st.sampled_from(
+        ["`{}`", "--{}", "-{}", "a.{}", "a-{}", "a:{}", "a::{}", "a/{}", "a_{}", "a{}"]
+    ),
+    st.from_regex(r"[A-Z]{3,9}", fullmatch=True),
+    st.from_regex(r"[a-z ]{0,9}", fullmatch=True),
+)
+def test_names_of_code_are_found_among_plain_words(form: str, name: str, words: str) -> None:
+    named = form.format(name)
+    assert find_identifiers(f"{words} {named} {words}") == (named.strip("`-").lower(),)
+
+
 def test_a_question_has_so_many_names_at_most() -> None:
     text = " ".join(f"key_{number}" for number in range(40))
     assert len(find_identifiers(text)) == MAX_IDENTIFIERS
