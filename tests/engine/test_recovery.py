@@ -35,7 +35,7 @@ CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
 from functools import partial
-from memsyncd.engine import edit, history, memory_tool, undo, upkeep
+from memsyncd.engine import edit, history, memory_tool, upkeep
 from memsyncd.engine.rebuild import open_workspace
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
@@ -103,7 +103,7 @@ COMMANDS = {
     "rename a folder": lambda workspace: use_memory(
         workspace, command="rename", old_path="/memories/folder", new_path="/memories/new/place"),
     "rename with links": rename_with_links,
-    "undo": lambda workspace: run(undo.undo(
+    "undo": lambda workspace: run(history.undo(
         workspace, policy, clock, history.Target(), UndoParams(change_set=1, client="c"))),
 }
 
