@@ -1,7 +1,7 @@
 """Computes the paths of configuration, state, index, log and socket from an environment.
 
 The paths follow the XDG rules; a variable that is empty or relative counts as unset, as XDG says.
-macOS has no such variables: there state and index lie under `~/Library`, where Time Machine leaves
+macOS has no such variables: there state and index are under `~/Library`, where Time Machine leaves
 caches out. `MEMSYNCD_SOCKET` and `MEMSYNCD_CONFIG` take precedence. This module does not touch the
 disk: its callers create the folders and check their permissions.
 """
@@ -37,7 +37,7 @@ _XDG_FOLDERS = {
 class Dirs:
     """Absolute paths, which need not exist.
 
-    `state_dir` and `cache_dir` hold a folder for each workspace id. The lock lies beside the
+    `state_dir` and `cache_dir` hold a folder for each workspace id. The lock is beside the
     socket, in `run_dir`. `user_memory` is the default root of the user-wide workspace.
     """
 

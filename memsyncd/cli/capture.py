@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from memsyncd.cli.format import render_path, render_span
 from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, read_stdin, report_unless_indexed
-from memsyncd.cli.parser import JSON, TIMEOUT, Argument, Command, Option, make_workspace_option
+from memsyncd.cli.parser import (
+    JSON,
+    TIMEOUT,
+    Argument,
+    Command,
+    Option,
+    make_workspace_option,
+    parse_pair,
+)
 from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_values
 from memsyncd.errors import BadRequest
@@ -68,13 +76,6 @@ def _read_file(path: str, console: Console) -> str:
         ) from error
 
 
-def _parse_answer(text: str) -> tuple[str, str]:
-    question, equals, answer = text.partition("=")
-    if not equals or not question.strip() or not answer.strip():
-        raise ValueError("expected QUESTION=ANSWER")
-    return question.strip(), answer.strip()
-
-
 COMMANDS = {
     "capture": Command(
         _capture,
@@ -90,7 +91,7 @@ COMMANDS = {
                 "an answer of an interview",
                 metavar="QUESTION=ANSWER",
                 is_repeated=True,
-                parse=_parse_answer,
+                parse=parse_pair,
             ),
             Option("--kind", "the kind; by default that of the step", metavar="K"),
             Option("--tag", "add this tag", metavar="T", is_repeated=True),

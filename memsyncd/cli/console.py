@@ -1,7 +1,7 @@
 """Give commands the terminal, the environment and the connection to the daemon, and draw progress.
 
 The connection is opened on first use. Without -w, the workspace is that of the current folder; in a
-folder that lies in none, commands that only read use the only one there is, and say so.
+folder that is in none, commands that only read use the only one there is, and say so.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Console:
     def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
         """Call a method on the named workspace, else on that of the current folder.
 
-        In a folder that lies in none, a method that writes raises WorkspaceNotFound: it would write
+        In a folder that is in none, a method that writes raises WorkspaceNotFound: it would write
         into another project. One that reads uses the only workspace, if there is one, and says so.
         """
         if workspace is not None:
@@ -118,7 +118,7 @@ class Console:
         if method == "status" and len(answer["workspaces"]) != 1:
             # Without a workspace, it returns all of them instead of failing.
             raise self._make_choice_error(error)
-        text = "the current folder lies in no workspace: this is from the only one there is"
+        text = "the current folder is in no workspace: this is from the only one there is"
         self.terminal.report(self.terminal.err_paint("yellow", text))
         self.terminal.report("  → add it with `memsyncd add .`, or name a workspace with -w")
         return answer
@@ -151,7 +151,7 @@ class Console:
             )
         shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         return WorkspaceNotFound(
-            "the current folder lies in no workspace",
+            "the current folder is in no workspace",
             hint=f"add it with `memsyncd add .`, or name another with -w: {shown}",
         )
 

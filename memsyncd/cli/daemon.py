@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 20.0
 FAILED_TO_START = 3
-# Optional imports of asyncio and structlog that the daemon never uses and would keep in memory.
-UNUSED_MODULES = ("ssl", "rich")
+# Optional imports of asyncio, msgspec, shutil and structlog that the daemon never uses and would
+# keep in memory.
+UNUSED_MODULES = ("bz2", "lzma", "rich", "ssl", "typing_extensions")
 
 
 def _run(args: Args, console: Console) -> int:

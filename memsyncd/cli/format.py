@@ -91,10 +91,12 @@ def truncate(text: str, width: int) -> str:
     return text.rstrip() + "…"
 
 
-def render_table(rows: Sequence[Sequence[str]], gap: int = 2) -> list[list[str]]:
-    """Pad every cell but a row's last to its column, so that the joined cells line up."""
+def render_table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Pad every cell but a row's last to its column, so that the joined cells line up, at least two
+    spaces apart.
+    """
     widths = [
-        max((display_width(row[i]) for row in rows if i < len(row)), default=0) + gap
+        max((display_width(row[i]) for row in rows if i < len(row)), default=0) + 2
         for i in range(max(map(len, rows), default=0))
     ]
     return [
@@ -113,7 +115,7 @@ def render_bar(done: int, total: int, width: int = 24) -> str:
 
 
 def render_path(path: str, root: str, cwd: str) -> str:
-    """Return the path as a person would type it: relative to the current folder if that lies in the
+    """Return the path as a person would type it: relative to the current folder if that is in the
     workspace, else absolute.
     """
     if not root:

@@ -3,6 +3,9 @@
 A hook must not disturb its agent: with no daemon, a folder without memory, or input that is not
 JSON, it prints nothing and exits with 0; `--verbose` gives the reason on stderr. It waits at most
 two seconds, and no daemon is started.
+
+The clients send nearly the same under different names: `FIELDS` lists them. A hook runs for every
+prompt, so what it imports is kept small.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ from memsyncd.cli.parser import Argument, Command, Option, make_workspace_option
 from memsyncd.client.connection import connect
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import BadRequest, MemsyncdError
-from memsyncd.integrations import hooks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import SimpleNamespace as Args
     from typing import Any, Final, NoReturn
 
@@ -30,6 +33,196 @@ _META: Final = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+
+
+# --- what clients send and accept ---------------------------------------------------------------
+
+CLIENTS: Final = ("claude-code", "codex", "cursor", "gemini")
+SESSION_START, USER_PROMPT = "session-start", "user-prompt"
+POST_TOOL_USE, PRE_COMPACT, STOP = "post-tool-use", "pre-compact", "stop"
+EVENTS: Final = (SESSION_START, USER_PROMPT, POST_TOOL_USE, PRE_COMPACT, STOP)
+HOOK_TOOL: Final = "memory_hook"
+"""The tool of MCP that answers a hook."""
+
+MAX_PROMPT_CHARS: Final = 2_000
+MAX_ERROR_CHARS: Final = 4_000
+MIN_SUMMARY_CHARS: Final = 80
+"""A shorter last message, such as "Done.", is no summary."""
+COMPACT_TEXT: Final = """\
+Keep in the summary what the project's memory does not hold yet: decisions with their reasons,
+errors and how they were solved, what the user prefers, the state of unfinished work and the next
+step. Keep that memory_search finds and memory_remember adds to this memory.
+"""
+
+# By client: the name of an event in the answer, for clients that take `hookSpecificOutput`.
+_ANSWER_NAMES: Final = {
+    SESSION_START: {
+        "claude-code": "SessionStart",
+        "codex": "SessionStart",
+        "gemini": "SessionStart",
+    },
+    USER_PROMPT: {
+        "claude-code": "UserPromptSubmit",
+        "codex": "UserPromptSubmit",
+        "gemini": "BeforeAgent",
+    },
+}
+_GEMINI_EVENTS: Final = frozenset({"BeforeAgent", "AfterAgent", "AfterTool", "PreCompress"})
+# The names of a value, the first that is given counts.
+FIELDS: Final = {
+    "run": ("session_id", "conversation_id"),
+    "folder": ("cwd", "workspace_roots"),
+    "prompt": ("prompt",),
+    "last_message": ("last_assistant_message", "prompt_response", "text"),
+    "error": ("error", "error_message"),
+}
+
+
+def detect_client(given: Mapping[str, Any]) -> str:
+    """Return the client that sends such fields; `claude-code` if nothing tells them apart."""
+    if "cursor_version" in given or "workspace_roots" in given:
+        return "cursor"
+    if "timestamp" in given or given.get("hook_event_name") in _GEMINI_EVENTS:
+        return "gemini"
+    return "codex" if "turn_id" in given else "claude-code"
+
+
+def read_field(given: Mapping[str, Any], field: str) -> str:
+    """Return a text of the client's JSON by its name in `FIELDS`; empty if there is none."""
+    for name in FIELDS[field]:
+        value = given.get(name)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def read_prompt(given: Mapping[str, Any]) -> str:
+    """Return what the user asks, without the context that Gemini CLI puts before it."""
+    return read_field(given, "prompt").rpartition("</hook_context>")[2].strip()
+
+
+def render_answer(client: str, event: str, text: str) -> dict[str, Any] | None:
+    """Return what puts the text before the model; None where the client takes no such answer."""
+    if not text:
+        return None
+    if client == "cursor":
+        return {"additional_context": text} if event == SESSION_START else None
+    name = _ANSWER_NAMES.get(event, {}).get(client)
+    if name is None:
+        return None
+    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+
+
+def read_answer(answer: object) -> str:
+    """Return the text of an answer that `render_answer` made for Claude Code."""
+    given = answer.get("hookSpecificOutput") if isinstance(answer, dict) else None
+    text = given.get("additionalContext") if isinstance(given, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+# --- what can be captured -----------------------------------------------------------------------
+
+
+def find_captures(client: str, event: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parameters of `capture` for each thing of the event that can be captured.
+
+    After a tool: its failure, an approved plan, the user's answers to questions. At the end of a
+    turn: paragraphs that begin with `Decision:`, and the last message.
+    """
+    if event == POST_TOOL_USE:
+        found = _find_tool_captures(given)
+    elif event == STOP:
+        found = _find_message_captures(read_field(given, "last_message"))
+    else:
+        return []
+    run_id = read_field(given, "run")[:200] or None
+    return [{**one, "run_id": run_id, "client": client} for one in found]
+
+
+def _find_tool_captures(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tool = given.get("tool_name")
+    if not isinstance(tool, str) or not tool or given.get("is_interrupt"):
+        return []
+    answer, asked = given.get("tool_response"), given.get("tool_input")
+    error = read_field(given, "error") or _find_error(answer)
+    if error:
+        command = asked.get("command") if isinstance(asked, dict) else None
+        told = f"{_clip(command, 500)}\n\n{error}" if isinstance(command, str) else error
+        failed = {"trigger": "failure", "step": tool[:100], "error": _clip(told, MAX_ERROR_CHARS)}
+        return [failed]
+    plan = asked.get("plan") if isinstance(asked, dict) else None
+    if isinstance(plan, str) and plan.strip():
+        return [{"trigger": "decision", "step": "plan", "artifacts": [{"content": plan}]}]
+    answers = _find_answers(answer) or _find_answers(asked)
+    return [{"trigger": "interview", "step": "interview", "answers": answers}] if answers else []
+
+
+def _find_error(answer: object) -> str:
+    """Return how a tool failed, empty if it did not: the clients' tools say it in several ways."""
+    if not isinstance(answer, dict):
+        return ""
+    error = answer.get("error")
+    if isinstance(error, dict):
+        error = error.get("message")
+    if isinstance(error, str) and error:
+        return error
+    code = answer.get("exit_code", answer.get("exitCode"))
+    has_failed = (
+        answer.get("is_error") is True
+        or answer.get("isError") is True
+        or answer.get("success") is False
+        or (isinstance(code, int) and code != 0)
+    )
+    if not has_failed:
+        return ""
+    texts = (answer.get(name) for name in ("stderr", "output", "stdout", "content"))
+    text = next((one for one in texts if isinstance(one, str) and one.strip()), "")
+    status = f"exit status {code}" if isinstance(code, int) else "no message"
+    return f"{status}: {text}" if text else status
+
+
+def _find_answers(value: object) -> dict[str, str]:
+    answers = value.get("answers") if isinstance(value, dict) else None
+    if not isinstance(answers, dict):
+        return {}
+    return {
+        str(question)[:500]: _clip(str(answer), MAX_ERROR_CHARS)
+        for question, answer in list(answers.items())[:100]
+        if isinstance(answer, str | int | float) and str(answer).strip() and str(question).strip()
+    }
+
+
+def _find_message_captures(text: str) -> list[dict[str, Any]]:
+    paragraphs = text.replace("\r\n", "\n").split("\n\n")
+    decisions = [one.strip() for one in paragraphs if _is_decision(one)]
+    found: list[dict[str, Any]] = [
+        {"trigger": "decision", "step": "decision", "artifacts": [{"content": one}], "overview": ""}
+        for one in decisions
+    ]
+    if len(text.strip()) >= MIN_SUMMARY_CHARS:
+        artifacts = [{"content": text}]
+        summary = {"trigger": "summary", "step": "summary", "artifacts": artifacts, "overview": ""}
+        found.append(summary)
+    return found
+
+
+def _is_decision(paragraph: str) -> bool:
+    start = paragraph.strip().lstrip("*_>- ").casefold()
+    head, colon, rest = start.partition(":")
+    return bool(colon) and head.strip("*_ ") == "decision" and bool(rest.strip("*_ "))
+
+
+def _clip(text: str, limit: int) -> str:
+    """Return a text of at most about `limit` characters: its beginning, and more of its end."""
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit // 4], text[-(limit - limit // 4) :]
+    return f"{head}\n… ({len(text) - limit:,} characters left out) …\n{tail}"
+
+
+# --- the commands -------------------------------------------------------------------------------
 
 
 class Silence(Exception):
@@ -49,20 +242,20 @@ def _answer(event: str, args: Args, console: Console) -> int:
 
 def _find_answer(event: str, args: Args, console: Console) -> str:
     given = read_input()
-    client = args.client or hooks.detect_client(given)
-    if event in (hooks.POST_TOOL_USE, hooks.STOP):
+    client = args.client or detect_client(given)
+    if event in (POST_TOOL_USE, STOP):
         return _capture(event, client, given, args, console)
-    name = hooks.SESSION_START if event == hooks.PRE_COMPACT else event
-    if client == "cursor" and event != hooks.SESSION_START:
+    name = SESSION_START if event == PRE_COMPACT else event
+    if client == "cursor" and event != SESSION_START:
         raise Silence(f"{client} takes no text from this hook")
-    if event == hooks.PRE_COMPACT and client != "claude-code":
+    if event == PRE_COMPACT and client != "claude-code":
         raise Silence(f"{client} takes no text from this hook")
     text = _recall(name, given, args, console)
     if not text:
         raise Silence("memory holds nothing on this")
-    if event == hooks.PRE_COMPACT:
-        return hooks.COMPACT_TEXT.rstrip("\n")
-    answer = hooks.render_answer(client, event, text)
+    if event == PRE_COMPACT:
+        return COMPACT_TEXT.rstrip("\n")
+    answer = render_answer(client, event, text)
     if answer is None:
         raise Silence(f"{client} takes no text from this hook")
     return encode_json(answer)
@@ -86,24 +279,22 @@ def read_input() -> dict[str, Any]:
 
 def _recall(event: str, given: dict[str, Any], args: Args, console: Console) -> str:
     """Return what memory holds for the event, as the daemon renders it for agents."""
-    tokens = args.max_tokens or (SESSION_TOKENS if event == hooks.SESSION_START else PROMPT_TOKENS)
+    tokens = args.max_tokens or (SESSION_TOKENS if event == SESSION_START else PROMPT_TOKENS)
     arguments = {
         "event": event,
-        "prompt": hooks.read_prompt(given)[: hooks.MAX_PROMPT_CHARS],
+        "prompt": read_prompt(given)[:MAX_PROMPT_CHARS],
         "cwd": _find_workspace(given, args, console),
         "max_tokens": tokens,
     }
-    result = _call(
-        args, console, "tools/call", name=hooks.HOOK_TOOL, arguments=arguments, _meta=_META
-    )
+    result = _call(args, console, "tools/call", name=HOOK_TOOL, arguments=arguments, _meta=_META)
     content = result.get("content")
     if not isinstance(content, list) or not content or result.get("isError"):
         raise Silence(f"the daemon refused: {content}")
-    return hooks.read_answer(parse_json(content[0]["text"]))
+    return read_answer(parse_json(content[0]["text"]))
 
 
 def _capture(event: str, client: str, given: dict[str, Any], args: Args, console: Console) -> str:
-    captures = hooks.find_captures(client, event, given)
+    captures = find_captures(client, event, given)
     for capture in captures:
         workspace = _find_workspace(given, args, console)
         answer = _call(args, console, "capture", workspace=workspace, **capture)
@@ -121,7 +312,7 @@ def _find_workspace(given: dict[str, Any], args: Args, console: Console) -> str:
     """Return the named workspace, else the folder that the client works in."""
     if args.workspace is not None:
         return console.name_workspace(args.workspace)
-    folder = hooks.read_field(given, "folder")
+    folder = read_field(given, "folder")
     if not folder.startswith("/"):
         folder = os.path.join(console.cwd, folder) if folder else console.cwd
     if not folder:
@@ -147,8 +338,8 @@ def _refuse_hook(_args: Args, _console: Console) -> NoReturn:
 
 
 def _parse_client(text: str) -> str:
-    if text not in hooks.CLIENTS:
-        raise ValueError(f"expected one of {', '.join(hooks.CLIENTS)}")
+    if text not in CLIENTS:
+        raise ValueError(f"expected one of {', '.join(CLIENTS)}")
     return text
 
 
@@ -170,11 +361,11 @@ _OPTIONS = (
     Option("-v --verbose", "say on stderr why nothing is printed"),
 )
 _SUMMARIES = {
-    hooks.SESSION_START: "print what every session should know: MEMORY.md and pinned notes",
-    hooks.USER_PROMPT: "print what memory holds on the prompt",
-    hooks.POST_TOOL_USE: "capture a failed tool, an approved plan, answers; see [capture]",
-    hooks.PRE_COMPACT: "print what a summary of the conversation should keep",
-    hooks.STOP: "capture decisions and the last message of a turn; see [capture]",
+    SESSION_START: "print what every session should know: MEMORY.md and pinned notes",
+    USER_PROMPT: "print what memory holds on the prompt",
+    POST_TOOL_USE: "capture a failed tool, an approved plan, answers; see [capture]",
+    PRE_COMPACT: "print what a summary of the conversation should keep",
+    STOP: "capture decisions and the last message of a turn; see [capture]",
 }
 
 
@@ -188,7 +379,7 @@ def _make_command(event: str) -> Command:
 
 
 _HOOKS = {
-    **{event: _make_command(event) for event in hooks.EVENTS},
+    **{event: _make_command(event) for event in EVENTS},
     "instructions": Command(
         _print_instructions,
         summary="print the instructions for a model on when and how to use memory",

@@ -15,6 +15,7 @@ from memsyncd.cli.parser import (
     Option,
     make_workspace_option,
     parse_fraction,
+    parse_pair,
 )
 from memsyncd.cli.targets import find_workspace_note, find_writable, parse_target, roots_by_id
 from memsyncd.cli.terminal import clean, clean_values
@@ -461,13 +462,6 @@ _SECTION_FIELDS = (
 )
 
 
-def _read_pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip() or not value.strip():
-        raise ValueError("expected a key and a value, such as owner=infra")
-    return key.strip(), value.strip()
-
-
 # --- clear --------------------------------------------------------------------------------------
 
 
@@ -564,7 +558,7 @@ COMMANDS = {
                 "--meta",
                 "add metadata of your own",
                 metavar="KEY=VALUE",
-                parse=_read_pair,
+                parse=parse_pair,
                 is_repeated=True,
             ),
             ON_SIMILAR,

@@ -139,13 +139,26 @@ def parse_count(text: str) -> int:
 
 def parse_fraction(text: str) -> float:
     """Parse a number from 0 to 1."""
+    return parse_number(text, 1)
+
+
+def parse_number(text: str, most: int) -> float:
+    """Parse a number from 0 to `most`."""
     try:
         number = float(text)
     except ValueError:
         number = -1.0
-    if not 0 <= number <= 1:
-        raise ValueError("expected a number from 0 to 1")
+    if not 0 <= number <= most:
+        raise ValueError(f"expected a number from 0 to {most}")
     return number
+
+
+def parse_pair(text: str, *, may_be_empty: bool = False) -> tuple[str, str]:
+    """Parse a name and a value with an equals sign between; the value `may_be_empty`."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and (value or may_be_empty)):
+        raise ValueError("expected a name and a value, such as owner=infra")
+    return name, value
 
 
 def make_workspace_option(purpose: str = "the workspace", *, is_repeated: bool = False) -> Option:

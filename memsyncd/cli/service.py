@@ -61,7 +61,7 @@ def _install(args: Args, console: Console) -> int:
         done = "kept" if path not in changed else "wrote" if path in files else "removed"
         terminal.print(f"{done} {clean_line(path)}")
     if is_temporary(program.words[0], console.env):
-        terminal.report(f"this program lies in a temporary folder: {clean_line(program.words[0])}")
+        terminal.report(f"this program is in a temporary folder: {clean_line(program.words[0])}")
         terminal.report(
             "  install it with `uv tool install` or `pipx install`, then run this command again"
         )

@@ -86,7 +86,7 @@ def _is_importable() -> bool:
 
 
 def is_temporary(path: str, env: Mapping[str, str]) -> bool:
-    """Return whether the program lies in a cache or a temporary folder, which may be emptied before
+    """Return whether the program is in a cache or a temporary folder, which may be emptied before
     the next start.
     """
     home = env.get("HOME") or os.path.expanduser("~")
@@ -125,7 +125,7 @@ def find_socket_path(program: Program, env: Mapping[str, str], runtime: str) -> 
 
 
 def read_template(folder: str, name: str) -> str:
-    """Return a template's text: in a wheel the templates lie within the package, in a checkout
+    """Return a template's text: in a wheel the templates are within the package, in a checkout
     beside it.
     """
     for place in (

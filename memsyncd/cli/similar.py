@@ -13,6 +13,7 @@ from memsyncd.cli.parser import (
     Option,
     make_workspace_option,
     parse_count,
+    parse_fraction,
 )
 from memsyncd.cli.search import report_left_out
 from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
@@ -168,13 +169,6 @@ def _read_what(
     return root, {"anchor": f"{path}#{target.heading}"}
 
 
-def _parse_similarity(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise ValueError("expected a number from 0 to 1")
-    return value
-
-
 COMMANDS = {
     "similar": Command(
         _similar,
@@ -194,7 +188,7 @@ COMMANDS = {
                 "--min-similarity",
                 "from 0 to 1; from 0.7 of the words on both say nearly the same",
                 metavar="S",
-                parse=_parse_similarity,
+                parse=parse_fraction,
             ),
             Option("-n --limit", "at most N sections or groups", metavar="N", parse=parse_count),
             Option("--include-archived", "also archived sections"),
@@ -217,7 +211,7 @@ COMMANDS = {
                 "--min-similarity",
                 "from 0.1 to 1 (default 0.5)",
                 metavar="S",
-                parse=_parse_similarity,
+                parse=parse_fraction,
             ),
             Option(
                 "--min-workspaces",

@@ -199,7 +199,7 @@ class Systemd:
         return f"see its state with: systemctl --user status {SERVICE}"
 
     def log_command(self, *, n_lines: int, is_followed: bool) -> list[str]:
-        # Not --user, which omits the file that all users share while the journal lies in memory.
+        # Not --user, which omits the file that all users share while the journal is in memory.
         return [
             "journalctl",
             f"--user-unit={SERVICE}",

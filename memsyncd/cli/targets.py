@@ -81,7 +81,7 @@ def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, st
 
 def find_workspace_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:
     """As `find_note`; for an absolute path beneath no root its folder and the path, of which the
-    daemon knows whether they lie in a worktree.
+    daemon knows whether they are in a worktree.
     """
     root, found = find_note(path, cwd, roots)
     if root is None and found.startswith(("/", "~")):

@@ -5,7 +5,15 @@ from __future__ import annotations
 from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_count
 from memsyncd.cli.notes import CLIENT, CLIENT_OPTION
-from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.parser import (
+    JSON,
+    Argument,
+    Command,
+    Option,
+    make_workspace_option,
+    parse_count,
+    parse_pair,
+)
 from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.errors import BadRequest
 
@@ -83,7 +91,7 @@ def _context(args: Args, console: Console) -> int:
 
 
 def _checkpoint(args: Args, console: Console) -> int:
-    metadata = dict(map(_read_pair, args.meta))
+    metadata = dict(args.meta)
     answer = console.call_on(
         args.workspace,
         "task.checkpoint",
@@ -111,13 +119,6 @@ def _summarize(args: Args, console: Console) -> int:
         added = answer["added"]
         console.terminal.report(f"written to {added['path']}:{added['start_line']}")
     return status
-
-
-def _read_pair(text: str) -> tuple[str, str]:
-    name, mark, value = text.partition("=")
-    if not (name and mark):
-        raise BadRequest(f"no KEY=VALUE: {text}", hint="for example --meta milestone=ports")
-    return name, value
 
 
 def _print_added(
@@ -254,7 +255,13 @@ _TASK_COMMANDS = {
         options=(
             _OF_TASK,
             Option("--session", "the session", metavar="ID"),
-            Option("--meta", "such as milestone=ports", metavar="KEY=VALUE", is_repeated=True),
+            Option(
+                "--meta",
+                "such as milestone=ports",
+                metavar="KEY=VALUE",
+                parse=parse_pair,
+                is_repeated=True,
+            ),
             CLIENT_OPTION,
             *_SHARED,
         ),

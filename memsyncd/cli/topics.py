@@ -23,6 +23,7 @@ from memsyncd.cli.parser import (
     make_workspace_option,
     parse_count,
     parse_fraction,
+    parse_pair,
 )
 from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.cli.upkeep import APPLY, PLAN, print_plan
@@ -236,10 +237,7 @@ def _read_relations(pairs: list[tuple[str, str]]) -> list[dict[str, str]] | None
 
 
 def _parse_pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise ValueError("expected a name and a value, such as status=open")
-    return key.strip(), value.strip()
+    return parse_pair(text, may_be_empty=True)
 
 
 def _parse_relation(text: str) -> tuple[str, str]:

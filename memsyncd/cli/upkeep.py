@@ -15,6 +15,7 @@ from memsyncd.cli.parser import (
     Option,
     make_workspace_option,
     parse_count,
+    parse_number,
 )
 from memsyncd.cli.search import FILTERS, FOLLOW, filters_from
 from memsyncd.cli.targets import find_workspace_note, roots_by_id
@@ -125,13 +126,7 @@ def _print_items(answer: dict[str, Any], console: Console) -> None:
 
 
 def _read_limit(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 100:
-        raise ValueError("expected a number from 0 to 100, such as 0.1")
-    return number
+    return parse_number(text, 100)
 
 
 # --- promote, recall ----------------------------------------------------------------------------

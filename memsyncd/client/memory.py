@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import os
 
+from memsyncd.client.agents import AgentMethods
 from memsyncd.client.anchors import read_target
 from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
-from memsyncd.client.topics import TopicCalls
 from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ SYNC_S = 600.0
 ARCHIVED = "archived"
 
 
-class Memsyncd(TopicCalls):
+class Memsyncd(AgentMethods):
     """The memory of one workspace. An instance belongs to one thread.
 
     `workspace` is a name, an id or any path inside it; by default the workspace of the current
@@ -806,7 +806,7 @@ class WorkspaceConnection:
             return dict(known[0])
         names = ", ".join(sorted(str(info["name"]) for info in known))
         raise WorkspaceNotFound(
-            "the current folder lies in no workspace",
+            "the current folder is in no workspace",
             hint=f"name one of: {names}" if names else "add one: `memsyncd add PATH`",
         )
 

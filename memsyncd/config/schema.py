@@ -79,7 +79,7 @@ class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     max_results: Annotated[int, Meta(ge=1, le=200)] = 10
     # Neighbouring chunks are joined into passages of at most this size.
     passage_tokens: Annotated[int, Meta(ge=20, le=8000)] = 400
-    # Hits with a lower score are left out; scores lie between 0 and 1.
+    # Hits with a lower score are left out; scores are between 0 and 1.
     min_score: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
     # A search that takes longer is cancelled.
     timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 1000

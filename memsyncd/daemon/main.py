@@ -57,7 +57,7 @@ from memsyncd.server.listen import (
 )
 from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
-from memsyncd.server.request_log import RequestLog, make_client_log
+from memsyncd.server.requests import RequestLog, make_client_log
 from memsyncd.server.server import Server
 from memsyncd.server.session import Limits
 from memsyncd.store.connection import check_sqlite
@@ -404,6 +404,8 @@ def _import_late() -> Job[None]:
     import memsyncd.server.writes  # noqa: F401
 
     yield
+    # A first start, which compiles the modules, leaves megabytes of freed memory.
+    resources.release_memory()
 
 
 def _configure_logs(loaded: Loaded, *, stream: LineStream, is_terminal: bool) -> None:

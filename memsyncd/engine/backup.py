@@ -54,7 +54,7 @@ def back_up_records(workspace: Workspace, _config: Config, clock: Clock) -> Job[
 def prepare_restore(
     workspace: Workspace, config: Config, clock: Clock, *, is_replacing: bool
 ) -> Job[Restored]:
-    """Return in `path` where the file to be restored has to be put; remove what lies there.
+    """Return in `path` where the file to be restored has to be put; remove an earlier one.
 
     Raises Conflict and BadRequest as `restore_records` would.
     """

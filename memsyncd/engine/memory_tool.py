@@ -266,7 +266,7 @@ def _rename(
     if existing is not None:
         raise memory_tool.refuse_existing("rename", new.text, params.dialect)
     if new.text.startswith(f"{old.text}/"):
-        message = f"path refused: {new.text} lies in {old.text} itself"
+        message = f"path refused: {new.text} is in {old.text} itself"
         raise PathRefused(message, hint="choose a place outside of it")
     moved = was.get(old.note)
     _check_digest(params, old.text, moved)

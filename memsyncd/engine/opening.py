@@ -4,7 +4,7 @@ A damaged file, or another workspace's, is set aside; one that another program t
 it is open is closed with care and opened again.
 
 A folder that was moved or renamed has another workspace id at its new place, while its records.db
-lies under the old id. It is the same folder if it is gone from its old place and most notes have
+is under the old id. It is the same folder if it is gone from its old place and most notes have
 the text recorded there. A records.db that memsyncd finds by itself must also name the folder's
 inode, and an inode alone proves nothing: it may have been reused for another folder.
 """
@@ -160,7 +160,7 @@ def _close_if_tampered(workspace: Workspace, records: Records, clock: Clock) -> 
 
 
 def _report_foreign(workspace: Workspace) -> None:
-    """Set a fault for as long as another workspace's file lies beside records.db."""
+    """Set a fault for as long as another workspace's file is beside records.db."""
     names = ", ".join(one.name for one in find_foreign(workspace.records_path))
     workspace.set_fault(FOREIGN_FAULT, names and FOREIGN.format(names=names))
 

@@ -3,14 +3,19 @@
 The configuration registers some and `workspace.add` others, which are kept in `workspaces.json` in
 the state folder. Two spellings of one folder are one workspace: real paths, and device and inode,
 are compared.
+
+A collection is a folder of an agent in which each project has memory; the projects' memory folders
+are registered like any other.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,9 +23,8 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.changes.watchplan import Includes
+from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes, Watch, plan_watches
 from memsyncd.core.claude_code import list_project_folders, name_project_memory, slug_project
-from memsyncd.engine.collections import is_left_out
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
 from memsyncd.files.places import (
@@ -59,7 +63,7 @@ class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at a path. `known` is the id of the workspace that is the same folder, if any.
 
     `place` is what a folder that may be added was recognised as, `rules` has the instructions for
-    agents in it. `worktree` is the real path that was named if it lies in a linked git worktree,
+    agents in it. `worktree` is the real path that was named if it is in a linked git worktree,
     which shares the memory of `root`.
     """
 
@@ -166,10 +170,9 @@ class Registry:
         """
         _check_name(name)
         root = seen or make_root(os.path.expanduser(path))
-        root = replace(root, name=name or root.name)
         entry = Entry(
             id=root.id,
-            name=root.name,
+            name=name or root.name,
             root=root.path,
             include=tuple(include),
             exclude=tuple(exclude),
@@ -359,7 +362,7 @@ class Registry:
             if memory is not None:
                 return memory
             raise WorkspaceNotFound(
-                "this path lies in no workspace",
+                "this path is in no workspace",
                 hint=find_worktree_trouble(os.path.realpath(path))
                 or "add the folder with: memsyncd add PATH",
             )
@@ -390,7 +393,7 @@ class Registry:
         nearest = find_nearest_root(os.path.normpath(os.path.expanduser(path)), roots)
         return None if nearest is None else roots[nearest]
 
-    def _find_same_folder(self, root: str, silent: Collection[str] = ()) -> Entry | None:
+    def _find_same_folder(self, root: str, silent: Collection[str]) -> Entry | None:
         entries = tuple(self.entries.values())
         same = next((entry for entry in entries if entry.root == root), None)
         identity = find_identity(root) if same is None else None
@@ -546,3 +549,54 @@ def _check_name(name: str) -> None:
             "this cannot be a workspace's name",
             hint=f"up to {NAME_LIMIT_CHARACTERS} characters, none of control, not a path, not *",
         )
+
+
+# --- collections ---
+
+
+class ProjectCollection:
+    """One collection while the daemon runs. `on_changed` is called on the loop after events in it.
+
+    It is watched, without what is in the memory folders, so that a project is found once it has
+    its first note; a project that disappears is a workspace whose folder is missing.
+    """
+
+    link_folders = pruned = frozenset[str]()
+
+    def __init__(self, entry: Entry, on_changed: Callable[[], None]) -> None:
+        self.entry = entry
+        self.on_changed = on_changed
+        self.awaited: frozenset[str] = frozenset()
+        """The folders, from the root on, in which a first note would make a new workspace."""
+        self.is_missing = False
+        self.waiters: list[asyncio.Future[None]] = []
+        """Requests to list the projects: those of the listing that runs, and of the next one."""
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def id(self) -> str:
+        return self.entry.id
+
+    def plan_watches(self, is_folder: Callable[[str], bool]) -> frozenset[Watch]:
+        """The folders to watch now, each without what is in the folders beneath it."""
+        root = self.entry.root
+        planned = plan_watches(root, NO_INCLUDES, is_folder=is_folder)
+        if not is_folder(root):
+            return planned
+        awaited = (f"{root}/{path}" for path in self.awaited)
+        return planned | {Watch(path, is_recursive=False) for path in awaited if is_folder(path)}
+
+    def is_pruned(self, _path: str) -> bool:
+        return False
+
+
+def is_project_event(path: str) -> bool:
+    """True if an event at this path from the root may concern a project with memory."""
+    # Not the transcripts beside the memory folder, to which an agent appends all the time.
+    parts = path.split("/")
+    return len(parts) < 2 or parts[1] == PROJECT_MEMORY
+
+
+def is_left_out(collection: Entry, slug: str) -> bool:
+    """True if a glob of the collection excludes this project."""
+    return any(fnmatchcase(slug, glob) for glob in collection.exclude)

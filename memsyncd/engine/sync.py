@@ -1,16 +1,17 @@
 """Bring a workspace's index up to date with its files.
 
 A sync scans, compares, reads the notes that may have changed, parses those that did and writes
-them: in one transaction, or in one for each 256 files if there are many. Each step between two
-`yield`s is short, so that the worker serves other workspaces between them. A failed listing
-deletes nothing, a missing root keeps everything, and a vanished note is kept for the grace.
+them: in one transaction, or in one for each 256 notes written or deleted if there are many. Each
+step between two `yield`s is short, so that the worker serves other workspaces between them. A
+failed listing deletes nothing, a missing root keeps everything, and a vanished note is kept for the
+grace.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -206,7 +207,7 @@ def sync_workspace(
     workspace.change(pending=pending)
     for batch in _read_batches(workspace, suspects.to_read, recorded, clock, request.grace_s, done):
         # The previous batch is written only now, so that the last one shares the transaction of
-        # the deletions below.
+        # the first deletions below.
         _write(workspace, index, updates, done)
         read = {file.path.text: file.record for file in batch}
         changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=float("inf"))
@@ -220,11 +221,10 @@ def sync_workspace(
         pending -= len(batch)
     now_s = clock.now_s()
     end = plan_changes(recorded, {}, missing, now_s=now_s, grace_s=request.grace_s)
-    updates += [DropNote(path) for path in end.gone]
     done.removed, done.pending_deletes = list(end.gone), end.pending_deletes
     first_s = min((missing.since_s[path] for path in end.pending_deletes), default=now_s)
     done.pending_delete_s = max(0.0, first_s + config.sync.delete_grace_s - clock.now_s())
-    _write(workspace, index, updates, done)
+    yield from _write_deletions(workspace, index, updates, end.gone, done)
     workspace.missing = _without(missing, set(end.gone))
     _conclude(workspace, snapshot, done)
     done.duration_ms = (clock.now_s() - started_s) * 1000
@@ -491,6 +491,19 @@ def _write(workspace: Workspace, index: Index, updates: list[Update], done: Sync
     done.count(written)
     if index is workspace.index:
         workspace.note_written(written)
+
+
+def _write_deletions(
+    workspace: Workspace, index: Index, updates: list[Update], gone: Sequence[str], done: SyncDone
+) -> Job[None]:
+    """Write the last updates with the first deletions, then the others, BATCH_FILES at a time."""
+    for start in range(0, len(gone), BATCH_FILES):
+        if start:
+            workspace.change(pending=len(gone) - start)
+            yield
+        updates += map(DropNote, gone[start : start + BATCH_FILES])
+        _write(workspace, index, updates, done)
+    _write(workspace, index, updates, done)
 
 
 def _record_moves(

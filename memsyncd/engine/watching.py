@@ -23,8 +23,8 @@ import msgspec
 
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.collections import ProjectCollection, is_project_event
 from memsyncd.engine.job_completions import call_soon
+from memsyncd.engine.registry import ProjectCollection, is_project_event
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.worker import WorkerPool

@@ -24,12 +24,11 @@ from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.accesses import FLUSH_S, note_accesses, store_accesses, store_noted
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.collections import ProjectCollection
 from memsyncd.engine.event_buffer import ROOT
 from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.opening import release_records
 from memsyncd.engine.rebuild import close_workspace
-from memsyncd.engine.registry import FolderCheck, Registry, find_slug
+from memsyncd.engine.registry import FolderCheck, ProjectCollection, Registry, find_slug
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
@@ -267,7 +266,7 @@ class Workspaces:
 
     def find_place(self, path: str) -> tuple[str, str]:
         """The id of the workspace that a path belongs to, and the folder that stands for its root
-        if the path lies in a linked worktree, else ""; from any thread, as it may block.
+        if the path is in a linked worktree, else ""; from any thread, as it may block.
 
         Raises WorkspaceNotFound.
         """
@@ -286,7 +285,7 @@ class Workspaces:
         root = worktree or self._registry.entries[workspace_id].root
         if not is_within_folder(real, root):
             raise WorkspaceNotFound(
-                "this path lies in no workspace", hint="add the folder with: memsyncd add PATH"
+                "this path is in no workspace", hint="add the folder with: memsyncd add PATH"
             )
         return FilePlace(workspace_id, real[len(root) + 1 :] or ".", worktree)
 

@@ -119,7 +119,7 @@ def locate(real_path: str, folders: Iterable[str]) -> ConfinedPath | None:
 def find_missing_target_folder(path: str, folders: Iterable[str]) -> frozenset[str]:
     """Return the folder in which the missing target of links would appear, to be watched.
 
-    The folder may be missing too. The result is empty if it lies outside all `folders`.
+    The folder may be missing too. The result is empty if it is outside all `folders`.
     """
     try:
         real = os.path.realpath(path)

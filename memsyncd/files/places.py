@@ -3,7 +3,7 @@ list the memory folders of Claude Code's projects.
 
 Vaults and the memory folders of agents are whole folders of notes, to which memories are written as
 well. In any other folder `MEMORY.md` and `.memories/` are memory, and the instructions for agents
-that lie beside them are read only.
+that are beside them are read only.
 """
 
 from __future__ import annotations

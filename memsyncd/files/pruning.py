@@ -112,7 +112,7 @@ class Pruning:
         return FolderRules(ignore, build_files)
 
     def is_pruned(self, path: str, rules: FolderRules) -> bool:
-        """True if the folder at this path is left out by the rules of the folder it lies in."""
+        """True if the folder at this path is left out by the rules of the folder it is in."""
         if is_pruned_path(path):
             return True
         is_pruned = rules.is_pruned(path)

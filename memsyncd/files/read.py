@@ -188,7 +188,7 @@ def _refuse(path: NotePath, reason: UnreadReason, *, why: str = "") -> Unread:
 class TextFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file as it was read.
 
-    `path` is its real path in the workspace, or the requested path if it lies in an allowed folder.
+    `path` is its real path in the workspace, or the requested path if it is in an allowed folder.
     """
 
     path: NotePath

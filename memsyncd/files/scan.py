@@ -78,7 +78,7 @@ def scan(
 ) -> Snapshot:
     """Scan the whole workspace, or the paths in `only` (relative to the root) and those beneath.
 
-    The state of the disk raises nothing. If a link lies within `only`, the whole workspace is
+    The state of the disk raises nothing. If a link is within `only`, the whole workspace is
     scanned, since the notes of one link depend on the other links; the snapshot's `only` has the
     scanned paths, without those that no note can have. Notes in listed folders whose stat is the
     `known` one are in the snapshot's `unchanged`. `pruning` is the workspace's own, kept from scan

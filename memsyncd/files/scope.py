@@ -4,7 +4,7 @@
   folder to which memories are written. It decides by path alone; `scan` and `read` check the file
   itself (a folder, a link, too many bytes), and `pruning` what `.gitignore` files leave out.
 - File names: UTF-8, control characters, conflict copies, temporary files of other tools.
-- `Root`: the folder of a workspace, as a real path. It is refused where notes cannot sensibly lie:
+- `Root`: the folder of a workspace, as a real path. It is refused where notes cannot sensibly be:
   `/`, the home folder or a folder above it, another user's folder.
 - A path belongs to the nearest root above it; in a linked git worktree without a root of its own,
   to the root of the same path in the main worktree.
@@ -76,7 +76,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def allowed_folders(self) -> tuple[str, ...]:
-        """The real folders in which the target of a link may lie."""
+        """The real folders in which the target of a link may be."""
         return (self.root, *self.allow_links_to)
 
     def is_note(self, path: str) -> bool:
@@ -250,8 +250,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
     path: str
 
 
-def make_root(path: str, *, name: str = "", is_real: bool = False) -> Root:
-    """Make the root at `path`, which may be missing; an empty `name` means the folder's name.
+def make_root(path: str, *, is_real: bool = False) -> Root:
+    """Make the root at `path`, which may be missing; it has the folder's name.
 
     With `is_real` the path is taken as a real path and no disk is accessed. Raises BadRequest for a
     path that is not UTF-8, for JSON could not hold it.
@@ -262,7 +262,7 @@ def make_root(path: str, *, name: str = "", is_real: bool = False) -> Root:
     except UnicodeEncodeError:
         raise BadRequest("the folder's path is not valid UTF-8", hint="rename the folder") from None
     folder = os.path.basename(real)
-    return Root(id=f"{_slug(folder)}-{digest_text(real)[:8]}", name=name or folder, path=real)
+    return Root(id=f"{_slug(folder)}-{digest_text(real)[:8]}", name=folder, path=real)
 
 
 def find_root_refusal(path: str, *, home: str, uid: int) -> MemsyncdError | None:
@@ -331,7 +331,7 @@ def find_owner(
         return nearest
     if sharing == "shared":
         return _find_shared_owner(real, worktree, roots) or nearest
-    # A worktree may lie within the main one.
+    # A worktree may be within the main one.
     main = worktree.main
     return find_nearest_root(
         real, [root for root in roots if main is None or not _is_beneath(root, main)]
@@ -398,7 +398,7 @@ def find_shared_folder(real_path: str, roots: Collection[str]) -> str | None:
 
 def find_worktree_root(real_path: str, root: str) -> str:
     """Return the folder that stands for `root` in the linked worktree of a path which shares its
-    memory; empty if the path lies in none.
+    memory; empty if the path is in none.
     """
     worktree = find_worktree(real_path)
     if worktree is None or _is_beneath(root, worktree.top):
@@ -425,7 +425,7 @@ def _find_shared_owner(real_path: str, worktree: Worktree, roots: Collection[str
 
 
 def _find_root_in(real_path: str, top: str, roots: Collection[str]) -> str | None:
-    """Return the nearest root above a path that lies at or beneath `top`."""
+    """Return the nearest root above a path that is at or beneath `top`."""
     nearest = find_nearest_root(real_path, roots)
     return nearest if nearest is not None and _is_beneath(nearest, top) else None
 

@@ -135,7 +135,7 @@ def rename_path(scope: Scope, old: NotePath, new: NotePath) -> FileStat | None:
     from_place, to_place = _find_own_place(scope, old), _find_place_to_change(scope, new, None)
     is_inside = f"{to_place.path}/".startswith(f"{from_place.path}/")
     if old.text in (MEMORY_FOLDER, scope.memory_dir) or is_inside:
-        raise make_refusal(new, "it lies within the path to be renamed")
+        raise make_refusal(new, "it is within the path to be renamed")
     if any(one.startswith(f"{old.text}/") for one in scope.read_only.patterns):
         raise make_refusal(old, "it is the folder of read-only notes")
     from_parent, _, from_name = from_place.path.rpartition("/")
@@ -163,14 +163,14 @@ def rename_path(scope: Scope, old: NotePath, new: NotePath) -> FileStat | None:
 
 
 def _find_place_to_change(scope: Scope, path: NotePath, was: TextFile | None) -> ConfinedPath:
-    """Return the real place of a path; it must lie in the workspace, where it was read."""
+    """Return the real place of a path; it must be in the workspace, where it was read."""
     check_root(scope)
     # A file that was read through a link may be written under its own path, which by itself may be
     # outside memory.
     is_own_path = was is not None and was.path == path
     place = resolve(scope, path) if is_own_path else find_place(scope, path)
     if place.folder != scope.root:
-        raise make_refusal(path, "it lies outside the workspace, in a folder that is read only")
+        raise make_refusal(path, "it is outside the workspace, in a folder that is read only")
     if path.text in (MEMORY_FOLDER, scope.memory_dir):
         raise make_refusal(path, "it is the folder of notes")
     _check_not_read_only(scope, place.path)
@@ -192,7 +192,7 @@ def _find_own_place(scope: Scope, path: NotePath) -> ConfinedPath:
     place = find_place(scope, path)
     _check_not_read_only(scope, path.text)
     if os.path.islink(f"{scope.root}/{path.text}") or place.folder != scope.root:
-        raise make_refusal(path, "it is a link, or lies behind one that leads out")
+        raise make_refusal(path, "it is a link, or is beneath one, that leads out")
     check_root(scope)
     return place
 

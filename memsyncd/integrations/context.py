@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple
 from memsyncd.client import NoAnswer, connect
 from memsyncd.client.memory import name_workspace
 from memsyncd.errors import MemsyncdError, NotFresh
+from memsyncd.protocol.prompts import make_query
 
 MessageFormat = Literal["anthropic", "openai", "bedrock"]
 OnFailure = Callable[[MemsyncdError], None]
@@ -40,8 +41,6 @@ BUDGETS = range(100, 50_001)
 TIMEOUT_S = 2.0
 # The block and the request are texts of their own, which providers join without a blank line.
 SEPARATOR, SEPARATOR_TOKENS = "\n\n", 1
-# The daemon accepts queries of 1 KiB.
-QUERY_BYTES = 1000
 MAX_REMEMBERED = 4096
 """Messages whose blocks are remembered; of a longer history the oldest lose them."""
 # Where a caller marks what the provider shall cache. The marks move from request to request.
@@ -189,19 +188,6 @@ class MemoryContext:
             self._blocks.move_to_end(key)
             while len(self._blocks) > MAX_REMEMBERED:
                 self._blocks.popitem(last=False)
-
-
-def make_query(text: str) -> str:
-    """Return the words of a request as a query: each once, without the syntax of searches."""
-    # A quote or a minus in a request is no condition, nor is `is:archived` a filter.
-    words = text.replace('"', " ").replace(":", " ").split()
-    plain = dict.fromkeys(word.lstrip("-") for word in words)
-    plain.pop("", None)
-    query = " ".join(plain)
-    if len(query.encode("utf-8", "replace")) <= QUERY_BYTES:
-        return query
-    cut = query.encode("utf-8", "replace")[: QUERY_BYTES + 1].decode("utf-8", "ignore")
-    return cut.rpartition(" ")[0] or cut[: QUERY_BYTES // 4]
 
 
 # --- messages -----------------------------------------------------------------------------------

@@ -557,9 +557,7 @@ def find_status(error: ErrorBody) -> int:
     return _STATUSES.get(str(error.data.get("code")), 500)
 
 
-def make_error_response(
-    error: ErrorBody, content_type: str = PROBLEM, status: int = 0, headers: Headers = ()
-) -> Response:
+def make_error_response(error: ErrorBody, *, status: int = 0, headers: Headers = ()) -> Response:
     """Return the response for an error, as RFC 9457 describes it."""
     code = str(error.data.get("code", MemsyncdError.code))
     status = status or find_status(error)
@@ -573,7 +571,7 @@ def make_error_response(
     problem |= {name: value for name, value in error.data.items() if name not in problem}
     if status == 503:
         headers = (*headers, ("Retry-After", str(RETRY_S)))
-    return Response(status, msgspec.json.encode(problem), content_type, headers)
+    return Response(status, msgspec.json.encode(problem), PROBLEM, headers)
 
 
 def encode_event(name: str, data: bytes, event_id: str = "") -> bytes:

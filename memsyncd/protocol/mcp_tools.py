@@ -442,7 +442,6 @@ def read_citation(params: dict[str, Any]) -> dict[str, Any]:
 
 HOOK_TOOL = "memory_hook"
 """Answers a hook of a client; it is not listed, since no model calls it."""
-QUERY_LIMIT_CHARS = 2_000
 _EVENT_NAMES = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
 
 
@@ -463,18 +462,6 @@ def make_hook_arguments(given: dict[str, Any]) -> HookArguments:
     except msgspec.ValidationError as error:
         message, hint = explain_params(str(error), describe_shape(HookArguments))
         raise BadRequest(message.replace("parameter ", "argument "), hint=hint) from error
-
-
-def make_query(prompt: str) -> str:
-    """Return the words of a prompt as a query: nothing in it excludes or filters.
-
-    Empty for a command of the client, such as `/clear`, and for a prompt without words.
-    """
-    if prompt.lstrip().startswith(("/", "!")):
-        return ""
-    words = prompt[:QUERY_LIMIT_CHARS].replace('"', " ").replace(":", " ").split()
-    bare = (word.lstrip("-").rstrip("*") for word in words)
-    return " ".join(word for word in bare if any(map(str.isalnum, word)))
 
 
 def render_hook_answer(event: str, text: str) -> str:

@@ -135,7 +135,7 @@ class WorkspaceInfo(Result, frozen=True, kw_only=True):
     """The id of the collection that it belongs to."""
     project: str | None
     """The path of the project whose agent keeps its memory here, if that is known. The path leads
-    to this workspace unless it lies in one of its own."""
+    to this workspace unless it is in one of its own."""
 
 
 class WorkspaceList(Result, frozen=True, kw_only=True):

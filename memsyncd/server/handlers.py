@@ -218,7 +218,7 @@ class Handlers:
     ) -> Any:
         """Carry out a method for a note that is named by its absolute path.
 
-        Raises BadRequest if it does not lie in the workspace that is named as well.
+        Raises BadRequest if it is not in the workspace that is named as well.
         """
         try:
             found = await self._places.find_file(file)
@@ -233,7 +233,7 @@ class Handlers:
             is_path = self._places.needs_disk(named)
             other = (await self._places.find(named))[0] if is_path else self._workspaces.find(named)
             if other is not workspace:
-                message = f"the path lies in the workspace {workspace.entry.name}"
+                message = f"the path is in the workspace {workspace.entry.name}"
                 raise BadRequest(message, hint="name that workspace, or leave it out")
         params = _replace_path(params, field, found, workspace)
         if not found.worktree:
@@ -242,7 +242,7 @@ class Handlers:
             outcome = self._get(session, params, found.worktree)
         else:
             shared = f"{workspace.entry.root}/{found.path}"
-            message = "the path lies in a git worktree, which shares the memory of the main one"
+            message = "the path is in a git worktree, which shares the memory of the main one"
             raise BadRequest(message, hint=f"name the note there: {shared}")
         return await outcome if inspect.isawaitable(outcome) else outcome
 

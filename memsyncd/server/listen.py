@@ -121,7 +121,7 @@ def check_path(path: str, *, limit_bytes: int = PATH_LIMIT_BYTES) -> None:
 
 
 def check_outside(path: str, roots: Iterable[str]) -> None:
-    """Raise BadConfig if the socket lies in one of these folders.
+    """Raise BadConfig if the socket is in one of these folders.
 
     A daemon must not change a folder that it watches.
     """
@@ -129,7 +129,7 @@ def check_outside(path: str, roots: Iterable[str]) -> None:
     for root in roots:
         real_root = os.path.realpath(root)
         if os.path.commonpath((folder, real_root)) == real_root:
-            message = f"the socket {path} would lie inside the workspace {root}"
+            message = f"the socket {path} would be inside the workspace {root}"
             raise BadConfig(message, hint=_PATH_HINT)
 
 
@@ -242,7 +242,7 @@ def _check_inherited(sock: socket.socket, path: str) -> None:
     name = sock.getsockname()
     identity = _find_identity(path)
     if not isinstance(name, str) or identity is None or _find_identity(name) != identity:
-        message = f"the inherited socket lies at {name!r}, clients expect it at {path}"
+        message = f"the inherited socket is at {name!r}, clients expect it at {path}"
         raise BadConfig(message, hint=_UNIT_HINT)
     found = os.lstat(path)
     if found.st_uid != os.geteuid() or found.st_mode & 0o077:

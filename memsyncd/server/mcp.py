@@ -36,6 +36,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_notification,
     encode_result,
 )
+from memsyncd.protocol.prompts import make_query
 from memsyncd.server.requests import RequestDispatcher, ServerContext
 from memsyncd.server.session import Outcome, Session
 
@@ -265,7 +266,9 @@ class McpConnection:
 
     async def _recall_for_hook(self, arguments: mcp_tools.HookArguments) -> str:
         is_prompt = arguments.event == "user-prompt"
-        query = mcp_tools.make_query(arguments.prompt) if is_prompt else ""
+        # A command of the client, such as `/clear`, asks nothing.
+        asks = is_prompt and not arguments.prompt.lstrip().startswith(("/", "!"))
+        query = make_query(arguments.prompt) if asks else ""
         folder = arguments.cwd or self._workspace
         if not folder or (is_prompt and not query):
             return ""
@@ -304,7 +307,7 @@ class McpConnection:
             params = msgspec.structs.replace(params, workspace=named)
             return await self._ask_fresh(method, params, is_ready=True)
         status = await self._find_workspace(named)
-        # A path says more than the id: it may lie in a linked worktree.
+        # A path says more than the id: it may be in a linked worktree.
         place = named or self._workspace or status.id
         params = msgspec.structs.replace(params, workspace=place)
         return await self._ask_fresh(method, params, is_ready=status.state == "ready")

@@ -21,8 +21,7 @@ from memsyncd.core.globs import Globs
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_recording
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.collections import ProjectCollection
-from memsyncd.engine.registry import FolderCheck
+from memsyncd.engine.registry import FolderCheck, ProjectCollection
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Condition, Entry, Workspace, read_freshness
 from memsyncd.engine.workspaces import Settings, Workspaces

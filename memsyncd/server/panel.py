@@ -1,6 +1,6 @@
 """Serves the panel: its files, and the address that opens it once and sets the cookie.
 
-The files lie in `memsyncd/panel`. A token opens the panel once within a minute, so that the address
+The files are in `memsyncd/panel`. A token opens the panel once within a minute, so that the address
 in a shell's history or a browser's is worth nothing; after it the browser has a cookie, which it
 sends to this host alone and does not show to scripts. The policy of content lets the page load
 nothing from elsewhere, and run nothing that stands in a note.

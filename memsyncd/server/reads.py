@@ -236,7 +236,7 @@ class PathLookup:
 
     async def find(self, path: str) -> tuple[Workspace, str]:
         """Return the workspace that a path belongs to, and the folder that stands for its root if
-        the path lies in a linked worktree, else "". Raises WorkspaceNotFound.
+        the path is in a linked worktree, else "". Raises WorkspaceNotFound.
         """
         near = self._workspaces.find_near(path)
         if near is not None and self._workspaces.stalls.is_stalled(near):

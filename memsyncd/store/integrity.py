@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat as modes
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -44,7 +43,6 @@ N_SHOWN = 5
 ASIDE_MARK = ".damaged-"
 # Of each chunk, the words that are looked up.
 N_WORDS = 2
-_WORD = re.compile(r"[^\W_]{1,40}")
 
 
 # --- open files ---------------------------------------------------------------------------------
@@ -382,17 +380,23 @@ def _count_unfindable(reader: Reader, note: Note) -> int:
     ids = {tuple(row[1:]): row[0] for row in reader.rows(_CHUNK_IDS, (note.path,))}
     n_chunks = 0
     for chunk in note.chunks:
-        words = _choose_words(blank_marks(chunk.text))
+        words = _choose_words(reader, blank_marks(chunk.text))
         match = " ".join(f'text : "{word}"' for word in words)
         bindings = (match, ids.get((chunk.start, chunk.end, chunk.part)))
-        if words and any(not reader.rows(statement, bindings) for statement in _IS_FOUND):
-            n_chunks += any(map(reader.tokenize, words))
+        n_chunks += bool(words) and not all(
+            reader.rows(statement, bindings) for statement in _IS_FOUND
+        )
     return n_chunks
 
 
-def _choose_words(text: str) -> list[str]:
-    """Some of the longest words, which are rare and quickly looked up."""
-    return sorted(set(_WORD.findall(text)), key=lambda word: (-len(word), word))[:N_WORDS]
+def _choose_words(reader: Reader, text: str) -> list[str]:
+    """Some of the longest words, which are rare and quickly looked up.
+
+    Only FTS5's tokenizer can tell where a word begins and ends: a mark over a letter is part of it.
+    """
+    data = text.encode("utf-8", "replace")
+    words = {data[start:end].decode() for start, end, _ in reader.tokenize(text)}
+    return sorted(words, key=lambda word: (-len(word), word))[:N_WORDS]
 
 
 def find_orphans(reader: Reader) -> list[str]:

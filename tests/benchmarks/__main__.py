@@ -140,6 +140,8 @@ def parse_sizes(text: str, n_all: Callable[[], int]) -> list[int]:
 
 def make_bench(args: argparse.Namespace, folder: Path) -> Bench:
     checkouts = [Checkout.this()] + ([Checkout.at(args.against)] if args.against else [])
+    for checkout in checkouts:
+        checkout.compile()
     sources = find_sources(args.folder or fetch_packages(CACHE / "packages"))
     peers_folder = CACHE / "peers" if args.peers else None
     if peers_folder:

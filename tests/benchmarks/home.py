@@ -49,6 +49,11 @@ class Checkout:
             )
         return cls(folder.resolve(), str(programs / "python"), str(programs / "memsyncd"))
 
+    def compile(self) -> None:
+        """Compile the modules, as an installer does: a daemon that does it has freed memory."""
+        command = (self.python, "-m", "compileall", "-q", str(self.folder / "memsyncd"))
+        subprocess.run(command, check=True)
+
 
 class Home:
     """A user's folders and the daemon that runs in them."""

@@ -16,12 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.cli.doctor import (
-    daemon_checks,
-    folder_checks,
-    process_checks,
-    storage_checks,
-)
+from memsyncd.cli.doctor import daemon_checks, folder_checks
 from memsyncd.cli.doctor.findings import Finding, count_levels, is_healthy, render_examination
 from memsyncd.cli.terminal import Paint
 from memsyncd.semantic import vector_process
@@ -51,10 +46,10 @@ SILENT = daemon_checks.PingResult(path=SOCKET, failure="no daemon answers")
 HUNG = daemon_checks.PingResult(
     path=SOCKET, failure="no answer within 5 s", is_listening=True, is_late=True, holder_pid=7
 )
-DAEMON = process_checks.Process(
+DAEMON = daemon_checks.Process(
     pid=7, words=("python", "-m", "memsyncd", "run"), databases=("/s/index.db",)
 )
-STOPPED = process_checks.Process(
+STOPPED = daemon_checks.Process(
     pid=7, words=("/bin/memsyncd", "run"), databases=("/s/index.db",), is_stopped=True
 )
 
@@ -77,7 +72,7 @@ STOPPED = process_checks.Process(
 )
 def test_the_answering_daemon_is_checked(
     answers: list[daemon_checks.PingResult],
-    running: list[process_checks.Process],
+    running: list[daemon_checks.Process],
     worst: tuple[str, str],
     message: str,
 ) -> None:
@@ -312,17 +307,17 @@ broken line
     ],
 )
 def test_a_path_is_on_the_last_of_the_deepest_mounts(path: str, kind: str) -> None:
-    mount = storage_checks.find_mount(path, storage_checks.parse_mounts(MOUNTS))
+    mount = folder_checks.find_mount(path, folder_checks.parse_mounts(MOUNTS))
     assert mount is not None
     assert mount.kind == kind
 
 
 def test_without_a_mount_table_nothing_is_reported() -> None:
-    assert storage_checks.find_mount("/x", []) is None
-    storage = storage_checks.Storage(path="/x", mount=None)
-    assert storage_checks.check_notes_storage(storage) == []
+    assert folder_checks.find_mount("/x", []) is None
+    storage = folder_checks.Storage(path="/x", mount=None)
+    assert folder_checks.check_notes_storage(storage) == []
     assert (
-        storage_checks.check_own_storage(storage, contents="x lies", variable="X", is_lasting=True)
+        folder_checks.check_own_storage(storage, contents="x is", variable="X", is_lasting=True)
         == []
     )
 
@@ -345,15 +340,15 @@ def test_without_a_mount_table_nothing_is_reported() -> None:
 )
 def test_sync_services_are_known_by_their_names_and_marks(path: str, service: str) -> None:
     assert (
-        storage_checks.find_service(path, lambda place: place == "/home/u/synced/.stfolder")
+        folder_checks.find_service(path, lambda place: place == "/home/u/synced/.stfolder")
         == service
     )
 
 
-def stand_on(kind: str, *options: str, service: str = "") -> storage_checks.Storage:
-    return storage_checks.Storage(
+def stand_on(kind: str, *options: str, service: str = "") -> folder_checks.Storage:
+    return folder_checks.Storage(
         path="/g",
-        mount=storage_checks.Mount(folder="/", kind=kind, options=options),
+        mount=folder_checks.Mount(folder="/", kind=kind, options=options),
         service=service,
     )
 
@@ -370,17 +365,17 @@ def stand_on(kind: str, *options: str, service: str = "") -> storage_checks.Stor
     ],
 )
 def test_the_finding_for_a_file_system_depends_on_its_content(
-    storage: storage_checks.Storage,
+    storage: folder_checks.Storage,
     of_notes: str | None,
     of_records: str | None,
     of_index: str | None,
 ) -> None:
-    notes = storage_checks.check_notes_storage(storage)
-    records = storage_checks.check_own_storage(
-        storage, contents="history lies", variable="XDG_STATE_HOME", is_lasting=True
+    notes = folder_checks.check_notes_storage(storage)
+    records = folder_checks.check_own_storage(
+        storage, contents="history is", variable="XDG_STATE_HOME", is_lasting=True
     )
-    index = storage_checks.check_own_storage(
-        storage, contents="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False
+    index = folder_checks.check_own_storage(
+        storage, contents="indexes are", variable="XDG_CACHE_HOME", is_lasting=False
     )
     levels = [find_worst(found)[1] if found else None for found in (notes, records, index)]
     assert levels == [of_notes, of_records, of_index]
@@ -392,12 +387,12 @@ def test_the_finding_for_a_file_system_depends_on_its_content(
 
 @given(st.text())
 def test_reading_the_kernels_tables_never_fails(text: str) -> None:
-    storage_checks.parse_mounts(text)
+    folder_checks.parse_mounts(text)
     folder_checks.find_error_line(text.splitlines())
 
 
-def run(pid: int, *words: str, **fields: Any) -> process_checks.Process:
-    return process_checks.Process(pid=pid, words=words, **fields)
+def run(pid: int, *words: str, **fields: Any) -> daemon_checks.Process:
+    return daemon_checks.Process(pid=pid, words=words, **fields)
 
 
 @pytest.mark.parametrize(
@@ -431,15 +426,15 @@ def test_a_daemon_is_recognized_by_its_command_line(
     ],
 )
 def test_other_processes_with_open_databases_are_checked(
-    process: process_checks.Process, worst: tuple[str, str]
+    process: daemon_checks.Process, worst: tuple[str, str]
 ) -> None:
-    found = process_checks.check_open_files([DAEMON, process], daemon_pid=7)
+    found = daemon_checks.check_open_files([DAEMON, process], daemon_pid=7)
     assert find_worst(found) == worst
     check_remedies(found)
 
 
 def test_without_visible_processes_nothing_is_reported() -> None:
-    assert process_checks.check_open_files([], daemon_pid=7) == []
+    assert daemon_checks.check_open_files([], daemon_pid=7) == []
 
 
 @pytest.mark.parametrize(
@@ -447,9 +442,9 @@ def test_without_visible_processes_nothing_is_reported() -> None:
     [(10, 1, "ok"), (899, 1, "ok"), (900, 1, "warning"), (10, 116, "warning")],
 )
 def test_the_limits_of_inotify_are_checked(n_watches: int, n_instances: int, level: str) -> None:
-    limits = process_checks.Inotify(max_watches=1000, max_instances=128)
+    limits = daemon_checks.Inotify(max_watches=1000, max_instances=128)
     greedy = run(8, "/usr/bin/code", n_watches=n_watches, n_instances=n_instances)
-    found = process_checks.check_inotify(limits, [DAEMON, greedy], daemon_pid=7)
+    found = daemon_checks.check_inotify(limits, [DAEMON, greedy], daemon_pid=7)
     assert find_worst(found) == ("inotify", level)
     if level == "warning":
         assert "code (pid 8)" in found[0].what
@@ -457,9 +452,9 @@ def test_the_limits_of_inotify_are_checked(n_watches: int, n_instances: int, lev
 
 
 def test_without_inotify_nothing_is_reported(tmp_path: Path) -> None:
-    assert process_checks.read_inotify(str(tmp_path)) is None
-    assert process_checks.check_inotify(None, [], daemon_pid=None) == []
-    assert process_checks.list_processes([], proc=str(tmp_path / "none")) == []
+    assert daemon_checks.read_inotify(str(tmp_path)) is None
+    assert daemon_checks.check_inotify(None, [], daemon_pid=None) == []
+    assert daemon_checks.list_processes([], proc=str(tmp_path / "none")) == []
 
 
 # --- service ------------------------------------------------------------------------------------
@@ -639,10 +634,10 @@ def test_a_process_that_holds_a_database_is_seen(tmp_path: Path) -> None:
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        found = {process.pid: process for process in process_checks.list_processes([str(tmp_path)])}
+        found = {process.pid: process for process in daemon_checks.list_processes([str(tmp_path)])}
         holder.send_signal(signal.SIGSTOP)
         os.waitpid(holder.pid, os.WUNTRACED)
-        stopped = {process.pid: process for process in process_checks.list_processes([])}
+        stopped = {process.pid: process for process in daemon_checks.list_processes([])}
         holder.send_signal(signal.SIGCONT)
         assert holder.stdin is not None
         holder.stdin.close()

@@ -13,6 +13,7 @@ from memsyncd.cli.parser import (
     parse_command,
     parse_count,
     parse_fraction,
+    parse_pair,
 )
 from memsyncd.errors import BadRequest
 
@@ -181,3 +182,25 @@ def test_every_command_of_the_table_exists_and_has_help_for_each_argument(name: 
     )
     flags = [flag for option in command.options for flag in option.flags]
     assert len(flags) == len(set(flags))
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [("owner=infra", ("owner", "infra")), (" why = a = b ", ("why", "a = b"))],
+)
+def test_a_pair_is_a_name_and_all_behind_its_first_equals_sign(
+    text: str, pair: tuple[str, str]
+) -> None:
+    assert parse_pair(text) == pair
+
+
+@pytest.mark.parametrize("text", ["", "owner", "=infra", " =x", "owner= "])
+def test_a_pair_without_a_name_or_a_value_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="such as owner=infra"):
+        parse_pair(text)
+
+
+def test_a_pair_may_have_no_value_where_that_removes_the_old_one() -> None:
+    assert parse_pair("owner=", may_be_empty=True) == ("owner", "")
+    with pytest.raises(ValueError, match="expected a name"):
+        parse_pair("owner", may_be_empty=True)

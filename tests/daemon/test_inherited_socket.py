@@ -119,7 +119,7 @@ def test_anything_but_one_private_listening_socket_is_refused_with_the_reason(
             ((good, path), {"LISTEN_FDNAMES": "memsyncd:web"}, "LISTEN_FDNAMES=memsyncd:web"),
             # Clients use another path: the error names both.
             ((good, f"{path}-elsewhere"), {}, f"{path}-elsewhere"),
-            ((good, f"{path}-elsewhere"), {}, f"lies at '{path}'"),
+            ((good, f"{path}-elsewhere"), {}, f"is at '{path}'"),
             ((good, path), {"LISTEN_PID": "1"}, "nothing is inherited"),
             ((good, path), {"LISTEN_FDS": "0"}, "nothing is inherited"),
         ]

@@ -309,7 +309,7 @@ def test_a_memory_is_added_and_promoted_to_a_note_by_its_absolute_path(
     [promoted] = call("promote", anchor=source, note=target, tag="pattern")["promoted"]
     assert (promoted["path"], promoted["source"]) == ("MEMORY.md", added["anchor"])
     assert "Larch grows." in (place.root / "MEMORY.md").read_text()
-    with pytest.raises(BadRequest, match="lies in the workspace"):
+    with pytest.raises(BadRequest, match="is in the workspace"):
         call("promote", anchor=source, note=str(other.root / "MEMORY.md"), tag="faq")
     for workspace in (None, place.id):
         with pytest.raises(MemsyncdError):

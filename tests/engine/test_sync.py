@@ -205,6 +205,22 @@ def test_many_notes_are_written_in_batches_with_pauses_between(bench: Any) -> No
     assert bench.workspace.condition.pending == 0
 
 
+def test_many_notes_are_deleted_in_batches_with_pauses_between(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10):
+        bench.write(f".memories/{number}.md", f"note {number}")
+    bench.sync()
+    monkeypatch.setattr(sync_module, "BATCH_FILES", 4)
+    shutil.rmtree(bench.root / ".memories")
+    bench.write("MEMORY.md", "the only note")
+    left = [len(bench.paths()) for _ in bench.start_sync()]
+    # The note that was read shares the transaction of the first deletions.
+    assert left[-2:] == [7, 3]
+    assert bench.paths() == ["MEMORY.md"]
+    assert bench.workspace.condition.pending == 0
+
+
 def test_a_sync_of_some_paths_scans_only_these(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
     bench.write(".memories/a/b.md", "two")

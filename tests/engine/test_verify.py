@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,23 @@ def test_an_index_that_was_just_made_equals_the_disk(filled: Bench) -> None:
     )
     assert compared.n_notes == 3
     assert find_levels(compared) == {"ok"}
+
+
+def test_words_of_any_form_and_length_are_looked_up_as_they_are_indexed(bench: Bench) -> None:
+    words = {
+        "code": "0x" + "60ab" * 300,
+        "data": "QUJD" * 25_000,
+        "decomposed": unicodedata.normalize("NFD", "naïvetés Übergrößenträger"),
+        "private": "\uf8ffapple \ue001word",
+        "joined": "हिन्दी व्यक्तिगत בְּרֵאשִׁית 日本語の文章です。 snake_case a\u200db",
+    }
+    for name, text in words.items():
+        bench.write(f".memories/{name}.md", f"# {name}\n\n{text}\n")
+    bench.sync()
+    assert prove(bench).wrong == {}
+    columns = "chunks_exact(rowid, heading, text, tags, subwords)"
+    tamper(bench, f"REPLACE INTO {columns} SELECT id, '', 'other', '', '' FROM chunks")
+    assert len(prove(bench).wrong) == len(words)
 
 
 OTHERWISE = [

@@ -70,10 +70,9 @@ def test_a_root_is_the_real_path_of_any_path_to_it(root: Path) -> None:
     assert make_root(str(root)).path == str(root)
 
 
-def test_an_id_depends_on_the_path_alone_and_the_name_defaults_to_the_folders(root: Path) -> None:
-    plain, named = make_root(str(root)), make_root(str(root), name="My Work")
-    assert plain.id == named.id
-    assert (plain.name, named.name) == ("workspace", "My Work")
+def test_an_id_depends_on_the_path_alone_and_the_name_is_the_folders(root: Path) -> None:
+    plain = make_root(str(root))
+    assert plain.name == "workspace"
     assert make_root(str(root.parent)).id != plain.id
 
 

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from memsyncd.client import NoAnswer
 from memsyncd.core.model import count_tokens
-from memsyncd.core.search.query import parse_query
 from memsyncd.errors import NoDaemon
-from memsyncd.integrations.context import HEADING, REPLACING, MemoryContext, make_query
+from memsyncd.integrations.context import HEADING, REPLACING, MemoryContext
 from tests.integrations.conftest import LAST_WORDS
 
 if TYPE_CHECKING:
@@ -480,14 +479,6 @@ def test_the_requests_of_a_growing_conversation_begin_with_the_same_bytes(
             sent = context.insert(messages[:end])
             assert sent[: len(before)] == before
             before = sent
-
-
-@given(st.text(max_size=3000))
-def test_any_request_becomes_a_query_of_plain_words(text: str) -> None:
-    query = make_query(text)
-    parsed = parse_query(query)  # it refuses queries that are too long
-    assert not any(term for term in parsed.must_not)
-    assert parsed.must == ()
 
 
 def test_marks_of_the_cache_may_move_between_requests() -> None:

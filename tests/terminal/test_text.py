@@ -147,6 +147,12 @@ def test_metadata_is_not_laid_out_but_code_that_looks_like_it_is() -> None:
     assert prepare_markdown(lines, part) == "\n\n\n# A\n\n```\n<!-- memory: -->"
 
 
+def test_a_line_that_only_looks_like_a_fence_opens_and_closes_none() -> None:
+    lines = ["``` is `code`", "<!-- memory: -->", "```", "    ```", "<!-- memory: -->", "```"]
+    [part] = split_parts(lines)
+    assert prepare_markdown(lines, part).split("\n") == [lines[0], "", *lines[2:]]
+
+
 def test_fenced_code_that_is_cut_is_opened_again() -> None:
     lines = ["```py", *["x = 1"] * 1000, "```", "# Head"]
     parts = split_parts(lines)

@@ -12,10 +12,14 @@ import sys
 import memsyncd
 from memsyncd.cli.doctor.daemon_checks import (
     check_daemon,
+    check_inotify,
+    check_open_files,
     check_service,
     check_socket,
     find_daemon_pid,
+    list_processes,
     ping_sockets,
+    read_inotify,
     read_service,
 )
 from memsyncd.cli.doctor.findings import (
@@ -31,26 +35,18 @@ from memsyncd.cli.doctor.folder_checks import (
     check_config_path,
     check_database,
     check_disk_space,
+    check_notes_storage,
+    check_own_storage,
     check_permissions,
     check_root,
     describe_unresponsive,
     find_last_error,
+    find_storage,
     find_unresponsive,
     measure_disk_space,
     read_workspace_list,
     resolve_path,
     stat_entry,
-)
-from memsyncd.cli.doctor.process_checks import (
-    check_inotify,
-    check_open_files,
-    list_processes,
-    read_inotify,
-)
-from memsyncd.cli.doctor.storage_checks import (
-    check_notes_storage,
-    check_own_storage,
-    find_storage,
 )
 from memsyncd.cli.git_merges import has_conflicts, is_tracked
 from memsyncd.cli.parser import JSON, Argument, Command, Option
@@ -64,8 +60,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
 
     from memsyncd.cli.console import Console
-    from memsyncd.cli.doctor.daemon_checks import PingResult
-    from memsyncd.cli.doctor.process_checks import Process
+    from memsyncd.cli.doctor.daemon_checks import PingResult, Process
     from memsyncd.dirs import Dirs
 
 FINDINGS_EXIT = 1
@@ -174,10 +169,10 @@ def _examine_machine(
             )
         ),
         *check_own_storage(
-            state, contents="history lies", variable="XDG_STATE_HOME", is_lasting=True
+            state, contents="history is", variable="XDG_STATE_HOME", is_lasting=True
         ),
         *check_own_storage(
-            cache, contents="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False
+            cache, contents="indexes are", variable="XDG_CACHE_HOME", is_lasting=False
         ),
         *check_open_files(processes, daemon_pid=daemon_pid),
         *check_inotify(read_inotify(), processes, daemon_pid=daemon_pid),
@@ -189,7 +184,7 @@ def _examine_machine(
     if state.mount is not None and not any(
         finding.check in ("filesystem", "cloud") for finding in found
     ):
-        found.append(Finding("ok", "filesystem", "notes, index and records lie on local disks"))
+        found.append(Finding("ok", "filesystem", "notes, index and records are on local disks"))
     return found
 
 

@@ -26,6 +26,7 @@ from memsyncd.cli.history import EXTERNAL, describe_change, render_size_change
 from memsyncd.cli.search import describe_relaxed, describe_semantic
 from memsyncd.cli.status import STATE_STYLES
 from memsyncd.cli.terminal import clean, clean_line, clean_values
+from memsyncd.core.markdown.blockrules import follow_fence
 
 StyledText = tuple[str, str]
 Pieces = list[StyledText]
@@ -171,7 +172,6 @@ PART_LINES = 150
 PART_CHARS = 12_000
 LINE_CHARS = 4_000
 LONG_LINE_END = " … (the line goes on; m shows the source)"
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _COMMENT = re.compile(r"\s*<!--\s*memory:.*-->\s*")
 _FRONT_MATTER = ("---", "+++")
 _FRONT_MATTER_LINES = 200
@@ -199,7 +199,7 @@ def split_parts(lines: Sequence[str]) -> list[NotePart]:
             parts.append(NotePart(first, number - 1, opening))
             first, size, opening = number, 0.0, fence
         size += max(1 / PART_LINES, min(len(line), LINE_CHARS) / PART_CHARS)
-        fence = _follow_fence(fence, line)
+        fence = follow_fence(fence, line)
     return [*parts, NotePart(first, max(first, len(lines)), opening)]
 
 
@@ -207,15 +207,6 @@ def _is_full(size: float, next_line: str, fence: str) -> bool:
     if size < 1 or (fence and size < 2):
         return False
     return size >= 2 or next_line.startswith("#") or (size >= 1.5 and not next_line.strip())
-
-
-def _follow_fence(fence: str, line: str) -> str:
-    """Return the marker of the fenced code that is open behind the line; empty if none is."""
-    marker = _FENCE.match(line)
-    if not fence:
-        return marker[1] if marker else ""
-    is_end = marker and marker[1].startswith(fence) and not line.strip(" `~")
-    return "" if is_end else fence
 
 
 def find_part(parts: Sequence[NotePart], line: int) -> int:
@@ -241,7 +232,7 @@ def prepare_markdown(lines: Sequence[str], part: NotePart) -> str:
     for i, line in enumerate(chosen):
         if not fence and _COMMENT.fullmatch(line):
             chosen[i] = ""
-        fence = _follow_fence(fence, line)
+        fence = follow_fence(fence, line)
     return "\n".join([part.fence, *chosen] if part.fence else chosen)
 
 

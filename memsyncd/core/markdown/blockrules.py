@@ -110,6 +110,15 @@ def is_closing_fence(line: str, mark: str) -> bool:
     return text.startswith(mark) and not text.strip(mark[0]) and not is_indented_code(line)
 
 
+def follow_fence(fence: str, line: str) -> str:
+    """The mark of the fence that is open behind the line; empty if none is. `fence` is open before
+    it.
+    """
+    if not fence:
+        return fence_mark(line)
+    return "" if is_closing_fence(line, fence) else fence
+
+
 def is_rule(line: str) -> bool:
     return _RULE.match(line) is not None
 

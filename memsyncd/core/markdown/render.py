@@ -13,7 +13,7 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from memsyncd.core.markdown.blockrules import fence_mark, is_closing_fence
+from memsyncd.core.markdown.blockrules import follow_fence
 from memsyncd.core.markdown.frontmatter import find_front_matter
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def find_window(lines: Sequence[str], line: int) -> tuple[int, int]:
                 return first, number - 1
             first, size = number, 0.0
         size += max(1 / WINDOW_LINES, min(len(text), LINE_LIMIT_CHARS) / WINDOW_CHARS)
-        fence = _next_fence(fence, text)
+        fence = follow_fence(fence, text)
     return first, len(lines)
 
 
@@ -70,13 +70,6 @@ def _is_window_full(size: float, next_line: str, fence: str) -> bool:
     if size < 1 or (fence and size < 3):
         return False
     return size >= 3 or next_line.startswith("#") or (size >= 2 and not next_line.strip())
-
-
-def _next_fence(fence: str, line: str) -> str:
-    """The marker of the fenced code that is open behind the line; empty if none is."""
-    if not fence:
-        return fence_mark(line)
-    return "" if is_closing_fence(line, fence) else fence
 
 
 def _hide_metadata(lines: Sequence[str]) -> list[str]:
@@ -90,7 +83,7 @@ def _hide_comments(lines: Sequence[str], first: int) -> list[str]:
     shown, fence = [], ""
     for line in lines[first:]:
         shown.append("" if not fence and _COMMENT_LINE.fullmatch(line) else line)
-        fence = _next_fence(fence, line)
+        fence = follow_fence(fence, line)
     return shown
 
 

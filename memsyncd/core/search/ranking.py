@@ -13,11 +13,12 @@ same answer all day; the next day it may differ if recency or decay is on.
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
+from itertools import accumulate, islice
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -208,37 +209,40 @@ def rank_candidates(
         by_file.setdefault(candidate.file, []).append(candidate)
     ranked: list[Ranked] = []
     for chunks in by_file.values():
-        rows = [(c.start_line, c.end_line, c.stemmed, c.exact) for c in chunks]
-        scores = _score_note(rows, chunks[0].day, named, policy)
+        exact = [policy.exact * c.exact for c in chunks]
+        words = [c.stemmed + of_exact for c, of_exact in zip(chunks, exact, strict=True)]
+        lines = [(c.start_line, c.end_line) for c in chunks]
+        scores = _score_note(lines, words, exact, chunks[0].day, named, policy)
         ranked += [Ranked(c, *score) for c, score in zip(chunks, scores, strict=True)]
     return sort_ranked(ranked)
 
 
-# First and last line, and the negated bm25 by stems and by exact words.
-_WordRow = tuple[int, int, float, float]
+# First and last line.
+_Lines = tuple[int, int]
 # A raw score and its parts: exact words, note, neighbours, day.
 _Score = tuple[float, float, float, float, float]
 
 
 def _score_note(
-    chunks: Sequence[_WordRow], day: str | None, named: Sequence[NamedDate], policy: RankingPolicy
+    lines: Sequence[_Lines],
+    words: Sequence[float],
+    exact: Sequence[float],
+    day: str | None,
+    named: Sequence[NamedDate],
+    policy: RankingPolicy,
 ) -> list[_Score]:
-    """The raw scores of the candidates of one note, of this day, in their order."""
-    weight, bonus = policy.exact, policy.neighbour_bonus
+    """The raw scores of the candidates of one note, of this day, in their order, from what they
+    score by `words`, of which a part by `exact` words.
+    """
     fit = 1.0 + policy.day * _fit_day(named, day, policy.later) if named else 1.0
-    if len(chunks) == 1:
-        _, _, stemmed, by_words = chunks[0]
-        exact = weight * by_words
-        note = policy.note * max(0.0, stemmed + exact)
-        return [((stemmed + exact + note) * fit, exact, note, 0.0, fit)]
-    words = [stemmed + weight * exact for _, _, stemmed, exact in chunks]
     note = policy.note * max(0.0, *words)
+    if len(lines) == 1:
+        return [((words[0] + note) * fit, exact[0], note, 0.0, fit)]
+    bonus = policy.neighbour_bonus
     scores: list[_Score] = []
-    for (_, _, stemmed, by_words), neighbour in zip(
-        chunks, _best_neighbours(chunks, words), strict=True
-    ):
-        exact, beside = weight * by_words, bonus * neighbour
-        scores.append(((stemmed + exact + note + beside) * fit, exact, note, beside, fit))
+    for word, of_exact, neighbour in zip(words, exact, _best_neighbours(lines, words), strict=True):
+        beside = bonus * neighbour
+        scores.append(((word + note + beside) * fit, of_exact, note, beside, fit))
     return scores
 
 
@@ -247,13 +251,13 @@ def _fit_day(named: Sequence[NamedDate], day: str | None, later: float) -> float
     return fit if fit == 1.0 else later * fit
 
 
-def _best_neighbours(chunks: Sequence[_WordRow], words: Sequence[float]) -> list[float]:
+def _best_neighbours(lines: Sequence[_Lines], words: Sequence[float]) -> list[float]:
     """For each chunk of a note the best score by words among those that touch it, else 0."""
-    best = [0.0] * len(chunks)
-    in_line = sorted([(one[0], one[1], at) for at, one in enumerate(chunks)])
+    best = [0.0] * len(lines)
+    in_line = sorted([(start, end, at) for at, (start, end) in enumerate(lines)])
     for number, (_, end, at) in enumerate(in_line, 1):
         last, worth = end + MAX_GAP + 1, words[at]
-        for start, _, other in itertools.islice(in_line, number, None):
+        for start, _, other in islice(in_line, number, None):
             if start > last:
                 break  # they begin in order of line: no later one touches either
             if words[other] > best[at]:  # noqa: PLR1730 - `max` takes five times as long
@@ -320,10 +324,10 @@ class _Group(msgspec.Struct):
 
 
 def join_passages(
-    ranked: Sequence[Ranked], *, limit: int, passage_tokens: int
+    ranked: Sequence[Ranked], *, limit: int, passage_tokens: int, least: float = -math.inf
 ) -> tuple[Passage, ...]:
     """Join those of `ranked` that touch, the stronger absorbing the weaker, up to `passage_tokens`
-    a passage.
+    a passage. No passage has a raw score below `least`.
     """
     groups: list[_Group] = []
     by_file: dict[int, list[_Group]] = {}
@@ -340,7 +344,8 @@ def join_passages(
                 group.add(candidate)
                 break
         else:
-            if len(groups) < limit:  # a passage that is not shown takes nothing from those that are
+            # A passage that is not shown takes nothing from those that are.
+            if len(groups) < limit and one.raw_score >= least:
                 start, end = candidate.start_line, candidate.end_line
                 group = _Group(one, [candidate], start, end, candidate.n_tokens)
                 neighbours.append(group)
@@ -408,111 +413,125 @@ def rank_passages(
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
     best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
 
-    def may_be_shown(highest: float) -> bool:
-        return len(best) < limit or highest >= best[-1][1].best.raw_score
+    def find_least() -> float:
+        return best[-1][1].best.raw_score if len(best) >= limit else -math.inf
 
-    for notes in _read_by_bound(found, policy, ratio, gain, may_be_shown):
-        exact = found.exact
-        if exact is None:
-            exact = found.read_exact([row[0] for rows in notes for row in rows])
-        files = found.read_files([rows[0][1] for rows in notes])
-        for highest, rows, scores in _score_notes(notes, files, exact, named, policy):
-            if not may_be_shown(highest * boosted):
+    for exact, notes in _read_by_bound(found, policy, gain, ratio, find_least):
+        files = found.read_files([rows[0][1] for _, rows, _, _ in notes])
+        for bound, rows, words, by_words in notes:
+            least = find_least()
+            if gain * bound < least:
                 break
             file = files[rows[0][1]]
+            lines = [(row[3], row[4]) for row in rows]
+            scores = _score_note(lines, words, by_words, file[1], named, policy)
+            if max(scores)[0] * boosted < least:
+                continue
             ranked = [
                 _make_ranked((found.make_candidate(row, file, exact), *score, NO_FACTORS))
                 for row, score in zip(rows, scores, strict=True)
             ]
-            ordered = sort_ranked(boost(ranked) if boost else ranked)
-            passages = join_passages(ordered, limit=limit, passage_tokens=passage_tokens)
+            passages = join_passages(
+                sort_ranked(boost(ranked) if boost else ranked),
+                limit=limit,
+                passage_tokens=passage_tokens,
+                least=least,
+            )
             best += [(_order(passage.best), passage) for passage in passages]
             best.sort(key=itemgetter(0))
             del best[limit:]
     return tuple(passage for _, passage in best)
 
 
-def _score_notes(
-    notes: Iterable[Sequence[ChunkRow]],
-    files: Mapping[int, FileRow],
-    exact: Mapping[int, float],
-    named: Sequence[NamedDate],
-    policy: RankingPolicy,
-) -> list[tuple[float, Sequence[ChunkRow], list[_Score]]]:
-    """The rows of each note with their scores, and the highest; the note with the highest first."""
-    scored = []
-    find = exact.get
+# What no raw score of a note's chunks exceeds before the day and the boosts, its rows, and what
+# they score by words, with the part that is by exact words.
+_BoundNote = tuple[float, Sequence[ChunkRow], list[float], list[float]]
+
+
+def _bound_notes(
+    notes: Iterable[Sequence[ChunkRow]], exact: Mapping[int, float], policy: RankingPolicy
+) -> list[_BoundNote]:
+    """Bound the scores of notes whose scores by exact words are known, the highest bound first."""
+    find, weight = exact.get, policy.exact
+    bounded: list[_BoundNote] = []
     for rows in notes:
-        chunks = [(row[3], row[4], row[6], find(row[0], 0.0)) for row in rows]
-        scores = _score_note(chunks, files[rows[0][1]][1], named, policy)
-        scored.append((max(scores)[0], rows, scores))
-    scored.sort(key=itemgetter(0), reverse=True)
-    return scored
+        by_words = [weight * find(row[0], 0.0) for row in rows]
+        if len(rows) == 1:
+            words = [rows[0][6] + by_words[0]]
+            bound = _bound_scores(words[0], 0.0, policy)
+        else:
+            words = [row[6] + of_exact for row, of_exact in zip(rows, by_words, strict=True)]
+            *_, second, best = sorted(words)
+            bound = _bound_scores(best, second, policy)
+        bounded.append((bound, rows, words, by_words))
+    bounded.sort(key=itemgetter(0), reverse=True)
+    return bounded
 
 
 def _read_by_bound(
     found: FoundChunks,
     policy: RankingPolicy,
-    ratio: float,
     gain: float,
-    may_be_shown: Callable[[float], bool],
-) -> Iterator[list[list[ChunkRow]]]:
-    """Yield the rows of notes that may be shown, by note, twice at most: each time costs a
-    statement. The second time it is known what has to be exceeded.
+    ratio: float,
+    find_least: Callable[[], float],
+) -> Iterator[tuple[Mapping[int, float], list[_BoundNote]]]:
+    """Yield the scores by exact words of chunks, and the notes that may be shown and have these,
+    twice at most: each time costs a statement. The second time it is known what has to be exceeded.
     """
-    by_file: dict[int, list[ChunkRow]] = {}
-    for row in found.rows:
-        chunks = by_file.get(row[1])
-        if chunks is None:
-            by_file[row[1]] = [row]
-        else:
-            chunks.append(row)
-    notes = [*by_file.values()]
-    if len(found.rows) <= FIRST_READ:
-        yield notes
+    by_file: defaultdict[int, list[ChunkRow]] = defaultdict(list)
+    for row in sorted(found.rows, key=itemgetter(6), reverse=True):
+        by_file[row[1]].append(row)
+    notes = [*by_file.values()]  # by the highest score of their rows
+    if found.exact is not None:
+        bounded = _bound_notes(notes, found.exact, policy)
+        n_first = _count_first([rows for _, rows, _, _ in bounded])
+        yield found.exact, bounded[:n_first]
+        left = [one for one in bounded[n_first:] if gain * one[0] >= find_least()]
+        if left:
+            yield found.exact, left
         return
-    factor = 1.0 + policy.exact * ratio
-    bounded = [
-        (gain * _bound_scores(_bound_words(rows, found.exact, factor, policy), policy), rows)
-        for rows in notes
-    ]
-    bounded.sort(key=itemgetter(0), reverse=True)
-    n_notes = n_read = 0
-    while n_notes < len(bounded) and n_read < FIRST_READ:
-        n_read += len(bounded[n_notes][1])
-        n_notes += 1
-    yield [rows for _, rows in bounded[:n_notes]]
-    left = [rows for bound, rows in bounded[n_notes:] if may_be_shown(bound)]
-    if left:
-        yield left
+    n_first = _count_first(notes)
+    exact = found.read_exact([row[0] for rows in notes[:n_first] for row in rows])
+    yield exact, _bound_notes(notes[:n_first], exact, policy)
+    more = _choose_notes(
+        notes[n_first:], policy, find_least() / (gain * (1 + policy.exact * ratio))
+    )
+    if more:
+        exact = found.read_exact([row[0] for rows in more for row in rows])
+        yield exact, _bound_notes(more, exact, policy)
 
 
-def _bound_words(
-    rows: Sequence[ChunkRow],
-    exact: Mapping[int, float] | None,
-    factor: float,
-    policy: RankingPolicy,
-) -> list[float]:
-    """What chunks score by words and vectors: at most `factor` times what their rows tell, if the
-    scores by `exact` words are not known.
+def _count_first(notes: Sequence[Sequence[ChunkRow]]) -> int:
+    """The number of notes to read first: those of FIRST_READ rows."""
+    n_rows = accumulate(map(len, notes))
+    return next((at for at, n in enumerate(n_rows, 1) if n >= FIRST_READ), len(notes))
+
+
+def _choose_notes(
+    notes: Sequence[Sequence[ChunkRow]], policy: RankingPolicy, least: float
+) -> list[Sequence[ChunkRow]]:
+    """Those of the notes, which come by the highest score of their rows, that may score so much by
+    stems alone.
     """
-    if exact is None:
-        return [factor * row[6] for row in rows]
-    find, weight = exact.get, policy.exact
-    return [row[6] + weight * find(row[0], 0.0) for row in rows]
+    chosen = []
+    for rows in notes:
+        best, second = rows[0][6], rows[1][6] if len(rows) > 1 else 0.0
+        if _bound_scores(best, best, policy) < least:
+            break
+        if _bound_scores(best, second, policy) >= least:
+            chosen.append(rows)
+    return chosen
 
 
-def _bound_scores(words: list[float], policy: RankingPolicy) -> float:
-    """What no raw score of a note's chunks exceeds before the day and the boosts, if each scores by
-    words and vectors so much at most.
+def _bound_scores(best: float, second: float, policy: RankingPolicy) -> float:
+    """What no raw score of a note's chunks exceeds before the day and the boosts, if the two best
+    score by words so much at most; `second` is 0 if there is one.
     """
-    if len(words) == 1:
-        return (1.0 + policy.note) * max(0.0, words[0])
-    words.sort()
-    best, second = max(0.0, words[-1]), max(0.0, words[-2])
+    if best <= 0.0:
+        return 0.0
     # The best chunk's neighbour is the second at most, and the other way round.
-    bonus = policy.neighbour_bonus
-    return max(best + bonus * second, second + bonus * best) + policy.note * best
+    beside = policy.neighbour_bonus * max(0.0, second)
+    return max(best + beside, second + policy.neighbour_bonus * best) + policy.note * best
 
 
 def bound_exact_ratio(n_chunks: int, by_stems: Sequence[int], by_words: Sequence[int]) -> float:

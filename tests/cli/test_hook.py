@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.integrations.hooks import (
+from memsyncd.cli.hook import (
     CLIENTS,
     EVENTS,
     MAX_ERROR_CHARS,

@@ -1,0 +1,31 @@
+"""A prompt becomes a query that the daemon accepts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.search.query import parse_query
+from memsyncd.protocol.prompts import make_query
+
+
+@given(st.text(max_size=3000))
+def test_any_prompt_becomes_a_query_of_plain_words(text: str) -> None:
+    query = make_query(text)
+    parsed = parse_query(query)  # it refuses queries that are too long
+    assert not any(term for term in parsed.must_not)
+    assert parsed.must == ()
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [" ".join(f"word{n}" for n in range(900)), "w" * 3000, "\N{BLACK SQUARE}" * 3000 + " w"],
+)
+def test_a_prompt_of_any_length_becomes_a_query_that_is_accepted(prompt: str) -> None:
+    assert parse_query(make_query(prompt)).positive
+
+
+def test_each_word_counts_once_and_what_is_no_word_not_at_all() -> None:
+    assert make_query('Why: "redis" -> -redis ... cach*?!') == "Why redis cach*?!"
+    assert make_query("-- *** ->") == ""
