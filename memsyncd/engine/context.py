@@ -51,7 +51,7 @@ from memsyncd.core.search.query import (
     compile_term,
     extract_filters,
 )
-from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate
+from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate, RankingPolicy
 from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.branch_memory import (
     BRANCH_LABEL,
@@ -117,7 +117,6 @@ N_READ = 200
 # A note's best chunk counts this much more for its other chunks than in a search: evidence lies
 # together. Measured on chats and documents, the first 500 tokens contain half a point more of it.
 NOTE_FACTOR = 2.0
-RANKING = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
 # Few chunks are smaller: a budget divided by it is more chunks than a block can show.
 MIN_CHUNK_TOKENS = 50
 SortKey = tuple[object, ...]
@@ -186,7 +185,7 @@ def offer_context(
     raw_hits, why_empty = list[RawHit](), None
     branch = read_branch_memory(worktree, config) if worktree else None
     explain = _explain_no_match if has_words else _explain_empty_start
-    asked = begin_questions(workspace, question, RANKING) if has_words else None
+    asked = begin_questions(workspace, question, _make_ranking()) if has_words else None
     with workspace.acquire(timeout_s) as reader:
         if asked is not None:
             matching = _find_matching(reader, workspace, asked, budget, config, options.now_s)
@@ -261,6 +260,10 @@ def _sort_chunks(
         return placed, {}
     # Of one section the better chunks stay first.
     return sorted(placed, key=lambda one: one[1].place), keys
+
+
+def _make_ranking() -> RankingPolicy:
+    return replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
 
 
 def _has_words(query: str, now_s: float) -> bool:
@@ -617,7 +620,8 @@ def _find_matching(
         return NOTHING_MATCHES
     n_most = budget.max_tokens // MIN_CHUNK_TOKENS
     limit = max(N_CONTEXT_CANDIDATES, n_most)
-    ranked, vectors = rank(reader, workspace, asked, config, now_s, limit=limit, ranking=RANKING)
+    ranking = _make_ranking()
+    ranked, vectors = rank(reader, workspace, asked, config, now_s, limit=limit, ranking=ranking)
     ranked = ranked[: max(N_READ, n_most)]
     n_chunks = workspace.condition.counts.chunks
     match = compile_query(question.query.relaxed or question.query)
