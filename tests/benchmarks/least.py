@@ -69,7 +69,8 @@ async def serve(folder: str, database: str, socket: str) -> None:
         while line := await lines.readline():
             request = json.loads(line)
             query = request["params"].get("query", "")
-            hits = [row for (row,) in reader.execute(match, (query, N_HITS))] if query else []
+            rows = reader.execute(match, (query, N_HITS)) if query else ()
+            hits = [{"row": row, "matched": [query]} for (row,) in rows]
             result: dict[str, Any] = {"hits": hits}
             response = {"jsonrpc": "2.0", "id": request["id"], "result": result}
             out.write(json.dumps(response).encode() + b"\n")
