@@ -20,7 +20,7 @@ from memsyncd.core.changes.watchplan import Watch
 from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.programs import succeeds
-from tests.watch.faults import fake_overflow, kill_reader
+from tests.watch.faults import fake_overflow, find_reader, kill_reader
 
 if TYPE_CHECKING:
     from tests.watch.conftest import Recorder, Watched
@@ -98,9 +98,7 @@ def test_a_real_overflow_counts_as_lost_events_and_does_not_end_the_watching(
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if limit > 100_000:
         pytest.skip("the queue is too long to fill")
-    reader = next(
-        thread for thread in threading.enumerate() if isinstance(thread, inotify_c.InotifyFD)
-    )
+    reader = find_reader(watched.watcher)
     notes = [watched.root / "a.md", watched.root / "b.md"]
     for note in notes:
         note.touch()
