@@ -356,6 +356,9 @@ class TerminalApp(App[None]):
 
     @work
     async def action_workspace(self) -> None:
+        if self._is_connected and not self._session.status["workspaces"]:
+            # The key was pressed before the first status came.
+            await self._read_status()
         chosen = await self.push_screen_wait(WorkspaceScreen(self._session))
         if chosen:
             self._session.searches_all = chosen == EVERY_WORKSPACE
