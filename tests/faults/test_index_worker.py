@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,8 +208,9 @@ def test_removing_a_workspace_ends_its_process(own: Home) -> None:
         client.call("workspace.remove", workspace=status(client)["id"])
         wait_until(lambda: not find_children(daemon.process.pid), "it goes on")
         assert not is_alive(worker)
+        # Unlike pathlib's, this glob goes on if a folder disappears meanwhile.
         cache = own.folder / "cache" / "memsyncd"
-        wait_until(lambda: not list(cache.glob("*/index.db*")), "its index is left")
+        wait_until(lambda: not glob(f"{cache}/*/index.db*"), "its index is left")
         assert not client.call("status")["workspaces"]
     assert daemon.stop() == 0
 
