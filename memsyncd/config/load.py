@@ -474,7 +474,7 @@ def _read_bytes(path: str, *, is_required: bool) -> bytes | None:
     except FileNotFoundError:
         if is_required:
             raise BadConfig(
-                f"{path}: no such file", hint="create it, or unset MEMSYNCD_CONFIG"
+                f"{path}: no such file", hint="create it, or name another file (MEMSYNCD_CONFIG)"
             ) from None
         return None
     except OSError as error:

@@ -148,6 +148,7 @@ class _Daemon:
         self._notify = find_notify_socket(env, os.getpid())
         self._configure_logs = configure_logs
         self._config_stat = _stat_version(dirs.config_file)
+        self._is_config_refused = False
         self._is_on_terminal = _has_terminal()
         self.is_blocked = False
         """True if a thread has not returned when everything else has ended."""
@@ -300,7 +301,9 @@ class _Daemon:
             check_roots(self._owned.path, [entry.root for entry in entries], access)
         except MemsyncdError as failure:
             log.error(Event.CONFIG_REFUSED, reason=failure.message, hint=failure.hint)
+            self._is_config_refused = True
             return
+        self._is_config_refused = False
         changed = find_changed_keys(self._loaded.config, loaded.config)
         self._loaded = loaded
         self._configure_logs(loaded)
@@ -325,13 +328,12 @@ class _Daemon:
         self._workspaces.call(resources.release_memory)
 
     def _facts(self) -> Facts:
-        loaded = self._loaded
         return Facts(
             pid=os.getpid(),
             socket=self._owned.path,
             find_http=lambda: self._port and (self._port.url, self._dirs.http_token),
             open_panel=self._open_panel,
-            config=loaded.path if loaded.is_file_found else f"{loaded.path} (none: defaults)",
+            find_config=self._find_config,
             sqlite=self._sqlite,
             started_at_s=self._clock.now_s(),
             read_process=resources.read_process_stats,
@@ -339,6 +341,12 @@ class _Daemon:
             read_rss=resources.read_rss_bytes,
             find_socket_problem=lambda: self._reporter.socket_problem,
         )
+
+    def _find_config(self) -> str:
+        loaded = self._loaded
+        if self._is_config_refused:
+            return f"{loaded.path} (refused since it changed: memsyncd config check)"
+        return loaded.path if loaded.is_file_found else f"{loaded.path} (none: defaults)"
 
     async def _open_panel(self) -> PanelAddress:
         """Open a port, unless there is one, and make an address of the panel."""

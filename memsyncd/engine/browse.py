@@ -6,10 +6,13 @@ still agree, so that the caller can sync the note and read again. Nothing here w
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
@@ -17,7 +20,7 @@ from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.model import Problem, Span, make_problem
-from memsyncd.core.notepath import NotePath, parse_note_path
+from memsyncd.core.notepath import NOTE_SUFFIXES, NotePath, parse_note_path
 from memsyncd.core.search.query import Filters
 from memsyncd.engine.checks import NOTICE_REMEDIES
 from memsyncd.engine.metadata import (
@@ -33,6 +36,8 @@ from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.read import ReadFile, read_note_file
+from memsyncd.files.scope import Scope, is_within_folder
+from memsyncd.protocol.jsonrpc import make_reply_error
 from memsyncd.protocol.search import (
     GetParams,
     Got,
@@ -52,10 +57,10 @@ from memsyncd.store.lookup import (
     find_places_of_kinds,
     read_anchors,
     read_digest,
-    read_notes,
     read_problems,
     read_section,
     read_sections_of,
+    stream_notes,
 )
 from memsyncd.store.metadata import StoredMeta, count_sections
 from memsyncd.store.pool import MEMO_LIMIT, Reader
@@ -86,9 +91,11 @@ def read_place(
     _check_place(params)
     path, section, digest, counts = _find_place(workspace, params)
     if digest is None and not workspace.scope.is_note(path.text):
+        more = "; to index more: memsyncd add . --include GLOB"
+        is_other = path.name.lower().endswith(NOTE_SUFFIXES)
         raise NoteNotFound(
             f"{path.text} is not a note of this workspace",
-            hint="list them with: memsyncd list --notes",
+            hint=f"list them with: memsyncd list --notes{more if is_other else ''}",
         )
     file = _read_file(workspace, path, now_ns)
     lines = decode_note(path.text, file.data).lines
@@ -109,6 +116,26 @@ def read_place(
         n_backlinks=counts[1],
     )
     return got, file.record.digest == digest
+
+
+def name_from_root(scope: Scope, params: GetParams) -> GetParams:
+    """Return the parameters with a path of the memory tool as the path of its note. Raises
+    PathRefused.
+    """
+    is_anchor = params.anchor is not None
+    text = (params.anchor if is_anchor else params.path) or ""
+    if not text.startswith("/"):
+        return params
+    from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
+
+    path, mark, heading = text.rpartition("#") if is_anchor else (text, "", "")
+    if not is_within_folder(path, MEMORIES):
+        return params
+    note = parse_memory_path(path, scope.memory_dir).note
+    if note is None:
+        raise BadRequest("a folder is no note", hint="name a note in it, such as /memories/a.md")
+    named = f"{note.text}{mark}{heading}"
+    return replace(params, anchor=named) if is_anchor else replace(params, path=named)
 
 
 def _make_bare_meta(file: ReadFile) -> StoredMeta:
@@ -198,29 +225,43 @@ def list_notes(
     *,
     now_s: float = 0.0,
     accesses: Mapping[str, int] = NO_ACCESSES,
+    max_bytes: float = math.inf,
 ) -> list[NoteInfo]:
-    """List notes with their sections, expired ones too."""
+    """List notes with their sections, expired ones too.
+
+    Raises TooLarge as soon as they take more than `max_bytes` as JSON: they are read and described
+    one by one, and no more is in memory.
+    """
     valuation = make_valuation(config, now_s, accesses)
     filters = _list_filters(params, config, now_s, accesses)
-    with workspace.acquire(READ_LIMIT_S) as reader:
-        # Sections are read if they are shown, or if the order of the notes comes from them.
-        has_sections = params.sections or find_order(params.sort, valuation) is not None
-        found = read_notes(reader, path=params.path, filters=filters, has_sections=has_sections)
-        shown = redact_notes(reader, found, config, has_sections=params.sections)
-    kinds = config.kinds
-    notes = [_make_note_info(note, kinds, now_s) for note in shown]
-    if params.explain:
-        for note in notes:
-            note.sections[:] = [_explain_section(one, valuation) for one in note.sections]
     order = find_order(params.sort, valuation)
-    if order is not None:
-        for note in notes:
-            note.sections.sort(key=order)
-        notes.sort(key=lambda note: [*map(order, note.sections[:1])])
-    if not params.sections:
-        for note in notes:
-            note.sections.clear()
-    return notes
+    # Sections are read if they are shown, or if the order of the notes comes from them.
+    has_sections = params.sections or order is not None
+    listed: list[tuple[list[tuple[object, ...]], NoteInfo]] = []
+    n_bytes = 0
+    with (
+        workspace.acquire(READ_LIMIT_S) as reader,
+        contextlib.closing(
+            stream_notes(reader, path=params.path, filters=filters, has_sections=has_sections)
+        ) as found,
+    ):
+        for stored in redact_notes(reader, found, config, has_sections=params.sections):
+            note = _make_note_info(stored, config.kinds, now_s)
+            if params.explain:
+                note.sections[:] = [_explain_section(one, valuation) for one in note.sections]
+            if order is not None:
+                note.sections.sort(key=order)
+            listed.append(([order(one) for one in note.sections[:1]] if order else [], note))
+            if not params.sections:
+                note.sections.clear()
+            n_bytes += len(_to_json(note)) + len(",")
+            if n_bytes > max_bytes:
+                raise make_reply_error(int(max_bytes))
+    listed.sort(key=lambda one: (one[0], one[1].path))
+    return [note for _, note in listed]
+
+
+_to_json = msgspec.json.Encoder().encode
 
 
 def _explain_section(one: SectionInfo, valuation: Valuation) -> SectionInfo:
@@ -318,18 +359,24 @@ def find_links(
     with workspace.acquire(LINKS_LIMIT_S) as reader:
         links = StoredLinks(reader, relations)
         start = _find_start(reader, params)
+        edges: Iterable[Edge]
         if start is None:
-            edges = links.list_dangling() if params.dangling else links.list_all()
+            edges = links.list_dangling() if params.dangling else links.stream_all()
         else:
             edges = links.walk(start, direction=params.direction, max_depth=params.depth)
-        chosen = [edge for edge in edges if not (params.dangling and edge.to is not None)]
+        page, n_edges = [], 0
+        for edge in edges:
+            if not (params.dangling and edge.to is not None):
+                if params.offset <= n_edges < params.offset + params.limit:
+                    page.append(edge)
+                n_edges += 1
         infos = []
-        for edge in chosen[params.offset : params.offset + params.limit]:
+        for edge in page:
             # To find a name that is similar takes milliseconds, and no statement that would end.
             if is_cancelled():
                 raise make_timeout_error()
             infos.append(_make_link_info(edge, links.names, is_masking=config.guard.is_masking))
-    return infos, len(chosen)
+    return infos, n_edges
 
 
 def _count_links(reader: Reader, path: str, anchor: str | None) -> tuple[int, int]:

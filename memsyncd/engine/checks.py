@@ -62,7 +62,7 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
     "root": (
         "error",
         "folder",
-        "bring the folder back and make it readable for you, or: memsyncd remove",
+        "bring the folder back and make it readable for you, or: memsyncd remove NAME",
     ),
     STALL_FAULT: (
         "error",
@@ -181,6 +181,13 @@ def _check_recording(condition: Condition) -> list[FindingInfo]:
     return [make_finding("info", "history", what, remedy)] if what else []
 
 
+def describe_progress(condition: Condition) -> str:
+    """Describe the progress of a sync of many notes; empty if none runs."""
+    n_all = condition.n_to_sync
+    n_done = max(0, n_all - condition.n_pending)
+    return f"syncing: {n_done:,} of {n_all:,} notes" if n_all else ""
+
+
 def describe_recording(condition: Condition) -> str:
     """Describe the progress of recording all notes; empty if all are recorded."""
     n_left, n_all = condition.n_unrecorded, condition.n_to_record
@@ -239,7 +246,7 @@ def _check_watcher(condition: Condition, health: WatchHealth, config: Config) ->
 
 def _check_past(condition: Condition) -> list[FindingInfo]:
     found = []
-    if condition.n_failed_syncs and "sync" not in condition.faults:
+    if condition.n_failed_syncs and not condition.faults.keys() & {"sync", "disk_full", "index"}:
         what = (
             f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon "
             f"started; the last one succeeded"
@@ -277,12 +284,15 @@ def _check_freshness(
         return [
             make_finding("warning", "clock", what, "correct the clock; notes are indexed meanwhile")
         ]
-    if age_s > MAX_OVERDUE_SCANS * config.sync.reconcile_s + LATE_SLACK_S:
+    late_s = age_s - condition.progress_after_scan_s
+    if late_s > MAX_OVERDUE_SCANS * config.sync.reconcile_s + LATE_SLACK_S:
         what = (
             f"the last scan of the folder was {age_s:,.0f} s ago, one is due every "
             f"{config.sync.reconcile_s:g} s"
         )
         return [make_finding("error", "freshness", what, "see the log, then: memsyncd restart")]
+    if what := describe_progress(condition):
+        return [make_finding("info", "freshness", what)]
     if pending:
         what = f"{render_count(pending, 'note')} changed a moment ago and will be indexed soon"
         return [make_finding("info", "freshness", what)]

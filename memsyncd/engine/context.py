@@ -63,9 +63,9 @@ from memsyncd.engine.branch_memory import (
 )
 from memsyncd.engine.candidates import (
     NO_VECTORS,
-    AskedQuestions,
+    AskedQuestion,
     UsedVectors,
-    begin_questions,
+    begin_question,
     count_terms,
     find_families,
     make_patterns,
@@ -185,7 +185,7 @@ def offer_context(
     raw_hits, why_empty = list[RawHit](), None
     branch = read_branch_memory(worktree, config) if worktree else None
     explain = _explain_no_match if has_words else _explain_empty_start
-    asked = begin_questions(workspace, question, _make_ranking()) if has_words else None
+    asked = begin_question(workspace, question, _make_ranking()) if has_words else None
     with workspace.acquire(timeout_s) as reader:
         if asked is not None:
             matching = _find_matching(reader, workspace, asked, budget, config, options.now_s)
@@ -610,18 +610,17 @@ NOTHING_MATCHES = _Matching([], 0, ())
 def _find_matching(
     reader: Reader,
     workspace: Workspace,
-    asked: AskedQuestions,
+    asked: AskedQuestion,
     budget: Budget,
     config: Config,
     now_s: float,
 ) -> _Matching:
-    question, _ = asked.strict
+    question = asked.question
     if question.is_empty:
         return NOTHING_MATCHES
     n_most = budget.max_tokens // MIN_CHUNK_TOKENS
     limit = max(N_CONTEXT_CANDIDATES, n_most)
-    ranking = _make_ranking()
-    ranked, vectors = rank(reader, workspace, asked, config, now_s, limit=limit, ranking=ranking)
+    ranked, vectors = rank(reader, workspace, asked, config, now_s, limit=limit)
     ranked = ranked[: max(N_READ, n_most)]
     n_chunks = workspace.condition.counts.chunks
     match = compile_query(question.query.relaxed or question.query)
@@ -663,7 +662,8 @@ def _find_raw_hits(
         else relations[part.chunk.anchor]["related_to"]
         for part in block.included
     ]
-    passages = [one for one in matching.passages if one.chunk.anchor in set(anchors)]
+    wanted = set(anchors)
+    passages = [one for one in matching.passages if one.chunk.anchor in wanted]
     chunks = matching.read([passage.chunk for passage in passages])
     matcher = Matcher(make_patterns(reader, query, {}))
     found: dict[str, RawHit] = {}

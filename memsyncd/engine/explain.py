@@ -28,6 +28,7 @@ from memsyncd.core.search.spelling import fold_word, max_edit_distance, suggest_
 from memsyncd.engine.redaction import is_secret_word
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
+from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
     MAX_COUNTED,
     count_kinds,
@@ -229,9 +230,10 @@ def _explain_hidden(reader: Reader, match: str, filters: Filters) -> str:
 def _explain_filters_alone(reader: Reader, question: Question) -> str:
     if find_filtered(reader, question.filters, "", limit=1).rows:
         return _explain_empty_question(question.query)
-    return (
-        f"nothing that is indexed passes "
-        f"{' and '.join(word for word, _ in _split(question.filters))}"
+    parts = list(_split(question.filters))
+    near = dict.fromkeys(value for _, one in parts for value in _find_similar(reader, one))
+    return f"nothing that is indexed passes {' and '.join(word for word, _ in parts)}" + (
+        f"; similar: {', '.join(map(redact, near))}" if near else ""
     )
 
 
@@ -285,13 +287,14 @@ def _split_one(one: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
 
 
 def _name_others(reader: Reader, match: str, filters: Filters) -> str:
-    """Name kinds or tags to ask for instead of those that leave nothing."""
+    """Name kinds, tags or notes to ask for instead of those that leave nothing."""
+    near = _find_similar(reader, filters)
     if filters.kinds:
         found, what = find_matching_kinds(reader, match), "kind"
-        near = _find_near_values(filters.kinds, count_kinds(reader))
     elif filters.tags:
         found, what = find_matching_tags(reader, match), "tag"
-        near = _find_near_values(filters.tags, count_tags(reader))
+    elif filters.paths:
+        return f"; similar: {', '.join(map(redact, near))}" if near else ""
     elif filters.after or filters.before:
         return "; the date of a section is what it, its note or its name states, else when saved"
     else:
@@ -301,6 +304,19 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
         f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
     )
     return f"; what matches has {theirs}{'; similar: ' if near else ''}{', '.join(near)}"
+
+
+def _find_similar(reader: Reader, filters: Filters) -> list[str]:
+    """Existing kinds, tags or notes that are similar to those of a filter that finds nothing."""
+    if filters.kinds:
+        return _find_near_values(filters.kinds, count_kinds(reader))
+    if filters.tags:
+        return _find_near_values(filters.tags, count_tags(reader))
+    if filters.paths and not find_filtered(reader, filters, "", limit=1).rows:
+        names = StoredLinks(reader).names
+        near = (names.find("", path) or names.find_similar(path) for path in filters.paths)
+        return [path for path in near if path]
+    return []
 
 
 def _find_near_values(values: Sequence[str], known: Sequence[tuple[str, int]]) -> list[str]:

@@ -217,6 +217,8 @@ def _record_some(
             waiting = _order(only, workspace.index.recorded(only))
         while waiting:
             _record_batch(workspace, clock, waiting, texts, new)
+            if waiting:
+                workspace.change(progressed_s=clock.now_s())
             yield
         if workspace.n_unpruned >= PRUNE_AFTER:
             yield from prune_slice(workspace, config, clock)

@@ -281,7 +281,9 @@ def _run_once(
     workspace: Workspace, request: FillRequest, on_progress: Callable[[FillProgress], None]
 ) -> Job[Filled | FillFailed | Died]:
     def report(progress: FillProgress) -> None:
-        workspace.change(n_to_fill=progress.pending)
+        workspace.change(
+            n_to_fill=progress.pending, n_to_sync=progress.total, progressed_s=time.monotonic()
+        )
         on_progress(progress)
 
     process = IndexProcess(request, report)
@@ -295,4 +297,4 @@ def _run_once(
         with contextlib.suppress(TimeoutError):
             process.ended.result(END_S)
         workspace.cancel_filling = None
-        workspace.change(n_to_fill=0)
+        workspace.change(n_to_fill=0, n_to_sync=0)

@@ -35,8 +35,9 @@ PROGRESS_S = 0.1
 NICE = 10
 # The system kills this process before the daemon if memory runs out.
 OOM_SCORE = "500"
-# Of a first index, few objects are cycles, and visiting all of them takes a tenth of the time.
-GC_THRESHOLD = 100_000
+# Of a first index, few objects are cycles, and visiting all others takes a tenth of the time. More
+# than a batch has: its objects are freed by their references.
+GC_THRESHOLD = 1_000_000
 # From linux/prctl.h and linux/ioprio.h.
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
@@ -58,9 +59,10 @@ class FillRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FillProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
-    """What the index has now, and how many notes are still to be read."""
+    """What the index has now, and how many of all notes are still to be read."""
 
     pending: int
+    total: int
     generation: int
     counts: Counts
     index_bytes: int
@@ -188,6 +190,7 @@ def _report(workspace: Workspace, index: Index, send: Send) -> None:
     send(
         FillProgress(
             pending=workspace.condition.pending,
+            total=workspace.condition.n_to_sync,
             generation=index.generation,
             counts=index.counts,
             index_bytes=index.size_bytes(),

@@ -509,7 +509,7 @@ def _place_kind(scope: Scope, note: str) -> str:
 def _parse_name(scope: Scope, named: str) -> NotePath:
     has_suffix = "." in named.removeprefix(MEMORY_FOLDER).rpartition("/")[2]
     text = named if has_suffix else f"{named}.md"
-    is_path = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./"))
+    is_path = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./", "/"))
     # In a vault a path with a folder is one from the root; a name alone is a note in the folder.
     is_included = scope.named.matches(text) or ("/" in text and scope.whole.matches(text))
     is_whole = is_path or is_included or not scope.memory_dir

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.decay import Decay, Tier, compute_decay, find_tier
-from memsyncd.core.editing.kinds import KindDefaults, find_kind
+from memsyncd.core.editing.kinds import KindDefaults, find_importance, find_kind
 from memsyncd.core.search.query import Filters, TierFinder
 from memsyncd.engine.clock import find_local_day
 from memsyncd.protocol.search import ContextPart, Hit, SectionInfo, Sort
@@ -35,13 +35,10 @@ def describe_meta(
     meta: StoredMeta, kinds: Mapping[str, KindDefaults], now_s: float
 ) -> dict[str, Any]:
     """Return the fields of `protocol.search.SectionMeta`."""
-    importance = meta.importance
-    if importance is None:
-        importance = find_kind(kinds, meta.kind).importance
     return {
         "kind": meta.kind,
         "tags": list(meta.tags),
-        "importance": importance,
+        "importance": find_importance(kinds, meta.kind, meta.importance),
         "is_importance_stated": meta.importance is not None,
         "priority": meta.priority,
         "lifecycle": meta.lifecycle,
@@ -103,28 +100,31 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
     warm_from: float
     accesses: Mapping[str, int]
 
-    def compute(self, one: Valued) -> Decay:
-        """Compute the decay of a section. Its age is that of its last update, else of its creation,
-        else of its day.
+    def compute(self, one: Valued | StoredSection) -> Decay:
+        """Compute the decay of a section of an answer, or as indexed."""
+        day = find_stored_day(one) if isinstance(one, StoredSection) else one.day
+        stated = one.kind, one.priority, one.importance, one.updated, one.created, day
+        return self.compute_stated(*stated, self.accesses.get(one.anchor, 0))
+
+    def compute_stated(
+        self,
+        kind: str | None,
+        priority: str | None,
+        importance: float | None,
+        updated: str | None,
+        created: str | None,
+        day: str,
+        n_accesses: int,
+    ) -> Decay:
+        """Compute the decay of a section that states this. Its age is that of its last update, else
+        of its creation, else of its day.
         """
         return compute_decay(
-            age_s=self.now_s - find_moment_s(one.updated, one.created, one.day),
-            half_life=find_kind(self.kinds, one.kind).half_life,
-            n_accesses=self.accesses.get(one.anchor, 0),
-            priority=one.priority,
-            importance=one.importance,
-        )
-
-    def compute_stored(self, one: StoredSection) -> Decay:
-        """Compute the decay of a section as indexed."""
-        importance = one.importance
-        if importance is None:
-            importance = find_kind(self.kinds, one.kind).importance
-        day = find_stored_day(one)
-        return self.compute(
-            _StoredValue(
-                one.anchor, one.kind, one.priority, importance, one.updated, one.created, day
-            )
+            age_s=self.now_s - find_moment_s(updated, created, day),
+            half_life=find_kind(self.kinds, kind).half_life,
+            n_accesses=n_accesses,
+            priority=priority,
+            importance=find_importance(self.kinds, kind, importance),
         )
 
     def find_tier(self, score: float) -> Tier:
@@ -140,18 +140,6 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
             "decay_importance": decay.importance,
         }
         return {name: round(part, 4) for name, part in parts.items()}
-
-
-class _StoredValue(msgspec.Struct, frozen=True):
-    """The fields that `Valuation.compute` needs, of a section as indexed."""
-
-    anchor: str
-    kind: str | None
-    priority: str | None
-    importance: float
-    updated: str | None
-    created: str | None
-    day: str
 
 
 def make_valuation(
@@ -184,25 +172,8 @@ N_TIERS = 1_024
 
 def _make_tier_finder(valuation: Valuation) -> TierFinder:
     @lru_cache(maxsize=N_TIERS)
-    def find_stated(
-        kind: str | None,
-        priority: str | None,
-        importance: float | None,
-        updated: str | None,
-        created: str | None,
-        day: str,
-        n_accesses: int,
-    ) -> str:
-        decay = compute_decay(
-            age_s=valuation.now_s - find_moment_s(updated, created, day),
-            half_life=find_kind(valuation.kinds, kind).half_life,
-            n_accesses=n_accesses,
-            priority=priority,
-            importance=find_kind(valuation.kinds, kind).importance
-            if importance is None
-            else importance,
-        )
-        return valuation.find_tier(decay.score)
+    def find_stated(*stated: Any) -> Tier:
+        return valuation.find_tier(valuation.compute_stated(*stated).score)
 
     count = valuation.accesses.get
 
@@ -212,25 +183,22 @@ def _make_tier_finder(valuation: Valuation) -> TierFinder:
     return find
 
 
-class Dated(Protocol):
-    """What the time of a section depends on."""
+class DatedSection(NamedTuple):
+    """A section as far as its time depends on it."""
 
-    @property
-    def updated(self) -> str | None: ...
-    @property
-    def created(self) -> str | None: ...
-    @property
-    def day(self) -> str | None: ...
-    @property
-    def mtime_ns(self) -> int: ...
+    path: str
+    updated: str | None
+    created: str | None
+    day: str | None
+    mtime_ns: int
 
 
-def find_stored_day(one: Dated) -> str:
+def find_stored_day(one: StoredMeta | DatedSection) -> str:
     """Return the day of a section, else that on which its note was saved."""
     return one.day or str(find_local_day(one.mtime_ns / 1e9))
 
 
-def find_stored_moment_s(one: Dated) -> float:
+def find_stored_moment_s(one: StoredMeta | DatedSection) -> float:
     """Return when a section was updated, else created, since 1970."""
     return find_moment_s(one.updated, one.created, find_stored_day(one))
 

@@ -335,7 +335,9 @@ def _fill_open_index(workspace: Workspace, config: Config) -> Job[Filled | None]
     index.close()
 
     def report(progress: FillProgress) -> None:
+        # What is still to be read counts as pending if the process fails, too.
         workspace.change(
+            pending=progress.pending,
             generation=progress.generation,
             counts=progress.counts,
             index_bytes=progress.index_bytes,
@@ -439,8 +441,10 @@ class RebuildPolicy:
         """Handle a job's failure at `at_s`; the next full scan retries what this does not begin."""
         self._failed_at_s[workspace.id] = at_s
         if isinstance(failure, StoreFull):
+            # Every scan and save fails until there is space: one line, not one for each.
+            if FULL_FAULT not in workspace.condition.faults:
+                log.error(Event.STORE_FULL, workspace=workspace.id, reason=failure.message)
             workspace.set_fault(FULL_FAULT, f"{failure.message}: {failure.hint}")
-            log.error(Event.STORE_FULL, workspace=workspace.id, reason=failure.message)
         elif isinstance(failure, (StoreCorrupt, IndexUnfit)):
             self.repair(workspace, failure)
         else:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.editing.kinds import find_importance
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import count_tokens
 from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
@@ -64,13 +65,16 @@ def recall(
     times = accessed or {}
     options = RunOptions(now_s=now_s, accesses={key: one.count for key, one in times.items()})
     stage, anchors = _find_stage(workspace, config, params, options)
-    memories = [*list_named(_read_notes_of(workspace, config, anchors), anchors)]
+    notes = _read_notes_of(workspace, config, anchors)
+    # A save that was indexed meanwhile may have removed some.
+    indexed = {section.anchor for note in notes for section in note.sections}
+    memories = [*list_named(notes, [one for one in anchors if one in indexed])]
 
     def order(memory: Memory) -> tuple[object, ...]:
         head = memory.head
         last = times.get(head.anchor)
         last_s = last.last_at_s if last else find_stored_moment_s(head)
-        importance = describe_meta(head, config.kinds, now_s)["importance"]
+        importance = find_importance(config.kinds, head.kind, head.importance)
         return -importance, -last_s, memory.note.path, head.span.start
 
     memories.sort(key=order)
@@ -93,7 +97,7 @@ def _read_notes_of(
     """Read the notes of sections with all of their sections, as they may be shown."""
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         notes = read_notes(reader, among=find_paths(anchors), filters=EVERYTHING)
-        return redact_notes(reader, notes, config)
+        return list(redact_notes(reader, notes, config))
 
 
 def _find_stage(

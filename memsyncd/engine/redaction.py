@@ -131,28 +131,21 @@ def _find_secrets(
 
 
 def redact_notes(
-    reader: Reader, notes: Sequence[StoredNote], config: Config, *, has_sections: bool = True
-) -> list[StoredNote]:
-    """Redact the titles, kinds and tags of listed notes, and unless it is said that they are not
-    shown what their sections state.
+    reader: Reader, notes: Iterable[StoredNote], config: Config, *, has_sections: bool = True
+) -> Iterator[StoredNote]:
+    """Yield listed notes with their titles, kinds and tags redacted, and with `has_sections` those
+    of their sections, which are not shown otherwise.
     """
     if not must_redact(reader, config):
-        return [*notes]
+        yield from notes
+        return
     # Sections of a note share most of what they state.
     show = lru_cache(maxsize=N_SHARED)(redact)
-    return [
-        _redact_labels(
-            replace(
-                note,
-                title=show(note.title),
-                sections=tuple(redact_section(one, show) for one in note.sections)
-                if has_sections
-                else note.sections,
-            ),
-            show,
-        )
-        for note in notes
-    ]
+    for note in notes:
+        sections = note.sections
+        if has_sections:
+            sections = tuple(redact_section(one, show) for one in sections)
+        yield _redact_labels(replace(note, title=show(note.title), sections=sections), show)
 
 
 def is_secret_word(reader: Reader, word: str, fingerprint: str) -> bool:

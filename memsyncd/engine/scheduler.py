@@ -366,13 +366,16 @@ class Scheduler:
         grace_s: float | None = None,
         batch: CompletionBatch | None = None,
     ) -> Future[SyncDone]:
-        if workspace.condition.faults.keys() & UNFINISHED:
+        is_retry = bool(workspace.condition.faults.keys() & UNFINISHED)
+        if is_retry:
             only = None  # the failure may have left more undone than these paths
         grace_s = self.config.sync.delete_grace_s if grace_s is None else grace_s
         request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s, bulk_bytes=BULK_BYTES)
         sync = self._sync_save if is_save else sync_and_record
         job = partial(sync, workspace, self.config, self._clock, request)
-        on_done = partial(self._synced, request, is_reconcile=batch is not None)
+        # What a retry finds had its event before the failure.
+        is_reconcile = batch is not None and not is_retry
+        on_done = partial(self._synced, request, is_reconcile=is_reconcile)
         is_urgent = is_urgent or only is not None
         deliver = self._after_answers if is_save else None
         return self._submit(

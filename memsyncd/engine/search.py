@@ -8,7 +8,7 @@ out, although the index still has them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from itertools import accumulate
 from typing import Final, NamedTuple, get_args
@@ -30,7 +30,7 @@ from memsyncd.core.search.query import (
     Term,
     compile_must_not,
     compile_positive,
-    compile_term,
+    compile_spellings,
     parse_query,
 )
 from memsyncd.core.search.ranking import (
@@ -42,9 +42,9 @@ from memsyncd.core.search.ranking import (
 )
 from memsyncd.engine.candidates import (
     HURRIED,
-    BegunVectors,
+    AskedQuestion,
     MatchedChunks,
-    begin_questions,
+    begin_question,
     count_terms,
     find_exact_ratio,
     find_visible,
@@ -71,8 +71,8 @@ from memsyncd.protocol.search import ContextParams, Hit, SearchAnswer, SearchPar
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     MATCHES_PER_LOOKUP,
-    ChunkWords,
     HitSection,
+    PassageWords,
     find_holding,
     read_words,
 )
@@ -86,7 +86,9 @@ UNORDERED: Final = ("relevance", "file")
 # that hangs.
 READ_S = 1.0
 # From so many matches on that would be passed over, the words of the hits are read instead.
-READ_WORDS_FROM = 4_000
+READ_WORDS_FROM = 10_000
+# About how many chunks match a word of an index that is so small that they are not counted.
+UNCOUNTED_MATCHES = 200
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -310,19 +312,17 @@ def search_part(
     # Filters alone rank nothing: the order decides among all that were found.
     n_passages = n_hits if question.match or params.sort in UNORDERED else n_candidates
     limit_s = options.limit_s(params, config)
-    asked = begin_questions(workspace, question, DEFAULT_RANKING)
-    _, begun = asked.strict
+    asked = begin_question(workspace, question, DEFAULT_RANKING)
     with workspace.acquire(limit_s) as reader:
         if options.is_hurried:
             reader.allow(limit_s, HURRIED_CPU_S)
         found, passages = _find_passages(
-            reader, workspace, question, config, options, n_candidates, begun, limit=n_passages
+            reader, workspace, asked, config, options, n_candidates, limit=n_passages
         )
         n_strict = len(passages)
         if n_strict < n_hits and asked.relaxed is not None:
-            relaxed, begun = asked.relaxed
             found, more = _find_passages(
-                reader, workspace, relaxed, config, options, n_candidates, begun, limit=n_hits
+                reader, workspace, asked.relaxed, config, options, n_candidates, limit=n_hits
             )
             passages = fill_passages(passages, more, limit=n_hits)
         gains = found.vectors.gains
@@ -383,32 +383,24 @@ def _order_hit(found: _FoundHit) -> tuple[float, str, int, int]:
 def _find_passages(
     reader: Reader,
     workspace: Workspace,
-    question: Question,
+    asked: AskedQuestion,
     config: Config,
     options: RunOptions,
     n_candidates: int,
-    begun: BegunVectors,
     *,
     limit: int,
 ) -> tuple[MatchedChunks, Sequence[Passage]]:
     """Find the best passages of one workspace."""
-    found = find_visible(
-        reader,
-        workspace,
-        question,
-        n_candidates,
-        begun,
-        is_hurried=options.is_hurried,
-        ranking=DEFAULT_RANKING,
-    )
+    query = asked.question.query
+    found = find_visible(reader, workspace, asked, n_candidates)
     passages = rank_passages(
         found.chunks,
-        question.query.days,
-        DEFAULT_RANKING,
+        query.days,
+        asked.ranking,
         limit=limit,
         passage_tokens=config.search.passage_tokens,
-        find_exact_ratio=find_exact_ratio(reader, question.query, workspace, found.counts),
-        boost=make_boost(reader, found.chunks, config, options.now_s, question.query.identifiers),
+        find_exact_ratio=find_exact_ratio(reader, query, workspace, found.counts),
+        boost=make_boost(reader, found.chunks, config, options.now_s, query.identifiers),
     )
     return found, passages
 
@@ -455,8 +447,9 @@ def _read_hits(
     ]
     related = _find_related(found, passages)
     sure = [indices - others for indices, others in zip(known, related, strict=True)]
-    words = read_words(reader, texts) if is_reading else {}
-    held = _find_held(reader, query, found, passages, sure, words)
+    chunks = [[one.chunk for one in passage.chunks] for passage in passages]
+    words = read_words(reader, texts, chunks) if is_reading else [None] * len(chunks)
+    held = _find_held(reader, query, found, chunks, sure, words)
     return [
         _ReadHit(
             passage,
@@ -490,49 +483,51 @@ def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set
 
 def _must_read_words(query: Query, found: MatchedChunks, n_passages: int) -> bool:
     """True if the words of all chunks of the passages take less time to read than to look up."""
-    most = MATCHES_PER_LOOKUP * n_passages
-    return sum(min(most, found.counts.get(one, 0)) for one in query.positive) > READ_WORDS_FROM
+    most = MATCHES_PER_LOOKUP * n_passages * len(query.positive)
+    return min(most, _count_matches(found, query.positive)) > READ_WORDS_FROM
 
 
 def _find_held(
     reader: Reader,
     query: Query,
     found: MatchedChunks,
-    passages: Sequence[Passage],
+    chunks: Sequence[Sequence[int]],
     known: Sequence[set[int]],
-    words: Mapping[int, ChunkWords],
+    words: Sequence[PassageWords | None],
 ) -> list[set[int]]:
-    """Return for each passage the indices of the terms that any of its chunks contains; of `known`
-    ones it is certain.
+    """Return for each passage the indices of the terms that any of its `chunks` contains; of
+    `known` ones it is certain.
 
-    Of the others `words` tells, if it has the words of all chunks of the passage, else the index.
+    Of the others its `words` tell, if they are known, else the index.
     """
-    wordless = found.chunks.wordless
     if len(query.positive) == 1 and not found.chunks.related:
-        return [
-            set() if all(one.chunk in wordless for one in passage.chunks) else {0}
-            for passage in passages
-        ]
+        return [set() if found.chunks.wordless.issuperset(some) else {0} for some in chunks]
     held = [set(indices) for indices in known]
-    chunks = [[one.chunk for one in passage.chunks] for passage in passages]
-    words_of = [_join_words(words, some) for some in chunks]
-    wanted: list[tuple[str, list[int], int]] = []
+    has_words = any(words)
+    terms: dict[int, Term] = {}
+    left: set[int] = set()
     for index, term in enumerate(query.positive):
-        left: list[int] = []
-        spellings = _split_spellings(reader, term) if words else ()
-        for some, indices, of_passage in zip(chunks, held, words_of, strict=True):
+        spellings = _split_spellings(reader, term) if has_words else ()
+        for some, indices, of_passage in zip(chunks, held, words, strict=True):
             if index not in indices:
                 is_held = None if of_passage is None else _is_held(spellings, of_passage)
                 if is_held:
                     indices.add(index)
                 elif is_held is None:
-                    left += some
-        wanted.append((compile_term(term), left, found.counts.get(term, 0)))
-    for index, having in enumerate(find_holding(reader, wanted)):
-        for some, indices in zip(chunks, held, strict=True):
-            if not having.isdisjoint(some):
-                indices.add(index)
+                    terms[index] = term
+                    left.update(some)
+    spelt = [(index, one) for index, term in terms.items() for one in compile_spellings(term)]
+    n_matching = _count_matches(found, terms.values())
+    holding = find_holding(reader, [phrase for _, phrase in spelt], left, n_matching)
+    for some, indices in zip(chunks, held, strict=True):
+        for chunk in some:
+            indices.update(spelt[at][0] for at in holding.get(chunk, ()))
     return held
+
+
+def _count_matches(found: MatchedChunks, terms: Iterable[Term]) -> int:
+    """About how many chunks match each term, together."""
+    return sum(found.counts.get(term, UNCOUNTED_MATCHES) for term in terms)
 
 
 def _split_spellings(reader: Reader, term: Term) -> list[list[str]]:
@@ -542,22 +537,13 @@ def _split_spellings(reader: Reader, term: Term) -> list[list[str]]:
     return [reader.split(one) for one in (" ".join(term.words), term.spelling) if one]
 
 
-def _join_words(words: Mapping[int, ChunkWords], chunks: Sequence[int]) -> ChunkWords | None:
-    """Return the words of chunks together; None if those of one are unknown."""
-    found = [words[chunk] for chunk in chunks if chunk in words]
-    if len(found) < len(chunks):
-        return None
-    return ChunkWords(
-        set().union(*(one.certain for one in found)), set().union(*(one.possible for one in found))
-    )
-
-
-def _is_held(spellings: Sequence[Sequence[str]], words: ChunkWords) -> bool | None:
+def _is_held(spellings: Sequence[Sequence[str]], words: PassageWords) -> bool | None:
     """Return whether a passage with these words contains a term; None if that depends on their
     order, or on their beginnings.
     """
-    if any(len(one) == 1 and one[0] in words.certain for one in spellings):
-        return True
+    for one in spellings:
+        if len(one) == 1 and one[0] in words.certain:
+            return True
     return None if any(map(words.possible.issuperset, spellings)) else False
 
 

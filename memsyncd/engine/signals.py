@@ -41,7 +41,7 @@ def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
 def name_reader(params: SignalReader) -> str:
     """Return who acknowledges: the agent, else the session, else the task. Raises BadRequest."""
     if not params.addresses:
-        raise BadRequest("it is not said whose signals are meant", hint=NAME_ONE)
+        raise BadRequest("the reader of the signals is not named", hint=NAME_ONE)
     return params.addresses[0]
 
 

@@ -44,11 +44,8 @@ from memsyncd.store.index import DropNote, Index, PatchNote, PutNote, TouchNote,
 from memsyncd.store.records import Move
 
 # A batch is held in memory, several times over as rows. Larger batches leave freed memory that
-# fragmentation keeps from being returned to the system.
+# fragmentation keeps from being returned to the system. 256 deletions take up to half a second.
 BATCH_FILES = 256
-# Deleting from FTS5 costs nearly as much for few notes as for many: of 6,000 notes, 2,048 at a time
-# took as long as all at once (3.2 s, each step 1.3), 1,024 at a time twice as long.
-BATCH_DELETIONS = 2048
 # A smaller note is parsed as fast as its old text is read and compared.
 PATCH_BYTES = 64 * 1024
 BATCH_BYTES = 1024 * 1024
@@ -200,33 +197,40 @@ def sync_workspace(
     done.n_unchanged, done.root_state = suspects.n_unchanged, snapshot.root_state
     if request.bulk_bytes is not None and not missing.since_s:
         done.is_bulk = _count_new_bytes(suspects, snapshot, recorded) > request.bulk_bytes
-        if done.is_bulk:
-            return done
+    pending = len(suspects.to_read) + len(suspects.vanished)
+    if done.is_bulk:
+        # The notes of another index are not missing from the one that answers.
+        workspace.change(pending=pending if request.index is None else 0)
+        return done
     done.absent = frozenset(missing.since_s)
     done.vanished = sorted(done.absent - set(workspace.missing.since_s))
     updates: list[Update] = []
-    pending = len(suspects.to_read) + len(suspects.vanished)
-    workspace.change(pending=pending)
-    for batch in _read_batches(workspace, suspects.to_read, recorded, clock, request.grace_s, done):
-        # The previous batch is written only now, so that the last one shares the transaction of
-        # the first deletions below.
-        _write(workspace, index, updates, done)
-        read = {file.path.text: file.record for file in batch}
-        changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=float("inf"))
-        missing = _without(missing, {old for old, _ in changes.moved})
-        _record_moves(workspace, changes, batch, done)
-        for update in _make_updates(batch, changes, config, index, done):
-            updates.append(update)
-            if len(updates) % STEP_FILES == 0:
-                workspace.change(pending=max(0, pending - len(updates)))
-                yield
-        pending -= len(batch)
-    now_s = clock.now_s()
-    end = plan_changes(recorded, {}, missing, now_s=now_s, grace_s=request.grace_s)
-    done.removed, done.pending_deletes = list(end.gone), end.pending_deletes
-    first_s = min((missing.since_s[path] for path in end.pending_deletes), default=now_s)
-    done.pending_delete_s = max(0.0, first_s + config.sync.delete_grace_s - clock.now_s())
-    yield from _write_deletions(workspace, index, updates, end.gone, done)
+    with _reporting_progress(workspace, pending):
+        for batch in _read_batches(
+            workspace, suspects.to_read, recorded, clock, request.grace_s, done
+        ):
+            # The previous batch is written only now, so that the last one shares the transaction
+            # of the first deletions below.
+            if updates:
+                index.defer_merging()
+            _write(workspace, index, updates, done)
+            read = {file.path.text: file.record for file in batch}
+            changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=float("inf"))
+            missing = _without(missing, {old for old, _ in changes.moved})
+            _record_moves(workspace, changes, batch, done)
+            for update in _make_updates(batch, changes, config, index, done):
+                updates.append(update)
+                if len(updates) % STEP_FILES == 0:
+                    left = max(0, pending - len(updates))
+                    workspace.change(pending=left, progressed_s=clock.now_s())
+                    yield
+            pending -= len(batch) + len(changes.moved)
+        now_s = clock.now_s()
+        end = plan_changes(recorded, {}, missing, now_s=now_s, grace_s=request.grace_s)
+        done.removed, done.pending_deletes = list(end.gone), end.pending_deletes
+        first_s = min((missing.since_s[path] for path in end.pending_deletes), default=now_s)
+        done.pending_delete_s = max(0.0, first_s + config.sync.delete_grace_s - clock.now_s())
+        yield from _write_deletions(workspace, clock, index, updates, end.gone, done)
     workspace.missing = _without(missing, set(end.gone))
     _conclude(workspace, snapshot, done)
     done.duration_ms = (clock.now_s() - started_s) * 1000
@@ -293,7 +297,7 @@ def index_edited(
     ]
     done = _index_read(workspace, index, config, clock, batch, recorded, gone)
     done.texts.clear()
-    # The event of the edit's own write is told of by now; a save that came with it has one too.
+    # The event of the edit's own write has arrived by now; that of another save comes by itself.
     done.began_s, done.duration_ms = started_s, (clock.now_s() - started_s) * 1000
     return done
 
@@ -387,6 +391,9 @@ def _scan(
         if snapshot.only is None and only is not None:
             recorded = index.recorded()
     if is_away(workspace, recorded, snapshot):
+        if snapshot.only is not None:
+            # Other notes may be there: only a scan of everything tells that the folder is empty.
+            return _scan(workspace, index, replace(request, only=None))
         snapshot = replace(snapshot, root_state="missing")
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
     if suspects.vanished and workspace.link_folders and snapshot.only is not None:
@@ -495,15 +502,32 @@ def _write(workspace: Workspace, index: Index, updates: list[Update], done: Sync
         workspace.note_written(written)
 
 
+@contextlib.contextmanager
+def _reporting_progress(workspace: Workspace, n_notes: int) -> Iterator[None]:
+    """Report how many notes a sync has to index, and of many how many it had at its start."""
+    workspace.change(pending=n_notes, n_to_sync=n_notes if n_notes > BATCH_FILES else 0)
+    try:
+        yield
+    finally:
+        workspace.change(n_to_sync=0)
+
+
 def _write_deletions(
-    workspace: Workspace, index: Index, updates: list[Update], gone: Sequence[str], done: SyncDone
+    workspace: Workspace,
+    clock: Clock,
+    index: Index,
+    updates: list[Update],
+    gone: Sequence[str],
+    done: SyncDone,
 ) -> Job[None]:
     """Write the last updates with the first deletions, then the others in batches."""
-    for start in range(0, len(gone), BATCH_DELETIONS):
+    if len(gone) > BATCH_FILES:
+        index.defer_merging()
+    for start in range(0, len(gone), BATCH_FILES):
         if start:
-            workspace.change(pending=len(gone) - start)
+            workspace.change(pending=len(gone) - start, progressed_s=clock.now_s())
             yield
-        updates += map(DropNote, gone[start : start + BATCH_DELETIONS])
+        updates += map(DropNote, gone[start : start + BATCH_FILES])
         _write(workspace, index, updates, done)
     _write(workspace, index, updates, done)
 

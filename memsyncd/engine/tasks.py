@@ -319,7 +319,7 @@ def triage(
     if params.promote is None:
         return shown, None
     if params.task is None:
-        raise BadRequest("the task has no name", hint="give one: task")
+        raise BadRequest("the task has no name", hint="give it one with --task (task)")
     if params.promote not in sections:
         tags = ", ".join(params.tag)
         raise NoteNotFound(f"no section {params.promote} with the tag {tags}", hint="see: triage")
@@ -376,7 +376,7 @@ def build_session_block(
     session nor a task is named.
     """
     if params.session is None and params.task is None:
-        raise BadRequest("it is not said what to resume", hint="name a session or a task")
+        raise BadRequest("what to resume is not named", hint="name a session or a task")
     of_session = Filters(session=[params.session] if params.session else [])
     own = {}
     if params.session is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from memsyncd.core.editing.fields import (
     list_fields,
     read_values,
 )
-from memsyncd.core.editing.kinds import find_kind
+from memsyncd.core.editing.kinds import find_importance
 from memsyncd.core.editing.sections import find_section_bytes, split_note_sections
 from memsyncd.core.editing.topics import (
     RelationLink,
@@ -45,7 +45,7 @@ from memsyncd.core.editing.topics import (
 )
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.frontmatter import distinct_tags, find_front_matter
-from memsyncd.core.markdown.notenames import make_key
+from memsyncd.core.markdown.notenames import NoteNames, make_key
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import ARCHIVED, Meta, Section
@@ -55,7 +55,13 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, Edit, Put
 from memsyncd.engine.history import Target, iter_revisions, open_history, read_texts
 from memsyncd.engine.memory_tool import choose_note, copy_fields
-from memsyncd.engine.metadata import NO_ACCESSES, NO_META, describe_meta, find_stored_moment_s
+from memsyncd.engine.metadata import (
+    NO_ACCESSES,
+    NO_META,
+    DatedSection,
+    describe_meta,
+    find_stored_moment_s,
+)
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.similar import describe_similar, find_nearly_same
 from memsyncd.engine.upkeep import EVERYTHING, Act, Planned, plan_notes
@@ -114,23 +120,32 @@ REVISIONS_LIMIT: Final = 5_000
 
 
 def find_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
-    """Return the note that is named by its path, its name in the memory folder, its title or an
-    alias. Raises NoteNotFound, BadRequest and PathRefused.
+    """Return the note that is named by its path, its name in the memory folder, its title, an
+    alias, or the anchor of a section. Raises NoteNotFound, BadRequest and PathRefused.
     """
-    named = name.partition("#")[0].strip()
+    # A name may contain the mark of an anchor.
+    named = [text for one in (name, name.rpartition("#")[0]) if (text := one.strip())]
     with workspace.acquire(READ_LIMIT_S) as reader:
-        if read_digest(reader, named) is not None:
-            return _check_markdown(NotePath(named))
-        path = _choose(workspace, config, named)
-        if path is not None and _exists(workspace, reader, path):
-            return _check_markdown(path)
         names = StoredLinks(reader).names
-        found = names.find("", named)
-        if found is not None:
-            return _check_markdown(NotePath(found))
-        near = names.find_similar(named)
+        for text in named:
+            path = _find_named(workspace, reader, config, names, text)
+            if path is not None:
+                return _check_markdown(path)
+        near = next(filter(None, map(names.find_similar, named)), None)
     hint = f"did you mean {near} ?" if near else "see: memsyncd topic list"
-    raise NoteNotFound(f"no topic {named}", hint=hint)
+    raise NoteNotFound(f"no topic {name.strip()}", hint=hint)
+
+
+def _find_named(
+    workspace: Workspace, reader: Reader, config: Config, names: NoteNames, text: str
+) -> NotePath | None:
+    if read_digest(reader, text) is not None:
+        return NotePath(text)
+    path = _choose(workspace, config, text)
+    if path is not None and _exists(workspace, reader, path):
+        return path
+    found = names.find("", text)
+    return None if found is None else NotePath(found)
 
 
 def _check_markdown(path: NotePath) -> NotePath:
@@ -183,26 +198,14 @@ def list_topics(
         # All sections are read, and redacted, of those topics alone that are shown.
         among = [one.path for one in notes[: params.limit]]
         places = {path: at for at, path in enumerate(among)}
-        shown = redact_notes(reader, read_notes(reader, among=among, filters=filters), config)
+        notes_shown = read_notes(reader, among=among, filters=filters)
+        shown = list(redact_notes(reader, notes_shown, config))
     listed = [_describe_topic(one, config, accesses, now_s) for one in shown]
     listed.sort(key=lambda one: places[one.path])
     return TopicList(workspace=workspace.id, topics=listed, n_topics=len(notes))
 
 
-class _Weighed(Protocol):
-    """What the salience of a topic depends on, of each of its sections."""
-
-    @property
-    def anchor(self) -> str: ...
-    @property
-    def level(self) -> int: ...
-    @property
-    def kind(self) -> str | None: ...
-    @property
-    def importance(self) -> float | None: ...
-
-
-class _Valued(NamedTuple):
+class _WeighedSection(NamedTuple):
     """A section as far as the salience of its topic depends on it."""
 
     path: str
@@ -210,16 +213,6 @@ class _Valued(NamedTuple):
     level: int
     kind: str | None
     importance: float | None
-
-
-class _Dated(NamedTuple):
-    """A section as far as its time depends on it."""
-
-    path: str
-    updated: str | None
-    created: str | None
-    day: str | None
-    mtime_ns: int
 
 
 _get_path: Callable[[tuple[Any, ...]], str] = itemgetter(0)
@@ -233,7 +226,7 @@ def _value_topics(
     accesses: Mapping[str, int],
 ) -> dict[str, float]:
     """Return the salience of each topic with sections, by its path."""
-    with stream_sections(reader, _Valued, filters=filters, path=path) as sections:
+    with stream_sections(reader, _WeighedSection, filters=filters, path=path) as sections:
         return {
             topic: _value_topic([*of_topic], config, accesses)
             for topic, of_topic in groupby(sections, _get_path)
@@ -242,7 +235,7 @@ def _value_topics(
 
 def _find_moments_s(reader: Reader, path: str | None, filters: Filters) -> dict[str, float]:
     """Return when a section of each topic was changed last, by the topic's path."""
-    with stream_sections(reader, _Dated, filters=filters, path=path) as sections:
+    with stream_sections(reader, DatedSection, filters=filters, path=path) as sections:
         # Most sections of a note state the same times, or none.
         return {
             topic: max(map(find_stored_moment_s, {*of_topic}))
@@ -268,7 +261,7 @@ def _describe_topic(
 
 
 def _value_topic(
-    sections: Sequence[_Weighed], config: Config, accesses: Mapping[str, int]
+    sections: Sequence[StoredSection | _WeighedSection], config: Config, accesses: Mapping[str, int]
 ) -> float:
     """Return the salience of a topic; one without fields has that of its text."""
     parts = [part for _, part in list_fields(sections)] or ([sections] if sections else [])
@@ -276,13 +269,10 @@ def _value_topic(
 
 
 def _weigh_field(
-    part: Sequence[_Weighed], config: Config, accesses: Mapping[str, int]
+    part: Sequence[StoredSection | _WeighedSection], config: Config, accesses: Mapping[str, int]
 ) -> tuple[float, int]:
     """Return the importance of a field, and how often it or what is beneath it was recalled."""
-    head = part[0]
-    importance = head.importance
-    if importance is None:
-        importance = find_kind(config.kinds, head.kind).importance
+    importance = find_importance(config.kinds, part[0].kind, part[0].importance)
     return importance, sum(accesses.get(one.anchor, 0) for one in part)
 
 
@@ -472,7 +462,7 @@ def make_field_addition(config: Config, params: FieldAppendParams) -> Addition:
     faults = find_addition_faults(addition, most_chars=config.memory.max_content_chars)
     if not params.field.strip():
         faults.append(BadRequest("field: is empty", hint="name it, such as status"))
-    elif "#" not in params.field:
+    elif not _is_anchor(params.field):
         named = Addition(content="x", summary=params.field)
         faults += [
             BadRequest(one.message.replace("summary: ", "field: ", 1), hint=one.hint)
@@ -542,7 +532,7 @@ def _append(
 ) -> Appended:
     """Append to the section of this name, or make it. Raises EditRefused for an archived one."""
     section = _find_section(path, data, field, config)
-    if section is None and "#" in field:
+    if section is None and _is_anchor(field):
         raise NoteNotFound(f"no section {field}", hint=f"see: memsyncd topic get {path.text}")
     if section is None:
         return add_field(path.text, data, field, addition, at=at)
@@ -552,6 +542,12 @@ def _append(
     # Without a history a value that is dropped would be lost.
     most = (keep or config.memory.field_values) if config.history.enabled else None
     return append_value(path.text, data, section.anchor, addition, at=at, keep=most)
+
+
+def _is_anchor(field: str) -> bool:
+    """True for an anchor, with or without its note, but not for a name such as `C# tips`."""
+    path, mark, _ = field.rpartition("#")
+    return bool(mark) and (not path or is_markdown(path))
 
 
 def _find_section(path: NotePath, data: bytes, name: str, config: Config) -> Section | None:
@@ -869,8 +865,9 @@ class _FieldReader:
 
     def _read(self, path: str, data: bytes) -> list[DatedValue]:
         name = self._field
-        if "#" in name:
-            name = f"{path}#{name.partition('#')[2]}"
+        if _is_anchor(name):
+            # The note may have had another path.
+            name = f"{path}#{name.rpartition('#')[2]}"
         try:
             section = find_field(split_note_sections(path, data), name)
         except BadRequest:

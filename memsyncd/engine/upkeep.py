@@ -107,13 +107,13 @@ def plan_archive(
     limit; without any of these, those whose decay is below the configured limit.
     """
     valuation = make_valuation(config, now_s, accesses)
-    asked = _select_anchors(workspace, config, params, now_s, accesses)
+    selected = _select_anchors(workspace, config, params, now_s, accesses)
     below = params.below
     if below is None and not _is_selecting(params):
         below = config.memory.archive_below
 
     def judge(memory: Memory) -> Verdict | None:
-        if asked is not None and memory.head.anchor not in asked:
+        if selected is not None and memory.head.anchor not in selected:
             return None
         refusal = _find_protection(memory, config)
         if refusal:
@@ -123,7 +123,7 @@ def plan_archive(
         score = value_memory(memory, valuation)
         return ("change", "decay") if score < below else ("retain", "decay")
 
-    among = find_paths(params.anchors or asked)
+    among = find_paths(params.anchors or selected)
     return _make_plan(workspace, "archive", judge, valuation, _select(params.anchors), among)
 
 
@@ -140,15 +140,15 @@ def plan_restore(
         raise BadRequest("no memory to restore is selected", hint=hint)
     if params.below is not None:
         raise BadRequest("restore takes no `below`", hint="name anchors, a path or filters")
-    asked = _select_anchors(workspace, config, params, now_s, accesses)
+    selected = _select_anchors(workspace, config, params, now_s, accesses)
 
     def judge(memory: Memory) -> Verdict | None:
         has_archived = any(one.status == ARCHIVED for one in memory.sections)
-        is_asked = asked is None or memory.head.anchor in asked
-        return ("change", "named") if has_archived and is_asked else None
+        is_selected = selected is None or memory.head.anchor in selected
+        return ("change", "named") if has_archived and is_selected else None
 
     valuation = make_valuation(config, now_s, accesses)
-    among = find_paths(params.anchors or asked)
+    among = find_paths(params.anchors or selected)
     return _make_plan(workspace, "restore", judge, valuation, _select(params.anchors), among)
 
 
@@ -180,23 +180,23 @@ def plan_cleanup(
         refusal = _find_protection(memory, config)
         return ("skip", refusal) if refusal else ("change", reason)
 
-    among = _find_passing(workspace) if params.below is None else None
+    among = _find_expiring(workspace) if params.below is None else None
     return _make_plan(workspace, "cleanup", judge, valuation, list_memories, among)
 
 
-class _Lasting(NamedTuple):
-    """How long a section lasts."""
+class _Lifetime(NamedTuple):
+    """A section as far as it tells how long it lasts."""
 
     path: str
     lifecycle: str | None
     expires: str | None
 
 
-def _find_passing(workspace: Workspace) -> set[str]:
-    """Return the notes with a section that may be past its time."""
+def _find_expiring(workspace: Workspace) -> set[str]:
+    """Return the paths of the notes with a section whose time is limited."""
     with (
         workspace.acquire(PLAN_LIMIT_S) as reader,
-        stream_sections(reader, _Lasting, filters=EVERYTHING) as sections,
+        stream_sections(reader, _Lifetime, filters=EVERYTHING) as sections,
     ):
         return {path for path, lifecycle, expires in sections if lifecycle or expires}
 
@@ -301,7 +301,7 @@ def _select(anchors: Sequence[str]) -> Callable[[Sequence[StoredNote]], Iterator
 
 
 def value_memory(memory: Memory, valuation: Valuation) -> float:
-    return round(valuation.compute_stored(memory.head).score, 4)
+    return round(valuation.compute(memory.head).score, 4)
 
 
 def _find_protection(memory: Memory, config: Config) -> str:

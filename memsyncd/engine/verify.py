@@ -160,6 +160,13 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
         found.append(make_finding("warning", "records", what, remedy, where=str(aside)))
     if "records" in workspace.condition.faults:
         return found
+    if not path.exists() and "root" in workspace.condition.faults:
+        what = (
+            "records.db is missing, as the folder is: a folder that is moved and added again takes "
+            "its history along"
+        )
+        remedy = "if the folder was moved: memsyncd remove NAME"
+        return [*found, make_finding("info", "records", what, remedy, where=str(path))]
     if not path.exists():
         remedy = (
             "the next scan creates an empty one; if there is a backup of the history: "

@@ -32,7 +32,7 @@ from memsyncd.engine.workspace import WATCH_LIMIT, Workspace
 from memsyncd.errors import ShuttingDown
 from memsyncd.logs import Event, get_log
 from memsyncd.watch.health import WatchHealth
-from memsyncd.watch.watcher import Plan, Watcher
+from memsyncd.watch.watcher import NO_OBSERVER, Plan, Watcher
 
 WATCH_FAULT = "watch"
 # Not the key of a watcher, so that a probe does not wait for a blocked one.
@@ -195,6 +195,8 @@ class Watching:
         self._blocked: dict[str, str] = {}
         self._is_check_queued = False
         self._retry: asyncio.TimerHandle | None = None
+        # The reasons that were logged for a watcher that does not work; empty once it does.
+        self._reported: tuple[str, ...] = ()
         self.n_losses = self.n_rebuilds = self._n_events_before = 0
         self._numbers = itertools.count(1)
         self._task: WatchTask | None = None
@@ -401,8 +403,10 @@ class Watching:
         self._checked(result)
 
     def _checked(self, result: CheckResult) -> None:
-        if result.reasons:
+        if result.reasons and result.reasons != self._reported:
             log.warning(Event.WATCH_DEGRADED, reason="; ".join(result.reasons))
+        self._reported = result.reasons
+        if result.reasons:
             self._run(self._rebuild, self._rebuilt)
         self._scan_newly_watched(result.newly_watched)
 
@@ -413,7 +417,8 @@ class Watching:
                 delay_s = max(0.0, retry_from_s - self._clock.now_s())
                 self._retry = self._loop.call_later(delay_s, self._try_again)
             return
-        log.info(Event.WATCH_REBUILT, watcher=self.watcher.observer_name)
+        if self.watcher.observer_name != NO_OBSERVER:
+            log.info(Event.WATCH_REBUILT, watcher=self.watcher.observer_name)
         self.n_rebuilds += 1
         for workspace in self._list():
             self.replan(workspace)

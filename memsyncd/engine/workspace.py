@@ -130,13 +130,15 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     `faults` maps a stable code to a text that describes a current fault; `notices` does the same
     for conditions that are over, or that hinder nothing, but that the user should know.
     `pending` notes are known to differ from the index. `synced_at_s` is the wall clock when the
-    last successful full scan began, `scanned_s` the same moment on the monotonic clock.
+    last successful full scan began, `scanned_s` the same moment on the monotonic clock, and
+    `progressed_s` when a sync of many notes last made progress.
     """
 
     is_indexing: bool = True
     pending: int = 0
     synced_at_s: float | None = None
     scanned_s: float | None = None
+    progressed_s: float | None = None
     root_state: RootState = "present"
     faults: Mapping[str, str] = msgspec.field(default_factory=dict)
     notices: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -151,6 +153,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     n_rebuilds: int = 0
     n_to_fill: int = 0
     """Notes that another process has yet to index in the file that it fills."""
+    n_to_sync: int = 0
+    """Notes that the running sync began with, if they are many; 0 if none runs."""
     n_unrecorded: int = 0
     """Notes that the history has yet to record, of `n_to_record` when recording began."""
     n_to_record: int = 0
@@ -159,6 +163,13 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     def n_pending(self) -> int:
         """Notes that are known to differ from the index, or that a process has yet to index."""
         return max(self.pending, self.n_to_fill)
+
+    @property
+    def progress_after_scan_s(self) -> float:
+        """How long after the start of the last full scan a sync last made progress; at least 0."""
+        if self.scanned_s is None or self.progressed_s is None:
+            return 0.0
+        return max(0.0, self.progressed_s - self.scanned_s)
 
     @property
     def state(self) -> State:
@@ -469,7 +480,9 @@ def read_freshness(workspace: Workspace, config: Config, *, now_s: float) -> Fre
     condition = workspace.condition
     state, overdue = condition.state, ""
     if config.sync.enabled and state in ("ready", "degraded"):
-        overdue = describe_overdue(condition.scanned_s, now_s, config.sync.reconcile_s)
+        overdue = describe_overdue(
+            condition.scanned_s, condition.progressed_s, now_s, config.sync.reconcile_s
+        )
     if overdue and state == "ready":
         state = "degraded"
     stall = condition.faults.get(STALL_FAULT, "")

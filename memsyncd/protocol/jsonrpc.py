@@ -280,6 +280,12 @@ class MessageParser:
 # --- answers ----------------------------------------------------------------------------------
 
 
+def make_reply_error(limit_bytes: int) -> TooLarge:
+    """Make the error for an answer of more bytes than the limit."""
+    hint = "ask for less: a smaller limit, one folder, fewer lines"
+    return TooLarge(f"the answer would be over {limit_bytes} bytes", hint=hint)
+
+
 def encode_result(request_id: Id, result: msgspec.Struct) -> bytes:
     """Return the answer's line without its newline. Bytes that are not UTF-8 become U+FFFD."""
     return _encode(_Answer(id=request_id, result=result))

@@ -166,7 +166,7 @@ TOOLS: dict[str, Tool] = {
             arguments=(
                 ToolArgument("content", "The text, in markdown.", is_required=True),
                 ToolArgument("summary", "Its heading, in words that one would search for."),
-                ToolArgument("kind", "Such as decision, preference, error, learning, context."),
+                ToolArgument("kind", "Such as decision, preference, error, research, insight."),
                 ToolArgument("tags", "A few words to filter by."),
                 ToolArgument("importance", "From 0 to 1."),
                 ToolArgument("note", "The note to append to; by default that of its kind."),

@@ -86,7 +86,7 @@ from memsyncd.server.operations import (
     describe_freshness,
 )
 from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
-from memsyncd.server.session import Outcome, Session
+from memsyncd.server.session import MAX_REPLY_BYTES, Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.waits import (
     OPEN_S,
@@ -329,6 +329,7 @@ class Handlers:
         SAVE_WAIT_S.
         """
         end_s = self._clock.now_s() + SAVE_WAIT_S
+        prepare_vectors(chosen, params.query, self._clock.wall_s())
         if unhandled is not None:
             await wait_until_done([unhandled], SAVE_WAIT_S)
         await wait_until_done(self._find_saves(chosen), end_s - self._clock.now_s())
@@ -612,6 +613,7 @@ class Handlers:
         """
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
+        params = browse.name_from_root(workspace.scope, params)
         if worktree:
             config, now_s = self._workspaces.config, self._clock.wall_s()
             of_branch = partial(read_branch_place, workspace, worktree, params, config, now_s)
@@ -659,7 +661,14 @@ class Handlers:
 
         def read() -> list[NoteInfo]:
             given = _count_accesses(workspace, params)
-            return browse.list_notes(workspace, config, params, now_s=now_s, accesses=given)
+            return browse.list_notes(
+                workspace,
+                config,
+                params,
+                now_s=now_s,
+                accesses=given,
+                max_bytes=MAX_REPLY_BYTES,
+            )
 
         notes = await self._in_thread(read)
         return Listing(

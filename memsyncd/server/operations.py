@@ -19,7 +19,7 @@ from memsyncd import PROTOCOL, __version__
 from memsyncd.config import Config
 from memsyncd.core.globs import Globs
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
-from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_recording
+from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_progress, describe_recording
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck, ProjectCollection
 from memsyncd.engine.sync import SyncDone
@@ -86,7 +86,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     pid: int
     socket: str
-    config: str
+    find_config: Callable[[], str]
+    """The configuration's path, and whether there is a file."""
     sqlite: str
     started_at_s: float
     read_process: Callable[[], metrics.ProcessMetrics]
@@ -152,7 +153,7 @@ class Operations:
             socket_problem=facts.find_socket_problem() or None,
             http=url,
             http_token=token_file,
-            config=facts.config,
+            config=facts.find_config(),
             sqlite=facts.sqlite,
             workspaces=[self._describe_status(workspace) for workspace in chosen],
             collections=self._describe_collections() if params.workspace is None else [],
@@ -492,8 +493,8 @@ def _list_reasons(condition: Condition) -> list[str]:
         for reasons in (condition.faults, condition.notices)
         for _, text in sorted(reasons.items())
     ]
-    recording = describe_recording(condition)
-    return [*texts, recording] if recording else texts
+    running = (describe_progress(condition), describe_recording(condition))
+    return [*texts, *filter(None, running)]
 
 
 def describe_freshness(

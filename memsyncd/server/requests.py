@@ -26,7 +26,6 @@ from memsyncd.errors import (
     NoteNotFound,
     NotFound,
     ShuttingDown,
-    TooLarge,
     WorkspaceNotFound,
 )
 from memsyncd.logs import Event, get_log, is_debugging
@@ -40,6 +39,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_batch,
     encode_error,
     encode_result,
+    make_reply_error,
 )
 from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
 
@@ -460,8 +460,7 @@ class RequestDispatcher:
             return
         limit = self._context.limits.max_reply_bytes
         if len(answer) + (request.batch.n_bytes if request.batch else 0) > limit:
-            hint = "ask for less: a smaller limit, one folder, fewer lines"
-            self._fail(request, TooLarge(f"the answer would be over {limit} bytes", hint=hint))
+            self._fail(request, make_reply_error(limit))
         else:
             self._send_answer(request, answer)
             self._complete(request, "")

@@ -94,7 +94,7 @@ class TaskMethods:
     async def _add_checkpoint(self, session: Session, params: protocol.CheckpointParams) -> Added:
         if params.task is None and params.session is None:
             hint = "name a task or a session"
-            raise BadRequest("it is not said what the checkpoint is of", hint=hint)
+            raise BadRequest("a checkpoint is of a task or a session, and none is named", hint=hint)
         fields = {
             "content": params.content,
             "kind": "checkpoint",

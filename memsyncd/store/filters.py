@@ -18,7 +18,7 @@ from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.core.search.query import Filters
-from memsyncd.store.pool import MEMO_LIMIT, Reader
+from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 
 Bindings = dict[str, str]
 
@@ -293,6 +293,11 @@ def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
     return sorted(found)
 
 
+def find_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
+    """Return the ids of the files at these paths, sorted."""
+    return [file_id for (file_id,) in reader.rows(_IDS, (json.dumps(list(paths)),))]
+
+
 def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     """Return the conditions of one set of filters, and add their bindings."""
     tags = [tag.lstrip("#").rstrip("/") for tag in filters.tags]
@@ -328,7 +333,7 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
         least = _bind(str(filters.min_importance), bindings)
         conditions.append(_IMPORTANCE.format(kinds=kinds, least=least))
     if filters.related_to:
-        files = json.dumps(_find_related_files(reader, filters.related_to))
+        files = encode_numbers(_find_related_files(reader, filters.related_to))
         conditions.append(_FILE.format(values=_bind(files, bindings)))
     if filters.paths:
         conditions.append(_compile_paths(reader, filters.paths, bindings))
@@ -424,8 +429,7 @@ def _find_related_files(reader: Reader, values: Iterable[str]) -> list[int]:
     for value in values:
         relation, mark, name = value.rpartition("=")
         related |= links.find_related(name, relation if mark else None)
-    rows = reader.rows(_IDS, (json.dumps(sorted(related)),))
-    return [file_id for (file_id,) in rows]
+    return find_ids(reader, related)
 
 
 def _find_files(reader: Reader, path: str) -> list[int]:
@@ -456,7 +460,7 @@ def _compile_paths(reader: Reader, paths: Iterable[str], bindings: Bindings) -> 
         for path, first, after in [[_bind(one, bindings) for one in _bound_folder(folder)]]
     ]
     if globs or not either:
-        files = json.dumps(find_file_ids(reader, globs))
+        files = encode_numbers(find_file_ids(reader, globs))
         either.append(_FILE.format(values=_bind(files, bindings)))
     return either[0] if len(either) == 1 else f"({' OR '.join(either)})"
 

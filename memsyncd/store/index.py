@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import assert_never
 
@@ -65,7 +65,8 @@ KNOWN_UPDATES_LIMIT = 64
 # From so many paths on, reading all records is cheaper than looking each up.
 MANY_PATHS = 500
 
-# For FTS5 in a new index: segments merged while it is filled would be merged again by `tidy`.
+# For FTS5 while much is written: segments merged meanwhile would be merged again by `tidy`. Moving
+# 4,000 of 11,360 notes took 21 s of CPU with merges, one step 6 s, and 10 s without.
 _FILLING = {"automerge": 0, "crisismerge": 64}
 # FTS5's own defaults.
 _FILLED = {"automerge": 4, "crisismerge": 16}
@@ -216,13 +217,13 @@ class Index:
             self.checks.note_damage()
             raise IndexUnfit(f"index.db is damaged: {failure.message}") from failure
         self.pool = ConnectionPool(str(path), self.file_guard.is_in_place)
-        self._has_deleted = True
-        self._is_filled = False
+        self._must_merge = True
         self.is_tidy = False
         self._known: dict[str, bytes] | None = None
 
     def _open(self, generation: int, *, is_sound: bool) -> None:
         self.is_new = is_empty(self._writer)
+        self._merging: Mapping[str, int] = {}
         if self.is_new:
             with transaction(self._writer):
                 create_schema(self._writer, self.fingerprint, generation=generation)
@@ -311,7 +312,7 @@ class Index:
         self._update_known(updates)
         if paths:
             self.generation += 1
-        self._has_deleted = self._has_deleted or counts["deleted"] > 0
+        self._must_merge = self._must_merge or counts["deleted"] > 0
         self.is_tidy = False
         changed = tuple(dict.fromkeys(paths))
         return Written(generation=self.generation, paths=changed, **counts)
@@ -344,7 +345,7 @@ class Index:
             case PutNote():
                 return self._put(update, rows, counts)
             case PatchNote():
-                return self._patch(update, counts)
+                return self._patch(update, rows, counts)
             case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
                 self._writer.execute(_TOUCH, (*stat_row(stat), read_at_ns, path))
                 return []
@@ -352,8 +353,8 @@ class Index:
                 file_id = self._file_id(path)
                 if file_id is None:
                     return []
-                self.counts -= self._count_of(file_id)
-                counts["deleted"] += drop_note(self._writer, file_id)
+                self.counts -= self._begin_change(rows, file_id)
+                counts["deleted"] += drop_note(self._writer, rows, file_id)
                 return [path]
             case _:
                 assert_never(update)
@@ -373,24 +374,29 @@ class Index:
         if file_id is None:
             counts["upserted"] += add_note(rows, self._ids, note, update.stat, update.read_at_ns)
             return [note.path]
-        self.counts -= self._count_of(file_id)
-        plan = change_note(self._writer, self._ids, file_id, note, update.stat, update.read_at_ns)
+        self.counts -= self._begin_change(rows, file_id)
+        plan = change_note(
+            self._writer, rows, self._ids, file_id, note, update.stat, update.read_at_ns
+        )
         counts["upserted"] += len(plan.inserted)
         counts["deleted"] += len(plan.deleted)
         counts["kept"] += len(plan.kept)
         counts["moved"] += len(plan.shifted)
         return [note.path] if old_path is None else [note.path, old_path]
 
-    def _patch(self, update: PatchNote, counts: dict[str, int]) -> list[str]:
+    def _patch(self, update: PatchNote, rows: Rows, counts: dict[str, int]) -> list[str]:
         path = update.patch.note.path
         file_id = self._file_id(path)
         if file_id is None:
             raise AssertionError("a patch is of a note that the index has")
-        before = self._count_of(file_id)
+        before = self._begin_change(rows, file_id)
         plan, n_moved = patch_note(
-            self._writer, self._ids, file_id, update.patch, update.stat, update.read_at_ns
+            self._writer, rows, self._ids, file_id, update.patch, update.stat, update.read_at_ns
         )
-        self.counts += self._count_of(file_id) - before
+        # It has the sections that there were.
+        n_problems = len(update.patch.note.problems) - before.problems
+        n_chunks = len(plan.inserted) - len(plan.deleted)
+        self.counts += Counts(chunks=n_chunks, problems=n_problems)
         n_kept = before.chunks - len(plan.deleted) - len(plan.shifted) - n_moved
         counts["upserted"] += len(plan.inserted)
         counts["deleted"] += len(plan.deleted)
@@ -416,9 +422,18 @@ class Index:
         row = self._writer.execute(_COUNT).get
         return Counts(files=row[0], sections=row[1], chunks=row[2], problems=row[3])
 
-    def _count_of(self, file_id: int) -> Counts:
+    def _begin_change(self, rows: Rows, file_id: int) -> Counts:
+        """Return the counts of a file that is about to change."""
+        rows.begin_change(self._writer, file_id)
         row = self._writer.execute(_COUNT_OF, (file_id,)).get
         return Counts(files=1, sections=row[0], chunks=row[1], problems=row[2])
+
+    def defer_merging(self) -> None:
+        """Let FTS5 merge nothing until `tidy` does: for a caller that is about to write much."""
+        if self._merging is not _FILLING:
+            with transaction(self._writer):
+                self._set_merging(_FILLING)
+            self._must_merge = True
 
     def checkpoint(self) -> None:
         """Copy the WAL to the file if it has grown. It waits for the disk: call it when no client
@@ -434,14 +449,13 @@ class Index:
         """
         self.checkpoint()
         with translating_errors():
-            if self._has_deleted:
+            if self._must_merge:
                 # Each table takes a step, whatever the result of the first.
                 steps = [self._merge(table) for table in FTS_TABLES]
-                self._has_deleted = any(steps)
+                self._must_merge = any(steps)
                 return True
-            if not self._is_filled:
+            if self._merging is not _FILLED:
                 self._set_merging(_FILLED)
-                self._is_filled = True
             self.is_tidy = self.file_guard.truncate_wal()
             release_memory(self._writer)
             return False
@@ -453,10 +467,11 @@ class Index:
         self._writer.execute(statement, (-MERGE_PAGES,))
         return self._writer.total_changes() - before > 1
 
-    def _set_merging(self, settings: dict[str, int]) -> None:
+    def _set_merging(self, settings: Mapping[str, int]) -> None:
         for table in FTS_TABLES:
             statement = f"INSERT INTO {table}({table}, rank) VALUES(?, ?)"
             self._writer.executemany(statement, settings.items())
+        self._merging = settings
 
     def is_in_place(self) -> bool:
         """See `FileGuard.is_in_place`."""

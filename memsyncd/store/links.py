@@ -17,13 +17,14 @@ from memsyncd.core.markdown.linkgraph import (
     leads_nowhere,
     make_edges,
     note_of,
+    stream_edges,
     walk_links,
 )
 from memsyncd.core.markdown.notenames import NamedNote, NameTable, NoteNames
 from memsyncd.core.model import NAME_LINK, PATH_LINK, WrittenLink
 from memsyncd.core.search.ranking import Candidate
 from memsyncd.store.lookup import read_anchors
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.rows import PATH_NAME, unpack_name
 
 # Names among which a similar one is looked for.
@@ -36,7 +37,12 @@ _LINKS = (
     " {source} JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
     " ORDER BY f.path, l.line"
 )
-_ALL = _LINKS.format(source="links l")
+# Note by note, so that SQLite need not sort all links in memory.
+_ALL = (
+    "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM files f"
+    " CROSS JOIN sections s ON s.file = f.id CROSS JOIN links l ON l.section = s.id"
+    " ORDER BY f.path, l.line"
+)
 _IS_TYPED = "l.relation = r.value AND l.relation <> ''"
 _ALL_TYPED = _LINKS.format(source=f"json_each(?) r CROSS JOIN links l ON {_IS_TYPED}")
 # Of those of other kinds nobody knows whether they name a note; an empty target is the note itself.
@@ -89,26 +95,28 @@ class StoredLinks:
         self._relations = None if relations is None else frozenset(relations)
         self.names = NoteNames(self)
 
-    def list_all(self) -> list[Edge]:
-        """All links of the workspace, by path and line."""
+    def stream_all(self) -> Iterator[Edge]:
+        """Yield all links of the workspace, by path and line."""
         self.names = self._read_all_names()
-        if self._is_typed:
-            rows = self._reader.rows(_ALL_TYPED, (self._list_relations(),))
-            return self._resolve(starmap(WrittenLink, rows))
-        return self._resolve(read_links(self._reader))
+        query = (_ALL_TYPED, (self._list_relations(),)) if self._is_typed else (_ALL,)
+        with self._reader.stream(*query) as rows:
+            links = self._select(starmap(WrittenLink, rows))
+            yield from stream_edges(links, self.names, self)
 
     def list_dangling(self) -> list[Edge]:
         """The links of the workspace that lead to no note, by path and line."""
         names = self.names = self._read_all_names()
         with self._reader.stream(_LEADING) as rows:
             ids = [i for i, path, target in rows if leads_nowhere(path, target, names, self)]
-        return self._resolve(starmap(WrittenLink, self._reader.rows(_OF_IDS, (json.dumps(ids),))))
+        return self._resolve(
+            starmap(WrittenLink, self._reader.rows(_OF_IDS, (encode_numbers(ids),)))
+        )
 
     def walk(
         self, start: str, *, direction: LinkDirection = "both", max_depth: int = 1
     ) -> list[Edge]:
         """As `walk_links`. A long walk may reach all notes, and reads all links at once."""
-        graph = self if max_depth <= MAX_STEPS else EdgeGraph(self.list_all())
+        graph = self if max_depth <= MAX_STEPS else EdgeGraph(self.stream_all())
         return walk_links(graph, start, direction=direction, max_depth=max_depth)
 
     def find_related(self, name: str, relation: str | None = None) -> set[str]:
@@ -138,10 +146,10 @@ class StoredLinks:
             rows = self._reader.rows(_INCOMING, (keys,))
         links = starmap(WrittenLink, rows)
         # Of a note's own links, some name no note.
-        edges = [edge for edge in self._resolve(links) if _source_path(edge) != path]
+        edges = [edge for edge in self._resolve(links) if note_of(edge.source) != path]
         edges += self.list_outgoing(path)
         found = [edge for edge in edges if edge.to is not None and note_of(edge.to) == path]
-        return sorted(found, key=lambda edge: (_source_path(edge), edge.lines))
+        return sorted(found, key=lambda edge: (note_of(edge.source), edge.lines))
 
     def find_named(self, key: str) -> Sequence[NamedNote]:
         return list(self._read_names(_NAMED, (key,)))
@@ -177,10 +185,13 @@ class StoredLinks:
         return json.dumps(sorted(self._relations or ()))
 
     def _resolve(self, links: Iterable[WrittenLink]) -> list[Edge]:
+        return make_edges(self._select(links), self.names, self)
+
+    def _select(self, links: Iterable[WrittenLink]) -> Iterable[WrittenLink]:
         relations = self._relations
-        if relations is not None:
-            links = (link for link in links if link.relation in relations)
-        return make_edges(links, self.names, self)
+        if relations is None:
+            return links
+        return (link for link in links if link.relation in relations)
 
 
 def read_links(reader: Reader) -> list[WrittenLink]:
@@ -202,7 +213,3 @@ def find_chunks_of(reader: Reader, place: str, *, limit: int) -> list[Candidate]
     slugs = place[len(path) + 1 :] if path != place else None
     rows = reader.rows(_CHUNKS_OF, (path, slugs, limit))
     return [Candidate._make((*row, None, 0.0, 0.0, 0.0, 0.0)) for row in rows]
-
-
-def _source_path(edge: Edge) -> str:
-    return edge.source.rpartition("#")[0]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from operator import itemgetter
 from string import ascii_lowercase
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,9 +19,10 @@ from memsyncd.store.filters import (
     compile_match_filters,
     compile_section_filters,
     find_file_ids,
+    find_ids,
 )
 from memsyncd.store.metadata import META_COLUMNS, StoredMeta, read_meta_columns
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import Reader, encode_numbers
 
 # --- notes and sections -------------------------------------------------------------------------
 
@@ -42,7 +45,6 @@ _COLUMNS = {
     "day": "coalesce(s.day, f.day)",
     "mtime_ns": "f.mtime_ns",
 }
-_IDS = "SELECT id FROM files WHERE path IN (SELECT value FROM json_each(?)) ORDER BY id"
 _PROBLEMS = (
     "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
     " ORDER BY f.path, p.line"
@@ -105,29 +107,56 @@ def read_notes(
     With filters, only sections that pass them, and notes with such sections; filters that only
     leave out archived sections leave out no note without sections.
     """
+    notes = stream_notes(
+        reader,
+        filters=filters,
+        path=path,
+        among=among,
+        has_sections=has_sections,
+        has_task=has_task,
+    )
+    return sorted(notes, key=lambda note: note.path)
+
+
+def stream_notes(
+    reader: Reader,
+    *,
+    filters: Filters,
+    path: str | None = None,
+    among: Iterable[str] | None = None,
+    has_sections: bool = True,
+    has_task: bool = False,
+) -> Generator[StoredNote, None, None]:
+    """Yield the notes of `read_notes` in no order, each with its sections, so that those of a large
+    vault are not in memory together.
+    """
     where, files = "", None
     bindings: tuple[str, ...] = ()
     if path is not None or among is not None:
         where = " WHERE id IN (SELECT value FROM json_each(?))"
-        ids = find_file_ids(reader, [path]) if path is not None else _find_ids(reader, among or ())
-        files = json.dumps(ids)
+        ids = find_file_ids(reader, [path]) if path is not None else find_ids(reader, among or ())
+        files = encode_numbers(ids)
         bindings = (files,)
     allowed, named = compile_section_filters(reader, filters)
     is_narrow = bool(allowed) and not filters.is_hiding_alone
     hiding = {row[0] for row in reader.rows(_HAVE_ARCHIVED)} if allowed and not is_narrow else set()
     if files is None and not (has_sections or is_narrow):
-        files = json.dumps(sorted(hiding))
-    sections = _read_sections(reader, allowed, named, files, has_task=has_task)
-    notes = []
-    for row in reader.rows(f"{_FILES}{where} ORDER BY path", bindings):
-        of_note = sections.get(row[0], ())
-        if of_note or not (is_narrow or row[0] in hiding):
-            notes.append(_note(row, tuple(of_note)))
-    return notes
-
-
-def _find_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
-    return [row[0] for row in reader.rows(_IDS, (json.dumps(list(paths)),))]
+        files = encode_numbers(sorted(hiding))
+    selected, named = _select_sections(allowed, named, files, has_task=has_task)
+    with (
+        reader.stream(f"SELECT {_SECTION} {selected}", named) as sections,
+        reader.stream(f"{_FILES}{where} ORDER BY id", bindings) as rows,
+    ):
+        # Both are in the order of files, and each section is of one of these.
+        groups = itertools.groupby(sections, itemgetter(0))
+        file, group = next(groups, (None, ()))
+        for row in rows:
+            of_note: tuple[StoredSection, ...] = ()
+            if file == row[0]:
+                of_note = tuple(map(_section, group))
+                file, group = next(groups, (None, ()))
+            if of_note or not (is_narrow or row[0] in hiding):
+                yield _note(row, of_note)
 
 
 _T = TypeVar("_T", bound=NamedTuple)
@@ -141,7 +170,7 @@ def stream_sections(
     its fields name. To read all columns of all sections takes ten times as long.
     """
     columns = ", ".join(_COLUMNS[field] for field in fields._fields)
-    files = None if path is None else json.dumps(find_file_ids(reader, [path]))
+    files = None if path is None else encode_numbers(find_file_ids(reader, [path]))
     selected, bindings = _select_sections(*compile_section_filters(reader, filters), files)
     with reader.stream(f"SELECT {columns} {selected}", bindings) as rows:
         yield map(fields._make, rows)
@@ -180,7 +209,7 @@ def read_chunks_of(reader: Reader, anchors: Iterable[str]) -> list[int]:
 
 def read_anchors_of(reader: Reader, chunks: Iterable[int]) -> dict[int, str]:
     """Return the anchors of the sections of chunks."""
-    return dict(reader.rows(_ANCHORS_OF, (json.dumps(list(chunks)),)))
+    return dict(reader.rows(_ANCHORS_OF, (encode_numbers(chunks),)))
 
 
 def read_digest(reader: Reader, path: str) -> str | None:
@@ -201,23 +230,6 @@ def read_problems(reader: Reader) -> list[Problem]:
         Problem(path=row[0], line=row[1], code=row[2], problem=row[3], hint=row[4])
         for row in reader.rows(_PROBLEMS)
     ]
-
-
-def _read_sections(
-    reader: Reader,
-    allowed: str,
-    bindings: Bindings,
-    files: str | None = None,
-    *,
-    has_task: bool = False,
-) -> dict[int, list[StoredSection]]:
-    """Read sections by note; `files` are the ids of the notes, as JSON, None for all."""
-    selected, bindings = _select_sections(allowed, bindings, files, has_task=has_task)
-    found: dict[int, list[StoredSection]] = {}
-    with reader.stream(f"SELECT {_SECTION} {selected}", bindings) as rows:
-        for row in rows:
-            found.setdefault(row[0], []).append(_section(row))
-    return found
 
 
 def _select_sections(
@@ -341,11 +353,15 @@ def _find_values(reader: Reader, statement: str, match: str) -> list[str]:
 
 # --- words, for spelling suggestions ------------------------------------------------------------
 
-# Words that are read of one prefix. The list of words is never read as a whole: that would take as
-# long as reading all of the index.
+# Words that are read at once. The list of words is never read as a whole: that would take as long
+# as reading all of the index.
 MAX_WORDS = 5000
 
-_WORDS = "SELECT term, doc FROM words_exact WHERE term >= ? AND term < ? LIMIT ?"
+# One statement for all prefixes: to open the list of words takes longer than to look one up.
+_WORDS = (
+    "SELECT w.term, w.doc FROM json_each(?) p CROSS JOIN words_exact w"
+    " WHERE w.term >= p.value AND w.term < p.value || char(0x10ffff) LIMIT ?"
+)
 
 CountedWord = tuple[str, int]
 """A word as indexed, folded but not stemmed, and the number of chunks that contain it."""
@@ -355,12 +371,13 @@ def find_similar_words(reader: Reader, word: str) -> list[CountedWord]:
     """Return words with the first two letters of `word`, which must be folded, or with letters that
     a typing error makes of them.
     """
-    return _find_words(reader, [word[:2], *_list_misspelt_prefixes(word)])
+    found = _find_words(reader, [word[:2]]) | _find_words(reader, _list_misspelt_prefixes(word))
+    return [*found.items()]
 
 
 def find_words_by_first_letter(reader: Reader, word: str) -> list[CountedWord]:
     """Return words with the same first letter, in a large index not all of them."""
-    return _find_words(reader, [word[:1]])
+    return [*_find_words(reader, [word[:1]]).items()]
 
 
 def _list_misspelt_prefixes(word: str) -> Iterator[str]:
@@ -376,9 +393,6 @@ def _list_misspelt_prefixes(word: str) -> Iterator[str]:
             yield head + letter + rest[:3]
 
 
-def _find_words(reader: Reader, prefixes: Iterable[str]) -> list[CountedWord]:
-    found: dict[str, int] = {}
-    for prefix in dict.fromkeys(prefixes):
-        if prefix:
-            found.update(reader.rows(_WORDS, (prefix, prefix + "\U0010ffff", MAX_WORDS)))
-    return list(found.items())
+def _find_words(reader: Reader, prefixes: Iterable[str]) -> dict[str, int]:
+    beginnings = json.dumps([*dict.fromkeys(filter(None, prefixes))])
+    return dict(reader.rows(_WORDS, (beginnings, MAX_WORDS)))

@@ -60,6 +60,7 @@ class Reader:
                 # fts5_tokenizer reads the schema too, but hides the error if that fails.
                 self.connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
                 self._tokenize = self.connection.fts5_tokenizer(name, arguments)
+                self.connection.register_fts5_function("held_phrases", _mark_held)
         except BaseException:
             self.connection.close()
             raise
@@ -119,6 +120,12 @@ class Reader:
             include_offsets=include_offsets,
             include_colocated=False,
         )
+
+
+def _mark_held(row: apsw.FTS5ExtensionApi, *_: Any) -> str:
+    """Return for each phrase of a MATCH expression 1 if this row has it, else 0."""
+    n_columns = (len(row.phrase_columns(at)) for at in range(row.phrase_count))
+    return "".join(["1" if n else "0" for n in n_columns])
 
 
 class ConnectionPool:

@@ -116,7 +116,10 @@ _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Rows(msgspec.Struct):
-    """Rows to insert, one list for each table, flushed in an order that foreign keys allow."""
+    """Rows to insert, one list for each table, flushed in an order that foreign keys allow; before
+    them the chunks in `deleted` are deleted. `changed` are the existing files of which it has rows:
+    these must be flushed before such a file is read.
+    """
 
     files: list[Row] = msgspec.field(default_factory=list)
     sections: list[Row] = msgspec.field(default_factory=list)
@@ -129,8 +132,21 @@ class Rows(msgspec.Struct):
     texts: list[Row] = msgspec.field(default_factory=list)
     chunks: list[Row] = msgspec.field(default_factory=list)
     fts: list[Row] = msgspec.field(default_factory=list)
+    deleted: list[int] = msgspec.field(default_factory=list)
+    changed: set[int] = msgspec.field(default_factory=set)
+
+    def begin_change(self, connection: apsw.Connection, file_id: int) -> None:
+        """Flush if there are rows of this file, which the caller is about to read and change."""
+        if file_id in self.changed:
+            self.flush(connection)
+        self.changed.add(file_id)
 
     def flush(self, connection: apsw.Connection) -> None:
+        # FTS5 writes a segment when a row follows that has a smaller id than the one before, and
+        # merges the segments: deletions come before insertions, both by id.
+        self.changed.clear()
+        _delete_chunks(connection, self.deleted)
+        self.deleted.clear()
         tables = (
             (self.files, _FILE), (self.sections, _SECTION), (self.tags, _TAG), (self.links, _LINK),
             (self.names, _NAME), (self.blocks, _BLOCK), (self.problems, _PROBLEM),
@@ -183,14 +199,19 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
 
 
 def change_note(
-    connection: apsw.Connection, ids: Ids, file_id: int, note: Note, stat: FileStat, read_at_ns: int
+    connection: apsw.Connection,
+    rows: Rows,
+    ids: Ids,
+    file_id: int,
+    note: Note,
+    stat: FileStat,
+    read_at_ns: int,
 ) -> RowChanges:
     """Change the rows of file `file_id` to those of `note`, writing only differences; return the
-    changes of its chunks.
+    changes of its chunks, which `rows` collects.
     """
-    rows = Rows()
-    rows.files.append(_file_row(file_id, note, stat, read_at_ns))
-    rows.flush(connection)
+    # At once: another note of the transaction may take the path that this one had.
+    connection.execute(_FILE, _file_row(file_id, note, stat, read_at_ns))
     section_ids, removed = _change_sections(connection, ids, file_id, note)
     _change_text(connection, file_id, note)
     existing = [
@@ -202,12 +223,12 @@ def change_note(
         keys = [(section_id,) for section_id in removed]
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
     _collect_details(rows, file_id, note, section_ids)
-    rows.flush(connection)
     return plan
 
 
 def patch_note(
     connection: apsw.Connection,
+    rows: Rows,
     ids: Ids,
     file_id: int,
     patch: NotePatch,
@@ -217,7 +238,7 @@ def patch_note(
     """Change the rows of file `file_id` by a patch; return the changes of the chunks that it has,
     and the number of other chunks that moved.
     """
-    note, rows = patch.note, Rows()
+    note = patch.note
     lines = (file_id, patch.start, patch.old_after)
     section_ids = dict(connection.execute(_SECTION_IDS, lines))
     anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
@@ -244,7 +265,6 @@ def patch_note(
         connection.execute(f"DELETE FROM {table} WHERE file = ?", (file_id,))
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
     _collect_details(rows, file_id, note, anchors)
-    rows.flush(connection)
     return plan, n_moved
 
 
@@ -269,12 +289,12 @@ def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
     )
 
 
-def drop_note(connection: apsw.Connection, file_id: int) -> int:
-    """Delete a file's rows in all tables; return the number of chunks."""
+def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
+    """Delete a file's rows in all tables, its chunks by `rows`; return the number of chunks."""
     chunk_ids = [
         row[0] for row in connection.execute("SELECT id FROM chunks WHERE file = ?", (file_id,))
     ]
-    _delete_chunks(connection, chunk_ids)
+    rows.deleted += chunk_ids
     connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
     return len(chunk_ids)
 
@@ -288,13 +308,13 @@ def _change_chunks(
     section_ids: dict[str, int],
     existing: list[ExistingRow],
 ) -> RowChanges:
-    """Delete and move existing chunks, and collect those that are new."""
+    """Move existing chunks, and collect those to delete and those that are new."""
     expected = [
         ((section_ids[chunk.anchor], row.digest), (chunk.start, chunk.end, chunk.part))
         for chunk, row in zip(note.chunks, make_fts_rows(note), strict=True)
     ]
     plan = plan_row_changes(existing, expected)
-    _delete_chunks(connection, plan.deleted)
+    rows.deleted += plan.deleted
     places = [(*expected[index][1], chunk_id) for index, chunk_id in plan.shifted]
     if places:
         statement = "UPDATE chunks SET start_line = ?, end_line = ?, part = ? WHERE id = ?"
@@ -303,9 +323,9 @@ def _change_chunks(
     return plan
 
 
-def _delete_chunks(connection: apsw.Connection, chunk_ids: list[int] | tuple[int, ...]) -> None:
+def _delete_chunks(connection: apsw.Connection, chunk_ids: Collection[int]) -> None:
     if chunk_ids:
-        keys = [(chunk_id,) for chunk_id in chunk_ids]
+        keys = [(chunk_id,) for chunk_id in sorted(chunk_ids)]
         connection.executemany("DELETE FROM chunks_fts WHERE rowid = ?", keys)
         connection.executemany("DELETE FROM chunks_exact WHERE rowid = ?", keys)
         connection.executemany("DELETE FROM chunks WHERE id = ?", keys)

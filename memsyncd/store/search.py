@@ -76,17 +76,17 @@ _IS_MATCHING = "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1"
 # One statement for all terms: each takes longer to start than to find the matches of most words.
 _COUNT_ONE = "(SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {most}))"
 _HOLDING = (
-    "SELECT {number}, rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
+    "SELECT rowid, held_phrases(chunks_fts) FROM chunks_fts WHERE chunks_fts MATCH ?"
     " AND +rowid IN (SELECT value FROM json_each(?))"
 )
-# FTS5 looks for a run of rows in the time of one row: cheaper, for a word in many chunks, than to
+# FTS5 looks for a run of rows in the time of one row: cheaper, for words in many chunks, than to
 # pass over all of them.
 _HOLDING_RUNS = (
-    "SELECT {number}, f.rowid FROM json_each(?) run CROSS JOIN chunks_fts f"
-    " WHERE f.chunks_fts MATCH ? AND f.rowid >= run.value ->> 0 AND f.rowid <= run.value ->> 1"
+    "SELECT f.rowid, held_phrases(f.chunks_fts) FROM json_each(?2) run CROSS JOIN chunks_fts f"
+    " WHERE f.chunks_fts MATCH ?1 AND f.rowid >= run.value ->> 0 AND f.rowid <= run.value ->> 1"
 )
-# So many matches are passed over in the time in which one run is looked for.
-MATCHES_PER_LOOKUP = 250
+# So many matches are passed over in the time in which one phrase is looked for in one run.
+MATCHES_PER_LOOKUP = 60
 
 
 NO_FAMILIES: Mapping[int, FoundFamily] = {}
@@ -418,28 +418,22 @@ def is_matching(reader: Reader, match: str) -> bool:
 
 
 def find_holding(
-    reader: Reader, wanted: Sequence[tuple[str, Sequence[int], int]]
-) -> list[set[int]]:
-    """Return for each FTS5 expression those of its chunks that match it.
+    reader: Reader, phrases: Sequence[str], chunks: Collection[int], n_matching: int
+) -> dict[int, list[int]]:
+    """Return for each of `chunks` that has any of the phrases, each an FTS5 expression, the indices
+    of those it has.
 
-    `wanted` are expressions, chunks, and about how many chunks match each in all, 0 if that is not
-    known: it decides how to look, not what is found.
+    `n_matching` is about how many chunks match each, together: it decides how to look, not what is
+    found.
     """
-    found: list[set[int]] = [set() for _ in wanted]
-    statements, bindings = [], []
-    for number, (match, chunks, n_matching) in enumerate(wanted):
-        if chunks:
-            runs = _find_runs(chunks)
-            if n_matching > len(runs) * MATCHES_PER_LOOKUP:
-                statements.append(_HOLDING_RUNS.format(number=number))
-                bindings += [encode_numbers(runs), match]
-            else:
-                statements.append(_HOLDING.format(number=number))
-                bindings += [match, encode_numbers(chunks)]
-    if statements:
-        for number, chunk in reader.rows(" UNION ALL ".join(statements), tuple(bindings)):
-            found[number].add(chunk)
-    return found
+    if not phrases or not chunks:
+        return {}
+    match, runs = " OR ".join(phrases), _find_runs(chunks)
+    if n_matching > len(runs) * len(phrases) * MATCHES_PER_LOOKUP:
+        rows = reader.rows(_HOLDING_RUNS, (match, encode_numbers(runs)))
+    else:
+        rows = reader.rows(_HOLDING, (match, encode_numbers(chunks)))
+    return {chunk: [at for at, mark in enumerate(marks) if mark == "1"] for chunk, marks in rows}
 
 
 def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -464,32 +458,50 @@ _NAMED = (
 )
 
 
-class ChunkWords(NamedTuple):
-    """The words, as stems, by which chunks are found, and those by which they may be."""
+class PassageWords(NamedTuple):
+    """The words, as stems, by which any chunk of a passage is found, and those by which one may
+    be.
+    """
 
     certain: set[str]
     possible: set[str]
 
 
-def read_words(reader: Reader, texts: Mapping[int, str]) -> dict[int, ChunkWords]:
-    """Return the words of the FTS5 columns of chunks, but for those of notes with aliases.
-
-    `texts` are theirs as indexed.
+def read_words(
+    reader: Reader, texts: Mapping[int, str], passages: Sequence[Sequence[int]]
+) -> list[PassageWords | None]:
+    """Return the words of the FTS5 columns of passages, each some chunks of one note; None for
+    those of notes with aliases. `texts` are those of the chunks as indexed.
     """
-    found: dict[int, ChunkWords] = {}
-    for chunk, path, title, heading, tags, names in reader.rows(_NAMED, (encode_numbers(texts),)):
-        titles = " ".join((path_words(path), *_decode_heading(heading)))
-        whole = f"{titles}\n{texts[chunk]}"
-        indexed = blank_marks(whole)
-        certain = {*reader.split(f"{indexed}\n{tags or ''}\n{find_subwords(indexed)}")}
-        # The title alone is not indexed, but an alias that repeats it is.
-        possible = certain.union(reader.split(f"{title} {find_subwords(title)}"))
-        # Aliases are stored folded, and indexed as they are written.
-        if possible.issuperset(reader.split(names or "")):
-            if indexed != whole:
-                possible.update(reader.split(f"{whole}\n{find_subwords(whole)}"))
-            found[chunk] = ChunkWords(certain, possible)
-    return found
+    rows = reader.rows(_NAMED, (encode_numbers([one for some in passages for one in some]),))
+    named = {chunk: columns for chunk, *columns in rows}
+    return [_join_words(reader, texts, named, chunks) for chunks in passages]
+
+
+def _join_words(
+    reader: Reader,
+    texts: Mapping[int, str],
+    named: Mapping[int, Sequence[str]],
+    chunks: Sequence[int],
+) -> PassageWords | None:
+    # No word goes beyond its line: the words of all texts are found at once.
+    lines: dict[str, None] = {}
+    stated: set[str] = set()
+    for path, _, heading, tags, _ in map(named.__getitem__, chunks):
+        lines[" ".join((path_words(path), *_decode_heading(heading)))] = None
+        stated.add(tags or "")
+    whole = "\n".join([*lines, *(texts[chunk] for chunk in chunks)])
+    indexed = blank_marks(whole)
+    certain = {*reader.split("\n".join((indexed, *stated, find_subwords(indexed))))}
+    # The title alone is not indexed, but an alias that repeats it is.
+    _, title, _, _, names = named[chunks[0]]
+    possible = certain.union(reader.split(f"{title} {find_subwords(title)}"))
+    # Aliases are stored folded, and indexed as they are written.
+    if names and not possible.issuperset(reader.split(names)):
+        return None
+    if indexed != whole:
+        possible.update(reader.split(f"{whole}\n{find_subwords(whole)}"))
+    return PassageWords(certain, possible)
 
 
 # --- the rows of hits ---------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import path_words, title_words
 from memsyncd.errors import StoreCorrupt
 from memsyncd.store.connection import Durability, open_writer, transaction, translating_errors
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.search import ChunkSecrets, read_chunk_secrets
 from memsyncd.store.texts import read_texts
 
@@ -69,7 +69,7 @@ def read_embedded_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, tupl
     texts = read_texts(reader, chunks)
     held = read_chunk_secrets(reader, chunks)
     found = {}
-    for chunk, digest, path, heading in reader.rows(_TITLES, (json.dumps([*chunks]),)):
+    for chunk, digest, path, heading in reader.rows(_TITLES, (encode_numbers(chunks),)):
         words = " ".join(word for word in path_words(path).split() if word != _FOLDER_WORD)
         text = texts.get(chunk, "")
         if chunk in held:

@@ -39,7 +39,8 @@ HEAD = """\
 # Check it with `memsyncd config check`; `memsyncd config show` prints the origin of each value.
 # An environment variable overrides each key: MEMSYNCD_SYNC_DEBOUNCE_MS=200,
 # MEMSYNCD_LOG_LEVEL=debug, …
-# A running daemon reloads a changed file and refuses an invalid one.
+# A running daemon reloads a changed file within reconcile_s, or at once on SIGHUP, and refuses an
+# invalid one: `memsyncd status` says so.
 """
 
 

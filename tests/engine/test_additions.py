@@ -79,21 +79,21 @@ def test_a_note_can_be_named_in_many_ways(make_bench: Any, named: str, path: str
 
 
 @pytest.mark.parametrize(
-    ("named", "refusal"),
+    ("named", "refusal", "reason"),
     [
-        ("../out.md", PathRefused),
-        ("/etc/passwd", PathRefused),
-        ("/memories/../out.md", PathRefused),
-        (".memories/.hidden.md", PathRefused),
-        (".memories/notes.txt", BadRequest),
-        (".memories/state.json", BadRequest),
-        ("/memories", BadRequest),
+        ("../out.md", PathRefused, "`..`"),
+        ("/etc/passwd", PathRefused, "absolute"),
+        ("/memories/../out.md", PathRefused, "escape"),
+        (".memories/.hidden.md", PathRefused, "hidden"),
+        (".memories/notes.txt", BadRequest, "sections"),
+        (".memories/state.json", BadRequest, "sections"),
+        ("/memories", BadRequest, "folder"),
     ],
 )
 def test_a_note_that_takes_no_section_is_refused(
-    bench: Any, named: str, refusal: type[Exception]
+    bench: Any, named: str, refusal: type[Exception], reason: str
 ) -> None:
-    with pytest.raises(refusal):
+    with pytest.raises(refusal, match=reason):
         add(bench, item("one", note=named))
     assert bench.files() == {}
 

@@ -1,15 +1,28 @@
 from __future__ import annotations
 
+import gc
+import math
+import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS
-from memsyncd.engine.browse import find_links, find_problems, list_notes, read_place
-from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused
-from memsyncd.protocol.search import GetParams, Got, LinksParams, ListParams
+from memsyncd.engine import browse
+from memsyncd.engine.browse import (
+    find_links,
+    find_problems,
+    list_notes,
+    name_from_root,
+    read_place,
+)
+from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused, TooLarge
+from memsyncd.files.scope import Scope, parse_scope
+from memsyncd.protocol.search import GetParams, Got, LinksParams, ListParams, NoteInfo
 
 
 @pytest.fixture
@@ -23,6 +36,10 @@ def filled(bench: Any) -> Any:
 
 def read(bench: Any, **place: Any) -> Got:
     return read_place(bench.workspace, GetParams(**place), now_ns=1)[0]
+
+
+def make_scope(memory_dir: str = ".memories") -> Scope:
+    return parse_scope("/w", memory_dir=memory_dir, max_file_bytes=1 << 20)
 
 
 def is_current(bench: Any, **place: Any) -> bool:
@@ -62,6 +79,31 @@ def test_lines_are_read_as_an_editor_counts_them_and_cut_at_the_end(
     assert ((found.start_line, found.end_line), found.text) == (span, text)
 
 
+@pytest.mark.parametrize(
+    ("memory_dir", "place", "named"),
+    [
+        (".memories", {"path": "/memories/a.md"}, {"path": ".memories/a.md"}),
+        (".memories", {"path": "/memories/MEMORY.md"}, {"path": "MEMORY.md"}),
+        (".memories", {"anchor": "/memories/a.md#b/c"}, {"anchor": ".memories/a.md#b/c"}),
+        ("inbox", {"path": "/memories/a.md"}, {"path": "inbox/a.md"}),
+        (".", {"path": "/memories/a.md"}, {"path": "a.md"}),
+        (".memories", {"path": ".memories/a.md"}, {"path": ".memories/a.md"}),
+        (".memories", {"path": "/memoriesque/a.md"}, {"path": "/memoriesque/a.md"}),
+    ],
+)
+def test_a_path_of_the_memory_tool_names_its_note(
+    memory_dir: str, place: dict[str, str], named: dict[str, str]
+) -> None:
+    scope = make_scope(memory_dir)
+    assert name_from_root(scope, GetParams(**place)) == GetParams(**named)
+
+
+@pytest.mark.parametrize("path", ["/memories", "/memories/", "/memories/../a.md"])
+def test_a_path_of_the_memory_tool_that_is_no_note_is_refused(path: str) -> None:
+    with pytest.raises(BadRequest):
+        name_from_root(make_scope(), GetParams(path=path))
+
+
 def test_lines_that_begin_after_the_end_are_refused(filled: Any) -> None:
     with pytest.raises(BadRequest, match="5 lines"):
         read(filled, path="MEMORY.md", start_line=6)
@@ -95,8 +137,10 @@ def test_no_path_leaves_the_workspace(filled: Any, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["README.md", ".memories", ".memories/none.md", ".memories/x.py"])
 def test_a_file_that_is_not_a_note_is_not_read(filled: Any, path: str) -> None:
-    with pytest.raises(NoteNotFound):
+    with pytest.raises(NoteNotFound) as refused:
         read(filled, path=path)
+    # A file that could be a note, but is not below what is indexed.
+    assert ("--include" in refused.value.hint) == (path == "README.md")
 
 
 def test_a_link_that_leads_out_is_not_read(filled: Any) -> None:
@@ -122,6 +166,66 @@ def test_notes_are_listed(filled: Any) -> None:
         ".memories/b.md",
         "MEMORY.md",
     ]
+
+
+def measure_peak_bytes(call: Callable[[], object]) -> int:
+    """The most memory that Python's objects take at once while this runs."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_list_takes_memory_for_the_answer_that_is_allowed_and_not_for_the_vault(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browse, "READ_LIMIT_S", 60.0)  # while all allocations are counted
+    sections = "".join(f"## Section {number}\n\n" for number in range(40))
+    for number in range(40):
+        bench.write(f".memories/{number}.md", sections)
+    bench.sync()
+
+    def list_all(**more: Any) -> list[NoteInfo]:
+        params = ListParams(sort="importance")
+        return list_notes(bench.workspace, Config(), params, **more)
+
+    def list_too_many() -> None:
+        with pytest.raises(TooLarge, match="the answer would be over 50000 bytes"):
+            list_all(max_bytes=50_000)
+
+    list_all()  # so that nothing is imported or prepared while memory is measured
+    whole_bytes = measure_peak_bytes(list_all)
+    assert whole_bytes > 500_000
+    assert measure_peak_bytes(list_too_many) < whole_bytes / 5
+    params = ListParams(sort="importance", sections=False)
+    few = partial(list_notes, bench.workspace, Config(), params)
+    assert measure_peak_bytes(few) < whole_bytes / 2
+
+
+@pytest.mark.parametrize("sort", ["file", "importance", "recency", "decay"])
+@pytest.mark.parametrize("has_sections", [True, False])
+def test_a_list_within_the_limit_is_whole_and_one_byte_less_is_too_large(
+    filled: Any, sort: Any, has_sections: bool
+) -> None:
+    filled.write(".memories/a.md", "---\nimportance: 0.9\n---\n# One\n## Two\n")
+    filled.write(".memories/c.md", "")
+    filled.sync()
+    params = ListParams(sort=sort, sections=has_sections)
+
+    def list_all(max_bytes: float) -> list[NoteInfo]:
+        return list_notes(filled.workspace, Config(), params, now_s=1e9, max_bytes=max_bytes)
+
+    every = list_all(math.inf)
+    assert len(every) == 4
+    if sort == "file":
+        assert [note.path for note in every] == sorted(note.path for note in every)
+    n_bytes = sum(len(msgspec.json.encode(note)) + 1 for note in every)
+    assert list_all(n_bytes) == every
+    with pytest.raises(TooLarge):
+        list_all(n_bytes - 1)
 
 
 LINKED = {

@@ -69,6 +69,12 @@ IN_VAIN = [
     ("", "the query has no word to search for"),
     ("-redis", "the query has no word to search for, only words to leave out"),
     ("kind:none tag:ops", "nothing that is indexed passes kind:none and tag:ops"),
+    ("kind:errors", "nothing that is indexed passes kind:errors; similar: error"),
+    ("tag:opss", "nothing that is indexed passes tag:opss; similar: ops"),
+    ("path:old", "nothing that is indexed passes path:old; similar: .memories/old.md"),
+    ("path:olt.md", "nothing that is indexed passes path:olt.md; similar: .memories/old.md"),
+    ("path:zebra/**", "nothing that is indexed passes path:zebra/**"),
+    ("redis path:old", "2 passages match, and path:old leaves none; similar: .memories/old.md"),
     ("kind:error -ops", "the query has no word to search for, only words to leave out"),
 ]
 

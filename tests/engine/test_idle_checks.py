@@ -101,7 +101,7 @@ def test_a_check_yields_to_work_and_begins_again_when_that_is_done(
         checked = Checked()
         checked.is_busy = True
         checked.checks.start(bench.workspace)
-        assert is_checking()
+        await wait_until(lambda: checked.n_asked)
         await wait_until(lambda: not is_checking())
         assert len(bench.workspace.index.checks.due()) == 3
         checked.is_busy = False

@@ -15,6 +15,7 @@ import pytest
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine import opening, rebuild
+from memsyncd.engine.verify import examine_records
 from memsyncd.errors import NoteNotFound
 from memsyncd.store.records import find_foreign
 from tests.engine.conftest import other_program_reading, take
@@ -295,6 +296,16 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
     asyncio.run(scenario())
+
+
+def test_the_history_of_a_missing_folder_is_not_reported_as_deleted(own: Any) -> None:
+    own.workspace.close()
+    own.workspace.records_path.unlink()
+    (deleted,) = examine_records(own.workspace, is_thorough=False)
+    assert (deleted.level, "was deleted" in deleted.what) == ("error", True)
+    own.workspace.set_fault("root", "the folder is missing")
+    (moved,) = examine_records(own.workspace, is_thorough=False)
+    assert (moved.level, "takes its history along" in moved.what) == ("info", True)
 
 
 def test_closing_a_workspace_for_good_closes_its_records_at_once(own: Any) -> None:

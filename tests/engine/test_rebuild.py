@@ -549,6 +549,21 @@ def test_damage_that_waits_for_its_repair_is_logged_once(repaired: Repaired) -> 
     assert "again within ten minutes" in logged[1]["reason"]
 
 
+def test_a_full_disk_is_logged_once_until_there_is_space_again(repaired: Repaired) -> None:
+    def fail_often() -> list[Any]:
+        with capture_logs() as logged:
+            for _ in range(5):
+                repaired.policy.on_failure(
+                    repaired.workspace, StoreFull("the disk is full"), repaired.now_s
+                )
+                repaired.now_s += 1
+        return logged
+
+    assert [line["event"] for line in fail_often()] == ["store_full"]
+    repaired.policy.on_success(repaired.workspace, began_s=repaired.now_s)
+    assert [line["event"] for line in fail_often()] == ["store_full"]
+
+
 @pytest.mark.parametrize("failure", [StoreFull("no room"), OSError(5, "Input/output error")])
 def test_a_scan_that_is_reported_late_clears_no_later_fault(
     repaired: Repaired, failure: Exception

@@ -16,6 +16,7 @@ from memsyncd.engine.index_process import running_pids
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import StoreFull
 from tests.engine.test_watching import open_workspaces, wait_for
 
 
@@ -45,6 +46,35 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
         await wait_for(lambda: 5 in reported)
         assert workspaces.counters(workspace).syncs.n == n_syncs + 1
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(scenario())
+
+
+def test_what_is_found_after_a_full_disk_does_not_count_as_missed(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspace = workspaces.add(str(root))
+        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+        await asyncio.to_thread(workspaces.watching.watcher.stop)
+
+        async def find_without_event(*names: str) -> None:
+            n_expected = workspace.condition.counts.files + len(names)
+            for name in names:
+                (root / ".memories" / name).write_text("larch\n")
+            workspaces.scheduler.reconcile(then=lambda: None)
+            await wait_for(lambda: workspace.condition.counts.files == n_expected)
+            await wait_for(lambda: workspace.condition.state == "ready")
+
+        workspaces.scheduler._failed(workspace, StoreFull("the disk is full"), 0.0)
+        assert workspace.condition.state == "degraded"
+        await find_without_event("retried.md")
+        await find_without_event("missed.md", "missed-too.md")
+        await wait_for(lambda: workspace.condition.n_missed_events > 1)
+        assert workspace.condition.n_missed_events == 2
+        await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(scenario())
 

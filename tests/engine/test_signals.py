@@ -129,7 +129,7 @@ def test_a_signal_without_an_addressee_and_an_inbox_without_a_reader_are_refused
 ) -> None:
     with pytest.raises(BadRequest, match="no addressee"):
         send(bench, "done")
-    with pytest.raises(BadRequest, match="whose signals"):
+    with pytest.raises(BadRequest, match="reader of the signals"):
         inbox(bench)
 
 

@@ -13,12 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.engine import sync as sync_module
+from memsyncd.engine.checks import describe_progress
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.rebuild import tidy_workspace
 from memsyncd.engine.sync import BATCH_FILES
+from memsyncd.engine.workspace import read_freshness
 from memsyncd.errors import StoreFull
 from memsyncd.store.index import Index
 from memsyncd.store.records import Records
 from memsyncd.store.rows import Rows
+from tests.engine.conftest import take
 
 # --- records in memory ----------------------------------------------------------------------------
 
@@ -205,13 +209,52 @@ def test_many_notes_are_written_in_batches_with_pauses_between(bench: Any) -> No
     assert bench.workspace.condition.pending == 0
 
 
+def test_a_long_sync_is_overdue_only_if_it_makes_no_progress(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_module, "BATCH_FILES", 8)
+    monkeypatch.setattr(sync_module, "STEP_FILES", 2)
+    bench.sync()
+    bench.workspace.change(is_indexing=False)
+    for number in range(30):
+        bench.write(f".memories/{number}.md", f"note {number}")
+    told = []
+    for _ in bench.start_sync():
+        told.append(describe_progress(bench.workspace.condition))
+        bench.now_s += 40
+        fresh = read_freshness(bench.workspace, bench.config, now_s=bench.now_s)
+        assert (fresh.state, fresh.overdue) == ("ready", "")
+    assert told[:2] == ["syncing: 2 of 30 notes", "syncing: 4 of 30 notes"]
+    assert told[-1] == "syncing: 30 of 30 notes"
+    assert describe_progress(bench.workspace.condition) == ""
+    for later_s, state in ((15, "ready"), (90, "degraded")):
+        now_s = bench.now_s + later_s
+        assert read_freshness(bench.workspace, bench.config, now_s=now_s).state == state
+
+
+def test_a_long_sync_that_fails_is_under_way_no_more(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_module, "BATCH_FILES", 4)
+    for number in range(10):
+        bench.write(f".memories/{number}.md", f"note {number}")
+
+    def raise_full(*_: object) -> None:
+        raise StoreFull("the disk is full", hint="free some space")
+
+    monkeypatch.setattr(Index, "apply", raise_full)
+    with pytest.raises(StoreFull):
+        bench.sync()
+    assert describe_progress(bench.workspace.condition) == ""
+
+
 def test_many_notes_are_deleted_in_batches_with_pauses_between(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(10):
         bench.write(f".memories/{number}.md", f"note {number}")
     bench.sync()
-    monkeypatch.setattr(sync_module, "BATCH_DELETIONS", 4)
+    monkeypatch.setattr(sync_module, "BATCH_FILES", 4)
     shutil.rmtree(bench.root / ".memories")
     bench.write("MEMORY.md", "the only note")
     left = [len(bench.paths()) for _ in bench.start_sync()]
@@ -319,6 +362,51 @@ def test_a_moved_note_is_a_move_at_once_and_is_kept_in_the_records(bench: Any) -
     assert bench.ask("SELECT id, path FROM files") == [(file_id, ".memories/new/name.md")]
     [move] = bench.workspace.records.find_moves(".memories/new/name.md")
     assert move.old_path == ".memories/old.md"
+
+
+def read_merging(bench: Any) -> int:
+    """How many segments FTS5 merges by itself; 0 for none."""
+    [(value,)] = bench.ask("SELECT v FROM chunks_fts_config WHERE k = 'automerge'")
+    return int(value)
+
+
+def find_matching(bench: Any, word: str) -> list[str]:
+    """The notes with a chunk that has this word in its text, its heading or its path."""
+    of_chunks = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
+    of_files = f"SELECT file FROM chunks WHERE id IN ({of_chunks})"
+    rows = bench.ask(f"SELECT path FROM files WHERE id IN ({of_files}) ORDER BY path", word)
+    return [path for (path,) in rows]
+
+
+def test_many_moves_are_merged_after_the_sync_and_each_note_is_found_meanwhile(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"word{number}" for number in range(24)]
+    for name in names:
+        bench.write(f".memories/old/{name}.md", f"# {name}\ntext of the note\n")
+    bench.sync()
+    take(tidy_workspace(bench.workspace))
+    bench.write("MEMORY.md", "a sync of one batch")
+    bench.sync()
+    assert read_merging(bench) > 0
+    monkeypatch.setattr(sync_module, "BATCH_FILES", 5)
+    monkeypatch.setattr(sync_module, "STEP_FILES", 2)
+    (bench.root / ".memories/old").rename(bench.root / ".memories/new")
+    n_moved = []
+    for _ in bench.start_sync():
+        found = find_matching(bench, "text")
+        assert sorted(Path(path).stem for path in found) == sorted(names)
+        moved_paths = [path for path in found if "/new/" in path]
+        assert find_matching(bench, "new") == moved_paths
+        n_moved.append(len(moved_paths))
+    assert n_moved == sorted(n_moved)
+    assert len({0, 24} | set(n_moved)) > 3
+    assert read_merging(bench) == 0
+    assert bench.paths() == sorted(bench.files())
+    moved = bench.workspace.records.find_moves(".memories/new/word7.md")
+    assert [one.old_path for one in moved] == [".memories/old/word7.md"]
+    take(tidy_workspace(bench.workspace))
+    assert read_merging(bench) > 0
 
 
 def test_a_note_that_reappears_elsewhere_within_the_grace_is_a_move_too(bench: Any) -> None:

@@ -100,6 +100,24 @@ def test_a_topic_is_found_by_path_name_title_or_alias(redis: Any) -> None:
         find("../outside")
 
 
+def test_a_number_sign_in_a_name_begins_no_anchor(bench: Any) -> None:
+    bench.sync()
+    create(bench, "Learning C# basics", fields={"C# tips": "one"})
+    path = find_topic(bench.workspace, bench.config, "Learning C# basics")
+    assert find_topic(bench.workspace, bench.config, f"{path.text}#c-tips") == path
+    for field in ("C# tips", "F# tips"):
+        params = FieldAppendParams(topic="Learning C# basics", field=field, content="two")
+        made = make_append_decision(bench.workspace, bench.config, params, client="t", at=AT)
+        anchor = bench.edit(made).answer.anchor
+        for name in (field, anchor):
+            past = FieldHistoryParams(topic=path.text, field=name)
+            job = list_field_history(bench.workspace, bench.config, bench.clock, path, past)
+            assert take(job).values[0].text == "two"
+    unknown = replace(params, field=f"{path.text}#none")
+    with pytest.raises(NoteNotFound, match="no section"):
+        bench.edit(make_append_decision(bench.workspace, bench.config, unknown, client="t", at=AT))
+
+
 def test_a_read_only_note_is_listed_and_not_written_to(bench: Any) -> None:
     scope = bench.workspace.scope
     bench.workspace.scope = replace(scope, read_only=scope.named.parse([REDIS]))

@@ -11,6 +11,7 @@ import pytest
 
 from memsyncd.config import Config
 from memsyncd.core.globs import Globs
+from memsyncd.engine import recall as recall_module
 from memsyncd.engine.browse import find_links, list_notes
 from memsyncd.engine.recall import recall
 from memsyncd.engine.upkeep import (
@@ -389,6 +390,20 @@ def test_topic_and_kind_answer_where_no_keyword_does_then_words(fragments: Any) 
     assert "Retry" in name(words)
     with pytest.raises(BadRequest, match="no criterion"):
         ask(fragments, text=" ")
+
+
+def test_a_section_that_leaves_the_index_during_a_recall_is_left_out(
+    fragments: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_notes = recall_module.read_notes
+
+    def read_later(*arguments: Any, **named: Any) -> Any:
+        fragments.write(".memories/fragments.md", FRAGMENTS.replace("## Pool", "## Sockets"))
+        fragments.sync()
+        return read_notes(*arguments, **named)
+
+    monkeypatch.setattr(recall_module, "read_notes", read_later)
+    assert name(ask(fragments, keywords=["pool"])) == ["Style"]
 
 
 def test_what_was_accessed_last_comes_first_among_equals(bench: Any) -> None:

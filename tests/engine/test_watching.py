@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import errno
 import itertools
 import os
 import shutil
@@ -12,12 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from watchdog.observers import inotify_c
 
 from memsyncd.config import Config, SyncConfig
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
+from memsyncd.engine.watching import CheckResult
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import DEFAULT_STALLS, Workspaces
 from memsyncd.watch import targets
@@ -90,6 +94,50 @@ def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> Non
 
     asyncio.run(scenario())
     assert len(calls) == 2
+
+
+def test_a_watcher_that_cannot_be_made_is_logged_once_until_it_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> int:
+        ctypes.set_errno(errno.EMFILE)
+        return -1
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspace = add_workspace(workspaces, tmp_path / "a")
+        watching = workspaces.watching
+        done: list[CheckResult] = []
+        checked = watching._checked
+
+        def count(result: CheckResult) -> None:
+            checked(result)
+            done.append(result)
+
+        watching._checked = count  # type: ignore[method-assign]
+
+        async def check_often(now_s: float) -> None:
+            watching.watcher.rebuild(now_s)
+            for _ in range(3):
+                n_before = len(done)
+                watching.supervise()
+                await wait_for(lambda n_before=n_before: len(done) > n_before)
+
+        await wait_for(lambda: watching.health(workspace).mode == "events")
+        monkeypatch.setattr(inotify_c, "inotify_init", refuse)
+        await check_often(1e6)
+        assert watching.health(workspace).mode == "timed"
+        monkeypatch.undo()
+        await check_often(2e6)
+        assert watching.health(workspace).mode == "events"
+        monkeypatch.setattr(inotify_c, "inotify_init", refuse)
+        await check_often(3e6)
+        await asyncio.to_thread(workspaces.stop)
+
+    with capture_logs() as logged:
+        asyncio.run(scenario())
+    events = [line["event"] for line in logged if line["event"].startswith("watch_")]
+    assert events == ["watch_degraded", "watch_degraded"]
 
 
 @pytest.mark.parametrize("n_checks", [1, 2])

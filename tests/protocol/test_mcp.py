@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.errors import BadRequest, MemsyncdError
 from memsyncd.protocol import mcp, mcp_tools
 from memsyncd.protocol.jsonrpc import Batch, Call, Fault, MessageParser
@@ -359,3 +360,14 @@ def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:
     last = int(shown[-3].split()[1])
     assert shown[0] == f"n.md:1-{last} of 1000 lines"
     assert shown[-1] == f"… continues: read n.md:{last + 1}-1000"
+
+
+def test_the_kinds_that_a_model_is_offered_have_a_note_of_their_own() -> None:
+    (offered,) = (
+        argument.description
+        for argument in mcp_tools.TOOLS["memory_remember"].arguments
+        if argument.name == "kind"
+    )
+    named = offered.removeprefix("Such as ").rstrip(".").split(", ")
+    assert len(named) > 3
+    assert [kind for kind in named if kind not in DEFAULT_KINDS] == []

@@ -111,7 +111,7 @@ def test_a_clock_set_back_is_reported_and_a_sleep_of_the_machine_is_not(
     play(tmp_path, scene)
 
 
-def test_a_long_overdue_scan_is_an_error(tmp_path: Path) -> None:
+def test_a_long_overdue_scan_is_an_error_unless_a_sync_makes_progress(tmp_path: Path) -> None:
     async def scene(bench: DoctorBench) -> None:
         workspace = await bench.add(tmp_path / "w")
         # The jobs of the start must be done, or nothing is overdue any more.
@@ -119,6 +119,10 @@ def test_a_long_overdue_scan_is_an_error(tmp_path: Path) -> None:
         await wait_for(lambda: not bench.workspaces.count_jobs())
         workspace.change(synced_at_s=time.time() - 500)
         assert (await bench.examine())["freshness"].level == "error"
+        long_ago_s = (workspace.condition.scanned_s or 0.0) - 500
+        workspace.change(progressed_s=long_ago_s + 499, scanned_s=long_ago_s, n_to_sync=9)
+        found = (await bench.examine())["freshness"]
+        assert (found.level, found.what) == ("info", "syncing: 9 of 9 notes")
 
     play(tmp_path, scene)
 

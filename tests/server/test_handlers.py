@@ -36,6 +36,8 @@ from memsyncd.protocol.search import (
     SearchParams,
     SubscribeParams,
 )
+from memsyncd.protocol.semantic import SemanticStatus
+from memsyncd.semantic import NoVectors
 from memsyncd.server import handlers
 from memsyncd.server.handlers import Handlers
 from memsyncd.server.operations import Facts, Load
@@ -66,7 +68,7 @@ class HandlersBench:
         self.counts = ServerCounters()
         facts = Facts(
             read_rss=lambda _pid: 0,
-            pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
+            pid=1, socket=str(folder / "run/s"), find_config=lambda: "", sqlite="", started_at_s=0.0,
             read_process=read_process_stats, open_panel=refuse_panel, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
         self.handlers = Handlers(
@@ -90,6 +92,20 @@ class HandlersBench:
     def close(self) -> None:
         self.workspaces.stop()
         self._threads.shutdown()
+
+
+class PreparedVectors(NoVectors):
+    """Notes what is prepared; words alone answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prepared: list[str] = []
+
+    def status(self) -> SemanticStatus:
+        return SemanticStatus(state="ready")
+
+    def prepare(self, question: str) -> None:
+        self.prepared.append(question)
 
 
 async def wait_for(is_so: Callable[[], bool]) -> None:
@@ -186,10 +202,12 @@ def test_a_search_waits_a_moment_for_a_save_that_is_being_indexed(
             workspace.id, "MEMORY.md", is_finished=True, is_folder=False
         )
         await wait_for(lambda: bench.workspaces.scheduler.find_save(workspace) is not None)
+        workspace.vectors = vectors = PreparedVectors()
         search = asyncio.ensure_future(bench.ask("search", SearchParams(query="larch")))
         if has_time:
             await asyncio.sleep(0)
             assert not search.done()
+            assert vectors.prepared == ["larch"]  # its vector is made while the save is indexed
             is_over.set()
         assert len((await search).hits) == has_time
         is_over.set()

@@ -343,7 +343,7 @@ def test_a_client_that_leaves_cancels_its_request_and_leaves_nothing_behind(
         await wait_until(lambda: serving.handlers.cancelled == 1)
         await wait_until(lambda: serving.server.n_running == 0)
         await wait_until(lambda: len(os.listdir("/proc/self/fd")) <= fds)
-        assert len(asyncio.all_tasks()) <= tasks
+        await wait_until(lambda: len(asyncio.all_tasks()) <= tasks)
         assert (await browser.ask("POST", "/rpc", JSON, PING))[0] == 200
         assert serving.errors == [("ValueError", "events")]
 
@@ -415,7 +415,9 @@ def test_a_quiet_stream_shows_that_it_is_alive(run: Any, monkeypatch: Any) -> No
     run(story)
 
 
-def test_a_stopping_server_ends_streams_and_refuses_requests(run: Any, monkeypatch: Any) -> None:
+def test_a_stopping_server_ends_streams_and_refuses_requests(
+    run: Any, wait_until: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(server_http.EventStream, "_send_status", lambda _: False)
 
     async def story(serving: Any, browser: Browser) -> None:
@@ -424,7 +426,7 @@ def test_a_stopping_server_ends_streams_and_refuses_requests(run: Any, monkeypat
         async with open_browser(serving) as other:
             assert (await other.ask("POST", "/rpc", JSON, PING))[0] == 200
             other.writer.write(b"GET /v1/search?q=x HTTP/1.1\r\nHost: d\r\n\r\n")
-            await asyncio.sleep(0.05)
+            await wait_until(lambda: serving.handlers.n_running == 1)
             stopping = asyncio.ensure_future(serving.server.stop(grace_s=0))
             answer = await asyncio.wait_for(other.reader.read(), LIMIT_S)
             assert b"HTTP/1.1 503" in answer

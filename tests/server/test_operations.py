@@ -21,6 +21,23 @@ def make_workspace(tmp_path: Path, **condition: object) -> Workspace:
     return made
 
 
+def test_status_reports_the_progress_of_a_long_sync_and_no_overdue_scan(tmp_path: Path) -> None:
+    health = WatchHealth(mode="events", observer="inotify")
+    long_ago = {"scanned_s": NOW_S - 500, "pending": 1000, "n_to_sync": 4000}
+    syncing = make_workspace(tmp_path)
+    syncing.change(progressed_s=NOW_S - 1, **long_ago)
+    status = describe_status(syncing, health, Config(), now_s=NOW_S)
+    assert (status.state, status.pending) == ("ready", 1000)
+    assert status.reasons == ["syncing: 3,000 of 4,000 notes"]
+    syncing.change(progressed_s=NOW_S - 400)
+    status = describe_status(syncing, health, Config(), now_s=NOW_S)
+    assert status.state == "degraded"
+    assert status.reasons == [
+        "syncing: 3,000 of 4,000 notes",
+        "the last full scan began 500 s ago, one is due every 30 s",
+    ]
+
+
 def test_status_and_freshness_report_the_progress_of_recording(tmp_path: Path) -> None:
     health = WatchHealth(mode="events", observer="inotify")
     recording = make_workspace(tmp_path, n_unrecorded=28_000, n_to_record=40_000)

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import apsw
@@ -250,6 +250,19 @@ READS: dict[str, Callable[[Reader], object]] = {
 }
 
 
+def begin_long_read(
+    threads: ThreadPoolExecutor, index: Index, read: Callable[[Reader], object], ended: list[str]
+) -> Future[None]:
+    """Run a long read on a thread; it adds its end to `ended`."""
+
+    def read_long() -> None:
+        with index.pool.acquire(LONG_S) as reader:
+            read(reader)
+            ended.append("long")
+
+    return threads.submit(CancellationToken(is_long=True).run, read_long)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("read", READS.values(), ids=list(READS))
 def test_a_long_read_pauses_until_the_short_ones_have_ended(
@@ -257,16 +270,10 @@ def test_a_long_read_pauses_until_the_short_ones_have_ended(
 ) -> None:
     monkeypatch.setattr(connection_module, "MAX_PAUSE_S", LONG_S)
     ended: list[str] = []
-
-    def read_long() -> None:
-        with index.pool.acquire(LONG_S) as reader:
-            read(reader)
-            ended.append("long")
-
     with ThreadPoolExecutor(1) as threads:
         with short_read():
             with short_read():
-                reading = threads.submit(CancellationToken(is_long=True).run, read_long)
+                reading = begin_long_read(threads, index, read, ended)
             assert not wait([reading], timeout=0.05).done
             ended.append("short")
         reading.result()
@@ -285,14 +292,12 @@ def test_a_statement_of_a_long_read_pauses_while_it_runs(
         may_go_on.wait(LONG_S)
         return number
 
-    def read_long() -> None:
-        with index.pool.acquire(LONG_S) as reader:
-            reader.connection.create_scalar_function("begin", begin)
-            reader.rows(f"SELECT begin(1), ({COUNT})")
-            ended.append("long")
+    def read(reader: Reader) -> None:
+        reader.connection.create_scalar_function("begin", begin)
+        reader.rows(f"SELECT begin(1), ({COUNT})")
 
     with ThreadPoolExecutor(1) as threads:
-        reading = threads.submit(CancellationToken(is_long=True).run, read_long)
+        reading = begin_long_read(threads, index, read, ended)
         has_begun.wait(LONG_S)
         with short_read():
             may_go_on.set()

@@ -439,17 +439,35 @@ def test_deleted_text_leaves_however_many_steps_merging_takes(
 def test_a_new_index_is_merged_by_maintenance_first_and_then_automatically(
     tmp_path: Path, put: Put
 ) -> None:
-    settings = "SELECT k, v FROM chunks_fts_config WHERE k LIKE '%merge' ORDER BY k"
+    keys = "('automerge', 'crisismerge')"
+    settings = f"SELECT k, v FROM chunks_fts_config WHERE k IN {keys} ORDER BY k"
     index = Index(tmp_path / "new.db", "f" * 32)
     for number in range(20):
         index.apply([put(f".memories/{number}.md", f"# Note {number}\n")])
-    assert ask(index, settings) == [("automerge", 0), ("crisismerge", 64)]
+    filling = [("automerge", 0), ("crisismerge", 64)]
+    assert ask(index, settings) == filling
     index.close()
     index = Index(tmp_path / "new.db", "f" * 32)
     tidy(index)
-    assert ask(index, settings) == [("automerge", 4), ("crisismerge", 16)]
+    filled = [("automerge", 4), ("crisismerge", 16)]
+    assert ask(index, settings) == filled
     assert ask(index, "SELECT count(DISTINCT segid) FROM chunks_fts_idx") == [(1,)]
     index.close()
+
+
+def test_what_is_written_at_length_is_merged_by_maintenance_alone(
+    tmp_path: Path, index: Index, put: Put
+) -> None:
+    tidy(index)
+    index.defer_merging()
+    for turn in range(20):
+        index.apply([put(f".memories/{turn} {number}.md", "a note") for number in range(3)])
+    count = "SELECT count(DISTINCT segid) FROM chunks_fts_idx"
+    assert ask(index, count) == [(20,)]
+    tidy(index)
+    assert ask(index, count) == [(1,)]
+    settings = "SELECT k, v FROM chunks_fts_config WHERE k LIKE '%merge' ORDER BY k"
+    assert ask(index, settings) == [("automerge", 4), ("crisismerge", 16)]
 
 
 def test_maintenance_ends_and_truncates_the_wal(tmp_path: Path, index: Index, put: Put) -> None:

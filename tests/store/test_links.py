@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import tracemalloc
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,9 +57,27 @@ def vault(index: Index, put: Put) -> Index:
 
 def test_links_lead_where_the_documentation_of_each_tool_says(vault: Index) -> None:
     with vault.pool.acquire(10.0) as reader:
-        edges = StoredLinks(reader).list_all()
+        edges = list(StoredLinks(reader).stream_all())
     found = [(edge.source, edge.target, edge.to, edge.kind, edge.relation) for edge in edges]
     assert sorted(found, key=repr) == sorted(EXPECTED, key=repr)
+
+
+def test_the_links_of_one_note_are_in_memory_at_a_time(index: Index, put: Put) -> None:
+    text = "".join(f"- see [[note {number}]]\n" for number in range(100))
+    index.apply([put(f"{number}.md", text) for number in range(20)])
+
+    def measure_peak_bytes(read: Callable[[Iterator[Edge]], object]) -> int:
+        with index.pool.acquire(30.0) as reader:
+            gc.collect()
+            tracemalloc.start()
+            try:
+                read(StoredLinks(reader).stream_all())
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+    measure_peak_bytes(list)  # so that nothing is imported or prepared while memory is measured
+    assert measure_peak_bytes(lambda edges: deque(edges, maxlen=3)) < measure_peak_bytes(list) / 2
 
 
 def test_links_that_lead_nowhere_are_those_of_all_that_lead_to_no_note(
@@ -66,7 +87,7 @@ def test_links_that_lead_nowhere_are_those_of_all_that_lead_to_no_note(
     vault.apply([put("lost.md", f"# Lost\n{lost}\n## Again\n{lost}{lost}")])
     for relations in (None, [""], ["refines"]):
         with vault.pool.acquire(10.0) as reader:
-            every = [one for one in StoredLinks(reader, relations).list_all() if one.to is None]
+            every = [one for one in StoredLinks(reader, relations).stream_all() if one.to is None]
             assert StoredLinks(reader, relations).list_dangling() == every
             assert bool(every) == (relations != ["refines"])
 
@@ -153,7 +174,7 @@ def test_the_links_of_one_note_are_those_of_the_whole_graph(
             ])  # fmt: skip
         with index.pool.acquire(10.0) as reader:
             links = StoredLinks(reader)
-            whole = EdgeGraph(links.list_all())
+            whole = EdgeGraph(links.stream_all())
             for name in {*notes, *changed}:
                 assert list(links.list_outgoing(name)) == list(whole.list_outgoing(name))
                 assert sort(links.list_incoming(name)) == sort(whole.list_incoming(name))
@@ -163,7 +184,9 @@ def test_the_links_of_one_note_are_those_of_the_whole_graph(
                     assert one == other
             for relations in ({"solves"}, {"solves", ""}, {"refines"}):
                 typed = StoredLinks(reader, relations)
-                of_them = EdgeGraph(edge for edge in links.list_all() if edge.relation in relations)
+                of_them = EdgeGraph(
+                    edge for edge in links.stream_all() if edge.relation in relations
+                )
                 for name in {*notes, *changed}:
                     for depth in (1, 2, 3):
                         walks = [

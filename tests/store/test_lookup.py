@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from string import ascii_lowercase
 from typing import NamedTuple
 
 import pytest
@@ -269,6 +270,24 @@ def test_the_same_reader_can_query_again(worded: Index) -> None:
 def test_a_word_is_found_with_one_typing_error_at_its_beginning(worded: Index) -> None:
     typed = "edis xredis erdis tedis rdis rxedis rdeis rtdis rredis reddis".split()
     assert not [word for word in typed if "redis" not in find_alike(worded, word)]
+
+
+@pytest.mark.parametrize("typed", ["cache", "ecxlair", "xyzzy", "r", "opne", "éclair"])
+def test_words_are_found_by_all_beginnings_as_by_each(worded: Index, typed: str) -> None:
+    with worded.pool.acquire(5) as reader:
+        words = dict(reader.rows("SELECT term, doc FROM words_exact"))
+    beginnings = {typed[:2]}
+    for at in (0, 1):
+        head, rest = typed[:at], typed[at:]
+        beginnings |= {head + rest[1:4], head + rest[1::-1] + rest[2:4]}
+        beginnings |= {head + one + rest[1:4] for one in ascii_lowercase}
+        beginnings |= {head + one + rest[:3] for one in ascii_lowercase}
+    expected = {
+        word: n
+        for word, n in words.items()
+        if any(word.startswith(beginning) for beginning in beginnings if beginning)
+    }
+    assert find_alike(worded, typed) == expected
 
 
 def test_a_word_of_a_deleted_note_is_not_found(worded: Index) -> None:

@@ -158,6 +158,16 @@ def test_notes_may_swap_paths_in_one_transaction(
     assert dump(index.path) == dump(fresh.path)
 
 
+def test_notes_that_move_at_once_add_one_segment_to_each_fts_table(index: Index, put: Put) -> None:
+    """FTS5 ends a segment at each row with a smaller id than the one before, and merges them."""
+    numbers = range(40)
+    index.apply([put(f".memories/{n}.md", NOTE) for n in numbers])
+    moved = [put(f".memories/new/{n}.md", NOTE, moved_from=f".memories/{n}.md") for n in numbers]
+    assert index.apply(moved).upserted == 4 * len(numbers)
+    for table in FTS_TABLES:
+        assert ask(index, f"SELECT count(DISTINCT segid) FROM {table}_idx") == [(2,)]
+
+
 def test_dropping_a_note_deletes_all_its_rows(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", f"---\nkind: x\nodd: [\n---\n{NOTE}")])
     index.apply([DropNote("MEMORY.md")])
@@ -230,6 +240,34 @@ def test_an_index_that_followed_changes_equals_a_new_one(
         followed = dump(Path(folder) / "followed.db")
         assert followed == dump(Path(folder) / "fresh.db")
         check_whole(Path(folder) / "followed.db")
+
+
+@given(
+    texts=st.lists(documents, min_size=2, max_size=2),
+    changes=st.lists(st.tuples(st.integers(0, 1), documents), min_size=1, max_size=5),
+    is_dropped=st.booleans(),
+)
+@example(texts=[NOTE, ""], changes=[(0, "# red\none\n"), (0, NOTE)], is_dropped=False)
+@example(texts=[NOTE, ""], changes=[(0, f"new\n{NOTE}")], is_dropped=True)
+def test_a_note_that_changes_again_in_one_transaction_has_the_rows_of_its_last_text(
+    put: Put, dump: Dump, texts: list[str], changes: list[tuple[int, str]], is_dropped: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        changed = Index(Path(folder) / "changed.db", "f" * 32)
+        changed.apply([put(f".memories/{n}.md", text) for n, text in enumerate(texts)])
+        updates: list[Update] = [put(f".memories/{n}.md", text) for n, text in changes]
+        last = dict(enumerate(texts)) | dict(changes)
+        if is_dropped:
+            updates.append(DropNote(".memories/0.md"))
+            del last[0]
+        changed.apply(updates)
+        fresh = Index(Path(folder) / "fresh.db", "f" * 32)
+        fresh.apply([put(f".memories/{n}.md", text) for n, text in last.items()])
+        assert changed.counts == fresh.counts
+        changed.close()
+        fresh.close()
+        assert dump(Path(folder) / "changed.db") == dump(Path(folder) / "fresh.db")
+        check_whole(Path(folder) / "changed.db")
 
 
 def draw_settle(data: st.DataObject, disk: dict[str, str], put: Put) -> list[Update]:

@@ -99,11 +99,16 @@ def test_the_words_of_a_chunk_are_those_of_the_index(index: Index, put: Put) -> 
     connection.close()
     with index.pool.acquire(5) as reader:
         paths = dict(reader.rows("SELECT c.id, path FROM chunks c JOIN files f ON f.id = c.file"))
-        found = read_words(reader, read_texts(reader, [*indexed]))
-    assert {paths[chunk] for chunk in indexed.keys() - found} == {".memories/named.md"}
-    for chunk, words in found.items():
-        assert words.certain == indexed[chunk], paths[chunk]
-        assert words.certain <= words.possible, paths[chunk]
+        passages = [[chunk] for chunk in indexed]
+        passages += [[one for one, of in paths.items() if of == path] for path in {*paths.values()}]
+        found = read_words(reader, read_texts(reader, [*indexed]), passages)
+    for chunks, words in zip(passages, found, strict=True):
+        if words is None:
+            assert paths[chunks[0]] == ".memories/named.md"
+            continue
+        assert words.certain == set().union(*(indexed[chunk] for chunk in chunks)), chunks
+        assert words.certain <= words.possible, chunks
+    assert None in found
 
 
 def test_the_chunks_that_contain_a_term_in_any_column_are_returned(
@@ -113,15 +118,16 @@ def test_the_chunks_that_contain_a_term_in_any_column_are_returned(
         found = find_candidates(reader, '"redis" OR "disk"', NO_FILTERS, limit=10)
         chunks = {one.chunk: one.path for one in found.make_candidates()}
         terms = ("cache", "auth", "redis", "slow", "nowhere")
-        matches = [f'"{term}"' for term in terms]
-        wanted = [(match, [*chunks], 0) for match in matches]
-        held = dict(zip(terms, find_holding(reader, wanted), strict=True))
-        frequent = [(match, [*chunks], 1_000_000) for match in matches]
-        assert find_holding(reader, frequent) == [*held.values()]
-        assert find_holding(reader, []) == []
+        phrases = [f'"{term}"' for term in terms]
+        holding = find_holding(reader, phrases, chunks, 0)
+        assert find_holding(reader, phrases, chunks, 1_000_000) == holding
+        assert find_holding(reader, [], chunks, 0) == find_holding(reader, phrases, [], 0) == {}
         some = [chunk for chunk, path in chunks.items() if path.endswith(".txt")]
-        few, none = find_holding(reader, [('"redis"', some, 0), ('"redis"', [], 0)])
-    assert not none
+        few = find_holding(reader, ['"redis"'], some, 0)
+    held = {
+        term: {chunk for chunk, having in holding.items() if at in having}
+        for at, term in enumerate(terms)
+    }
     assert sorted(chunks[chunk] for chunk in held["cache"]) == [
         ".memories/api/notes.md",
         "MEMORY.md",

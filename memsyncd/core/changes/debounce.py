@@ -236,11 +236,16 @@ class UnscannedPaths:
                 self._announced_s.pop(path, None)
 
 
-def describe_overdue(scanned_s: float | None, now_s: float, reconcile_s: float) -> str:
+def describe_overdue(
+    scanned_s: float | None, progressed_s: float | None, now_s: float, reconcile_s: float
+) -> str:
     """The message if the last full scan, which began at `scanned_s`, is too long ago; empty if it
-    is not.
+    is not, or if a long sync, which the next scan waits for, made progress at `progressed_s`.
     """
-    if scanned_s is None or now_s - scanned_s <= reconcile_s + OVERDUE_SLACK_S:
+    if scanned_s is None:
+        return ""
+    last_s = scanned_s if progressed_s is None else max(scanned_s, progressed_s)
+    if now_s - last_s <= reconcile_s + OVERDUE_SLACK_S:
         return ""
     age = f"{now_s - scanned_s:,.0f} s"
     return f"the last full scan began {age} ago, one is due every {reconcile_s:g} s"

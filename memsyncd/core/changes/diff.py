@@ -180,7 +180,6 @@ def find_suspects(
     snapshot: Snapshot,
     *,
     is_full: bool = False,
-    grain_ns: int = GRAIN_NS,
 ) -> Suspects:
     """Compare the records with a scan.
 
@@ -193,7 +192,7 @@ def find_suspects(
         if (
             known is None
             or not (known.stat == stat or known.stat.is_same_as(stat))
-            or is_racy(known, grain_ns)
+            or is_racy(known)
         ):
             to_read.append(path)
     return Suspects(
@@ -203,19 +202,19 @@ def find_suspects(
     )
 
 
-def is_racy(record: Recorded, grain_ns: int = GRAIN_NS) -> bool:
+def is_racy(record: Recorded) -> bool:
     """True if the note may have changed since it was read without its stat showing it.
 
     A tool sets an mtime later than the read (`touch -d`, rsync), and this changes ctime as well.
     Then ctime alone decides, or every scan would read such a note again.
     """
-    return is_racy_stat(record.stat, record.read_at_ns, grain_ns)
+    return is_racy_stat(record.stat, record.read_at_ns)
 
 
-def is_racy_stat(stat: FileStat, read_at_ns: int, grain_ns: int = GRAIN_NS) -> bool:
+def is_racy_stat(stat: FileStat, read_at_ns: int) -> bool:
     """As `is_racy`, without a record."""
     _, mtime_ns, ctime_ns, _, _ = stat
-    return read_at_ns <= ctime_ns + grain_ns or mtime_ns <= read_at_ns <= mtime_ns + grain_ns
+    return read_at_ns <= ctime_ns + GRAIN_NS or mtime_ns <= read_at_ns <= mtime_ns + GRAIN_NS
 
 
 def track_missing(

@@ -85,3 +85,10 @@ def is_kind(text: str) -> bool:
 def find_kind(kinds: Mapping[str, KindDefaults], kind: str | None) -> KindDefaults:
     """The defaults of a kind; `kinds` has names in lower case."""
     return kinds.get((kind or "").lower(), OTHER_KINDS)
+
+
+def find_importance(
+    kinds: Mapping[str, KindDefaults], kind: str | None, stated: float | None
+) -> float:
+    """The importance of a memory: that which it states, else that of its kind."""
+    return find_kind(kinds, kind).importance if stated is None else stated

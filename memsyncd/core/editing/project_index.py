@@ -244,8 +244,8 @@ def _shorten(text: str, limit: int) -> str:
     return printable if len(printable) <= limit else printable[: limit - 1].rstrip() + "…"
 
 
-def _one_line(value: object, limit: int = ITEM_LIMIT_CHARS) -> str:
-    return _shorten(" ".join(str(value).split()), limit)
+def _one_line(value: object) -> str:
+    return _shorten(" ".join(str(value).split()), ITEM_LIMIT_CHARS)
 
 
 def _code(value: object) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from itertools import groupby
 from typing import Literal, NamedTuple, Protocol
 
 from memsyncd.core.markdown.notenames import NoteNames, is_block_reference
@@ -13,6 +14,8 @@ from memsyncd.core.notepath import NOTE_SUFFIXES
 
 LinkDirection = Literal["out", "in", "both"]
 
+# Notes whose sections are remembered by their names, while all links are resolved.
+N_TARGETS = 256
 _UNCERTAIN = frozenset((NAME_LINK, PATH_LINK))
 
 
@@ -52,6 +55,24 @@ _AnchorsByName = dict[str, str]
 def make_edges(links: Iterable[WrittenLink], names: NoteNames, places: Places) -> list[Edge]:
     """Resolve links, and join those with the same source, destination, relation and kind."""
     anchors_by_name = cache(lambda path: _name_anchors(places.read_anchors(path)))
+    return _join_links(links, names, places, anchors_by_name)
+
+
+def stream_edges(links: Iterable[WrittenLink], names: NoteNames, places: Places) -> Iterator[Edge]:
+    """Yield the edges of `make_edges` for links that come note by note, of which those of one note
+    are in memory together.
+    """
+    anchors_by_name = lru_cache(N_TARGETS)(lambda path: _name_anchors(places.read_anchors(path)))
+    for _, of_note in groupby(links, lambda link: link.source.rpartition("#")[0]):
+        yield from _join_links(of_note, names, places, anchors_by_name)
+
+
+def _join_links(
+    links: Iterable[WrittenLink],
+    names: NoteNames,
+    places: Places,
+    anchors_by_name: Callable[[str], _AnchorsByName],
+) -> list[Edge]:
     joined: dict[tuple[str, str, str, str], list[WrittenLink]] = {}
     destinations: dict[tuple[str, str, str, str], str | None] = {}
     for link in links:

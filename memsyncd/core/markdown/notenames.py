@@ -25,6 +25,8 @@ from memsyncd.core.notepath import NOTE_SUFFIXES
 
 # The least ratio of `difflib` for a note that is suggested in place of a missing one.
 _SIMILARITY = 0.6
+# Targets that are remembered with what they name: all of a vault's would take 20 MB.
+_MAX_FOUND = 4096
 _ENCODED = re.compile("(?:%[0-9A-Fa-f]{2})+")
 _BLOCK = re.compile(r"\(\([0-9a-f-]{36}\)\)")
 # Of file names such as `200911172034 An idea.md` and `x7qk-an-idea.md`, the id.
@@ -99,6 +101,8 @@ class NoteNames:
         folder = source.rpartition("/")[0]
         key = folder, target, is_path
         if key not in self._found:  # the notes of a folder repeat their links
+            if len(self._found) >= _MAX_FOUND:
+                self._found.clear()
             self._found[key] = self._find(folder, target, is_path=is_path)
         return self._found[key]
 
@@ -123,6 +127,8 @@ class NoteNames:
 
     def _look_up(self, key: str) -> Sequence[NamedNote]:
         if key not in self._named:
+            if len(self._named) >= _MAX_FOUND:
+                self._named.clear()
             self._named[key] = self._index.find_named(key)
         return self._named[key]
 

@@ -17,9 +17,9 @@ continue, and blocks that may look further than the next line are taken only fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from memsyncd.core.markdown import blockrules as rules
 from memsyncd.core.markdown.blockrules import BLANKS
@@ -172,7 +172,7 @@ class _Scan:
     which to continue, or `UNCERTAIN`.
     """
 
-    __slots__ = ("_blocks", "_lines", "_n", "_parse_region", "_starts", "_undefined_until")
+    __slots__ = ("_blocks", "_lines", "_n", "_parse_region", "_undefined_until")
 
     def __init__(self, lines: Sequence[str], parse_region: RegionParser) -> None:
         self._lines = lines
@@ -180,19 +180,6 @@ class _Scan:
         self._parse_region = parse_region
         self._blocks: list[Block] = []
         self._undefined_until = 0
-        self._starts: dict[str, Callable[[int], int]] = {
-            "#": self._scan_heading,
-            ">": self._scan_quote,
-            "`": self._scan_fence,
-            "~": self._scan_fence,
-            "<": self._scan_html,
-            "[": self._scan_reference,
-            "-": self._scan_rule_or_list,
-            "*": self._scan_rule_or_list,
-            "_": self._scan_rule_or_list,
-            "+": self._scan_rule_or_list,
-            **dict.fromkeys("0123456789", self._scan_rule_or_list),
-        }
 
     def run(self, first: int) -> list[Block]:
         lines, n, special = self._lines, self._n, rules.SPECIAL_STARTS
@@ -220,8 +207,8 @@ class _Scan:
             return self._scan_code(at)
         if "|" in text and at + 1 < self._n and rules.is_table(line, self._lines[at + 1]):
             return self._scan_table(at)
-        scan = self._starts.get(text[0])
-        return scan(at) if scan else self._scan_paragraph(at)
+        scan = self._SCANS.get(text[0])
+        return scan(self, at) if scan else self._scan_paragraph(at)
 
     def _scan_paragraph(self, at: int) -> int:
         lines, n, special = self._lines, self._n, rules.SPECIAL_STARTS
@@ -452,6 +439,18 @@ class _Scan:
         found, after = read_region(self._lines, at, self._parse_region)
         self._blocks.extend(found)
         return after
+
+    # By the first character of a block. Not of bound methods: such a cycle of references would keep
+    # the lines of each note until the garbage collector runs.
+    _SCANS: ClassVar[Mapping[str, Callable[[_Scan, int], int]]] = {
+        "#": _scan_heading,
+        ">": _scan_quote,
+        "`": _scan_fence,
+        "~": _scan_fence,
+        "<": _scan_html,
+        "[": _scan_reference,
+        **dict.fromkeys("-*_+0123456789", _scan_rule_or_list),
+    }
 
 
 # --- Uncertain regions ----------------------------------------------------------------------------

@@ -102,19 +102,18 @@ def _split_headed(
     path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]
 ) -> Iterator[RawSection]:
     names = _AnchorNames(path)
-    above: list[tuple[int, str, str]] = []
-    for at, after in zip(heads, [*heads[1:], len(blocks)], strict=False):
+    above: list[tuple[int, tuple[str, ...], str]] = []
+    starts = [*(blocks[at].start for at in heads[1:]), len(lines)]
+    for at, after, end in zip(heads, [*heads[1:], len(blocks)], starts, strict=False):
         head = blocks[at]
-        while above and above[-1][0] >= head.level:
+        level = head.level
+        while above and above[-1][0] >= level:
             above.pop()
         text = heading_text(lines, head)
-        anchor = names.name(above[-1][2] if above else "", text)
-        above.append((head.level, text, anchor))
-        end = blocks[after].start if after < len(blocks) else len(lines)
-        heading = tuple(text for _, text, _ in above)
-        yield RawSection(
-            anchor, heading, head.level, head.start, end, blocks[at + 1 : after] or [head]
-        )
+        _, parents, parent = above[-1] if above else (0, (), "")
+        heading, anchor = (*parents, text), names.name(parent, text)
+        above.append((level, heading, anchor))
+        yield RawSection(anchor, heading, level, head.start, end, blocks[at + 1 : after] or [head])
 
 
 class _AnchorNames:
@@ -127,9 +126,9 @@ class _AnchorNames:
 
     def name(self, parent: str, text: str) -> str:
         base = f"{parent}/{make_slug(text)}" if parent else f"{self._path}#{make_slug(text)}"
-        anchor = base
-        while anchor in self._taken:
+        anchor, taken = base, self._taken
+        while anchor in taken:
             self._n_twins[base] = self._n_twins.get(base, 1) + 1
             anchor = f"{base}-{self._n_twins[base]}"
-        self._taken.add(anchor)
+        taken.add(anchor)
         return anchor

@@ -212,7 +212,7 @@ class _Filling(msgspec.Struct):
         """False if there is no room for the label of a chunk's section, which needs no text."""
         if self._is_ample or chunk.anchor in self.texts:
             return True
-        label = _render_label(_start_excerpt(chunk, {}), [Span(chunk.span.start, chunk.span.start)])
+        label = _render_label(chunk, [Span(chunk.span.start, chunk.span.start)])
         return self._has_room(chunk.anchor, _Text.of(label))
 
     def _may_fit(self, chunk: ContextChunk, fresh: Mapping[int, str]) -> bool:
@@ -479,28 +479,17 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 
-def _render_label(excerpt: Excerpt, runs: Sequence[Span]) -> str:
-    name = " ".join(" › ".join(excerpt.heading).split())
-    kind = f"({show_path(excerpt.kind)})" if excerpt.kind else ""
-    workspace = f"[{show_path(excerpt.workspace)}]" if excerpt.workspace else ""
-    relation = f"[{show_path(excerpt.relation)}]" if excerpt.relation else ""
-    spans = ", ".join(
-        str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs
-    )
-    return " ".join(
-        filter(
-            None,
-            (
-                "###",
-                name,
-                kind,
-                "·" if name or kind else "",
-                workspace,
-                relation,
-                f"{show_path(excerpt.path)}:{spans}",
-            ),
-        )
-    )
+def _render_label(of: Excerpt | ContextChunk, runs: Sequence[Span]) -> str:
+    words = ["###"]
+    if name := " ".join(" › ".join(of.heading).split()):
+        words.append(name)
+    if of.kind:
+        words.append(f"({show_path(of.kind)})")
+    if len(words) > 1:
+        words.append("·")
+    words += [f"[{show_path(one)}]" for one in (of.workspace, of.relation) if one]
+    spans = [str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs]
+    return f"{' '.join(words)} {show_path(of.path)}:{', '.join(spans)}"
 
 
 def _render_run(excerpt: Excerpt, run: Span) -> Iterator[str]:

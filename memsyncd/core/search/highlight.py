@@ -148,15 +148,13 @@ def highlight(text: str, found: Mapping[int, Sequence[TextRange]]) -> str:
     return render_snippet(text, sort_ranges(chain.from_iterable(found.values())))
 
 
-def render_snippet(
-    text: str, matches: Sequence[tuple[int, int]], *, window: int = WINDOW_CHARACTERS
-) -> str:
-    """Cut `text` to about `window` characters around `matches`, (start, end) pairs in characters,
-    in order of start.
+def render_snippet(text: str, matches: Sequence[tuple[int, int]]) -> str:
+    """Cut `text` to about WINDOW_CHARACTERS around `matches`, (start, end) pairs in characters, in
+    order of start.
 
     Of overlapping matches the first is marked.
     """
-    start, end = _choose_window(text, matches, window)
+    start, end = _choose_window(text, matches)
     parts, at = [], start
     for first, after in matches:
         if first < at or after > end:
@@ -186,7 +184,8 @@ def _is_title(line: str, heading: str) -> bool:
     return line.strip("# \t") == heading or all(starmap(eq, letters))
 
 
-def _choose_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> tuple[int, int]:
+def _choose_window(text: str, matches: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    window = WINDOW_CHARACTERS
     if len(text) <= window:
         return 0, len(text)
     starts, ends = [first for first, _ in matches], sorted(after for _, after in matches)

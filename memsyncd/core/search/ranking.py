@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from memsyncd.core.editing.kinds import KindDefaults, find_kind
+from memsyncd.core.editing.kinds import KindDefaults, find_importance
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import NamedDate, fit_dates
 from memsyncd.core.search.words import IDENTIFIER_WEIGHT
@@ -217,7 +217,9 @@ def rank_candidates(
         words = [c.stemmed + of_exact for c, of_exact in zip(chunks, exact, strict=True)]
         lines = [(c.start_line, c.end_line) for c in chunks]
         scores = _score_note(lines, words, exact, chunks[0].day, named, policy)
-        ranked += [Ranked(c, *score) for c, score in zip(chunks, scores, strict=True)]
+        ranked += [
+            _make_ranked((c, *score, NO_FACTORS)) for c, score in zip(chunks, scores, strict=True)
+        ]
     return sort_ranked(ranked)
 
 
@@ -673,9 +675,7 @@ def compute_boosts(
     today = _DAY_0 + int(now_s // DAY_S)
     saved = _DAY_0 + int(features.saved_s // DAY_S)
     of = date.fromisoformat(features.day).toordinal() if features.day else saved
-    importance = features.importance
-    if importance is None:
-        importance = find_kind(kinds, features.kind).importance
+    importance = find_importance(kinds, features.kind, features.importance)
     pulls = {
         "importance": (boosts.importance, 2.0 * importance - 1.0),
         "recency": (boosts.recency, _fade(today - saved, boosts)),

@@ -7,6 +7,7 @@ well: `auth` and `authentication`. Numbers are not taken for typing errors.
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -43,16 +44,19 @@ def suggest_words(
     if not max_edits:
         return ()
     letters, digits = set(word), _digits_of(word)
+    shortest, longest = len(word) - max_edits, len(word) + max_edits
+    most = max(max_edits, _TRUNCATION_EDITS)
     found: set[tuple[float, bool, int, str]] = set()
     for other, n_chunks in known:
-        edits = _prefix_distance(word, other)
-        if edits > 1 and abs(len(other) - len(word)) <= max_edits:
+        begins_alike = other.startswith(word) or word.startswith(other)
+        edits = _prefix_distance(word, other) if begins_alike else math.inf
+        if edits > 1 and shortest <= len(other) <= longest:
             # The letters that only one of the two has are quick to count, and a lower bound of the
             # edits.
             theirs = set(other)
             if len(letters - theirs) <= max_edits and len(theirs - letters) <= max_edits:
                 edits = min(edits, edit_distance(word, other, max_edits))
-        if 0 < edits <= max(max_edits, _TRUNCATION_EDITS) and _digits_of(other) == digits:
+        if 0 < edits <= most and _digits_of(other) == digits:
             found.add((edits, other[0] != word[0], -n_chunks, other))
     nearest = min(found, default=(0.0,))[0]
     return tuple(other for edits, *_, other in sorted(found)[:limit] if edits <= nearest + _LEEWAY)
@@ -71,6 +75,7 @@ def edit_distance(one: str, other: str, max_edits: int) -> int:
     """The number of letters to insert, delete, replace or swap with a neighbour; `max_edits` + 1 if
     there are more.
     """
+    one, other = _trim_shared(one, other)
     before: Sequence[int] = ()
     row: Sequence[int] = range(len(other) + 1)
     for i, letter in enumerate(one, 1):
@@ -86,15 +91,26 @@ def edit_distance(one: str, other: str, max_edits: int) -> int:
     return min(row[-1], max_edits + 1)
 
 
+def _trim_shared(one: str, other: str) -> tuple[str, str]:
+    """Both words without the letters at their beginning and end that they share."""
+    first, last = 0, min(len(one), len(other))
+    while first < last and one[first] == other[first]:
+        first += 1
+    n_after = 0
+    while n_after < last - first and one[-1 - n_after] == other[-1 - n_after]:
+        n_after += 1
+    return one[first : len(one) - n_after], other[first : len(other) - n_after]
+
+
 def _prefix_distance(word: str, other: str) -> float:
-    """The number of edits that a common beginning counts as, if one of the two begins with the
-    other and is long enough.
+    """The number of edits that the shorter word counts as with which the other begins, if it is
+    long enough.
     """
     if len(word) >= _PREFIX_MIN and other.startswith(word):
         return _COMPLETION_EDITS if other != word else 0.0
     if len(other) >= _PREFIX_MIN and 2 * len(other) >= len(word) and word.startswith(other):
         return _TRUNCATION_EDITS
-    return float("inf") if other != word else 0.0
+    return math.inf if other != word else 0.0
 
 
 def _digits_of(word: str) -> str:

@@ -130,14 +130,14 @@ class SubwordFinder:
         self._starts = [[start for start, _ in found] for found in self._found]
         self._sorts = [sort for sort, found in enumerate(self._found) if found]
         self._titles: dict[str, Sequence[Sequence[str]]] = {}
-        lengths = (len(line) + 1 for line in text.split("\n"))
-        self._line_starts = list(accumulate(lengths, initial=0))
+        # Without the line ends before each line.
+        self._line_starts = list(accumulate(map(len, text.split("\n")), initial=0))
 
     def find(self, titles: Sequence[str], piece: str, line: int) -> str:
         """Return the subwords of the titles, joined by blanks, and of `piece`, which begins at line
         `line`, 1-based.
         """
-        start = self._line_starts[line - 1]
+        start = self._line_starts[line - 1] + line - 1
         if not self._is_at(start, piece):
             return find_subwords(f"{' '.join(titles)}\n{piece}")
         of_titles: list[Sequence[Sequence[str]]] = []

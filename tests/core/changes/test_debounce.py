@@ -310,7 +310,21 @@ def test_many_pending_paths_take_bounded_memory_and_stay_pending_until_a_full_sc
 
 
 def test_a_scan_is_overdue_only_well_after_the_next_was_planned() -> None:
-    assert describe_overdue(None, 1000.0, 30.0) == ""
-    assert describe_overdue(100.0, 100.0 + 30 + OVERDUE_SLACK_S, 30.0) == ""
-    message = describe_overdue(100.0, 101.0 + 30 + OVERDUE_SLACK_S, 30.0)
+    assert describe_overdue(None, None, 1000.0, 30.0) == ""
+    assert describe_overdue(100.0, None, 100.0 + 30 + OVERDUE_SLACK_S, 30.0) == ""
+    message = describe_overdue(100.0, None, 101.0 + 30 + OVERDUE_SLACK_S, 30.0)
     assert message == "the last full scan began 61 s ago, one is due every 30 s"
+
+
+@given(
+    scanned_s=st.floats(0, 1e6),
+    progressed_s=st.none() | st.floats(0, 1e6),
+    now_s=st.floats(0, 2e6),
+    reconcile_s=st.floats(0.05, 86_400),
+)
+def test_a_scan_is_not_overdue_while_a_long_sync_makes_progress(
+    scanned_s: float, progressed_s: float | None, now_s: float, reconcile_s: float
+) -> None:
+    times = [scanned_s, *([] if progressed_s is None else [progressed_s])]
+    is_overdue = bool(describe_overdue(scanned_s, progressed_s, now_s, reconcile_s))
+    assert is_overdue == all(now_s - one > reconcile_s + OVERDUE_SLACK_S for one in times)

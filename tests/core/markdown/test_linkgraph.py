@@ -9,6 +9,7 @@ from memsyncd.core.markdown.linkgraph import (
     EdgeGraph,
     make_edges,
     note_of,
+    stream_edges,
     walk_links,
 )
 from memsyncd.core.markdown.notenames import NoteNames
@@ -121,6 +122,29 @@ def test_links_from_one_section_to_one_place_by_one_relation_are_one() -> None:
         ("b", None, "", (8,)),
         ("b", None, "", (9,)),
     ]
+
+
+WORDS = st.sampled_from(("", "redis", "Redis", "ops/redis", "gone", "time limits", "^limit"))
+
+
+@given(
+    st.lists(
+        st.builds(
+            WrittenLink,
+            source=st.sampled_from(("MEMORY.md#", "MEMORY.md#a", ".memories/c#.md#b")),
+            line=st.integers(1, 9),
+            target=WORDS,
+            heading=WORDS,
+            relation=st.sampled_from(("", "uses")),
+            kind=st.sampled_from(("link", "embed", "name", "path")),
+        )
+    )
+)
+def test_links_that_come_note_by_note_make_the_edges_that_they_make_together(
+    links: list[WrittenLink],
+) -> None:
+    links.sort(key=lambda link: (link.source.rpartition("#")[0], link.line))
+    assert list(stream_edges(links, NAMES, Places())) == make_edges(links, NAMES, Places())
 
 
 def test_a_name_of_a_file_leads_to_the_note_with_that_name_and_else_is_no_link() -> None:

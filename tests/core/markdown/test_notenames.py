@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.core.markdown import notenames
 from memsyncd.core.markdown.notenames import NameTable, NoteNames, list_names, make_key
 
 NOTES = [
@@ -51,6 +52,16 @@ NAMES = NoteNames(
 )
 def test_a_note_is_found_by_the_names_that_tools_give_it(target: str, found: str | None) -> None:
     assert NAMES.find("MEMORY.md", target) == found
+
+
+def test_names_are_found_however_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = [(f".memories/{word}.md", "") for word in ("red", "blue", "green")]
+    targets = ["red", "blue", "gone", "green", "red", "blue"]
+    found = [NoteNames.of(notes).find("MEMORY.md", target) for target in targets]
+    monkeypatch.setattr(notenames, "_MAX_FOUND", 1)
+    names = NoteNames.of(notes)
+    assert [names.find("MEMORY.md", target) for target in targets] == found
+    assert found[:4] == [".memories/red.md", ".memories/blue.md", None, ".memories/green.md"]
 
 
 def test_the_nearest_of_several_notes_is_found() -> None:

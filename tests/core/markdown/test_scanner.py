@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from time import process_time
 
 import pytest
@@ -181,6 +183,17 @@ def test_link_reference_definitions_are_blocks_too() -> None:
         Block(2, 4, "reference"),
         Block(4, 5, "paragraph"),
     ]
+
+
+def test_scanned_lines_are_not_kept_until_the_garbage_collector_runs() -> None:
+    lines = ["# One", "", "text", "", "- item", "", "> quote", "", "```", "code", "```"]
+    gc.disable()
+    try:
+        before = sys.getrefcount(lines)
+        assert len(split_blocks(lines)) == 5
+        assert sys.getrefcount(lines) == before
+    finally:
+        gc.enable()
 
 
 def test_plain_text_has_paragraphs_only() -> None:

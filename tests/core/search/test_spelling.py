@@ -85,6 +85,24 @@ def test_the_edit_distance_is_a_metric_and_the_bound_only_cuts_it(one: str, othe
     ]
 
 
+def count_edits(one: str, other: str) -> int:
+    """The edits by the whole table of beginnings, without any shortcut."""
+    table = {(i, 0): i for i in range(len(one) + 1)} | {(0, j): j for j in range(len(other) + 1)}
+    for i, letter in enumerate(one, 1):
+        for j, theirs in enumerate(other, 1):
+            ways = [table[i - 1, j] + 1, table[i, j - 1] + 1]
+            ways.append(table[i - 1, j - 1] + (letter != theirs))
+            if i > 1 < j and letter == other[j - 2] and one[i - 2] == theirs:
+                ways.append(table[i - 2, j - 2] + 1)
+            table[i, j] = min(ways)
+    return table[len(one), len(other)]
+
+
+@given(WORDS, WORDS, st.integers(0, 4))
+def test_the_edit_distance_is_that_of_the_whole_table(one: str, other: str, most: int) -> None:
+    assert edit_distance(one, other, most) == min(count_edits(one, other), most + 1)
+
+
 @given(WORDS, st.integers(0, 7), st.sampled_from(["drop", "double", "swap", "change"]))
 def test_a_typing_error_is_one_edit(word: str, at: int, slip: str) -> None:
     if at + 1 >= len(word):
