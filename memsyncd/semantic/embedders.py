@@ -9,6 +9,7 @@ model that the configuration names.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import http.client
 import json
 import threading
@@ -20,6 +21,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memsyncd.config import SemanticConfig
 from memsyncd.semantic.folder import FolderModel, ModelUnfit, find_model_id, stat_model
@@ -37,6 +39,12 @@ MAX_DIMENSIONS = 8192
 SLICE_CHARS = 1_200
 # A text takes the default model 4 KB of memory a character, and a chunk may be one line of 64 K.
 PART_CHARS = 4_096
+# So many values of packed weights become floats at once: half a megabyte.
+PACKED_VALUES = 1 << 17
+# Some matrices are three side by side, each with a scale of its own.
+PACKED_MATRICES = (1, 3)
+PACKED_ERROR = 1e-5
+PROBE = "how do I read what was decided yesterday?"
 
 
 class EmbedderFailed(Exception):
@@ -172,9 +180,80 @@ class _Universal:
         except ImportError as error:
             what = f"{self.package} cannot be loaded ({error})"
             raise EmbedderFailed(f"{what}: {INSTALL}") from error
-        encode: Callable[[list[str]], Vectors] = USE(threads=1).encode
-        encode(["text"])  # which reads the weights
+        model = USE(threads=1)
+        model.encode([PROBE])  # which reads the weights
+        _pack_weights(model)
+        encode: Callable[[list[str]], Vectors] = model.encode
         return encode
+
+
+class PackedWeights:
+    """A matrix of signed bytes times the scale of each column: a right operand of `@`.
+
+    A question multiplies few rows by 13 MB of floats, which takes as long as to read them from
+    memory. Of bytes a quarter is read; they become floats in the processor's cache, by columns.
+    """
+
+    __array_ufunc__ = None  # numpy leaves `@` to __rmatmul__
+
+    def __init__(self, weights: NDArray[np.int8], scales: Vectors) -> None:
+        self._scales = scales
+        width = max(1, PACKED_VALUES // len(weights))
+        self._parts = [
+            (start, np.ascontiguousarray(weights[:, start : start + width]))
+            for start in range(0, weights.shape[1], width)
+        ]
+
+    def __rmatmul__(self, rows: Vectors) -> Vectors:
+        result = np.empty((len(rows), len(self._scales)), np.float32)
+        for start, part in self._parts:
+            columns = slice(start, start + part.shape[1])
+            np.matmul(rows, part.astype(np.float32), out=result[:, columns])
+        result *= self._scales
+        return result
+
+
+def _pack_weights(model: Any) -> None:
+    """Replace matrices of a loaded model by PackedWeights, if it embeds as before: another version
+    of the library may use them in other ways.
+    """
+    backend = getattr(model, "_backend", None)
+    if backend is None:
+        return
+    plain, expected = {**vars(backend)}, model.encode([PROBE])
+    packed = {
+        name: [*map(pack, value)] if isinstance(value, list) else pack(value)
+        for name, value in plain.items()
+    }
+    try:
+        vars(backend).update(packed)
+        is_same = np.allclose(model.encode([PROBE]), expected, atol=PACKED_ERROR)
+    except Exception:  # noqa: BLE001 - whatever a library raises, it embeds without them
+        is_same = False
+    if not is_same:
+        vars(backend).update(plain)
+    del plain, packed
+    # The floats were read into memory that C does not give back by itself.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def pack(weights: Any) -> Any:
+    """Return PackedWeights that are equal to a large matrix, or what it is if there are none."""
+    is_matrix = isinstance(weights, np.ndarray) and weights.ndim == 2
+    if not is_matrix or weights.dtype != np.float32 or weights.size < PACKED_VALUES:
+        return weights
+    n_rows, n_columns = weights.shape
+    for n_matrices in PACKED_MATRICES:
+        if n_columns % n_matrices:
+            continue
+        highest = np.abs(weights).reshape(n_rows, n_matrices, -1).max(axis=(0, 2))
+        scales = np.repeat(highest / np.float32(127), n_columns // n_matrices)
+        values = np.rint(weights / np.where(scales, scales, np.float32(1)))
+        if np.array_equal(values * scales, weights):
+            return PackedWeights(values.astype(np.int8), scales)
+    return weights
 
 
 # --- a folder with a sentence-transformers model ------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Collection, Iterable, Sequence
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from memsyncd.store.vectors import VectorRow
 BLOCK_ROWS = 512
 PAIR_ROWS = 1024
 _LARGEST = 127.0
+_versions = count()
 
 Vectors = NDArray[np.float32]
 ChunkIds = NDArray[np.int64]
@@ -73,6 +75,8 @@ class Matrix:
 
     def __init__(self, dimensions: int, rows: Iterable[VectorRow] = ()) -> None:
         self.dimensions = dimensions
+        self.version = next(_versions)
+        """Another number after each change that a comparison may show."""
         self._lock = threading.Lock()
         self._row_of: dict[bytes, int] = {}
         self._free: list[int] = []
@@ -103,6 +107,7 @@ class Matrix:
         return [(chunk, digest) for digest, chunk in missing.items()]
 
     def _assign(self) -> None:
+        self.version = next(_versions)
         found = [
             (chunk, self._row_of[digest])
             for chunk, digest in self._chunks

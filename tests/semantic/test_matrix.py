@@ -134,3 +134,20 @@ def test_of_equally_near_chunks_the_first_are_chosen() -> None:
     chosen = compared.choose(np.empty(0, np.int64), None, 7)
     assert chosen is not None
     assert chosen[0].tolist() == [2, 4, 6, 8, 10, 12, 14]
+
+
+def test_a_matrix_has_another_version_after_each_change_that_questions_may_see() -> None:
+    matrix, other = Matrix(3), Matrix(3)
+    versions = [matrix.version, other.version]
+    vectors = np.eye(3, dtype=np.float32)
+    matrix.add([b"a", b"b"], vectors[:2])
+    for change in (
+        lambda: matrix.assign([(1, b"a"), (2, b"b")]),
+        matrix.show,
+        lambda: matrix.drop([b"a"]),
+    ):
+        change()
+        versions.append(matrix.version)
+    matrix.compare(vectors[0])
+    assert matrix.version == versions[-1]
+    assert len({*versions}) == len(versions)

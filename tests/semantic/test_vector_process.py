@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from memsyncd.config import SemanticConfig
-from memsyncd.semantic.messages import CosinesRequest, PrepareRequest, Reply, Report
+from memsyncd.semantic.messages import (
+    CosinesReply,
+    CosinesRequest,
+    EmbedRequest,
+    PrepareRequest,
+    Reply,
+    Report,
+)
 from memsyncd.semantic.vector_process import UNCHECKED, find_missing_package
 from memsyncd.store.vectors import VectorFile
 from tests.semantic.conftest import (
@@ -30,6 +37,7 @@ from tests.semantic.conftest import (
 np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
 
 from memsyncd.semantic import vector_worker  # noqa: E402
+from memsyncd.semantic.matrix import Compared, Matrix, Vectors  # noqa: E402
 from tests.semantic.tiny import write_model  # noqa: E402
 
 pytestmark = pytest.mark.life
@@ -211,9 +219,9 @@ def test_a_library_that_is_gone_is_named_and_tried_again_once_it_is_back(
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: vectors.status().state == "off", "it is not said")
         assert "pip install 'memsyncd[semantic]'" in str(vectors.status().reason)
-        assert not notes.service.pids
+        wait_until(lambda: not notes.service.pids, "a process is left")
     notes.service.retry()
-    assert notes.refresh().pending == 0
+    notes.refresh_until_complete()
     assert notes.ask(vectors, "automobile")
 
 
@@ -336,8 +344,8 @@ def test_an_endpoint_that_is_down_when_notes_are_embedded_loses_nothing(
     assert (report.pending, report.total) == (1, 4)
     server.answer = server.answer_well
     notes.service.configure(endpoint)
-    assert notes.refresh().pending == 0
-    assert vectors.status().state == "ready"
+    notes.refresh_until_complete()
+    wait_until(lambda: vectors.status().state == "ready", "it is not ready")
 
 
 def test_all_vectors_are_made_again_when_that_is_asked_for(
@@ -366,7 +374,7 @@ def test_another_model_makes_all_vectors_again_and_the_old_ones_stay_until_it_ca
     assert (report.pending, report.total) == (3, 3)
     assert count_rows(notes.vectors_path) == 3
     server.answer = answer_other_dimensions
-    assert notes.refresh().pending == 0
+    notes.refresh_until_complete()
     assert notes.ask(vectors, "automobile").keys() == TEXTS.keys()
 
 
@@ -443,6 +451,48 @@ def test_a_question_that_was_just_asked_is_not_embedded_again(
         notes.ask(vectors, f"car {number}")
     notes.ask(vectors, "automobile")
     assert server.texts[-1] == "automobile"
+
+
+def test_a_question_that_was_just_asked_finds_what_was_embedded_since(
+    notes: Notes, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    first = notes.ask(vectors, "automobile")
+    assert notes.ask(vectors, "automobile") == first
+    notes.put(lane="# Lane\n\nthe vehicle, the vehicle")
+    notes.refresh()
+    assert {*notes.ask(vectors, "automobile")} == {*TEXTS, "lane"}
+    notes.drop("garage")
+    notes.refresh()
+    assert {*notes.ask(vectors, "automobile")} == {*TEXTS, "lane"} - {"garage"}
+
+
+def test_a_question_that_comes_twice_is_compared_once(
+    notes: Notes, endpoint: SemanticConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[Vectors] = []
+    compare = Matrix.compare
+
+    def note_comparison(matrix: Matrix, vector: Vectors) -> Compared:
+        compared.append(vector)
+        return compare(matrix, vector)
+
+    monkeypatch.setattr(Matrix, "compare", note_comparison)
+    notes.put(**TEXTS)
+    sent: list[Reply] = []
+    worker = vector_worker.VectorWorker(endpoint, sent.append)
+    worker.accept(notes.serve(endpoint).make_refresh())
+    wait_until(lambda: any(isinstance(one, Report) and one.is_over for one in sent), "it waits")
+    for number, text in enumerate(("automobile", "automobile", "hound")):
+        opening = notes.index.opening
+        worker.accept(EmbedRequest(number=number, workspace="w", opening=opening, text=text))
+        worker.accept(CosinesRequest(number=number, candidates=b"", allowed=None, nearest=5))
+    assert len(compared) == 2
+    answers = [one.cosines for one in sent if isinstance(one, CosinesReply)]
+    assert len(answers) == 3
+    assert answers[0] == answers[1] != answers[2]
 
 
 def test_a_prepared_question_is_embedded_once_and_its_failure_waited_for_once(
@@ -556,7 +606,7 @@ def test_switched_off_it_starts_nothing_and_deletes_the_vectors(
     wait_until(lambda: not notes.vectors_path.exists(), "the vectors are there")
     assert finish(vectors.begin("car"), time.monotonic() + 20) is None
     assert vectors.status().state == "off"
-    assert not notes.service.pids
+    wait_until(lambda: not notes.service.pids, "a process is left")
 
 
 def test_an_absent_library_is_named_with_what_to_do() -> None:
