@@ -133,10 +133,16 @@ export function table(caption, heads, rows) {
       h("tbody", {}, body)));
 }
 
+/** The path of the note of an anchor or a link; a path stays as it is. @param {string} place */
+export function notePath(place) {
+  const at = /\.(md|markdown|txt)$/i.test(place) ? -1 : place.lastIndexOf("#");
+  return at < 0 ? place : place.slice(0, at);
+}
+
 /** What a hit contradicts, and what contradicts it. @param {any} one @param {(path: string) => string} href */
 export function contradictions(one, href) {
   const name = (/** @type {string} */ text, /** @type {string[]} */ anchors) => anchors.length > 0 && [` ${text} `,
-    ...anchors.flatMap((anchor, at) => [at ? ", " : "", h("a", { href: href(anchor.split("#")[0] ?? "") }, anchor)])];
+    ...anchors.flatMap((anchor, at) => [at ? ", " : "", h("a", { href: href(notePath(anchor)) }, anchor)])];
   const parts = [name("contradicts", one.contradicts ?? []), name("contradicted by", one.contradicted_by ?? [])];
   return parts.some(Boolean) && h("p", { class: "warning" }, parts.flatMap((part) => part || []));
 }

@@ -1,7 +1,7 @@
 // The links between notes as a picture on a canvas, with the same as a list for those who do not see
 // or point at it.
 
-import { count, fill, h } from "./dom.js";
+import { count, fill, h, notePath } from "./dom.js";
 import { Layout } from "./layout.js";
 import { report, View } from "./view.js";
 
@@ -71,7 +71,7 @@ export class GraphView extends View {
     const edges = new Map();
     for (const one of found.links) {
       if (!one.to) continue;
-      const from = one.source.split("#")[0], to = one.to.split("#")[0];
+      const from = notePath(one.source), to = notePath(one.to);
       if (from === to) continue;
       names.add(from).add(to);
       edges.set(`${from} ${one.relation} ${to}`, { from, to, relation: one.relation });

@@ -1,6 +1,6 @@
 // The notes as a tree, and one note: rendered, with its sections, metadata, links and problems.
 
-import { badges, bytes, count, fill, h, parseRendered, table, when } from "./dom.js";
+import { badges, bytes, count, fill, h, notePath, parseRendered, table, when } from "./dom.js";
 import { RpcError } from "./rpc.js";
 import { report, View } from "./view.js";
 import { editSection, memoryPath, remember, archive, promote } from "./write.js";
@@ -248,13 +248,13 @@ export class NotesView extends View {
    * @param {HTMLElement} body @param {string} path @param {any[]} links
    */
   resolveLinks(body, path, links) {
-    const known = new Map(links.filter((one) => one.source.split("#")[0] === path)
-      .map((one) => [one.target + (one.heading ? `#${one.heading}` : ""), one]));
+    const known = new Map(links.filter((one) => notePath(one.source) === path)
+      .map((one) => [decodeURIComponentSafely(one.target + (one.heading ? `#${one.heading}` : "")), one]));
     for (const link of body.querySelectorAll("a[data-note]")) {
       const target = decodeURIComponentSafely(link.getAttribute("data-note") ?? "");
-      const found = known.get(target) ?? known.get(target.split("#")[0] ?? "");
+      const found = known.get(target) ?? known.get(notePath(target));
       if (found?.to) {
-        link.setAttribute("href", this.noteHref(found.to.split("#")[0]));
+        link.setAttribute("href", this.noteHref(notePath(found.to)));
       } else {
         link.removeAttribute("href");
         link.classList.add("dangling");
@@ -314,12 +314,12 @@ export class NotesView extends View {
 
   /** @param {string} path @param {any} linked */
   makeLinks(path, linked) {
-    const isOwn = (/** @type {string} */ anchor) => anchor.split("#")[0] === path;
+    const isOwn = (/** @type {string} */ anchor) => notePath(anchor) === path;
     const backlinks = linked.links.filter((/** @type {any} */ one) => !isOwn(one.source));
     const dangling = linked.links.filter((/** @type {any} */ one) => isOwn(one.source) && !one.to);
     return h("section", { class: "links" }, backlinks.length > 0 && [h("h3", {}, `Linked from ${count(backlinks.length, "place")}`),
       h("ul", {}, backlinks.map((/** @type {any} */ one) => h("li", {},
-        h("a", { href: this.noteHref(one.source.split("#")[0], one.lines[0]) }, one.source), one.relation && ` (${one.relation})`)))],
+        h("a", { href: this.noteHref(notePath(one.source), one.lines[0]) }, one.source), one.relation && ` (${one.relation})`)))],
     dangling.length > 0 && [h("h3", {}, "Links that lead to no note"), h("ul", {}, dangling.map((/** @type {any} */ one) =>
       h("li", {}, `line ${one.lines[0]}: ${one.target}`, one.similar && [" — did you mean ", h("a", { href: this.noteHref(one.similar) }, one.similar), "?"])))]);
   }

@@ -1,6 +1,6 @@
 // The problems of notes and folders with their remedies, and the findings of the doctor on request.
 
-import { count, fill, h, table } from "./dom.js";
+import { count, fill, h, notePath, table } from "./dom.js";
 import { report, View } from "./view.js";
 
 const SHOWN = 500;
@@ -35,7 +35,7 @@ export class ProblemsView extends View {
     fill(this.list, rows.length ? table("Problems", ["Where", "Problem", "Remedy", "Code"], rows) : h("p", {}, "No problems."),
       left > 0 && h("p", { class: "quiet" }, `${count(left, "more problem")}: memsyncd problems`),
       dangling.links.length > 0 && [h("h2", {}, "Links that lead to no note"), table("Links that lead to no note", ["Where", "Link", "Remedy"], dangling.links.map((/** @type {any} */ one) => {
-        const path = one.source.split("#")[0];
+        const path = notePath(one.source);
         return [h("a", { class: "entry", href: this.noteHref(path, one.lines[0]) }, `${path}:${one.lines[0]}`), one.target,
           one.similar ? ["did you mean ", h("a", { href: this.noteHref(one.similar) }, one.similar), "?"] : "write the note, or correct the name"];
       }))]);

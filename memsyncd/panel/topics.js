@@ -1,7 +1,7 @@
 // Topics: notes whose sections are fields with dated values; one topic with its state, its relations
 // and the history of each field.
 
-import { badges, count, fill, h, table, when } from "./dom.js";
+import { badges, count, fill, h, notePath, table, when } from "./dom.js";
 import { report, View } from "./view.js";
 import { appendValue, archive, createTopic, restore } from "./write.js";
 
@@ -61,7 +61,7 @@ export class TopicsView extends View {
     const isArchived = topic.status === "archived" || topic.fields.length > 0 && topic.fields.every((/** @type {any} */ one) => one.status === "archived");
     const relations = topic.relations.map((/** @type {any} */ one) => {
       const link = linked.links.find((/** @type {any} */ other) => other.relation === one.kind && one.to.startsWith(other.target) && other.to);
-      return h("li", {}, `${one.kind} → `, link ? h("a", { href: this.topicHref(link.to.split("#")[0]) }, one.to) : `${one.to} (no note has this name)`);
+      return h("li", {}, `${one.kind} → `, link ? h("a", { href: this.topicHref(notePath(link.to)) }, one.to) : `${one.to} (no note has this name)`);
     });
     fill(this.topic, h("h2", {}, h("a", { href: this.noteHref(topic.path) }, topic.title || topic.path)), h("p", {}, badges(topic)),
       h("p", { class: "quiet" }, h("code", {}, topic.path), ` · salience ${topic.salience.toFixed(2)} · ${count(topic.accesses, "access", "accesses")}`),

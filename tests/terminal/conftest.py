@@ -32,7 +32,7 @@ class Screen:
 
     def read_joined(self) -> str:
         """The words of the screen, whatever lines they are on."""
-        return " ".join(self.read().replace("│", " ").split())
+        return join_rows(self.read())
 
     def read_strips(self) -> list[Strip]:
         """The rows with their styles, as they are drawn."""
@@ -52,13 +52,20 @@ class Screen:
             await self.pilot.pause(0.05)
 
     async def wait_shown(self, *texts: str) -> None:
-        await self.wait(
-            lambda: all(text in self.read() or text in self.read_joined() for text in texts),
-            f"{texts} was not shown",
-        )
+        await self.wait(lambda: self._shows(texts), f"{texts} was not shown")
+
+    def _shows(self, texts: tuple[str, ...]) -> bool:
+        # The screen is drawn once for all: that takes some ten milliseconds.
+        rows = self.read()
+        words = join_rows(rows)
+        return all(text in rows or text in words for text in texts)
 
     async def wait_gone(self, text: str) -> None:
         await self.wait(lambda: text not in self.read(), f"{text!r} stayed")
+
+
+def join_rows(rows: str) -> str:
+    return " ".join(rows.replace("│", " ").split())
 
 
 Scenario = Callable[[Screen], Awaitable[Any]]

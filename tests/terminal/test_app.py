@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -81,21 +82,26 @@ def test_notes_are_a_tree_and_follow_saves(place: Place) -> None:
     show(place.env, place.id, scenario)
 
 
-def test_what_is_known_of_a_note_is_a_list_that_leads_on(place: Place) -> None:
-    save(place, DECISIONS, "# Pool\n\nOtters [[context]] and [[nowhere]].\n\n## Deep\n", "otters")
-    first = "# Memory\n\nSee [the pool](.memories/decisions.md).\n"
+@pytest.mark.parametrize("path", [DECISIONS, ".memories/c#.md"])
+def test_what_is_known_of_a_note_is_a_list_that_leads_on(place: Place, path: str) -> None:
+    save(place, path, "# Pool\n\nOtters [[context]] and [[nowhere]].\n\n## Deep\n", "otters")
+    first = f"# Memory\n\nSee [the pool]({quote(path)}).\n"
     save(place, "MEMORY.md", first, "pool")
 
     async def scenario(screen: Screen) -> None:
         await screen.type("otters")
-        await screen.wait_shown(DECISIONS)
+        await screen.wait_shown(path)
         await screen.press("enter")
-        await screen.wait_shown("1 backlink")
+        await screen.wait_shown("1 backlink ")
         await screen.press("i")
         await screen.wait_shown("MEMORY.md#memory:3", "line 3: no such note", "Deep", "Sections")
         await screen.press("enter")
         await screen.wait_shown("See the pool.", "3 lines")
-        await screen.press("escape")
+        await screen.press("i")
+        await screen.wait_shown("Links")
+        await screen.press("enter")
+        await screen.wait_shown("Otters [[context]]")
+        await screen.press("escape", "escape")
         await screen.wait_shown("Otters [[context]]")
 
     show(place.env, place.id, scenario)

@@ -21,6 +21,7 @@ from memsyncd.cli.tui.text import (
     build_folders,
     describe_answer,
     describe_refusal,
+    find_linked_note,
     find_part,
     list_later,
     prepare_markdown,
@@ -218,3 +219,17 @@ def test_a_search_by_words_alone_says_why() -> None:
     assert said.endswith(" · by words alone: the model is being loaded")
     said = "".join(text for text, _ in describe_answer({**answer, "semantic_reason": None}, 50))
     assert said == "nothing found: no note contains the word money"
+
+
+def test_a_link_leads_to_the_note_that_the_daemon_has_found() -> None:
+    links = [
+        {"source": "MEMORY.md#m", "target": "my%20plan.md", "to": "other/my plan.md"},
+        {"source": "c#.md#c", "target": "my%20plan.md", "to": "my plan.md#plan/part"},
+        {"source": "c#.md#c", "target": "none.md", "to": None},
+        {"source": "c#.md", "target": "c%23.md", "to": "c#.md"},
+    ]
+    assert find_linked_note(links, "c#.md", "my%20plan.md#part") == "my plan.md"
+    assert find_linked_note(links, "c#.md", "my plan.md") == "my plan.md"
+    assert find_linked_note(links, "c#.md", "c%23.md") == "c#.md"
+    assert find_linked_note(links, "c#.md", "none.md") is None
+    assert find_linked_note(links, "d.md", "my%20plan.md") is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -25,12 +24,14 @@ from memsyncd.cli.tui.text import (
     describe_note,
     describe_problem,
     describe_section,
+    find_linked_note,
     find_part,
     prepare_markdown,
     split_note,
     split_parts,
 )
 from memsyncd.cli.tui.view import Choices, OpenHistory, OpenNote, View, ViewContext, make_content
+from memsyncd.client.anchors import split_anchor
 from memsyncd.errors import MemsyncdError
 
 # Each block is a widget; more of them take seconds.
@@ -181,11 +182,10 @@ class NoteReader(View):
         note = next((one for one in notes if one["path"] == self.path), None)
         own = [one for one in problems if one["path"] == self.path]
         self._links = links
-        backlinks = [one for one in links if one["source"].partition("#")[0] != self.path]
+        backlinks = [one for one in links if split_anchor(one["source"])[0] != self.path]
         self._note = note
-        self._counts = f"{len(own)} problems · " if len(own) > 1 else "1 problem · " if own else ""
-        if backlinks:
-            self._counts += f"{len(backlinks)} backlink{'s' if len(backlinks) > 1 else ''} · "
+        counts = ("problem", len(own)), ("backlink", len(backlinks))
+        self._counts = "".join(f"{n} {name}{'s' if n > 1 else ''} · " for name, n in counts if n)
         self._show_head()
         self._show_info(note, own, backlinks)
 
@@ -211,7 +211,7 @@ class NoteReader(View):
             opened = OpenNote(self.path, one["line"], workspace=self._workspace)
             entries.append(("Problems", opened, describe_problem(one, has_path=False)))
         for one in backlinks:
-            source = one["source"].partition("#")[0]
+            source, _ = split_anchor(one["source"])
             opened = OpenNote(source, one["lines"][0], workspace=self._workspace)
             entries.append(("Linked from", opened, describe_link(one, is_backlink=True)))
         for one in own:
@@ -234,7 +234,7 @@ class NoteReader(View):
     def _make_target(self, link: dict[str, Any]) -> OpenNote | None:
         if not link["to"]:
             return None
-        return OpenNote(link["to"].partition("#")[0], workspace=self._workspace)
+        return OpenNote(split_anchor(link["to"])[0], workspace=self._workspace)
 
     # --- the three forms --------------------------------------------------------------------------
 
@@ -357,10 +357,8 @@ class NoteReader(View):
     @on(Markdown.LinkClicked)
     def _follow_link(self, event: Markdown.LinkClicked) -> None:
         event.stop()
-        wanted = unquote(event.href)
-        for link in self._links:
-            is_own = link["source"].partition("#")[0] == self.path and link["to"]
-            if is_own and wanted.partition("#")[0] in (link["target"], os.fspath(link["to"])):
-                self.post_message(OpenNote(link["to"].partition("#")[0]))
-                return
-        self.app.notify(clean_line(wanted), title="The link leads to", markup=False)
+        found = find_linked_note(self._links, self.path, event.href)
+        if found is not None:
+            self.post_message(OpenNote(found))
+            return
+        self.app.notify(clean_line(unquote(event.href)), title="The link leads to", markup=False)

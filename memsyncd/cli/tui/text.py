@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from rich.cells import get_character_cell_size
 
@@ -26,6 +27,7 @@ from memsyncd.cli.history import EXTERNAL, describe_change, render_size_change
 from memsyncd.cli.search import describe_relaxed, describe_semantic
 from memsyncd.cli.status import STATE_STYLES
 from memsyncd.cli.terminal import clean, clean_line, clean_values
+from memsyncd.client.anchors import split_anchor
 from memsyncd.core.markdown.blockrules import follow_fence
 
 StyledText = tuple[str, str]
@@ -271,6 +273,18 @@ def describe_section(section: Mapping[str, Any]) -> Pieces:
         (f"  {render_lines(known['start_line'], known['end_line'])}", "dim"),
         ("  " + "  ".join(filter(None, details)), "$text-accent"),
     ]
+
+
+def find_linked_note(links: Iterable[Mapping[str, Any]], path: str, address: str) -> str | None:
+    """Return the note that a link in the note at `path` leads to, as the daemon has found it."""
+    # An address may be encoded, as in `my%20plan.md`.
+    wanted, _ = split_anchor(unquote(address))
+    for link in links:
+        found = split_anchor(link["to"] or "")[0]
+        is_own = split_anchor(link["source"])[0] == path
+        if is_own and found and wanted in (unquote(link["target"]), found):
+            return found
+    return None
 
 
 def describe_link(link: Mapping[str, Any], *, is_backlink: bool) -> Pieces:

@@ -45,10 +45,6 @@ class ViewContext:
         found: Iterable[dict[str, Any]] = self.status["workspaces"]
         return next((one for one in found if one["id"] == wanted), None)
 
-    def name_of(self, wanted: str) -> str:
-        one = self.find_workspace(wanted)
-        return str(one["name"]) if one else wanted
-
 
 class OpenNote(Message):
     """Show a note at these lines; `line` 0 for its beginning."""
