@@ -30,20 +30,49 @@ NOTHING_FOUND = 1
 GRACE_S = 2.0
 
 
-# Methods that change notes or their history; `view` of the memory tool does not.
-WRITING = frozenset(
+# Methods that change neither notes nor what is recorded of them. All others need a workspace of the
+# current folder or a named one.
+READING = frozenset(
     {
-        "capture",
-        "history.purge",
-        "index_project",
-        "memory",
-        "memory.clear",
-        "note.add",
-        "note.add_many",
-        "records.restore",
-        "undo",
+        "access.stats",
+        "context",
+        "diff",
+        "duplicates",
+        "field.history",
+        "get",
+        "history",
+        "links",
+        "list",
+        "profile",
+        "recall",
+        "records.backup",
+        "search",
+        "session.resume",
+        "signal.inbox",
+        "signal.outbox",
+        "similar",
+        "sources",
+        "stats",
+        "status",
+        "sync",
+        "task.context",
+        "task.list",
+        "task.ready",
+        "topic.get",
+        "topic.list",
+        "validate",
     }
 )
+
+
+def only_reads(method: str, params: Mapping[str, object]) -> bool:
+    """Whether this call of a method changes nothing."""
+    return (
+        method in READING
+        or bool(params.get("dry_run"))
+        or (method == "memory" and params.get("command") == "view")
+        or (method == "triage" and params.get("promote") is None)
+    )
 
 
 class Console:
@@ -101,10 +130,18 @@ class Console:
         """
         if workspace is not None:
             return self.client.call(method, workspace=self.name_workspace(workspace), **params)
+        return self._call_here(method, params, is_reading=only_reads(method, params))
+
+    def _call_here(
+        self, method: str, params: dict[str, Any], *, is_reading: bool
+    ) -> dict[str, Any]:
+        if not self.cwd and not is_reading:
+            # Without a path, the daemon would take the only workspace.
+            raise self._make_choice_error(WorkspaceNotFound("no such workspace"))
         try:
             return self.client.call(method, workspace=self.cwd or None, **params)
         except WorkspaceNotFound as error:
-            if method in WRITING and params.get("command") != "view":
+            if not is_reading:
                 raise self._make_choice_error(error) from error
             return self._call_only_workspace(method, params, error)
 
@@ -123,9 +160,15 @@ class Console:
         self.terminal.report("  → add it with `memsyncd add .`, or name a workspace with -w")
         return answer
 
-    def find_workspace(self, workspace: str | None) -> dict[str, Any]:
-        """Return the status of the named workspace, else of the current folder's."""
-        answer = self.call_on(workspace, "status")
+    def find_workspace(self, workspace: str | None, *, to_write: bool = False) -> dict[str, Any]:
+        """Return the status of the named workspace, else of the current folder's; `to_write`, never
+        of the only one there is.
+        """
+        answer = (
+            self._call_here("status", {}, is_reading=False)
+            if to_write and workspace is None
+            else self.call_on(workspace, "status")
+        )
         infos: list[dict[str, Any]] = answer["workspaces"]
         if len(infos) != 1:
             # Without a workspace, `status` returns all of them instead of failing.

@@ -259,6 +259,35 @@ def render_freshness(freshness: dict[str, Any]) -> str:
     return "" if state == "ready" else f"the workspace is {state}; see `memsyncd status`"
 
 
+# The columns of an explanation; a search shows some of them.
+_PARTS = {
+    "stems": "words of the query, in any form",
+    "family": "words related to them",
+    "semantic": "nearness in meaning",
+    "exact": "words as they are typed",
+    "note": "the strongest passage of the same note",
+    "beside": "the passages before and after",
+    "day": "factor, if the query names a day",
+    "importance": "factor, as [search] importance says",
+    "recency": "factor, as [search] recency says",
+    "decay": "factor, as [search] decay says",
+    "cosine": "of the question's vector and the chunk's, from -1 to 1",
+    "chunks": "how many are joined in this passage",
+    "decay_score": "what the section is worth: the product of the next three; no part of the score",
+    "decay_recency": "by its age",
+    "decay_accesses": "by how often it was recalled",
+    "decay_importance": "by its importance",
+}
+
+
+def list_parts(hits: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what each column of the explanation means, a line for each."""
+    names = {name for hit in hits for name in hit.get("explain") or {}}
+    rows = [[name, text] for name, text in _PARTS.items() if name in names]
+    for name, text in render_table(rows):
+        yield f"{name}{text}"
+
+
 def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
     """Render a table of the parts of each hit's score, in the order of the hits, and of the words
     that it contains.

@@ -1,4 +1,6 @@
-"""Render `--help`: the groups of commands, or the arguments and options of one command."""
+"""Render `--help`: the groups of commands, or the arguments and options of one command; and name
+options in the daemon's errors.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,10 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.parser import Argument, Command, Option
     from memsyncd.cli.terminal import Paint
+    from memsyncd.errors import MemsyncdError
 
 INTRO = "memsyncd keeps markdown memories indexed while you write them, and answers searches."
+BEGIN = "`memsyncd run --init ~/notes` makes a folder with first notes, and indexes it."
 MAX_WIDTH = 100
 COLUMN = 26
 
@@ -27,7 +31,8 @@ def render_overview(paint: Paint) -> str:
             f"  {paint('cyan', name)}{' ' * (width - len(name))}{entry.summary}"
             for name, entry in entries.items()
         ]
-    return "\n".join([*lines, "", "`memsyncd COMMAND --help` describes one command."])
+    lines += ["", BEGIN, "`memsyncd COMMAND --help` describes one command."]
+    return "\n".join(lines)
 
 
 def render_help(name: str, summary: str, command: Command, paint: Paint, *, width: int) -> str:
@@ -88,3 +93,38 @@ def _render_rows(rows: list[tuple[str, str]], paint: Paint, width: int) -> Itera
         else:
             yield f"  {paint('cyan', term)}{gap}{lines[0]}"
             yield from (" " * (COLUMN + 2) + line for line in lines[1:])
+
+
+# --- errors of the daemon -----------------------------------------------------------------------
+
+_PARAMETER = r"(?s)parameter `([^`]*)`(.*)"
+_RULES = {
+    r"\bexpected str of length >= 1$": "is empty",
+    r"\bexpected str of length <= (\d+)$": r"expected at most \1 characters",
+    r"\bexpected (?:int|float) >= (\S+)$": r"expected a number from \1",
+    r"\bexpected (?:int|float) <= (\S+)$": r"expected a number up to \1",
+}
+
+
+def name_options(error: MemsyncdError, name: str, command: Command) -> tuple[str, str]:
+    """Return the message and the hint of an error, with the options and arguments of the command
+    for the parameters of its request.
+    """
+    import re  # late: only a refused request needs it
+
+    words = {argument.name: argument.metavar for argument in command.arguments}
+    words |= {option.name: option.flags[-1] for option in command.options}
+    message, hint = error.message, error.hint
+    if match := re.fullmatch(_PARAMETER, message):
+        place = match[1].partition("[")[0].rpartition(".")[2]
+        shown = words.get(place) or words.get(place.removesuffix("s"), place)
+        rest = match[2]
+        for rule, plain in _RULES.items():
+            rest = re.sub(rule, plain, rest)
+        message = f"{name}: {shown}{rest}"
+        hint = hint if hint.startswith("one of") else f"see `memsyncd {name} --help`"
+    for parameter, word in words.items():
+        # Other names are also plain words.
+        if "_" in parameter:
+            hint = re.sub(rf"\b{parameter}\b:?", word, hint)
+    return message, hint

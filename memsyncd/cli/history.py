@@ -288,7 +288,14 @@ COMMANDS = {
             "purge": Command(
                 _purge,
                 summary="delete revisions for good; notes stay unchanged",
-                arguments=(_TARGET,),
+                arguments=(
+                    Argument(
+                        "target",
+                        "ANCHOR|PATH",
+                        "all revisions of a section, a note or a folder",
+                        many="optional",
+                    ),
+                ),
                 options=(
                     Option("--revision", "delete revision N", metavar="N", parse=parse_count),
                     Option(

@@ -7,6 +7,7 @@ printed on one line, its remedy on the next.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -16,7 +17,7 @@ from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.console import Console
 from memsyncd.cli.parser import find_nearest, parse_command
 from memsyncd.cli.terminal import Terminal, clean_line
-from memsyncd.errors import BadRequest, MemsyncdError
+from memsyncd.errors import AlreadyExists, BadRequest, Busy, MemsyncdError, NotFresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,11 +79,18 @@ def _run(words: Sequence[str], console: Console) -> int:
         terminal = console.terminal
         terminal.print(render_help(name, summary, command, terminal.paint, width=terminal.width))
         return 0
-    return command.run(args, console)
+    try:
+        return command.run(args, console)
+    except (AlreadyExists, BadRequest, Busy, NotFresh) as error:
+        # Others name no parameters; a daemon that cannot start may be unable to read this module.
+        from memsyncd.cli.help import name_options
+
+        error.message, error.hint = name_options(error, name, command)
+        raise
 
 
 def _help(words: Sequence[str], console: Console) -> int:
-    if words and words[0] in ENTRIES:
+    if words and not words[0].startswith("-"):
         return _run([*words[:2], "--help"], console)
     from memsyncd.cli.help import render_overview
 
@@ -117,7 +125,8 @@ def _report_internal(terminal: Terminal, error: Exception) -> int:
     if isinstance(error, OSError):
         # Most likely stdout cannot be written: Python must not flush its buffer again at exit.
         _redirect_to_null(sys.stdout)
-        _report_error(terminal, [str(error)], "")
+        hint = "free some space where the output goes, or send it elsewhere"
+        _report_error(terminal, [str(error)], hint if error.errno == errno.ENOSPC else "")
     else:
         hint = "this is a bug; MEMSYNCD_TRACEBACK=1 shows where it is, and a report helps"
         _report_error(terminal, [f"{type(error).__name__}: {error}"], hint)

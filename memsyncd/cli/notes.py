@@ -466,7 +466,7 @@ _SECTION_FIELDS = (
 
 
 def _clear(args: Args, console: Console) -> int:
-    workspace = console.find_workspace(args.workspace)
+    workspace = console.find_workspace(args.workspace, to_write=True)
     if not args.yes:
         _confirm_clear(clean_values(workspace), console)
     console.set_timeout_ms(WRITE_MS)

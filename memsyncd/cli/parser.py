@@ -161,10 +161,14 @@ def parse_pair(text: str, *, may_be_empty: bool = False) -> tuple[str, str]:
     return name, value
 
 
-def make_workspace_option(purpose: str = "the workspace", *, is_repeated: bool = False) -> Option:
+def make_workspace_option(
+    purpose: str = "the workspace",
+    *,
+    default: str = "the current folder's",
+    is_repeated: bool = False,
+) -> Option:
     """Make the option -w; `purpose` says what is done with the workspace."""
-    choice = "a name, an id or a folder in it; by default the current folder's"
-    text = f"{purpose}: {choice}"
+    text = f"{purpose}: a name, an id or a folder in it; by default {default}"
     return Option("-w --workspace", text, metavar="WS", is_repeated=is_repeated)
 
 
@@ -272,7 +276,8 @@ class _Parser:
             n = len(plain) if argument.many in ("any", "some") else min(1, len(plain))
             taken, plain = plain[:n], plain[n:]
             if not taken and argument.many in ("one", "some"):
-                self._refuse(f"{argument.metavar} is missing")
+                choices = f"choose from {', '.join(argument.choices)}" if argument.choices else ""
+                self._refuse(f"{argument.metavar} is missing", choices)
             self._check_choices(argument, taken)
             is_list = argument.many in ("any", "some")
             setattr(self.args, argument.name, taken if is_list else taken[0] if taken else None)

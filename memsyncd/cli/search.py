@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 
 from memsyncd.cli.console import NOTHING_FOUND
-from memsyncd.cli.format import render_count, render_explanation, render_freshness, render_hit
+from memsyncd.cli.format import (
+    list_parts,
+    render_count,
+    render_explanation,
+    render_freshness,
+    render_hit,
+)
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -151,6 +157,8 @@ def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
     if args.explain:
         terminal.print()
         terminal.print(render_explanation(hits, terminal.paint))
+        for line in list_parts(hits):
+            terminal.report(terminal.err_paint("dim", line))
     if answer["relaxed"]:
         terminal.report(terminal.err_paint("dim", describe_relaxed(hits)))
 

@@ -111,6 +111,9 @@ def _set(args: Args, console: Console, *, is_on: bool) -> int:
     path = find_dirs(console.env, home, sys.platform).config_file
     is_changed = _switch_file(path, is_on=is_on)
     answer = _reload(console, is_on=is_on)
+    if answer is not None and answer["reason"] and not is_changed:
+        # What kept it off may be there by now.
+        answer = console.call("semantic.warm")
     if args.json:
         report = {"path": path, "enabled": is_on, "is_changed": is_changed}
         console.terminal.print_json({**report, "daemon": answer})

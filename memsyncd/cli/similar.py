@@ -152,7 +152,7 @@ def _read_what(
     given = (args.section is not None, args.text is not None, bool(args.stdin), bool(args.topic))
     if sum(given) != 1:
         raise BadRequest(
-            "similar: to what is not clear",
+            "similar: one thing to compare is needed",
             hint="name a section as PATH#heading, or give --text TEXT, --stdin or --topic TOPIC",
         )
     if args.topic:
@@ -204,7 +204,7 @@ COMMANDS = {
     "patterns": Command(
         _patterns,
         options=(
-            make_workspace_option("compare these workspaces, not all", is_repeated=True),
+            make_workspace_option("compare these workspaces", default="all", is_repeated=True),
             Option("--kind", "only of this kind", metavar="K", is_repeated=True),
             Option("--topic", "only of this topic", metavar="TEXT"),
             Option(

@@ -103,7 +103,7 @@ TARGET: Final = Argument(
     "target", "ANCHOR|PATH|N", "a section, a note, or the number of a revision", many="optional"
 )
 REVISION: Final = Option(
-    "--revision", "revision N, which may also be given as TARGET", metavar="N", parse=parse_count
+    "--revision", "revision N, as the number alone does", metavar="N", parse=parse_count
 )
 
 

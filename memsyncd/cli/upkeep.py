@@ -119,10 +119,20 @@ def _print_items(answer: dict[str, Any], console: Console) -> None:
                 f"{word}  {terminal.paint('bold blue', item['anchor'])}"
                 f"  {terminal.paint('dim', marks)}"
             )
-    counts = [(len(answer[name]), name) for name in ("archived", "restored", "retained", "skipped")]
-    told = ", ".join(f"{n} {name}" for n, name in counts if n)
+    terminal.report(describe_plan(answer))
+
+
+def describe_plan(answer: dict[str, Any]) -> str:
+    """Return how many memories an act changes or has changed, and how many it leaves."""
+    will = "" if answer["is_applied"] else "would be "
+    changed = [
+        f"{len(answer[name])} {will}{name}" for name in ("archived", "restored") if answer[name]
+    ]
+    left = [f"{len(answer[name])} {name}" for name in ("retained", "skipped") if answer[name]]
+    if not changed:
+        return f"nothing to do: {', '.join(left)}" if left else "nothing to do"
     undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
-    terminal.report((told or "nothing to do") + (undo if answer["change_set"] else ""))
+    return ", ".join([*changed, *left]) + (undo if answer["change_set"] else "")
 
 
 def _read_limit(text: str) -> float:

@@ -298,7 +298,7 @@ def _list_notes(args: Args, console: Console) -> int:
     path = args.path[0] if len(args.path) == 1 else None
     if path:
         del filters["path"]
-    is_filtered = bool(filters or args.sort or args.explain)
+    has_sections = bool(args.sections or filters or args.sort or args.explain)
     answer = console.call_on(
         args.workspace,
         "list",
@@ -306,18 +306,15 @@ def _list_notes(args: Args, console: Console) -> int:
         filters=filters or None,
         sort=args.sort,
         explain=args.explain or None,
+        # All sections of a large vault are more than an answer may hold.
+        sections=None if has_sections or args.json else False,
     )
     terminal = console.terminal
     if args.json:
         terminal.print_json(answer)
     else:
         roots = roots_by_id(clean_values(console.call("workspace.list"))["workspaces"])
-        for line in _render_notes(
-            clean_values(answer),
-            roots,
-            console,
-            has_sections=bool(args.sections or is_filtered),
-        ):
+        for line in _render_notes(clean_values(answer), roots, console, has_sections=has_sections):
             terminal.print(line)
         _report_rest(answer, console)
     return 0 if answer["notes"] else NOTHING_FOUND
@@ -547,7 +544,7 @@ COMMANDS = {
             ),
             Option(
                 "--include",
-                "also index these, such as 'docs/**/*.md'",
+                "also index these, such as 'docs/**/*.md', and no longer those named before",
                 metavar="G",
                 is_repeated=True,
             ),

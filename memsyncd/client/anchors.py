@@ -14,10 +14,12 @@ def split_anchor(target: str) -> tuple[str, str | None]:
     note, `c#.md#setup` a section of it.
     """
     path, mark, heading = target.rpartition("#")
-    is_section = (
-        mark and not target.endswith(NOTE_SUFFIXES) and (heading or path.endswith(NOTE_SUFFIXES))
-    )
+    is_section = mark and not _is_note(target) and (heading or _is_note(path))
     return (path, heading) if is_section else (target, None)
+
+
+def _is_note(path: str) -> bool:
+    return path.lower().endswith(NOTE_SUFFIXES)
 
 
 def read_target(target: str | None) -> dict[str, object]:

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
-from anthropic import Anthropic
-
-from memsyncd.integrations.anthropic import MemsyncdMemoryTool, with_memory
 from memsyncd.integrations.instructions import INSTRUCTIONS
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic
+
+    from memsyncd.integrations.anthropic import MemsyncdMemoryTool
 
 MODEL = "claude-sonnet-5-5"
 MAX_TOKENS = 4096
@@ -32,6 +35,12 @@ def main() -> None:
     )
     parser.add_argument("--model", default=MODEL)
     args = parser.parse_args()
+    try:
+        from memsyncd.integrations.anthropic import MemsyncdMemoryTool, with_memory
+    except ImportError as error:
+        sys.exit(str(error))
+    from anthropic import Anthropic
+
     with with_memory(Anthropic(), args.workspace) as client:
         answer(
             client, args.question, MemsyncdMemoryTool(args.workspace, client="example"), args.model

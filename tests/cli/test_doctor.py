@@ -4,11 +4,14 @@ facts and findings.
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import memsyncd
+from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.doctor import daemon_checks, folder_checks
 from memsyncd.cli.doctor.findings import Finding, count_levels, is_healthy, render_examination
 from memsyncd.cli.terminal import Paint
@@ -167,6 +172,55 @@ def test_access_to_the_socket_is_checked(
     found = daemon_checks.check_socket(entry, folder, uid=UID, is_held=is_held)
     assert (find_worst(found)[1] if found else None) == level
     check_remedies(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "what", "remedy"),
+    [
+        ("link", 0o777, "is a link", "use the path of the real folder"),
+        ("file", 0o600, "is a file", "move it away, or set MEMSYNCD_SOCKET"),
+        ("folder", 0o755, "others may read", f"chmod 700 {FOLDER}"),
+        ("folder", 0o777, "others may write to", f"chmod 700 {FOLDER}"),
+    ],
+)
+def test_what_is_at_the_place_of_the_sockets_folder_gets_its_own_remedy(
+    kind: Any, mode: int, what: str, remedy: str
+) -> None:
+    folder = folder_checks.PathStat(path=FOLDER, kind=kind, mode=mode, uid=UID)
+    found = daemon_checks.check_socket(NO_SOCKET, folder, uid=UID, is_held=False)
+    assert (what in found[0].what, found[0].remedy.startswith(remedy)) == (True, True)
+
+
+def list_texts(path: Path) -> Iterator[str]:
+    """The texts of a module; a value within one counts as a word."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.JoinedStr):
+            parts = (
+                str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values
+            )
+            yield "".join(parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # The parts of the texts above are constants, too: without the end of what they name.
+            yield node.value.removesuffix(" ") + (" X" if node.value.endswith(" ") else "")
+
+
+def test_a_remedy_names_a_whole_command() -> None:
+    package = Path(memsyncd.__file__).parent
+    modules = [package / "engine" / "checks.py", *(package / "cli" / "doctor").glob("*.py")]
+    named = [
+        (match[1], match[2].split())
+        for module in modules
+        for text in list_texts(module)
+        for match in re.finditer(r"memsyncd ([a-z][a-z-]*)((?: [^\s;,`)]+)*)", text)
+        if match[1] in ENTRIES
+    ]
+    assert len(named) > 20
+    for name, words in named:
+        command = load_command(name)
+        if words and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        needed = [one.metavar for one in command.arguments if one.many in ("one", "some")]
+        assert not needed or words, f"memsyncd {name}: {needed}"
 
 
 def test_the_file_at_a_path_is_identified_without_following_links(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from memsyncd.cli.format import (
     display_width,
+    list_parts,
     pad,
     render_age,
     render_bar,
@@ -23,6 +24,7 @@ from memsyncd.cli.format import (
     wrap_words,
 )
 from memsyncd.cli.terminal import Paint
+from memsyncd.core.search.ranking import Candidate, Ranked
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)
@@ -92,6 +94,17 @@ def test_an_explanation_is_a_table_of_the_parts_of_each_score_and_the_matched_wo
         "1    0.87   12.3     3            redis, timeout",
         "2    0.50   4               0.8   redis",
     ]
+
+
+def test_each_column_of_an_explanation_is_described() -> None:
+    candidate = Candidate(1, 1, 1, "a.md", 1, 2, 3, None, 1.0, 0.5, 0.1, 0.2)
+    boosts = {"importance": 1.0, "recency": 1.0, "decay": 1.0}
+    parts = Ranked(candidate, 1.0, 0.5, 0.1, 0.0, 1.0, boosts).parts
+    of_decay = ("decay_score", "decay_recency", "decay_accesses", "decay_importance")
+    shown = {**parts, "cosine": 0.5, "chunks": 2.0, **dict.fromkeys(of_decay, 1.0)}
+    lines = [*list_parts([HIT | {"explain": shown}])]
+    assert {line.split()[0] for line in lines} == shown.keys()
+    assert not [*list_parts([HIT | {"explain": None}])]
 
 
 def test_an_explanation_tells_related_words_from_those_that_a_hit_contains() -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.format import display_width
-from memsyncd.cli.help import render_help, render_overview
+from memsyncd.cli.help import name_options, render_help, render_overview
 from memsyncd.cli.terminal import Paint
+from memsyncd.errors import BadRequest
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)
@@ -51,3 +52,54 @@ def test_the_help_of_every_command_describes_its_arguments(name: str) -> None:
         one for one in command.arguments if one.choices != (*command.commands,) or not one.choices
     ]
     assert [one.metavar for one in described if f"{one.metavar} {one.help}" not in reported] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint", "named"),
+    [
+        (
+            "search",
+            "parameter `limit`: expected int <= 200",
+            "rpc.discover describes every parameter",
+            ("search: --limit: expected a number up to 200", "see `memsyncd search --help`"),
+        ),
+        (
+            "promote",
+            "parameter `tag` is missing",
+            "parameters: anchor, task, tag",
+            ("promote: --tag is missing", "see `memsyncd promote --help`"),
+        ),
+        (
+            "session start",
+            "parameter `session`: expected str of length >= 1",
+            "rpc.discover describes every parameter",
+            ("session start: SESSION: is empty", "see `memsyncd session start --help`"),
+        ),
+        (
+            "search",
+            "parameter `filters.tag[...]`: expected str of length <= 200",
+            "rpc.discover describes every parameter",
+            ("search: --tag: expected at most 200 characters", "see `memsyncd search --help`"),
+        ),
+        (
+            "topic create",
+            "the topic a.md is there already",
+            "append to it with on_similar: append, or name another note",
+            (
+                "the topic a.md is there already",
+                "append to it with --on-similar append, or name another note",
+            ),
+        ),
+        (
+            "search",
+            "too slow",
+            "ask with a longer timeout_ms",
+            ("too slow", "ask with a longer --timeout-ms"),
+        ),
+        ("search", "no note is there", "", ("no note is there", "")),
+    ],
+)
+def test_an_error_of_the_daemon_names_options_in_place_of_parameters(
+    name: str, message: str, hint: str, named: tuple[str, str]
+) -> None:
+    assert name_options(BadRequest(message, hint=hint), name, EVERY[name]) == named

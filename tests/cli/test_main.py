@@ -40,6 +40,7 @@ def test_without_arguments_the_overview_is_printed(env: dict[str, str]) -> None:
     assert (found.returncode, found.stderr) == (0, "")
     assert "find passages by words" in found.stdout
     assert call(env, "--help").stdout == call(env, "help").stdout == found.stdout
+    assert "memsyncd run --init ~/notes" in found.stdout
 
 
 def test_the_version_is_printed(env: dict[str, str]) -> None:
@@ -57,6 +58,17 @@ def test_an_unknown_command_is_a_usage_error_with_the_nearest(env: dict[str, str
     assert (found.returncode, found.stdout) == (2, "")
     assert (
         found.stderr == "memsyncd: no such command: serach\n  → did you mean `memsyncd search`?\n"
+    )
+    asked = call(env, "help", "serach")
+    assert (asked.returncode, asked.stdout, asked.stderr) == (2, "", found.stderr)
+    assert call(env, "help", "--help").stdout == call(env, "--help").stdout
+
+
+def test_a_missing_command_is_a_usage_error_with_those_there_are(env: dict[str, str]) -> None:
+    found = call(env, "session")
+    assert (found.returncode, found.stderr) == (
+        2,
+        "memsyncd: session: COMMAND is missing\n  → choose from start, resume\n",
     )
 
 
@@ -255,7 +267,8 @@ def test_a_full_disk_is_reported_as_a_failure(env: dict[str, str]) -> None:
             check=False,
         )
     assert found.returncode == 70
-    assert found.stderr.startswith(b"memsyncd: [Errno 28] No space left on device")
+    assert found.stderr.startswith(b"memsyncd: [Errno 28] No space left on device\n")
+    assert b"free some space where the output goes" in found.stderr
     assert b"Traceback" not in found.stderr
 
 

@@ -19,6 +19,8 @@ from memsyncd.cli.targets import find_note, parse_target
         ("a.md#redis/timeouts", ("a.md", "redis/timeouts", None, None)),
         ("a.md#", ("a.md", "", None, None)),
         ("c#.md", ("c#.md", None, None, None)),
+        ("C#.MD", ("C#.MD", None, None, None)),
+        ("C#.MD#", ("C#.MD", "", None, None)),
         ("c#.md:12", ("c#.md", None, 12, 12)),
         ("c#.md#setup", ("c#.md", "setup", None, None)),
         ("c#/a.md", ("c#/a.md", None, None, None)),

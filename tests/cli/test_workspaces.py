@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
 
-from memsyncd.cli.terminal import Paint
+from memsyncd.cli.commands import load_command
+from memsyncd.cli.console import Console
+from memsyncd.cli.parser import parse_command
+from memsyncd.cli.terminal import Paint, Terminal
 from memsyncd.cli.workspaces import describe_found, render_change, render_sync_report
 
 PLAIN = Paint()
@@ -33,6 +37,37 @@ FOUND: dict[str, Any] = {
     "worktree": None,
 }
 EVERY = "the folder holds 35 notes; index them all: memsyncd add ~/wiki --preset vault"
+
+
+class AskedConsole(Console):
+    """Keeps what a command asks of the daemon."""
+
+    def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
+        self.asked = {key: value for key, value in params.items() if value is not None}
+        freshness = {"state": "ready", "pending": 0}
+        return {"workspace": "notes-1", "notes": [], "freshness": freshness}
+
+    def call(self, method: str, **params: object) -> dict[str, Any]:
+        return {"workspaces": []}
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["--notes"], {"sections": False}),
+        (["-w", "notes"], {"sections": False}),
+        (["--notes", "--json"], {}),
+        (["--sections"], {}),
+        (["--notes", "--sort", "decay"], {"sort": "decay"}),
+    ],
+)
+def test_sections_are_asked_for_only_if_they_are_printed(
+    words: list[str], asked: dict[str, object]
+) -> None:
+    console = AskedConsole(Terminal(io.StringIO(), io.StringIO(), {}), {})
+    command = load_command("list")
+    command.run(parse_command("list", command, words), console)
+    assert console.asked == asked
 
 
 @pytest.mark.parametrize(

@@ -45,3 +45,11 @@ def test_the_example_asks_and_lets_the_model_remember(
     assert model.requests[0]["messages"][0]["content"] == QUESTION
     assert model.results[0]["content"] == "File created successfully at: /memories/colour.md"
     assert place.find("chartreuse") == {".memories/colour.md"}
+
+
+def test_without_the_sdk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["example", QUESTION])
+    monkeypatch.delitem(sys.modules, "memsyncd.integrations.anthropic", raising=False)
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(SystemExit, match=r"pip install 'memsyncd\[anthropic\]'"):
+        runpy.run_module("memsyncd.integrations.example", run_name="__main__")

@@ -214,16 +214,20 @@ def _check_socket_folder(folder: PathStat, uid: int) -> list[Finding]:
         return []
     if folder.kind != "folder":
         what = f"the socket's folder is a {folder.kind}, so no daemon will start"
-        return [
-            Finding("error", "socket", what, "use the path of the real folder", where=folder.path)
-        ]
+        remedy = (
+            "use the path of the real folder"
+            if folder.kind == "link"
+            else "move it away, or set MEMSYNCD_SOCKET to a path in a folder of your own"
+        )
+        return [Finding("error", "socket", what, remedy, where=folder.path)]
     if folder.uid != uid:
         what = f"the socket's folder belongs to user {folder.uid}, so no daemon will start"
         remedy = "set MEMSYNCD_SOCKET to a path in a folder of your own"
         return [Finding("error", "socket", what, remedy, where=folder.path)]
     if folder.mode & 0o077:
         level: Level = "error" if folder.mode & 0o022 else "warning"
-        what = f"others may read the socket's folder (mode {folder.mode:04o})"
+        act = "write to" if folder.mode & 0o022 else "read"
+        what = f"others may {act} the socket's folder (mode {folder.mode:04o})"
         return [Finding(level, "socket", what, f"chmod 700 {folder.path}", where=folder.path)]
     return []
 

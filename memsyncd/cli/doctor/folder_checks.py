@@ -257,7 +257,7 @@ def check_root(workspace: RegisteredWorkspace) -> Finding:
     if find_unresponsive([where]):
         return Finding(**{**describe_unresponsive(where).to_json(), "workspace": workspace.id})
     if not os.path.isdir(where):
-        remedy = "restore the folder, or start the daemon and: memsyncd remove"
+        remedy = f"restore the folder, or start the daemon and: memsyncd remove {workspace.name}"
         return Finding(
             "error", "folder", "the folder is missing", remedy, where=where, workspace=workspace.id
         )

@@ -1,0 +1,47 @@
+"""Which methods a command may call on the only workspace, in a folder that is in none."""
+
+from __future__ import annotations
+
+import pytest
+
+from memsyncd.cli.console import READING, only_reads
+from memsyncd.protocol.methods import METHODS
+
+
+def test_the_methods_that_read_are_methods_that_carry_no_name_of_a_writer() -> None:
+    writers = {name for name, one in METHODS.items() if "client" in one.params.__struct_fields__}
+    # Whose outbox it is.
+    assert READING & writers == {"signal.outbox"}
+    assert METHODS.keys() >= READING
+
+
+def test_every_method_that_http_answers_to_get_reads() -> None:
+    answered = {
+        name
+        for name, one in METHODS.items()
+        if one.route.startswith("GET ") and "workspace" in one.params.__struct_fields__
+    }
+    # They are not called on one workspace.
+    assert answered - READING == {"patterns", "subscribe"}
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "is_reading"),
+    [
+        ("archive", {"dry_run": True}, True),
+        ("archive", {"dry_run": False}, False),
+        ("memory", {"command": "view"}, True),
+        ("memory", {"command": "delete"}, False),
+        ("triage", {"promote": None}, True),
+        ("triage", {"promote": "a.md#b"}, False),
+        ("memory.clear", {"confirm": True}, False),
+        ("history.purge", {}, False),
+        ("signal.ack", {}, False),
+        ("records.restore", {}, False),
+        ("a.method.of.tomorrow", {}, False),
+    ],
+)
+def test_a_call_reads_only_if_it_is_known_to(
+    method: str, params: dict[str, object], is_reading: bool
+) -> None:
+    assert only_reads(method, params) is is_reading
