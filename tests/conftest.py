@@ -25,6 +25,12 @@ TESTS = Path(__file__).parent
 END_TO_END = tuple(TESTS / name for name in ("daemon", "faults", "service"))
 """The folders whose tests run the real process end to end: all of them bear the mark `life`, or
 `soak`. Tests elsewhere that start processes or take long bear it by themselves."""
+WITHOUT_PROCESSES = "not soak and not life and not clients"
+"""The marks of a run that names none, as in pyproject.toml."""
+
+# Before a module of tests imports numpy: several threads wait for each other by spinning where all
+# cores are busy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # tests/test_layers.py checks that no other room of the package starts programs but Python.
 ROOMS_WITH_PROGRAMS = frozenset({"cli", "integrations"})
@@ -78,9 +84,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """In a run of all tests, leave out the modules of which none is chosen: each worker would
+    import them.
+    """
+    is_module = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    if not is_module or config.args != config.getini("testpaths"):
+        return None
+    is_chosen = may_be_chosen(collection_path, config.getoption("-m"))
+    if config.getoption("--may-run-programs"):
+        is_chosen = is_chosen and may_run_programs(collection_path)
+    return None if is_chosen else True
+
+
 # First, for pytest itself chooses by marks (-m) in this hook.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     for item in items:
         mark_end_to_end(item)
         skip_without_programs(item)
@@ -88,6 +109,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if not may_run_programs(item.path)]
         items[:] = [item for item in items if may_run_programs(item.path)]
         config.hook.pytest_deselected(items=others)
+    yield
+    arrange(items)
+
+
+def arrange(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, and keep the tests of a folder together, in their shuffled
+    order.
+
+    Each worker takes a stretch: one that begins a long test last keeps the others waiting, and each
+    that has tests of a folder imports the same libraries and starts the same programs.
+    """
+    places: dict[Path, int] = {}
+    for item in items:
+        places.setdefault(item.path.parent, len(places))
+    items.sort(
+        key=lambda item: (item.get_closest_marker("run_first") is None, places[item.path.parent])
+    )
+
+
+def is_end_to_end(module: Path) -> bool:
+    return any(module.is_relative_to(folder) for folder in END_TO_END)
+
+
+def may_be_chosen(module: Path, marks: str) -> bool:
+    """False if these marks (-m) choose no test of this module."""
+    if marks == "life":
+        return is_end_to_end(module) or "mark.life" in module.read_text()
+    return marks != WITHOUT_PROCESSES or not is_end_to_end(module)
 
 
 @functools.cache
@@ -100,8 +149,7 @@ def may_run_programs(module: Path) -> bool:
 def mark_end_to_end(item: pytest.Item) -> None:
     """Mark a test of these folders with `life`, unless it takes so long that it is run by
     itself."""
-    is_end_to_end = any(item.path.is_relative_to(folder) for folder in END_TO_END)
-    if is_end_to_end and item.get_closest_marker("soak") is None:
+    if is_end_to_end(item.path) and item.get_closest_marker("soak") is None:
         item.add_marker("life")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import TESTS, WITHOUT_PROCESSES, arrange, may_be_chosen
 from tests.programs import find_missing, succeeds
 
 # Each starts a pytest of its own, which is slow on a busy machine.
@@ -68,6 +69,7 @@ def test_a_test_whose_program_is_missing_is_skipped_with_its_name(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "chosen"),
     [
+        # Each is of one kind or the other, and only the long one is no end-to-end test.
         ((), set()),
         (
             ("-m", "life"),
@@ -77,7 +79,6 @@ def test_a_test_whose_program_is_missing_is_skipped_with_its_name(tmp_path: Path
                 "tests/service/test_file_systems.py",
             },
         ),
-        (("-m", "soak"), {LONG}),
     ],
 )
 def test_end_to_end_tests_and_soaks_run_only_on_request(
@@ -92,6 +93,50 @@ def test_end_to_end_tests_and_soaks_run_only_on_request(
         line for line in run_pytest("--collect-only", *words, *files).splitlines() if "::" in line
     ]
     assert {LONG if test.startswith(LONG) else test.partition("::")[0] for test in tests} == chosen
+
+
+@pytest.mark.parametrize(
+    ("marks", "left_out"),
+    [
+        ("not soak and not life and not clients", {"daemon/test_idle.py", "service/test_units.py"}),
+        ("life", {"core/test_model.py", "cli/test_targets.py"}),
+        ("soak", set()),
+        ("life or soak", set()),
+    ],
+)
+def test_a_run_of_all_tests_imports_no_module_without_a_chosen_test(
+    marks: str, left_out: set[str], pytestconfig: pytest.Config
+) -> None:
+    addopts = pytestconfig.getini("addopts")
+    assert addopts[addopts.index("-m") + 1] == WITHOUT_PROCESSES
+    modules = {
+        "daemon/test_idle.py",
+        "service/test_units.py",
+        "core/test_model.py",
+        "cli/test_targets.py",
+        "cli/test_transcripts.py",  # bears the mark by itself
+        "watch/test_every_folder.py",  # of which some bear it
+    }
+    assert {module for module in modules if not may_be_chosen(TESTS / module, marks)} == left_out
+
+
+def test_the_longest_tests_come_first_and_those_of_a_folder_together(
+    request: pytest.FixtureRequest,
+) -> None:
+    def make(path: str, name: str) -> pytest.Function:
+        parent = pytest.Module.from_parent(request.session, path=TESTS / path)
+        return pytest.Function.from_parent(parent, name=name, callobj=lambda: None)
+
+    items = [
+        make("b/test_1.py", "first"),
+        make("a/test_1.py", "second"),
+        make("b/test_2.py", "third"),
+        make("a/test_1.py", "longest"),
+        make("a/test_2.py", "fourth"),
+    ]
+    items[3].add_marker("run_first")
+    arrange(items)  # type: ignore[arg-type]
+    assert [item.name for item in items] == ["longest", "first", "third", "second", "fourth"]
 
 
 @pytest.mark.life

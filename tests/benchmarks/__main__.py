@@ -68,6 +68,8 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "agents": idle.measure_agents,
     "panel": panel.measure_panel,
     "growth": cold.measure_growth,
+    # Last: what it leaves in index and memory is not that of a first index.
+    "moves": cold.measure_moves,
 }
 PEERS = {"peers": peers.measure_peers}
 SIZES = "10k,100k,all"

@@ -102,11 +102,11 @@ def overwrite(note: Path, word: str) -> None:
     note.write_text(SAVED.format(word))
 
 
-def wait_found(client: Client, word: str) -> float:
+def wait_found(client: Client, word: str, **params: object) -> float:
     """Milliseconds until the word is found, asked without pause. Raises TimeoutError."""
     began_s = time.perf_counter()
     # With vectors there are hits for any word.
-    while not any(hit["matched"] for hit in client.call("search", query=word)["hits"]):
+    while not any(hit["matched"] for hit in client.call("search", query=word, **params)["hits"]):
         if time.perf_counter() - began_s > GIVE_UP_S:
             raise TimeoutError(f"{word} was not found within {GIVE_UP_S} s")
     return (time.perf_counter() - began_s) * 1000

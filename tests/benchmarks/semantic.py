@@ -12,6 +12,7 @@ import contextlib
 import importlib.util
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from memsyncd.config import SemanticConfig
 from memsyncd.engine.candidates import N_NEAREST
@@ -114,15 +115,19 @@ def compare_homes(
 
 
 def write_random_vectors(home: Home) -> int:
-    """Give all chunks of a stopped daemon's index vectors that the model seems to have made; return
-    the number of chunks.
+    """Give all chunks of a stopped daemon's indexes vectors that the model seems to have made;
+    return the number of chunks.
     """
+    indexes = [file for file in home.index_files() if file.name == "index.db"]
+    return sum(map(_write_random_vectors, indexes))
+
+
+def _write_random_vectors(index: Path) -> int:
     import numpy as np
 
     from memsyncd.semantic.embedders import make_embedder, normalise
     from memsyncd.semantic.matrix import Matrix
 
-    index = next(file for file in home.index_files() if file.name == "index.db")
     with (
         contextlib.closing(ConnectionPool(str(index))) as pool,
         pool.acquire(READ_S) as reader,
@@ -172,12 +177,12 @@ def measure_matrix(bench: Bench, n_rows: int) -> Figure:
     )
 
 
-def wait_for_model(home: Home, text: str) -> None:
+def wait_for_model(home: Home, text: str, **params: object) -> None:
     """Ask until a question is answered with vectors: the first ones load the model."""
     end_s = time.monotonic() + MODEL_S
     with home.client() as client:
         while True:
-            answer = client.call("search", query=text, timeout_ms=PATIENT_MS)
+            answer = client.call("search", query=text, timeout_ms=PATIENT_MS, **params)
             if answer["semantic"] == "ready":
                 return
             if time.monotonic() > end_s:

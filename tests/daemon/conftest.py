@@ -174,6 +174,12 @@ class Place:
     def status(self) -> dict[str, Any]:
         return dict(self.client.call("status", workspace=self.id)["workspaces"][0])
 
+    def save(self, path: str, text: str) -> None:
+        """Save a note in one step: a file that is written in place is empty first."""
+        aside = self.outside / "aside"
+        aside.write_text(text)
+        aside.replace(self.root / path)
+
     def find(self, word: str, **options: object) -> set[str]:
         """The notes in which this word is found."""
         return {

@@ -22,6 +22,7 @@ N_NOTES = 30
 MAY_BE_MISSING = ("large", "semantic", "many-vectors", "vectors", "panel")
 
 pytestmark = [
+    pytest.mark.run_first,
     pytest.mark.timeout(600),
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
 ]

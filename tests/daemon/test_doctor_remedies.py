@@ -184,7 +184,7 @@ def test_an_unreadable_folder_is_one_finding_until_it_is_readable(
         check=False,
         timeout=50,
     )
-    before, status, after = done.stdout.splitlines()
+    before, status, after, *_ = done.stdout.splitlines()
     assert status == "1"
     found = find_asking(before)
     assert {finding["check"] for finding in found} == {"unreadable"}
@@ -194,6 +194,7 @@ def test_an_unreadable_folder_is_one_finding_until_it_is_readable(
     }
     assert {finding["remedy"] for finding in found} == {"make it readable for you"}
     assert find_asking(after) == []
+    assert len(done.stdout.splitlines()) == 3
 
 
 def test_a_clock_set_back_is_found_until_it_is_corrected(

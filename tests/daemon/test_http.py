@@ -277,10 +277,10 @@ def test_changes_arrive_as_events_and_a_client_that_comes_back_gets_what_it_miss
     assert first["event"] == "status"
     [state] = json.loads(first["data"])["workspaces"]
     assert (state["id"], state["state"]) == (place.id, "ready")
-    (place.root / "MEMORY.md").write_text("# New\n\nsnowdrop\n")
+    place.save("MEMORY.md", "# New\n\nsnowdrop\n")
     changed = wait_event(stream, "changed")
     assert json.loads(changed["data"])["paths"] == ["MEMORY.md"]
-    (place.root / ".memories" / "later.md").write_text("# Later\n\ncrocus\n")
+    place.save(".memories/later.md", "# Later\n\ncrocus\n")
     place.wait_found("crocus", ".memories/later.md")
     again = connect().open("GET", target, Last_Event_ID=changed["id"])
     missed = wait_event(again, "changed")

@@ -145,11 +145,17 @@ def test_anything_but_one_private_listening_socket_is_refused_with_the_reason(
         assert answer.endswith("→") or answer == message
 
 
+def is_listening(path: str) -> bool:
+    """The file alone is there a moment earlier."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(path) == 0
+
+
 def test_a_socket_for_another_process_is_not_used(own: Home) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
         process = start(own, sock.fileno(), "LISTEN_PID=1")
         wait_until(
-            lambda: Path(own.socket_path).exists() or process.poll() is not None,
+            lambda: is_listening(own.socket_path) or process.poll() is not None,
             "it did not listen",
             limit_s=WAIT_S,
         )

@@ -368,7 +368,7 @@ def test_a_deleted_or_stale_socket_is_bound_again_and_that_of_another_daemon_is_
         with daemon.client() as client:
             assert client.call("ping")["pid"] == daemon.process.pid
         assert stat.S_IMODE(os.lstat(own.socket_path).st_mode) == 0o600
-    assert own.log.read_text().count("socket_rebound") == 2
+    wait_for(lambda: own.log.read_text().count("socket_rebound") == 2)
     with put_in_place_of(own.socket_path) as other:
         theirs = os.lstat(own.socket_path).st_ino
         assert daemon.process.wait(WAIT_S) == 0
@@ -416,7 +416,7 @@ def test_another_file_at_the_path_of_the_socket_is_reported_until_it_is_removed(
         clear(path)
         wait_for(lambda: is_answering(own.socket_path))
         wait_for(lambda: client.call("status")["socket_problem"] is None)
-    assert "socket_rebound" in own.log.read_text()
+    wait_for(lambda: "socket_rebound" in own.log.read_text())
     assert daemon.stop() == 0
 
 
@@ -440,11 +440,16 @@ def test_a_daemon_refuses_to_start_over_a_file_that_is_not_a_socket(
 def test_a_hangup_reloads_the_configuration_and_an_invalid_one_changes_nothing(
     own: Home, memory: Path
 ) -> None:
+    # A named file must exist; this one is made while the daemon runs.
+    del own.env["MEMSYNCD_CONFIG"]
+    own.config = Path(own.env["XDG_CONFIG_HOME"]) / "memsyncd" / "config.toml"
+    own.config.parent.mkdir(parents=True)
     daemon = own.start()
     with daemon.client() as client:
         client.call("workspace.add", path=str(memory))
         more = own.make_folder()
         (more / "MEMORY.md").write_text("maple\n")
+        assert client.call("status")["config"] == f"{own.config} (none: defaults)"
 
         def reload(text: str) -> None:
             own.config.write_text(text)
@@ -452,6 +457,7 @@ def test_a_hangup_reloads_the_configuration_and_an_invalid_one_changes_nothing(
 
         reload(f'[[workspace]]\npath = "{more}"\nname = "more"\n')
         wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 2)
+        assert client.call("status")["config"] == str(own.config)
         assert client.call("search", query="maple", workspace="more", wait="disk")["hits"]
         with pytest.raises(MemsyncdError, match="configuration"):
             client.call("workspace.remove", workspace="more")
@@ -459,6 +465,7 @@ def test_a_hangup_reloads_the_configuration_and_an_invalid_one_changes_nothing(
         reload(f'[[workspace]]\npath = "{more}"\nname = "more"\n[search]\nmax_result = 1\n')
         wait_for(lambda: "config_refused" in own.log.read_text())
         assert "max_results" in own.log.read_text()
+        assert client.call("status")["config"].startswith(f"{own.config} (refused since it changed")
         assert len(client.call("workspace.list")["workspaces"]) == 2
         assert client.call("search", query="larch", workspace=str(memory), wait="disk")["hits"]
 
@@ -468,6 +475,7 @@ def test_a_hangup_reloads_the_configuration_and_an_invalid_one_changes_nothing(
 
         reload("[search]\nmax_results = 1\n")
         wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 1)
+        assert client.call("status")["config"] == str(own.config)
         for number in range(3):
             (memory / f"MEMORY{number}.md").write_text("larch\n")
         (memory / ".memories").mkdir()

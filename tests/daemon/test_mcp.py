@@ -209,6 +209,9 @@ def test_the_memory_tool_edits_a_note(place: Place, agent: Agent) -> None:
     assert "30 s" in agent.use("memory", command="view", path=path)[0]
     agent.use("memory", command="str_replace", path=path, old_str="30 s", new_str="40 s")
     assert "40 s" in (place.root / "MEMORY.md").read_text()
+    # The paths that this tool shows are those of the others, too.
+    assert "40 s" in agent.use("memory_get", path=path)[0]
+    assert "40 s" in agent.use("memory_get", path=f"{path}:1-9")[0]
     text, is_error = agent.use(
         "memory", command="str_replace", path=path, old_str="absent", new_str=""
     )
@@ -311,11 +314,11 @@ def test_a_stream_has_what_was_asked_for_until_it_is_cancelled(place: Place, age
     tag = {"io.modelcontextprotocol/subscriptionId": stream}
     acknowledged = agent.wait_notice("notifications/subscriptions/acknowledged")["params"]
     assert acknowledged == {"_meta": tag, "notifications": wanted}
-    (place.root / "MEMORY.md").write_text("# Other\n")
+    place.save("MEMORY.md", "# Other\n")
     updated = agent.wait_notice("notifications/resources/updated")["params"]
     assert updated == {"_meta": tag, "uri": uri}
     (place.root / ".memories").mkdir(exist_ok=True)
-    (place.root / ".memories" / "new.md").write_text("# New\n")
+    place.save(".memories/new.md", "# New\n")
     assert agent.wait_notice("notifications/resources/list_changed")["params"] == {"_meta": tag}
     agent.send("notifications/cancelled", is_notice=True, requestId=stream)
     agent.notices.clear()
@@ -438,16 +441,13 @@ def test_an_agent_is_greeted_while_a_first_index_runs(own: Home) -> None:
     with daemon.client() as client, connect(own.socket_path) as agent:
         agent.ask("server/discover")  # imports what MCP needs
         client.call("workspace.add", path=str(folder))
-        took_s = []
+        n_answers = 0
+        # How soon is measured by the benchmark `hello`.
         while client.call("status")["workspaces"][0]["state"] == "indexing":
-            began_s = time.perf_counter()
             assert agent.ask("server/discover")["result"]["instructions"]
-            took_s.append(time.perf_counter() - began_s)
-        assert took_s, "the first index was over at once"
-        took_s.sort()
-        # 50 ms on a quiet machine; the guard is generous, the median is not.
-        assert took_s[len(took_s) // 2] < 0.05
-        assert took_s[-1] < 1
+            n_answers += 1
+            time.sleep(0.01)
+        assert n_answers, "the first index was over at once"
 
 
 # --- memsyncd mcp ---

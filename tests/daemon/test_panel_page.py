@@ -385,6 +385,24 @@ def test_a_topic_shows_the_history_of_its_fields_and_gets_values(
     assert panel.errors == []
 
 
+def test_links_of_a_note_whose_name_contains_a_number_sign_lead_on(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    path = ".memories/c#.md"
+    (place.root / path).write_text("# The language\n\nSee [the memory](../MEMORY.md).\n")
+    (place.root / "MEMORY.md").write_text(f"# Memory\n\nOtters [write]({quote(path)}) code.\n")
+    place.wait(lambda: "MEMORY.md" in place.find("otters"), "the note was not found")
+    place.wait(lambda: path in place.find("language"), "the note was not found")
+    panel = open_panel(place)
+    panel.show("notes", path=path)
+    panel.wait_text("Linked from 1 place")
+    panel.page.get_by_role("link", name="the memory").click()
+    panel.wait_text("Otters")
+    panel.page.get_by_role("link", name="write").click()
+    panel.wait_text("Linked from 1 place")
+    assert panel.errors == []
+
+
 def test_a_search_and_a_context_follow_typed_links(
     filled: Place, open_panel: Callable[..., Panel]
 ) -> None:

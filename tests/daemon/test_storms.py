@@ -25,7 +25,7 @@ N_VERSIONS = 3
 STORM_S = 40.0
 # Between two saves: far less than the quiet time.
 PAUSE_S = 0.01
-ANSWER_S = 5.0
+ANSWER_S = 15.0
 
 
 def save_whole(note: Path) -> Iterator[bytes]:

@@ -89,8 +89,11 @@ def test_without_free_watches_the_daemon_reports_a_remedy_finds_saves_by_reconci
         def find(word: str) -> list[str]:
             return [hit["path"] for hit in client.call("search", query=word)["hits"]]
 
-        wait_for(lambda: status()["state"] == "degraded", "nothing was said")
-        assert "max_user_watches" in status()["reasons"][0]
+        wait_for(
+            lambda: any("max_user_watches" in reason for reason in status()["reasons"]),
+            "the limit is not named",
+        )
+        wait_for(lambda: status()["state"] == "degraded", "it is called ready")
         assert status()["watcher"] == "timed"
         assert any(
             "watch limit" in problem["problem"] for problem in client.call("problems")["problems"]
@@ -120,7 +123,7 @@ def test_without_free_watches_the_daemon_reports_a_remedy_finds_saves_by_reconci
 
         # Three scans in a row that find unannounced changes are a reason to retry at once.
         wait_for(is_healed, "it did not heal")
-        assert status()["watcher"] != "timed"
+        wait_for(lambda: status()["watcher"] != "timed", "it does not watch by events")
         client.call("sync")
         missed = status()["missed_events"]
         for number in range(20):

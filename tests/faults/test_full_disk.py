@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_notes_that_did_not_fit_are_reported_and_indexed_once_there_is_room_with
             lambda: any(one.startswith("the disk is full") for one in status(client)["reasons"]),
             "it was not said",
         )
-        assert status(client)["state"] == "degraded"
+        wait_until(lambda: status(client)["state"] == "degraded", "it is called ready")
         assert client.call("search", query="larch")["hits"]
         ballast.unlink()
         rest.unlink()
@@ -110,6 +111,37 @@ def test_notes_that_did_not_fit_are_reported_and_indexed_once_there_is_room_with
         assert {
             note["path"]: note["digest"] for note in client.call("list")["notes"]
         } == read_notes(root)
+    assert daemon.stop() == 0
+    assert_nothing_was_rebuilt(own)
+
+
+def test_a_first_index_that_does_not_fit_says_what_is_missing_and_is_completed_with_space(
+    own: Home, mount: Mount
+) -> None:
+    root, chance, disk = own.make_folder(), random.Random(4), own.folder / "disk"
+    mount(disk, "8m")
+    own.env |= {"XDG_CACHE_HOME": str(disk)}
+    own.config.write_text("[sync]\nreconcile_s = 1.0\n")
+    (root / ".memories").mkdir()
+    for number in range(60):
+        text = words(chance, 500)
+        (root / ".memories" / f"{number}.md").write_text(f"maple{number}\n\n{text}\n")
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        wait_until(
+            lambda: any(one.startswith("the disk is full") for one in status(client)["reasons"]),
+            "it was not said",
+        )
+        assert status(client)["pending"] > 0
+        answer = client.call("search", query="beech")
+        assert "the disk is full" in answer["why_empty"]
+        subprocess.run(["mount", "-o", "remount,size=100m", str(disk)], check=True)
+        wait_until(lambda: status(client)["state"] == "ready", "it did not go on")
+        assert {
+            note["path"]: note["digest"] for note in client.call("list")["notes"]
+        } == read_notes(root)
+        assert status(client)["pending"] == 0
     assert daemon.stop() == 0
     assert_nothing_was_rebuilt(own)
 
@@ -214,6 +246,6 @@ def test_a_history_on_a_full_disk_is_refused_and_complete_once_there_is_room(
         assert all(one["is_kept"] for one in found)
         assert read_all(root) == notes
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
-        assert not status(client)["reasons"]
+        wait_until(lambda: not status(client)["reasons"], "it has a reason to complain")
     assert daemon.stop() == 0
     assert_nothing_was_rebuilt(own)

@@ -25,7 +25,7 @@ MISCHIEF_S = 3.0
 # Pause between two of a kind: they share an interpreter with the client that is measured.
 PAUSE_S = 0.02
 # A guard: 50 ms are promised, on an idle machine.
-ANSWER_S = 5.0
+ANSWER_S = 15.0
 GROWTH_LIMIT_BYTES = 60 * 1024 * 1024
 WAIT_S = 45.0
 

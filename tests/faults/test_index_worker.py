@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 Mount = Callable[[Path, str], None]
 N_NOTES = 300
 # A guard against hanging on a busy machine, for a process with the lowest priority.
-LIMIT_S = 50.0
+LIMIT_S = 120.0
 STOP_S = 15.0
 TURN_S = 0.05
 WORKER = "memsyncd.engine.index_worker"
@@ -169,7 +169,7 @@ def test_a_killed_process_is_replaced_and_the_index_is_whole(own: Home, n_deaths
             killed.add(worker := stop_worker(daemon.process.pid, known=killed))
             os.kill(worker, signal.SIGKILL)
         wait_ready(client, root)
-        assert not find_children(daemon.process.pid)
+        wait_until(lambda: not find_children(daemon.process.pid), "a process is left")
     assert daemon.stop() == 0
     assert own.log.read_text().count("index_worker_failed") == n_deaths
 
@@ -191,7 +191,7 @@ def test_a_stop_does_not_wait_for_the_process(own: Home) -> None:
         began_s = time.monotonic()
         assert daemon.stop() == 0
         assert time.monotonic() - began_s < STOP_S
-        assert not is_alive(worker)
+        wait_until(lambda: not is_alive(worker), "the process is left")
 
 
 def test_a_signal_to_the_whole_group_stops_the_daemon_cleanly(own: Home) -> None:
@@ -199,7 +199,7 @@ def test_a_signal_to_the_whole_group_stops_the_daemon_cleanly(own: Home) -> None
         os.kill(worker, signal.SIGCONT)
         os.kill(worker, signal.SIGTERM)
         assert daemon.stop() == 0
-        assert not is_alive(worker)
+        wait_until(lambda: not is_alive(worker), "the process is left")
     assert "index_worker_failed" not in own.log.read_text()
 
 
@@ -207,7 +207,7 @@ def test_removing_a_workspace_ends_its_process(own: Home) -> None:
     with indexing(own) as (daemon, client, _, worker):
         client.call("workspace.remove", workspace=status(client)["id"])
         wait_until(lambda: not find_children(daemon.process.pid), "it goes on")
-        assert not is_alive(worker)
+        wait_until(lambda: not is_alive(worker), "the process is left")
         # Unlike pathlib's, this glob goes on if a folder disappears meanwhile.
         cache = own.folder / "cache" / "memsyncd"
         wait_until(lambda: not glob(f"{cache}/*/index.db*"), "its index is left")
@@ -271,7 +271,7 @@ def test_a_full_disk_under_the_process_is_reported_and_waited_for(own: Home, mou
             "it was not reported",
             limit_s=LIMIT_S,
         )
-        assert not find_children(daemon.process.pid)
+        wait_until(lambda: not find_children(daemon.process.pid), "a process is left")
         assert client.call("search", query="larch") is not None
         subprocess.run(["mount", "-o", "remount,size=200m", str(disk)], check=True)
         client.call("sync", timeout_ms=round(LIMIT_S * 1000))

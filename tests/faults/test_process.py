@@ -71,7 +71,7 @@ def test_changes_during_a_sleep_are_found_after_an_overflow_of_the_event_queue(
     place.wait_found("hazel", ".memories/late.md")
     place.wait_equal()
     place.wait(lambda: place.status()["state"] == "ready", "it did not recover")
-    assert "overflow" in place.home.log.read_text()
+    place.wait(lambda: "overflow" in place.home.log.read_text(), "the overflow is not reported")
 
 
 def test_the_daemon_keeps_running_when_its_log_has_no_reader(own: Home, launch: Launch) -> None:

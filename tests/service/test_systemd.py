@@ -49,7 +49,7 @@ def test_an_installed_service_runs_reports_its_status_survives_reinstallation_an
     assert "memsyncd runs as a service (pid " in done.stderr
     assert user.show("ActiveState") == "active"
     assert user.memsyncd("status").returncode == 0
-    assert user.show("StatusText") == "0 workspaces, 0 notes"
+    wait_until(lambda: user.show("StatusText") == "0 workspaces, 0 notes", user.log.read_text)
     assert find_left(user) == [
         "default.target.wants",
         "default.target.wants/memsyncd.service",

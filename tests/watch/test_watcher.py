@@ -532,7 +532,9 @@ def test_a_stopped_watcher_has_no_threads_and_watches_nothing_more(
 ) -> None:
     watched.watcher.stop()
     watched.watcher.stop()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("memsyncd-")]
+    names = ("memsyncd-inotify", "memsyncd-events")
+    # Those of an earlier test may still be ending.
+    recorder.wait_until(lambda: not [one for one in threading.enumerate() if one.name in names])
     assert not watched.plan()
     assert watched.watcher.rebuild(0) is None
     assert watched.watcher.check(0) == ()
