@@ -223,9 +223,9 @@ def run_shell(home: Home, command: str) -> str:
 
 
 @pytest.mark.needs("curl")
-def test_the_commands_of_the_readme_work_as_written(example_home: Home) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Ask by HTTP")[2]
-    text = text.partition("\n## ")[0]
+def test_the_commands_of_the_guide_work_as_written(example_home: Home) -> None:
+    text = (ROOT / "memsyncd" / "GUIDE.md").read_text(encoding="utf-8")
+    text = text.partition("## Ask by HTTP")[2].partition("\n## ")[0]
     setting = re.search(r"^\$ (S=.*)$", text, re.MULTILINE)
     assert setting is not None
     commands = re.findall(r"^\$ (curl .*)$", text, re.MULTILINE)

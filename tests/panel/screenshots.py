@@ -1,4 +1,4 @@
-"""Makes the pictures of the panel in README.md, from notes that are always the same.
+"""Makes the pictures of the panel in README.md and GUIDE.md, from notes that are always the same.
 
     python -m tests.panel.screenshots
 

@@ -1,4 +1,4 @@
-"""The README's example of the life cycle is pasted into a shell, and does what its comments say."""
+"""The guide's example of the life cycle is pasted into a shell, and does what its comments say."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ FOLDER = "~/lifecycle"
 
 def read_example() -> list[str]:
     """The commands of the example, without its comments; a command may have several lines."""
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    passage = text.partition("### How memories age")[2].partition("\n## ")[0]
+    text = (REPOSITORY / "memsyncd" / "GUIDE.md").read_text(encoding="utf-8")
+    passage = text.partition("## How memories age")[2].partition("\n## ")[0]
     block = re.search(r"^```bash\n(.*?)^```$", passage, flags=re.MULTILINE | re.DOTALL)
     assert block is not None
     return [f"memsyncd {part}".strip() for part in block[1].split("\nmemsyncd ")]
