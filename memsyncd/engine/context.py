@@ -26,13 +26,13 @@ from memsyncd.core.search.context import (
     build_context_block,
     count_title_lines,
 )
-from memsyncd.core.search.highlight import Matcher
-from memsyncd.core.search.merging import (
+from memsyncd.core.search.federation import (
     RawHit,
     TermCounts,
     compare_raw_scores,
     interleave_by_size,
 )
+from memsyncd.core.search.highlight import Matcher
 from memsyncd.core.search.passages import (
     LABEL_TOKENS,
     MEMORY_SHARE,
@@ -73,7 +73,7 @@ from memsyncd.engine.candidates import (
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.merging import describe_vectors
+from memsyncd.engine.federation import describe_vectors
 from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
 from memsyncd.engine.redaction import (
     read_redacted_sections,

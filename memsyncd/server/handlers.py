@@ -25,7 +25,7 @@ from memsyncd.engine.branch_memory import read_branch_place
 from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
-from memsyncd.engine.merging import SearchPart, merge_search_parts
+from memsyncd.engine.federation import SearchPart, merge_search_parts
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
@@ -71,7 +71,7 @@ from memsyncd.protocol.search import (
     Subscribed,
     SubscribeParams,
 )
-from memsyncd.server.federated import (
+from memsyncd.server.federation import (
     WAIT_SHARE,
     Federation,
     WorkspaceRead,

@@ -17,7 +17,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.protocol.search import Patterns, PatternsParams
-from memsyncd.server.federated import Federation, WorkspaceRead, describe_workspace_part
+from memsyncd.server.federation import Federation, WorkspaceRead, describe_workspace_part
 from memsyncd.server.operations import choose_named, describe_freshness
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.waits import OPEN_S, wait_until_open
