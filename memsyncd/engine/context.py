@@ -53,14 +53,6 @@ from memsyncd.core.search.query import (
 )
 from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate, RankingPolicy
 from memsyncd.core.search.words import find_subwords
-from memsyncd.engine.branch_memory import (
-    BRANCH_LABEL,
-    BranchMemory,
-    describe_branch_part,
-    differs_from_index,
-    list_branch_chunks,
-    read_branch_memory,
-)
 from memsyncd.engine.candidates import (
     NO_VECTORS,
     AskedQuestion,
@@ -88,6 +80,14 @@ from memsyncd.engine.relations import (
 )
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_question
 from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.worktree_memory import (
+    BRANCH_LABEL,
+    BranchMemory,
+    describe_branch_part,
+    differs_from_index,
+    list_branch_chunks,
+    read_branch_memory,
+)
 from memsyncd.first_notes import is_first_text
 from memsyncd.protocol.search import (
     ContextAnswer,
