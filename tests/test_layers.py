@@ -170,7 +170,7 @@ def test_only_the_rooms_that_may_start_programs_do() -> None:
     # These start Python.
     assert {name for name in starting if not name.startswith(rooms)} == {
         "memsyncd/engine/index_process.py",
-        "memsyncd/semantic/vector_process.py",
+        "memsyncd/semantic/vector_client.py",
     }
 
 

@@ -32,7 +32,7 @@ from memsyncd.engine.registry import FolderCheck, ProjectCollection, Registry, f
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.vectors import VectorUpkeep
+from memsyncd.engine.vector_upkeep import VectorUpkeep
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
