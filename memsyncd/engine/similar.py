@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.editing.fields import split_values
+from memsyncd.core.editing.topic_fields import split_values
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import Span
 from memsyncd.core.search.query import Filters as StoreFilters
