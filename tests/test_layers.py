@@ -23,7 +23,7 @@ DOORS = {
     "apsw": "memsyncd/store/",
     "h11": "memsyncd/server/http.py",
     # Textual's own parser, for what a person reads in a terminal.
-    "markdown_it": ("memsyncd/core/markdown/", "memsyncd/cli/tui/reader.py"),
+    "markdown_it": ("memsyncd/core/markdown/", "memsyncd/cli/tui/notes_view.py"),
     "rich": "memsyncd/cli/tui/",
     "sqlite3": "no file: the system's SQLite may lack what the index needs",
     "structlog": "memsyncd/logs.py",
@@ -170,7 +170,7 @@ def test_only_the_rooms_that_may_start_programs_do() -> None:
     # These start Python.
     assert {name for name in starting if not name.startswith(rooms)} == {
         "memsyncd/engine/index_process.py",
-        "memsyncd/semantic/vector_process.py",
+        "memsyncd/semantic/vector_client.py",
     }
 
 

@@ -74,7 +74,7 @@ def test_a_test_whose_program_is_missing_is_skipped_with_its_name(tmp_path: Path
         (
             ("-m", "life"),
             {
-                "tests/daemon/test_console.py",
+                "tests/daemon/test_display.py",
                 "tests/faults/test_fuzz.py",
                 "tests/service/test_file_systems.py",
             },
@@ -85,7 +85,7 @@ def test_end_to_end_tests_and_soaks_run_only_on_request(
     words: tuple[str, ...], chosen: set[str]
 ) -> None:
     files = (
-        "tests/daemon/test_console.py",
+        "tests/daemon/test_display.py",
         "tests/faults/test_fuzz.py",
         "tests/service/test_file_systems.py",
     )
@@ -99,7 +99,7 @@ def test_end_to_end_tests_and_soaks_run_only_on_request(
     ("marks", "left_out"),
     [
         ("not soak and not life and not clients", {"daemon/test_idle.py", "service/test_units.py"}),
-        ("life", {"core/test_model.py", "cli/test_targets.py"}),
+        ("life", {"core/test_model.py", "cli/test_note_arguments.py"}),
         ("soak", set()),
         ("life or soak", set()),
     ],
@@ -113,7 +113,7 @@ def test_a_run_of_all_tests_imports_no_module_without_a_chosen_test(
         "daemon/test_idle.py",
         "service/test_units.py",
         "core/test_model.py",
-        "cli/test_targets.py",
+        "cli/test_note_arguments.py",
         "cli/test_transcripts.py",  # bears the mark by itself
         "watch/test_every_folder.py",  # of which some bear it
     }
@@ -141,10 +141,14 @@ def test_the_longest_tests_come_first_and_those_of_a_folder_together(
 
 @pytest.mark.life
 def test_tests_that_may_run_programs_are_chosen_by_their_modules() -> None:
-    modules = ("tests/cli/test_targets.py", "tests/core/test_model.py", "tests/core/test_globs.py")
+    modules = (
+        "tests/cli/test_note_arguments.py",
+        "tests/core/test_model.py",
+        "tests/core/test_globs.py",
+    )
     printed = run_pytest("--collect-only", "--may-run-programs", *modules)
     chosen = {line.partition("::")[0] for line in printed.splitlines() if "::" in line}
-    assert chosen == {"tests/cli/test_targets.py"}
+    assert chosen == {"tests/cli/test_note_arguments.py"}
 
 
 def test_a_command_succeeds_only_if_it_is_there_and_ends_with_0() -> None:

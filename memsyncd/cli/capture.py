@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memsyncd.cli.format import render_path, render_span
+from memsyncd.cli.note_arguments import roots_by_id
 from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, read_stdin, report_unless_indexed
 from memsyncd.cli.parser import (
     JSON,
@@ -13,7 +14,6 @@ from memsyncd.cli.parser import (
     make_workspace_option,
     parse_pair,
 )
-from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_values
 from memsyncd.errors import BadRequest
 

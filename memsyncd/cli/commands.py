@@ -42,9 +42,9 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "check": Entry("upkeep", "check notes: metadata, and what is odd about their text"),
         "capture": Entry("capture", "append what a step produced: artifacts, failure, answers"),
         "index-project": Entry(
-            "project", "summarise README, manifests and CI of a project in one note"
+            "project_index", "summarise README, manifests and CI of a project in one note"
         ),
-        "sources": Entry("project", "list the files that index-project summarises"),
+        "sources": Entry("project_index", "list the files that index-project summarises"),
         "promote": Entry("upkeep", "copy a memory to the project's note, as lasting knowledge"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),

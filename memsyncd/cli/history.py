@@ -6,6 +6,7 @@ import time
 
 from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_age, render_count, render_size, render_table
+from memsyncd.cli.note_arguments import REVISION, TARGET, call_on_revision, find_target
 from memsyncd.cli.notes import (
     CLIENT,
     CLIENT_OPTION,
@@ -23,7 +24,6 @@ from memsyncd.cli.parser import (
     make_workspace_option,
     parse_count,
 )
-from memsyncd.cli.targets import REVISION, TARGET, call_on_revision, find_target
 from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest
 

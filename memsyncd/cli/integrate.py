@@ -22,7 +22,7 @@ from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import BadRequest, EditRefused
-from memsyncd.integrations.clients import (
+from memsyncd.integrations.coding_agents import (
     CLIENTS,
     PROJECT,
     USER,
@@ -38,7 +38,7 @@ from memsyncd.integrations.clients import (
     read_command,
     uninstall,
 )
-from memsyncd.integrations.textedit import Unreadable
+from memsyncd.integrations.config_edit import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

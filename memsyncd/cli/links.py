@@ -6,8 +6,8 @@ import os
 
 from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_freshness, render_path
+from memsyncd.cli.note_arguments import find_workspace_note, parse_target, roots_by_id
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
-from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
 from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.errors import BadRequest
 

@@ -7,6 +7,12 @@ import os
 import sys
 
 from memsyncd.cli.format import render_count, render_meta, render_path, render_span
+from memsyncd.cli.note_arguments import (
+    find_workspace_note,
+    find_writable,
+    parse_target,
+    roots_by_id,
+)
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -17,7 +23,6 @@ from memsyncd.cli.parser import (
     parse_fraction,
     parse_pair,
 )
-from memsyncd.cli.targets import find_workspace_note, find_writable, parse_target, roots_by_id
 from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.errors import BadRequest, WorkspaceNotFound
 
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any, Final, NoReturn
 
     from memsyncd.cli.console import Console
-    from memsyncd.cli.targets import Target
+    from memsyncd.cli.note_arguments import Target
 
 
 # --- text from the command line or stdin --------------------------------------------------------

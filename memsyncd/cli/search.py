@@ -12,6 +12,7 @@ from memsyncd.cli.format import (
     render_freshness,
     render_hit,
 )
+from memsyncd.cli.note_arguments import roots_by_id
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -22,7 +23,6 @@ from memsyncd.cli.parser import (
     parse_count,
     parse_fraction,
 )
-from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest, NoteNotFound
 

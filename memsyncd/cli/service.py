@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.console import Console
     from memsyncd.cli.launchd import Launchd
-    from memsyncd.cli.systemd import Systemd
+    from memsyncd.cli.systemd_units import Systemd
 
     Supervisor = Systemd | Launchd
 
@@ -40,7 +40,7 @@ def find_supervisor(console: Console) -> Supervisor:
         from memsyncd.cli.launchd import Launchd
 
         return Launchd(console.env)
-    from memsyncd.cli.systemd import Systemd
+    from memsyncd.cli.systemd_units import Systemd
 
     return Systemd(console.env)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_count, render_freshness, render_path, render_span
+from memsyncd.cli.note_arguments import find_workspace_note, parse_target, roots_by_id
 from memsyncd.cli.notes import read_stdin
 from memsyncd.cli.parser import (
     JSON,
@@ -16,7 +17,6 @@ from memsyncd.cli.parser import (
     parse_fraction,
 )
 from memsyncd.cli.search import report_left_out
-from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
 from memsyncd.cli.terminal import clean_values
 from memsyncd.errors import BadRequest
 

@@ -13,9 +13,9 @@ from memsyncd.cli.format import (
     render_size,
     render_table,
 )
+from memsyncd.cli.note_arguments import find_workspace_note, parse_target, roots_by_id
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
 from memsyncd.cli.search import FILTERS, filters_from
-from memsyncd.cli.targets import find_workspace_note, parse_target, roots_by_id
 from memsyncd.cli.terminal import clean_values
 
 TYPE_CHECKING = False

@@ -8,8 +8,8 @@ import time
 
 import memsyncd
 from memsyncd.cli.format import render_age, render_count, render_duration, render_path, render_size
+from memsyncd.cli.note_arguments import roots_by_id
 from memsyncd.cli.parser import JSON, Command, Option
-from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_values
 
 TYPE_CHECKING = False

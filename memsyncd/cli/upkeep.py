@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_contradictions, render_count, render_path
+from memsyncd.cli.note_arguments import find_workspace_note, roots_by_id
 from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, report_unless_indexed
 from memsyncd.cli.parser import (
     JSON,
@@ -18,7 +19,6 @@ from memsyncd.cli.parser import (
     parse_number,
 )
 from memsyncd.cli.search import FILTERS, FOLLOW, filters_from
-from memsyncd.cli.targets import find_workspace_note, roots_by_id
 from memsyncd.cli.terminal import clean, clean_values
 
 TYPE_CHECKING = False

@@ -17,9 +17,9 @@ from memsyncd.cli.format import (
     render_table,
     render_tags,
 )
+from memsyncd.cli.note_arguments import roots_by_id
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
 from memsyncd.cli.search import FILTERS, SORT, filters_from
-from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.dirs import find_dirs
 from memsyncd.errors import BadRequest, NoDaemon, PathRefused, WorkspaceNotFound

@@ -24,7 +24,7 @@ from msgspec import structs
 from memsyncd import __version__
 from memsyncd.config import RESTART_KEYS, Config, Loaded, find_changed_keys, load_config
 from memsyncd.daemon import resources
-from memsyncd.daemon.console import ProgressStream, StartupDisplay
+from memsyncd.daemon.display import ProgressStream, StartupDisplay
 from memsyncd.daemon.systemd import (
     LISTEN_VARIABLES,
     NOTIFY_VARIABLES,

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from memsyncd.daemon.console import StatusLine, find_indexing
+from memsyncd.daemon.display import StatusLine, find_indexing
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadConfig, MemsyncdError

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.opening import open_records
 from memsyncd.engine.rebuild import check_open
+from memsyncd.engine.records import open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace

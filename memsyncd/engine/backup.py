@@ -11,10 +11,10 @@ from pathlib import Path
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
-from memsyncd.engine.external import record_all, sync_and_record
+from memsyncd.engine.external_changes import record_all, sync_and_record
 from memsyncd.engine.history import open_history
-from memsyncd.engine.opening import RECORDS_GONE, open_records
 from memsyncd.engine.rebuild import check_open
+from memsyncd.engine.records import RECORDS_GONE, open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import SyncRequest
 from memsyncd.engine.worker import Job

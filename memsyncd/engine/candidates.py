@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from memsyncd.config import Config
+from memsyncd.core.search.federation import TermCounts
 from memsyncd.core.search.fusion import (
     NO_COSINES,
     NO_SEMANTIC_GAINS,
@@ -21,7 +22,6 @@ from memsyncd.core.search.fusion import (
     compute_semantic_gains,
 )
 from memsyncd.core.search.highlight import NO_STEMS, TermPattern
-from memsyncd.core.search.merging import TermCounts
 from memsyncd.core.search.query import (
     Form,
     Query,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from memsyncd.config import Config
-from memsyncd.engine.opening import (
+from memsyncd.engine.records import (
     FOREIGN_FAULT,
     INDEX_LOG,
     MOVED,

@@ -26,13 +26,13 @@ from memsyncd.core.search.context import (
     build_context_block,
     count_title_lines,
 )
-from memsyncd.core.search.highlight import Matcher
-from memsyncd.core.search.merging import (
+from memsyncd.core.search.federation import (
     RawHit,
     TermCounts,
     compare_raw_scores,
     interleave_by_size,
 )
+from memsyncd.core.search.highlight import Matcher
 from memsyncd.core.search.passages import (
     LABEL_TOKENS,
     MEMORY_SHARE,
@@ -53,14 +53,6 @@ from memsyncd.core.search.query import (
 )
 from memsyncd.core.search.ranking import DEFAULT_RANKING, Candidate, RankingPolicy
 from memsyncd.core.search.words import find_subwords
-from memsyncd.engine.branch_memory import (
-    BRANCH_LABEL,
-    BranchMemory,
-    describe_branch_part,
-    differs_from_index,
-    list_branch_chunks,
-    read_branch_memory,
-)
 from memsyncd.engine.candidates import (
     NO_VECTORS,
     AskedQuestion,
@@ -73,7 +65,7 @@ from memsyncd.engine.candidates import (
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.merging import describe_vectors
+from memsyncd.engine.federation import describe_vectors
 from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
 from memsyncd.engine.redaction import (
     read_redacted_sections,
@@ -88,6 +80,14 @@ from memsyncd.engine.relations import (
 )
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_question
 from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.worktree_memory import (
+    BRANCH_LABEL,
+    BranchMemory,
+    describe_branch_part,
+    differs_from_index,
+    list_branch_chunks,
+    read_branch_memory,
+)
 from memsyncd.first_notes import is_first_text
 from memsyncd.protocol.search import (
     ContextAnswer,

@@ -22,8 +22,8 @@ from memsyncd.config import Config
 from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.opening import open_records, report_wal_sizes
 from memsyncd.engine.rebuild import check_open, update_index
+from memsyncd.engine.records import open_records, report_wal_sizes
 from memsyncd.engine.recovery import (
     HALF_DONE,
     UNKEPT,

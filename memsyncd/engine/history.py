@@ -34,8 +34,8 @@ from memsyncd.engine.edit import (
     edit_workspace,
     find_history,
 )
-from memsyncd.engine.opening import FOREIGN_FAULT, open_records
 from memsyncd.engine.rebuild import check_open
+from memsyncd.engine.records import FOREIGN_FAULT, open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace

@@ -20,7 +20,7 @@ from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.index_process import BULK_BYTES, fill_index
 from memsyncd.engine.index_worker import Filled, FillProgress
-from memsyncd.engine.opening import open_records, report_wal_sizes
+from memsyncd.engine.records import open_records, report_wal_sizes
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.worker import Job

@@ -27,7 +27,7 @@ from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes, Watch, plan_w
 from memsyncd.core.claude_code import list_project_folders, name_project_memory, slug_project
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
-from memsyncd.files.places import (
+from memsyncd.files.folder_kinds import (
     CLAUDE_CODE,
     PROJECT_MEMORY,
     PROJECTS,

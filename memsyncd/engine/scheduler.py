@@ -26,7 +26,7 @@ from memsyncd.core.changes.watchplan import is_ignore_file, is_relevant
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.event_buffer import ROOT, EventBuffer
-from memsyncd.engine.external import (
+from memsyncd.engine.external_changes import (
     PRUNE_AFTER,
     has_changes_to_record,
     prune_slice,
@@ -39,7 +39,6 @@ from memsyncd.engine.idle_checks import Database, IdleChecks
 from memsyncd.engine.index_process import BULK_BYTES
 from memsyncd.engine.index_worker import Filled
 from memsyncd.engine.job_completions import CompletionBatch, Timers, call_soon
-from memsyncd.engine.opening import release_damaged_records
 from memsyncd.engine.rebuild import (
     UNFINISHED,
     OpenResult,
@@ -50,6 +49,7 @@ from memsyncd.engine.rebuild import (
     rebuild_index,
     tidy_workspace,
 )
+from memsyncd.engine.records import release_damaged_records
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.worker import Job, Pause, Worker

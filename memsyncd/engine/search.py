@@ -54,7 +54,7 @@ from memsyncd.engine.candidates import (
 )
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import HURRIED_CPU_S, Question, explain_nothing
-from memsyncd.engine.merging import SearchPart, describe_vectors, merge_search_parts
+from memsyncd.engine.federation import SearchPart, describe_vectors, merge_search_parts
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     Valuation,

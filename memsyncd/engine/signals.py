@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.opening import open_records
 from memsyncd.engine.rebuild import check_open
+from memsyncd.engine.records import open_records
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, StoreFailed

@@ -20,7 +20,9 @@ from memsyncd.core.decay import compute_salience
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.additions import Addition, quote_value, raise_faults, render_metadata
 from memsyncd.core.editing.additions import find_faults as find_addition_faults
-from memsyncd.core.editing.fields import (
+from memsyncd.core.editing.kinds import find_importance
+from memsyncd.core.editing.sections import find_section_bytes, split_note_sections
+from memsyncd.core.editing.topic_fields import (
     Appended,
     DatedValue,
     add_field,
@@ -30,8 +32,6 @@ from memsyncd.core.editing.fields import (
     list_fields,
     read_values,
 )
-from memsyncd.core.editing.kinds import find_importance
-from memsyncd.core.editing.sections import find_section_bytes, split_note_sections
 from memsyncd.core.editing.topics import (
     RelationLink,
     find_relation_faults,

@@ -19,7 +19,7 @@ from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.checks import NOTICE_REMEDIES, make_finding, name_places, render_count
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.opening import TEXTS_LOST
+from memsyncd.engine.records import TEXTS_LOST
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh, StoreCorrupt

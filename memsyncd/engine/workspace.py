@@ -22,12 +22,12 @@ from memsyncd.config import Config
 from memsyncd.core.changes.debounce import UnscannedPaths, describe_overdue
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
 from memsyncd.core.changes.watchplan import Includes, Watch, plan_watches
+from memsyncd.core.ignore_rules import is_pruned_path
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FOLDER
-from memsyncd.core.pruning import is_pruned_path
 from memsyncd.errors import Busy, StoreFailed
-from memsyncd.files.places import AGENT_GLOBS, Preset
-from memsyncd.files.pruning import Pruning
+from memsyncd.files.folder_kinds import AGENT_GLOBS, Preset
+from memsyncd.files.ignore_rules import Pruning
 from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
 from memsyncd.semantic import NoVectors, VectorSearch
 from memsyncd.store.accesses import AccessCount, Recalls

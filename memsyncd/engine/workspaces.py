@@ -26,18 +26,18 @@ from memsyncd.engine.accesses import FLUSH_S, note_accesses, store_accesses, sto
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.event_buffer import ROOT
 from memsyncd.engine.job_completions import call_soon
-from memsyncd.engine.opening import release_records
 from memsyncd.engine.rebuild import close_workspace
+from memsyncd.engine.records import release_records
 from memsyncd.engine.registry import FolderCheck, ProjectCollection, Registry, find_slug
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.vectors import VectorUpkeep
+from memsyncd.engine.vector_upkeep import VectorUpkeep
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
 from memsyncd.errors import MemsyncdError, WorkspaceNotFound
-from memsyncd.files.places import Preset, ProjectListing, list_projects
+from memsyncd.files.folder_kinds import Preset, ProjectListing, list_projects
 from memsyncd.files.scope import find_identity, find_worktree_root, is_within_folder
 from memsyncd.logs import Event, get_log
 

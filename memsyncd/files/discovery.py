@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from memsyncd.files.places import (
+from memsyncd.files.folder_kinds import (
     CLAUDE_CODE,
     PROJECTS,
     Preset,

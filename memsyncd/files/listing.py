@@ -19,8 +19,8 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.core.ignore_rules import PRUNED_NAMES
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, find_refusal
-from memsyncd.core.pruning import PRUNED_NAMES
 from memsyncd.errors import PathRefused
 from memsyncd.files.confined import (
     ConfinedPath,

@@ -4,7 +4,7 @@ A folder that cannot be listed is reported as failed and a file that cannot be e
 unreadable; a root that is missing, unreadable or replaced during the scan is not an empty root. So
 `core.changes.diff` deletes nothing for any of them.
 
-A whole folder of notes is scanned like any include, without what `pruning` leaves out of it.
+A whole folder of notes is scanned like any include, without what `ignore_rules` leaves out of it.
 
 `Walk` keeps folders on a stack, so nesting is not limited by recursion. Links are followed after
 everything else is known, only to allowed folders, and each target once; a target that is a note
@@ -49,8 +49,8 @@ from memsyncd.files.confined import (
     find_missing_target_folder,
     find_target,
 )
+from memsyncd.files.ignore_rules import NO_RULES, FolderRules, Pruning
 from memsyncd.files.problems import problem
-from memsyncd.files.pruning import NO_RULES, FolderRules, Pruning
 from memsyncd.files.read import CAN_BE_DATALESS, file_stat, is_dataless
 from memsyncd.files.scope import (
     ANY_DEPTH,

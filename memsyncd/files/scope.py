@@ -2,7 +2,7 @@
 
 - `Scope`: `MEMORY.md`, notes beneath `.memories/` and the files that include globs add, and the
   folder to which memories are written. It decides by path alone; `scan` and `read` check the file
-  itself (a folder, a link, too many bytes), and `pruning` what `.gitignore` files leave out.
+  itself (a folder, a link, too many bytes), and `ignore_rules` what `.gitignore` files leave out.
 - File names: UTF-8, control characters, conflict copies, temporary files of other tools.
 - `Root`: the folder of a workspace, as a real path. It is refused where notes cannot sensibly be:
   `/`, the home folder or a folder above it, another user's folder.
@@ -24,6 +24,7 @@ import msgspec
 
 from memsyncd.core.digest import digest_text
 from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
+from memsyncd.core.ignore_rules import is_pruned_path
 from memsyncd.core.notepath import (
     MEMORY_FILE,
     MEMORY_FOLDER,
@@ -33,7 +34,6 @@ from memsyncd.core.notepath import (
     is_rule_folder,
     is_rule_path,
 )
-from memsyncd.core.pruning import is_pruned_path
 from memsyncd.core.worktrees import Worktree, identify_worktree, read_pointer
 from memsyncd.errors import BadRequest, MemsyncdError, Unsafe
 

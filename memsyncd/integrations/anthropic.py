@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from memsyncd.client import TIMEOUT_S, Memsyncd, connect
 from memsyncd.errors import MemsyncdError
-from memsyncd.integrations.context import (
+from memsyncd.integrations.chat_context import (
     BEGINNING,
     MAX_TOKENS,
     Conversation,
     MemoryContext,
     OnFailure,
 )
-from memsyncd.integrations.context import TIMEOUT_S as CONTEXT_S
+from memsyncd.integrations.chat_context import TIMEOUT_S as CONTEXT_S
 
 try:
     from anthropic import Middleware

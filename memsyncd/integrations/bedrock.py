@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from memsyncd.client import TIMEOUT_S
 from memsyncd.integrations import tools
-from memsyncd.integrations.context import MAX_TOKENS, MemoryContext, OnFailure
-from memsyncd.integrations.context import TIMEOUT_S as CONTEXT_S
+from memsyncd.integrations.chat_context import MAX_TOKENS, MemoryContext, OnFailure
+from memsyncd.integrations.chat_context import TIMEOUT_S as CONTEXT_S
 
 CLIENT = "bedrock"
 EVENTS = tuple(

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memsyncd.config import SemanticConfig
-from memsyncd.semantic.folder import FolderModel, ModelUnfit, find_model_id, stat_model
-from memsyncd.semantic.matrix import Vectors
+from memsyncd.semantic.transformer import FolderModel, ModelUnfit, find_model_id, stat_model
+from memsyncd.semantic.vector_matrix import Vectors
 
 Purpose = Literal["question", "text"]
 

@@ -1,6 +1,6 @@
 """Make the vectors of chunks and compare them with questions, in a process of its own.
 
-`python -m memsyncd.semantic.vector_worker` is started by `semantic.vector_process`. It reads
+`python -m memsyncd.semantic.vector_worker` is started by `semantic.vector_client`. It reads
 requests from stdin and writes replies to stdout, as frames (`semantic.messages`). The main thread
 answers questions. Another one, with the lowest priority where threads have their own, embeds chunks
 in batches: each is committed to vectors.db before the next, so a process that is killed loses one.
@@ -30,7 +30,6 @@ from msgspec.structs import replace
 from memsyncd.config import SemanticConfig
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.semantic.embedders import EmbedderFailed, embed_texts, make_embedder, normalise
-from memsyncd.semantic.matrix import ChunkIds, Compared, Matrix, Vectors
 from memsyncd.semantic.messages import (
     LENGTH_BYTES,
     CosinesReply,
@@ -48,6 +47,7 @@ from memsyncd.semantic.messages import (
     StartRequest,
     encode_frame,
 )
+from memsyncd.semantic.vector_matrix import ChunkIds, Compared, Matrix, Vectors
 from memsyncd.store.check_state import lower_thread_priority
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.vectors import (

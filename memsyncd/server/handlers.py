@@ -21,11 +21,10 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
 from memsyncd.engine import browse
-from memsyncd.engine.branch_memory import read_branch_place
 from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import ContextOffer, build_context, merge_offers, offer_context
-from memsyncd.engine.merging import SearchPart, merge_search_parts
+from memsyncd.engine.federation import SearchPart, merge_search_parts
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
@@ -37,6 +36,7 @@ from memsyncd.engine.search import (
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import FilePlace, Workspaces
+from memsyncd.engine.worktree_memory import read_branch_place
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed, WorkspaceNotFound
 from memsyncd.files.scope import is_within_folder
 from memsyncd.protocol.fields import Freshness, Params, WorkspaceParams
@@ -71,7 +71,7 @@ from memsyncd.protocol.search import (
     Subscribed,
     SubscribeParams,
 )
-from memsyncd.server.federated import (
+from memsyncd.server.federation import (
     WAIT_SHARE,
     Federation,
     WorkspaceRead,

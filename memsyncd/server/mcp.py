@@ -36,7 +36,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_notification,
     encode_result,
 )
-from memsyncd.protocol.prompts import make_query
+from memsyncd.protocol.prompt_query import make_query
 from memsyncd.server.requests import RequestDispatcher, ServerContext
 from memsyncd.server.session import Outcome, Session
 

@@ -28,8 +28,8 @@ from memsyncd.engine.workspaces import Settings, Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.files.scan import NoteCount
 from memsyncd.logs import read_recent_lines
-from memsyncd.protocol import fields, metrics
-from memsyncd.protocol.fields import NoParams, WorkspaceParams
+from memsyncd.protocol import metrics
+from memsyncd.protocol.fields import Freshness, NoParams, WorkspaceParams
 from memsyncd.protocol.operations import (
     AddedWorkspaces,
     AddParams,
@@ -499,7 +499,7 @@ def _list_reasons(condition: Condition) -> list[str]:
 
 def describe_freshness(
     workspaces: Sequence[Workspace], config: Config, *, now_s: float
-) -> fields.Freshness:
+) -> Freshness:
     """Combine the freshness of workspaces: the worst state, the oldest scan, the latest
     generation. `now_s` is of the monotonic clock.
     """
@@ -509,7 +509,7 @@ def describe_freshness(
     states = {one.state for one in fresh}
     reasons = [reason for one in fresh for reason in (one.stall, one.overdue) if reason]
     is_scanned = bool(scans) and None not in scans
-    return fields.Freshness(
+    return Freshness(
         generation=max((condition.generation for condition in conditions), default=0),
         pending=sum(one.pending for one in fresh),
         unrecorded=sum(condition.n_unrecorded for condition in conditions),

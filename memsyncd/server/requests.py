@@ -2,7 +2,7 @@
 
 Each request gets one answer, at once if its method has the result at once. One that takes longer
 runs as a task; the tasks of all clients are limited, and clients take turns. An exception ends its
-own request only. `connection` reads and writes the lines.
+own request only. `server` reads and writes the lines.
 """
 
 from __future__ import annotations

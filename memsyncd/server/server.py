@@ -1,9 +1,14 @@
-"""Serves the daemon's Unix socket: admits clients of this user, at most `max_clients` at once.
-
-A loopback port may be served beside it: there, each request must have the token.
+"""Serves the daemon's Unix socket: admits clients of this user, reads their lines, writes answers.
 
 `Server` gets a listening socket (from `listen`) and a `dispatch`, which carries out the methods.
-When all places are taken, a new client replaces the oldest connection that has sent no request.
+A loopback port may be served beside it: there, each request must have the token. There are at most
+`max_clients` connections: when all places are taken, a new client replaces the oldest connection
+that has sent no request.
+
+The first bytes decide whether a connection speaks JSON-RPC, in lines, or HTTP, which `http` reads;
+over TCP it is HTTP alone. Lines are processed in bounded turns, and the answers of a turn are sent
+with one write. A client that does not read its answers is not read from, and is dropped in the end;
+so is one that does not finish its line. `requests` carries out the lines.
 """
 
 from __future__ import annotations
@@ -13,25 +18,468 @@ import contextlib
 import itertools
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from memsyncd.errors import Busy, ShuttingDown
-from memsyncd.protocol.jsonrpc import MessageParser
+from memsyncd.errors import BadRequest, Busy, MemsyncdError, ShuttingDown, TooLarge
+from memsyncd.protocol.jsonrpc import (
+    Batch,
+    Call,
+    Fault,
+    LineSplitter,
+    McpLine,
+    MessageParser,
+    TooLong,
+    describe_error,
+    encode_error,
+    is_http_start,
+    join_lines,
+)
 from memsyncd.protocol.methods import METHODS, Method
-from memsyncd.server.connection import Connection
 from memsyncd.server.listen import BACKLOG
 from memsyncd.server.requests import (
+    BatchReply,
     CompletedRequest,
     LineScheduler,
+    RequestDispatcher,
     RequestQueue,
     ServerContext,
     ServerCounters,
 )
-from memsyncd.server.session import Dispatch, Limits, Session, is_own_user, read_peer
+from memsyncd.server.session import Dispatch, Limits, Session, has_hung_up, is_own_user, read_peer
 
 if TYPE_CHECKING:
     from memsyncd.protocol.http import Access
+
+
+TURN_S = 0.001
+"""How long the lines of one client are processed before those of others."""
+PEER_CHECK_S = 1.0
+"""How often to check that a client still exists that waits for an answer and is not read from."""
+LARGE_BUFFER_BYTES = 256 * 1024
+"""Above this much for one client, the buffers of all clients are checked."""
+
+if TYPE_CHECKING:
+    from memsyncd.protocol.http import Access
+    from memsyncd.server.http import HttpConnection
+    from memsyncd.server.mcp import McpConnection
+
+Admit = Callable[["Connection", asyncio.Transport, Callable[[bytes], bool]], Session | None]
+_Item = bytes | TooLong | tuple[Call | Fault, BatchReply]
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection.
+
+    `admit` returns a session for it, or refuses it and returns None; `on_lost` is called when it is
+    lost. With `access` it is one of the loopback port.
+    """
+
+    def __init__(
+        self,
+        context: ServerContext,
+        *,
+        admit: Admit,
+        on_lost: Callable[[Connection], None],
+        access: Access | None = None,
+    ) -> None:
+        self._context = context
+        self._access = access
+        self._admit = admit
+        self._on_lost = on_lost
+        self._splitter = LineSplitter(context.limits.max_line_bytes)
+        # Lines that are not carried out yet, with the time of their arrival.
+        self._unprocessed: deque[tuple[float, _Item]] = deque()
+        self._out: list[bytes] = []
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        # Any: asyncio has no type for all that the transports of sockets can do.
+        self._transport: Any = None
+        self._session: Session | None = None
+        self._dispatcher: RequestDispatcher | None = None
+        self._mcp: McpConnection | None = None
+        self._http: HttpConnection | None = None
+        self._is_open_to_http = True
+        self._idle_s = context.limits.idle_timeout_s
+        self._is_paused = self._has_sent = self._has_ended = False
+        self._is_writable = True
+        self._n_unsent_bytes = 0
+        self.active_at_s = self.opened_at_s = context.loop.time()
+
+    # --- called by asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._session = self._admit(self, self._transport, self._send_now)
+        if self._session is not None:
+            limits = self._context.limits
+            self._dispatcher = RequestDispatcher(
+                self._context, self._session, send=self._send_later, on_done=self._continue
+            )
+            self._transport.set_write_buffer_limits(high=limits.max_write_buffer_bytes // 8)
+            self.arm("idle", self._idle_s, self._on_idle)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_open_to_http:
+            data = self._find_protocol(data)
+        if self._http is not None:
+            self._serve_http(self._http, data)
+            return
+        lines = self._splitter.push(data)
+        if lines:
+            self._has_sent = True
+            self._add_lines(lines)
+            self._process_turn()
+        self._arm_request_timer(is_inside=self._splitter.is_inside_line, again=bool(lines))
+        self._check_buffers()
+
+    def eof_received(self) -> bool:
+        """Process the last line: the client sends no more.
+
+        True keeps the connection open for answers, if the client can still read them.
+        """
+        self._has_ended = True
+        self.disarm("line")
+        if has_hung_up(self._transport.get_extra_info("socket")):
+            return False
+        if self._http is not None:
+            self._http.end()
+            self.update()
+            return not self._transport.is_closing()
+        self._add_lines(self._splitter.end())
+        self._process_turn()
+        if self._mcp is not None:
+            self._mcp.finish()
+            self._continue()
+        return not self._transport.is_closing()
+
+    def pause_writing(self) -> None:
+        self._is_writable = False
+        self._n_unsent_bytes = self._transport.get_write_buffer_size()
+        self.arm("write", self._context.limits.write_timeout_s, self._on_unread)
+
+    def resume_writing(self) -> None:
+        self._is_writable = True
+        self.disarm("write")
+        self.update()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # every cause is handled alike
+        for name in tuple(self._timers):
+            self.disarm(name)
+        self._unprocessed.clear()
+        if self._http is not None:
+            self._http.lose()
+        callbacks = self._session.close() if self._session is not None else []
+        if self._dispatcher is not None:
+            self._dispatcher.cancel()
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception as error:  # noqa: BLE001 - the other callbacks must be called, too
+                self._context.on_error(error, "close")
+        self._on_lost(self)
+
+    # --- called by the server
+
+    def process_lines(self) -> None:
+        """Process more of the lines that were read."""
+        if not self._transport.is_closing():
+            self._process_turn()
+
+    @property
+    def is_expendable(self) -> bool:
+        """True if closing it costs the client little.
+
+        It has sent no request, or it sends no more and has all its answers.
+        """
+        if self._http is not None:
+            return not self._http.is_busy
+        return not self._has_sent or (self._has_ended and not self._n_pending)
+
+    @property
+    def n_buffered_bytes(self) -> int:
+        """The client's unfinished line, and what it has not read yet."""
+        n_unsent = int(self._transport.get_write_buffer_size())
+        if self._transport.is_closing():
+            return n_unsent
+        n_held = self._splitter.n_held_bytes if self._http is None else self._http.n_held_bytes
+        return n_held + n_unsent
+
+    def drop(self, reason: str) -> None:
+        """Close the connection now, and discard what is unsent."""
+        if not self._transport.is_closing():
+            self._context.counters.dropped += 1
+            self._context.on_drop(reason)
+        self._transport.abort()
+
+    def refuse(self, error: MemsyncdError) -> None:
+        """Send an error that answers no request, and close."""
+        if self._access is not None or self._http is not None:
+            self._find_http().refuse(error)
+            return
+        self.write(encode_error(None, describe_error(error)) + b"\n")
+        self.close()
+
+    def close(self) -> None:
+        """Close once the client has read its answers, or leaves them unread for too long."""
+        if self._mcp is not None:
+            self._mcp.finish()
+        if self._http is not None:
+            self._http.finish()
+        self._n_unsent_bytes = self._transport.get_write_buffer_size()
+        if self._n_unsent_bytes:
+            self.arm("write", self._context.limits.write_timeout_s, self._on_unread)
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # --- HTTP
+
+    def _find_protocol(self, data: bytes) -> bytes:
+        """Decide by the first bytes; return those that its reader has not got yet."""
+        first = self._splitter.held + data
+        is_http = True if self._access is not None else is_http_start(first)
+        self._is_open_to_http = is_http is None
+        if not is_http:
+            return data
+        self._splitter.clear()
+        self._find_http()
+        return first
+
+    def _find_http(self) -> HttpConnection:
+        if self._http is None:
+            # Imported with the first request by HTTP: most daemons never need it.
+            from memsyncd.server.http import KEEP_ALIVE_S, HttpConnection
+
+            self._http = HttpConnection(
+                self, self._context, self._session, self._dispatcher, self._access
+            )
+            self._idle_s = self._idle_s or KEEP_ALIVE_S
+            self.arm("idle", self._idle_s, self._on_idle)
+        return self._http
+
+    def _serve_http(self, http: HttpConnection, data: bytes) -> None:
+        has_finished = http.receive(data)
+        self.update()
+        self._arm_request_timer(is_inside=http.is_inside_request, again=has_finished)
+        self._check_buffers()
+
+    def touch(self) -> None:
+        """Note that the client has sent a whole request."""
+        self._has_sent = True
+        self.active_at_s = self._context.loop.time()
+
+    def end_writing(self) -> None:
+        """Close for writing once all is sent; what arrives is still read."""
+        if not self._transport.is_closing():
+            self._transport.write_eof()
+
+    # --- lines
+
+    @property
+    def _n_pending(self) -> int:
+        return self._session.n_pending if self._session is not None else 0
+
+    @property
+    def _is_subscribed(self) -> bool:
+        return self._session is not None and self._session.is_subscribed
+
+    @property
+    def _is_busy(self) -> bool:
+        """True while requests are being answered, or notifications may be sent."""
+        if self._http is not None:
+            return self._http.is_busy or self._http.has_input
+        return bool(self._unprocessed or self._n_pending or self._is_subscribed)
+
+    def _may_process(self) -> bool:
+        if self._http is not None:
+            return self._is_writable and not self._http.is_busy
+        return self._is_writable and self._n_pending < self._context.limits.max_pending_per_client
+
+    def _add_lines(self, lines: Iterable[bytes | TooLong]) -> None:
+        arrived_s = self._context.loop.time()
+        self._unprocessed.extend((arrived_s, line) for line in lines)
+
+    def _process_turn(self) -> None:
+        """Process lines for at most `TURN_S`, or one request of HTTP."""
+        if self._http is not None:
+            self._serve_http(self._http, b"")
+            return
+        time, unprocessed = self._context.loop.time, self._unprocessed
+        self.active_at_s = time()
+        until_s = self.active_at_s + TURN_S
+        while unprocessed and self._may_process():
+            self._process(*unprocessed.popleft())
+            if time() > until_s:
+                break
+        self._continue()
+
+    def _process(self, arrived_s: float, item: _Item) -> None:
+        assert self._dispatcher is not None  # only an admitted client is read from
+        if isinstance(item, bytes):
+            message = self._parse_line(item)
+            if isinstance(message, Batch):
+                batch = BatchReply(len(message.items))
+                self._unprocessed.extendleft(
+                    (arrived_s, (part, batch)) for part in reversed(message.items)
+                )
+            else:
+                assert not isinstance(message, McpLine)
+                self._dispatcher.dispatch(message, arrived_s=arrived_s)
+        elif isinstance(item, TooLong):
+            limit = self._context.limits.max_line_bytes
+            hint = "send it in parts, or raise max_line_bytes under [socket]"
+            error = TooLarge(f"the request is over {limit} bytes", hint=hint)
+            self._dispatcher.dispatch(Fault(describe_error(error)), arrived_s=arrived_s)
+        else:
+            self._dispatcher.dispatch(*item, arrived_s=arrived_s)
+
+    def _parse_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
+        """Parse a line by the protocol of the connection; the first line of MCP decides it."""
+        if self._mcp is None:
+            message = self._context.parser.parse_line(line)
+            if not isinstance(message, McpLine):
+                return message
+            assert self._session is not None
+            assert self._dispatcher is not None
+            # Imported with the first such line: most daemons of a shell never need it.
+            from memsyncd.server.mcp import McpConnection
+
+            self._mcp = McpConnection(self._context, self._session, self._dispatcher)
+        return self._mcp.parser.parse_line(line)
+
+    def _continue(self) -> None:
+        self._flush()
+        self.update()
+
+    def update(self) -> None:
+        """Schedule lines that were read, pause or resume reading, or close."""
+        if self._transport.is_closing():
+            return
+        may_process = self._may_process()
+        has_input = bool(self._unprocessed) if self._http is None else self._http.has_input
+        if has_input and may_process:
+            self._context.lines.add(self)
+        # While an answer by HTTP is awaited, reading goes on: it shows when the client leaves.
+        may_read = may_process if self._http is None else self._is_writable
+        if self._has_ended:
+            self._close_if_done()
+        elif self._is_paused != (has_input or not may_read):
+            self._is_paused = not self._is_paused
+            if self._is_paused:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+        self._arm_peer_check()
+
+    def _close_if_done(self) -> None:
+        if not self._is_busy:
+            self.close()
+
+    # --- writing
+
+    def _send_later(self, answer: bytes) -> None:
+        self._out.append(answer)
+
+    def _flush(self) -> None:
+        if self._out:
+            data = join_lines(self._out)
+            self._out.clear()
+            self.write(data)
+
+    def _send_now(self, line: bytes) -> bool:
+        if self._http is not None:
+            return False  # its notifications are translated into events
+        self._flush()
+        return self.write(line + b"\n")
+
+    def write(self, data: bytes) -> bool:
+        """Send bytes; False if the client is gone, or dropped now for what it leaves unread."""
+        transport = self._transport
+        if transport.is_closing():
+            return False
+        if transport.get_write_buffer_size() > self._context.limits.max_write_buffer_bytes:
+            self.drop("it leaves too much unread")
+            return False
+        transport.write(data)
+        self._check_buffers()
+        return not transport.is_closing()
+
+    def _check_buffers(self) -> None:
+        if self.n_buffered_bytes > LARGE_BUFFER_BYTES:
+            self._context.on_large_buffer()
+
+    # --- timers: none runs unless something is unfinished
+
+    def arm(self, name: str, after_s: float, callback: Callable[[], None]) -> None:
+        """Call back after this time, unless it is 0; a timer of this name is replaced."""
+        self.disarm(name)
+        if after_s:
+            self._timers[name] = self._context.loop.call_later(after_s, callback)
+
+    def disarm(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _arm_request_timer(self, *, is_inside: bool, again: bool) -> None:
+        """Limit the time of an unfinished request; `again` if another one has ended before it."""
+        if not is_inside or self._transport.is_closing():
+            self.disarm("line")
+        elif again or "line" not in self._timers:
+            self.arm("line", self._context.limits.line_timeout_s, self._on_unfinished)
+
+    def _on_unfinished(self) -> None:
+        timeout_s = self._context.limits.line_timeout_s
+        if self._is_paused:  # the client may have sent the rest: the socket is not read from
+            self.arm("line", timeout_s, self._on_unfinished)
+            return
+        self._context.counters.dropped += 1
+        message = f"the request was not finished within {timeout_s:g} s"
+        if self._http is not None:
+            self._context.on_drop("it does not finish its request")
+            self._http.time_out(message)
+            return
+        self._context.on_drop("it does not finish its line")
+        self.refuse(BadRequest(message, hint="end each request with a newline"))
+
+    def _arm_peer_check(self) -> None:
+        # While the socket is read from, asyncio reports that the client is gone.
+        is_unread = self._has_ended or self._is_paused
+        is_waiting = self._n_pending if self._http is None else self._http.is_busy
+        if not is_waiting or not is_unread or self._transport.is_closing():
+            self.disarm("peer")
+        elif "peer" not in self._timers:
+            self.arm("peer", PEER_CHECK_S, self._check_peer)
+
+    def _check_peer(self) -> None:
+        self.disarm("peer")
+        if has_hung_up(self._transport.get_extra_info("socket")):
+            self.abort()
+        else:
+            self._arm_peer_check()
+
+    def _on_unread(self) -> None:
+        n_unsent_bytes = self._transport.get_write_buffer_size()
+        if n_unsent_bytes >= self._n_unsent_bytes:
+            self.drop("it does not read")
+        else:
+            self._n_unsent_bytes = n_unsent_bytes
+            self.arm("write", self._context.limits.write_timeout_s, self._on_unread)
+
+    def _on_idle(self) -> None:
+        timeout_s, is_busy = self._idle_s, self._is_busy
+        quiet_s = self._context.loop.time() - self.active_at_s
+        if is_busy or quiet_s < timeout_s:
+            self.arm("idle", timeout_s if is_busy else timeout_s - quiet_s, self._on_idle)
+        else:
+            self.close()
+
+
+# --- the server -----------------------------------------------------------------------------------
+
 
 SILENT_S = 0.5
 """How long a new client may send nothing before another one can replace it."""

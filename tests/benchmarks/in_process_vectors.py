@@ -20,7 +20,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.protocol.semantic import SemanticStatus
 from memsyncd.semantic import Cosines
 from memsyncd.semantic.embedders import Purpose, make_embedder, normalise
-from memsyncd.semantic.matrix import ChunkIds, Compared, Matrix, Vectors
+from memsyncd.semantic.vector_matrix import ChunkIds, Compared, Matrix, Vectors
 from memsyncd.store.vectors import read_chunk_digests, read_embedded_texts
 
 BATCH_TEXTS = 32

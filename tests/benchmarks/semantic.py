@@ -126,7 +126,7 @@ def _write_random_vectors(index: Path) -> int:
     import numpy as np
 
     from memsyncd.semantic.embedders import make_embedder, normalise
-    from memsyncd.semantic.matrix import Matrix
+    from memsyncd.semantic.vector_matrix import Matrix
 
     with (
         contextlib.closing(ConnectionPool(str(index))) as pool,
@@ -151,7 +151,7 @@ def measure_matrix(bench: Bench, n_rows: int) -> Figure:
     """
     import numpy as np
 
-    from memsyncd.semantic.matrix import Matrix
+    from memsyncd.semantic.vector_matrix import Matrix
 
     chance, matrix = np.random.default_rng(SEED), Matrix(DIMENSIONS)
     plain = chance.standard_normal((n_rows, DIMENSIONS), np.float32)

@@ -24,7 +24,7 @@ from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.doctor import daemon_checks, folder_checks
 from memsyncd.cli.doctor.findings import Finding, count_levels, is_healthy, render_examination
 from memsyncd.cli.terminal import Paint
-from memsyncd.semantic import vector_process
+from memsyncd.semantic import vector_client
 
 UID = 1000
 SOCKET = "/run/user/1000/memsyncd/memsyncd.sock"
@@ -474,7 +474,7 @@ def test_a_daemon_is_recognized_by_its_command_line(
         (run(8, "memsyncd", "run", databases=("/s/index.db",)), ("two_daemons", "error")),
         (run(8, "sqlite3", databases=("/s/index.db",)), ("open_databases", "info")),
         (
-            run(8, "python3", "-m", vector_process.WORKER, databases=("/s/vectors.db",)),
+            run(8, "python3", "-m", vector_client.WORKER, databases=("/s/vectors.db",)),
             ("open_databases", "ok"),
         ),
     ],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memsyncd.integrations.clients import CLIENTS
+from memsyncd.integrations.coding_agents import CLIENTS
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place

@@ -19,7 +19,7 @@ from memsyncd.config import ChunkingConfig, Config
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import build_context
 from memsyncd.engine.edit import edit_workspace
-from memsyncd.engine.external import record_all, sync_and_record
+from memsyncd.engine.external_changes import record_all, sync_and_record
 from memsyncd.engine.history import list_revisions, parse_target, undo
 from memsyncd.engine.memory_tool import Answer, make_decision, view
 from memsyncd.engine.rebuild import (

@@ -19,7 +19,7 @@ from memsyncd.engine.accesses import (
     note_accesses,
     store_accesses,
 )
-from memsyncd.engine.external import prune_slice
+from memsyncd.engine.external_changes import prune_slice
 from memsyncd.engine.history import parse_target, purge
 from memsyncd.protocol.memory import PurgeParams
 from memsyncd.protocol.search import AccessStatsParams

@@ -17,7 +17,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from memsyncd.engine import index_process, rebuild
-from memsyncd.engine.external import sync_and_record
+from memsyncd.engine.external_changes import sync_and_record
 from memsyncd.engine.index_process import IndexProcess, running_pids
 from memsyncd.engine.index_worker import Filled, FillFailed, FillProgress, FillRequest
 from memsyncd.engine.sync import SyncRequest

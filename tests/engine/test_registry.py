@@ -12,7 +12,7 @@ from memsyncd.core.claude_code import slug_project
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
-from memsyncd.files.places import AgentProject
+from memsyncd.files.folder_kinds import AgentProject
 
 Open = Callable[[], Registry]
 

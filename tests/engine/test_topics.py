@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memsyncd.config import Config, HistoryConfig
-from memsyncd.core.editing.fields import trim_text
+from memsyncd.core.editing.topic_fields import trim_text
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.topics import (
     choose_near,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from memsyncd.engine import vectors
-from memsyncd.engine.vectors import VectorUpkeep
+from memsyncd.engine import vector_upkeep
+from memsyncd.engine.vector_upkeep import VectorUpkeep
 from tests.engine.conftest import Bench
 from tests.semantic.conftest import EmbeddingServer, make_config
 
@@ -39,8 +39,8 @@ def test_what_has_failed_is_made_by_itself_once_its_cause_is_gone(
     server: EmbeddingServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(vectors, "RETRY_S", 0.1)
-    monkeypatch.setattr(vectors, "MAX_RETRY_S", 0.2)
+    monkeypatch.setattr(vector_upkeep, "RETRY_S", 0.1)
+    monkeypatch.setattr(vector_upkeep, "MAX_RETRY_S", 0.2)
     bench = make_bench("notes")
     bench.write("MEMORY.md", "# Garage\n\nthe vehicle is red\n")
     bench.rebuild()

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import Snapshot, pack_stat
+from memsyncd.core.ignore_rules import is_pruned_path
 from memsyncd.core.notepath import is_note_name
-from memsyncd.core.pruning import is_pruned_path
-from memsyncd.files.pruning import Pruning
+from memsyncd.files.ignore_rules import Pruning
 from memsyncd.files.scan import count_notes, scan
 from tests.files.conftest import parse_scope
 from tests.files.test_scan import write

@@ -15,7 +15,7 @@ import pytest
 from memsyncd.integrations import bedrock, tools
 from memsyncd.protocol.mcp_tools import INIT_TOOL, TOOLS
 from tests.integrations.conftest import LAST_WORDS
-from tests.integrations.test_context import HEADING, REPLACING, find_blocks
+from tests.integrations.test_chat_context import HEADING, REPLACING, find_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path

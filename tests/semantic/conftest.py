@@ -15,7 +15,7 @@ import pytest
 from memsyncd.config import SemanticConfig
 from memsyncd.semantic import Cosines, PendingCosines
 from memsyncd.semantic.messages import Report
-from memsyncd.semantic.vector_process import IndexState, VectorService, WorkspaceVectors
+from memsyncd.semantic.vector_client import IndexState, VectorService, WorkspaceVectors
 from memsyncd.store.index import DropNote, Index
 from tests.store.conftest import FINGERPRINT, put_note
 

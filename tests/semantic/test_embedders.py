@@ -20,7 +20,7 @@ from memsyncd.semantic.embedders import (  # noqa: E402
     normalise,
     pack,
 )
-from memsyncd.semantic.matrix import Matrix, Vectors  # noqa: E402
+from memsyncd.semantic.vector_matrix import Matrix, Vectors  # noqa: E402
 from tests.semantic.conftest import EmbeddingServer, embed, make_config  # noqa: E402
 from tests.semantic.tiny import write_model  # noqa: E402
 

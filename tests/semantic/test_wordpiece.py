@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.semantic.wordpiece import WordPiece
+from memsyncd.semantic.transformer import WordPiece
 
 PIECES = "[PAD] [UNK] [CLS] [SEP] un ##believ ##able cafe , ! 東 京 Cafe".split()
 VOCABULARY = {piece: number for number, piece in enumerate(PIECES)}

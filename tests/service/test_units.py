@@ -22,7 +22,7 @@ from memsyncd.cli.service_files import (
     remove_own,
     write_own,
 )
-from memsyncd.cli.systemd import render_service, render_socket
+from memsyncd.cli.systemd_units import render_service, render_socket
 from memsyncd.errors import AlreadyExists, AlreadyRunning, BadConfig
 
 ROOT = Path(__file__).parents[2]

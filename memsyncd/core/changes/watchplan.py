@@ -3,9 +3,9 @@ possible, and a whole tree only where an include glob asks for it.
 
 These are the root without everything beneath it, `.memories` with everything beneath, and for each
 include the folder at which its fixed part ends. An include that begins with a wildcard over folders
-has the whole root watched, without the folders that `pruning` leaves out. For a folder that does
-not exist yet, the nearest existing folder above is watched. The module also decides which of the
-events there can matter; `globs` matches patterns, `notepath` decides what a note's name is.
+has the whole root watched, without the folders that `ignore_rules` leaves out. For a folder that
+does not exist yet, the nearest existing folder above is watched. The module also decides which of
+the events there can matter; `globs` matches patterns, `notepath` decides what a note's name is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from memsyncd.core.globs import NO_GLOBS, WILDCARDS, Globs, find_glob_refusal, has_wildcard
+from memsyncd.core.ignore_rules import IGNORE_FILE, is_pruned_path
 from memsyncd.core.notepath import (
     MEMORY_FILE,
     MEMORY_FOLDER,
@@ -22,7 +23,6 @@ from memsyncd.core.notepath import (
     is_note_name,
     is_rule_path,
 )
-from memsyncd.core.pruning import IGNORE_FILE, is_pruned_path
 from memsyncd.errors import BadRequest
 
 INCLUDE_HINT = (
@@ -34,7 +34,7 @@ class Watch(msgspec.Struct, frozen=True, order=True):
     """One folder to watch, by its real absolute path.
 
     An event in a link's target folder concerns the whole workspace. A pruned watch is recursive
-    and leaves out folders; see `pruning`.
+    and leaves out folders; see `ignore_rules`.
     """
 
     folder: str

@@ -19,13 +19,13 @@ from memsyncd.core.editing.additions import (
     find_faults,
     render_metadata,
 )
-from memsyncd.core.editing.fields import add_field, find_title, split_raw_lines
 from memsyncd.core.editing.notetext import open_text, unify_line_ends
 from memsyncd.core.editing.sections import (
     contain,
     make_heading_line,
     split_note_sections,
 )
+from memsyncd.core.editing.topic_fields import add_field, find_title, split_raw_lines
 from memsyncd.core.markdown.frontmatter import find_front_matter, parse_meta
 from memsyncd.core.markdown.links import Mention, find_mentions
 from memsyncd.core.markdown.notenames import make_key

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memsyncd.core.guard.hints import Hints, fold_case
+from memsyncd.core.guard.prefilter import Hints, fold_case
 
 
 class Injection(NamedTuple):

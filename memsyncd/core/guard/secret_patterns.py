@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from memsyncd.core.guard.hints import Hints
+from memsyncd.core.guard.prefilter import Hints
 
 # The shortest run of all: an access key of AWS, the header of the shortest JWT.
 MIN_RUN_CHARS = 20

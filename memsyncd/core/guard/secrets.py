@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.guard.hints import Hints, find_all, fold_case
+from memsyncd.core.guard.prefilter import Hints, find_all, fold_case
 from memsyncd.core.guard.secret_patterns import (
     ASSIGNMENT,
     KEYWORDS,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from memsyncd.core.guard.hints import fold_case
+from memsyncd.core.guard.prefilter import fold_case
 from memsyncd.core.model import Problem, SecretLines, Span
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.guard.hints import Hints, fold_case
+from memsyncd.core.guard.prefilter import Hints, fold_case
 from memsyncd.core.guard.secret_patterns import (
     KEYWORDS,
     MIN_RUN_CHARS,

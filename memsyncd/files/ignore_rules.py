@@ -16,7 +16,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from memsyncd.core.pruning import (
+from memsyncd.core.ignore_rules import (
     BUILD_FILES,
     IGNORE_FILE,
     PRUNED_MARKERS,

@@ -1,7 +1,7 @@
 """Make one answer of the hits that each of one or several workspaces has.
 
 Searches of workspaces are independent, so that one that fails or is slow does not affect the
-others; see `core.search.merging` for their order.
+others; see `core.search.federation` for their order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.search.merging import RawHit, TermCounts, compare_raw_scores
+from memsyncd.core.search.federation import RawHit, TermCounts, compare_raw_scores
 from memsyncd.core.search.query import Query
 from memsyncd.core.search.ranking import DEFAULT_RANKING, normalize_scores
 from memsyncd.core.search.words import FAMILY_WEIGHT

@@ -21,7 +21,7 @@ from memsyncd.semantic.messages import (
     Reply,
     Report,
 )
-from memsyncd.semantic.vector_process import UNCHECKED, find_missing_package
+from memsyncd.semantic.vector_client import UNCHECKED, find_missing_package
 from memsyncd.store.vectors import VectorFile
 from tests.semantic.conftest import (
     LIMIT_S,
@@ -37,7 +37,7 @@ from tests.semantic.conftest import (
 np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
 
 from memsyncd.semantic import vector_worker  # noqa: E402
-from memsyncd.semantic.matrix import Compared, Matrix, Vectors  # noqa: E402
+from memsyncd.semantic.vector_matrix import Compared, Matrix, Vectors  # noqa: E402
 from tests.semantic.tiny import write_model  # noqa: E402
 
 pytestmark = pytest.mark.life

@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple
 from memsyncd.client import NoAnswer, connect
 from memsyncd.client.memory import name_workspace
 from memsyncd.errors import MemsyncdError, NotFresh
-from memsyncd.protocol.prompts import make_query
+from memsyncd.protocol.prompt_query import make_query
 
 MessageFormat = Literal["anthropic", "openai", "bedrock"]
 OnFailure = Callable[[MemsyncdError], None]

@@ -23,8 +23,8 @@ from memsyncd.core.notepath import NotePath
 from memsyncd.engine.accesses import follow_notes, store_noted
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import record_external
-from memsyncd.engine.opening import open_records, report_wal_sizes
 from memsyncd.engine.rebuild import check_open, update_index
+from memsyncd.engine.records import open_records, report_wal_sizes
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest
 from memsyncd.engine.worker import Job

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from memsyncd.integrations.textedit import (
+from memsyncd.integrations.config_edit import (
     MARKDOWN_MARKS,
     TOML_MARKS,
     Marks,

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.editing.additions import Addition
-from memsyncd.core.editing.fields import (
+from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
+from memsyncd.core.editing.topic_fields import (
     DatedValue,
     add_field,
     append_value,
@@ -18,7 +19,6 @@ from memsyncd.core.editing.fields import (
     split_values,
     trim_text,
 )
-from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
 from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
 
 PATH = "n.md"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine import opening, rebuild
+from memsyncd.engine import rebuild, records
 from memsyncd.engine.verify import examine_records
 from memsyncd.errors import NoteNotFound
 from memsyncd.store.records import find_foreign
@@ -167,14 +167,14 @@ def test_the_history_of_a_moved_folder_moves_with_it(own: Any, moved: Callable[[
 def test_notes_saved_while_the_history_is_taken_over_make_it_no_other_workspaces(
     own: Any, moved: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take_over = opening.take_over
+    take_over = records.take_over
 
     def save_after(*arguments: Any) -> None:
         take_over(*arguments)
         for note in own.root.with_name("moved").rglob("*.md"):
             note.write_text("saved meanwhile\n")
 
-    monkeypatch.setattr(opening, "take_over", save_after)
+    monkeypatch.setattr(records, "take_over", save_after)
     bench = moved()
     assert bench.workspace.condition.faults == {}
     assert f"moved here from {own.root}" in bench.workspace.condition.notices["records_moved"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.integrations.clients import (
+from memsyncd.integrations.coding_agents import (
     CLIENTS,
     File,
     Invocation,
@@ -21,7 +21,7 @@ from memsyncd.integrations.clients import (
     is_installed,
     uninstall,
 )
-from memsyncd.integrations.textedit import (
+from memsyncd.integrations.config_edit import (
     MARKDOWN_MARKS,
     TOML_MARKS,
     Unreadable,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.search.query import parse_query
-from memsyncd.protocol.prompts import make_query
+from memsyncd.protocol.prompt_query import make_query
 
 
 @given(st.text(max_size=3000))

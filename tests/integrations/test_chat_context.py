@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from memsyncd.client import NoAnswer
 from memsyncd.core.model import count_tokens
 from memsyncd.errors import NoDaemon
-from memsyncd.integrations.context import HEADING, REPLACING, MemoryContext
+from memsyncd.integrations.chat_context import HEADING, REPLACING, MemoryContext
 from tests.integrations.conftest import LAST_WORDS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.claude_code import slug_project
-from memsyncd.files.places import (
+from memsyncd.files.folder_kinds import (
     AWAITED_LIMIT,
     AgentProject,
     ProjectListing,

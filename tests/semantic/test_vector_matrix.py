@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
 
-from memsyncd.semantic.matrix import Compared, Matrix  # noqa: E402
+from memsyncd.semantic.vector_matrix import Compared, Matrix  # noqa: E402
 
 DIMENSIONS = 16
 

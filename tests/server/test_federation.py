@@ -14,7 +14,7 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.search import RunOptions
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt
-from memsyncd.server.federated import N_CONCURRENT, Federation, WorkspaceRead, describe_parts
+from memsyncd.server.federation import N_CONCURRENT, Federation, WorkspaceRead, describe_parts
 
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 LIMIT_S = 30.0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config
-from memsyncd.daemon.console import StatusLine
+from memsyncd.daemon.display import StatusLine
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.index import Counts
 

@@ -1,7 +1,7 @@
 """Decide what a search for notes in a whole folder leaves out.
 
 That is hidden folders, packages of other programs, caches, virtual environments and build output,
-and what `.gitignore` files ignore, which `files.pruning` reads.
+and what `.gitignore` files ignore, which `files.ignore_rules` reads.
 """
 
 from __future__ import annotations

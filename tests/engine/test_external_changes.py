@@ -7,7 +7,7 @@ from msgspec import structs
 
 from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine import external, scheduler
+from memsyncd.engine import external_changes, scheduler
 from memsyncd.engine import sync as sync_module
 from memsyncd.errors import StoreFailed
 from memsyncd.store.history import History
@@ -110,7 +110,7 @@ def test_records_that_cannot_be_written_are_a_fault_and_syncs_go_on(
 
 
 def test_old_revisions_are_deleted(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (external, scheduler):
+    for module in (external_changes, scheduler):
         monkeypatch.setattr(module, "PRUNE_AFTER", 20)
     bench.config = structs.replace(bench.config, history=HistoryConfig(max_revisions=5))
     bench.write("MEMORY.md", "begin\n")
@@ -202,17 +202,17 @@ def test_deleted_records_are_not_written_to(bench: Any) -> None:
     assert bench.files() == {"MEMORY.md": b"one\n"}
 
 
-N_MANY = 3 * external.BATCH_NOTES
+N_MANY = 3 * external_changes.BATCH_NOTES
 
 
 def record_a_slice(bench: Any) -> bool:
-    return bool(take(external.record_slice(bench.workspace, bench.config, bench.clock)))
+    return bool(take(external_changes.record_slice(bench.workspace, bench.config, bench.clock)))
 
 
 @pytest.fixture
 def half_recorded(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A workspace whose first batch of notes, in the order of their names, is recorded."""
-    monkeypatch.setattr(external, "SLICE_S", 0.0)
+    monkeypatch.setattr(external_changes, "SLICE_S", 0.0)
     for number in range(N_MANY):
         bench.write(f".memories/{number:03}.md", f"note {number}\n")
     bench.follow()
@@ -224,7 +224,7 @@ def half_recorded(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_recording_runs_in_slices_and_reports_its_progress(half_recorded: Any) -> None:
     condition = half_recorded.workspace.condition
     assert (condition.n_unrecorded, condition.n_to_record) == (
-        N_MANY - external.BATCH_NOTES,
+        N_MANY - external_changes.BATCH_NOTES,
         N_MANY,
     )
     n_slices = 1

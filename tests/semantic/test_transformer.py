@@ -10,7 +10,7 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
 
-from memsyncd.semantic.folder import FolderModel, ModelUnfit, find_model_id  # noqa: E402
+from memsyncd.semantic.transformer import FolderModel, ModelUnfit, find_model_id  # noqa: E402
 from tests.semantic.tiny import (  # noqa: E402
     HIDDEN,
     WORDS,

@@ -15,7 +15,7 @@ from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.workspace import SEMANTIC_FAULT, SEMANTIC_NOTICE, Workspace
 from memsyncd.logs import Event, get_log
 from memsyncd.semantic.messages import Report
-from memsyncd.semantic.vector_process import IndexState, VectorService
+from memsyncd.semantic.vector_client import IndexState, VectorService
 
 DELAY_S = 1.0
 # What has failed is tried again after so long, each further time after twice as long.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.cli.format import render_path, render_span
-from memsyncd.cli.targets import find_note, parse_target
+from memsyncd.cli.note_arguments import find_note, parse_target
 
 
 @pytest.mark.parametrize(

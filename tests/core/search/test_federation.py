@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.search.merging import (
+from memsyncd.core.search.federation import (
     RawHit,
     TermCounts,
     compare_raw_scores,
