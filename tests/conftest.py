@@ -9,6 +9,7 @@ import gc
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,14 @@ WITHOUT_PROCESSES = "not soak and not life and not clients"
 # Before a module of tests imports numpy: several threads wait for each other by spinning where all
 # cores are busy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Else each worker, and each process that a test starts, would compile all that it imports. A
+# process that the tests start without this variable compiles the package in this checkout anyway.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
+
+# True if all tests are collected, not some that the command names.
+RUNS_ALL = pytest.StashKey[bool]()
 
 # tests/test_layers.py checks that no other room of the package starts programs but Python.
 ROOMS_WITH_PROGRAMS = frozenset({"cli", "integrations"})
@@ -63,11 +72,17 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 2
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[RUNS_ALL] = config.args == config.getini("testpaths")
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Collected items stay to the end: the garbage collector, which would visit them repeatedly,
     skips them.
     """
+    if session.config.stash[RUNS_ALL]:
+        session.config.args = order_places(os.environ.get("PYTEST_XDIST_WORKER", ""))
     gc.disable()
     try:
         return (yield)
@@ -89,7 +104,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     import them.
     """
     is_module = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
-    if not is_module or config.args != config.getini("testpaths"):
+    if not is_module or not config.stash[RUNS_ALL]:
         return None
     is_chosen = may_be_chosen(collection_path, config.getoption("-m"))
     if config.getoption("--may-run-programs"):
@@ -97,11 +112,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if is_chosen else True
 
 
+def order_places(worker: str) -> list[str]:
+    """Return what is in this folder, for each worker (gw0, gw1, ...) from another place on: a
+    module is compiled by the worker that imports it first, and all import all.
+    """
+    places = sorted(
+        str(place) for place in TESTS.iterdir() if place.is_dir() or place.name.startswith("test_")
+    )
+    n_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    first = int(worker.removeprefix("gw") or 0) * len(places) // n_workers
+    return places[first:] + places[:first]
+
+
 # First, for pytest itself chooses by marks (-m) in this hook.
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
+    # In the same order by each worker, whatever it has collected first.
+    items.sort(key=lambda item: item.path)
     for item in items:
         mark_end_to_end(item)
         skip_without_programs(item)

@@ -1,19 +1,26 @@
-"""`memsyncd integrate` on the files of clients, and its check against the real daemon."""
+"""`memsyncd integrate` on the files of clients, and its check against the real daemon.
+
+The command runs in this process, but where it asks on a terminal.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import pty
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
+import memsyncd.__main__
+from memsyncd.cli.main import main
 from memsyncd.integrations.coding_agents import CLIENTS
 
 if TYPE_CHECKING:
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shared_daemon
 
 LIMIT_S = 60.0
+PROGRAM = [sys.executable, "-m", "memsyncd"]
 SCOPES = [(name, scope) for name, client in CLIENTS.items() for scope in client.scopes]
 TOML = '# mine\nmodel = "m"  # keep\n\n[features]\nhooks = true\n'
 JSON = '{\n    // mine\n    "theme": "dark",\n    "hooks": {"SessionStart": []},\n}\n'
@@ -30,8 +38,6 @@ STRICT = (
 )
 MARKDOWN = "# Rules\n\nBe kind."
 BROKEN = {".json": '{"mcpServers": ', ".toml": "[mcp_servers\n"}
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 class Agent:
@@ -46,16 +52,16 @@ class Agent:
         self.env = {**kept, "HOME": str(self.home)}
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "memsyncd", "integrate", *words],
-            cwd=self.project,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        out, errors = io.StringIO(), io.StringIO()
+        with (
+            contextlib.chdir(self.project),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(errors),
+            mock.patch.dict(os.environ, self.env, clear=True),
+            mock.patch.object(sys, "argv", [memsyncd.__main__.__file__]),
+        ):
+            status = main(["integrate", *words])
+        return subprocess.CompletedProcess(words, status, out.getvalue(), errors.getvalue())
 
     def read(self) -> dict[str, bytes]:
         """Every file, by its path."""
@@ -183,7 +189,7 @@ def test_nothing_is_written_without_a_terminal_or_yes(agent: Agent) -> None:
 def test_a_terminal_is_asked(agent: Agent, answer: str, is_written: bool) -> None:
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "memsyncd", "integrate", "codex"],
+        [*PROGRAM, "integrate", "codex"],
         cwd=agent.project,
         env=agent.env,
         stdin=follower,
@@ -197,6 +203,9 @@ def test_a_terminal_is_asked(agent: Agent, answer: str, is_written: bool) -> Non
     assert b"[y/N]" in errors
     assert (process.returncode == 0) == is_written
     assert bool(agent.read()) == is_written
+    remove = [*PROGRAM, "integrate", "codex", "--remove", "--yes"]
+    subprocess.run(remove, cwd=agent.project, env=agent.env, timeout=LIMIT_S, check=True)
+    assert agent.read() == {}
 
 
 def test_a_file_that_changes_while_the_user_is_asked_is_left(agent: Agent) -> None:
@@ -205,7 +214,7 @@ def test_a_file_that_changes_while_the_user_is_asked_is_left(agent: Agent) -> No
     path.write_text(JSON)
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "memsyncd", "integrate", "gemini"],
+        [*PROGRAM, "integrate", "gemini"],
         cwd=agent.project,
         env=agent.env,
         stdin=follower,
