@@ -13,6 +13,7 @@ next. `memsyncd.client.types` has the types of parameters and results.
 
 from __future__ import annotations
 
+import _thread
 import os
 
 from memsyncd.client.agents import AgentMethods
@@ -66,7 +67,8 @@ ARCHIVED = "archived"
 
 
 class Memsyncd(AgentMethods):
-    """The memory of one workspace. An instance belongs to one thread.
+    """The memory of one workspace. Threads may share an instance, and take turns; a process that
+    was forked connects anew.
 
     `workspace` is a name, an id or any path inside it; by default the workspace of the current
     folder, else the only one. `client` is the writer's name in `history`. `timeout_s` limits the
@@ -738,7 +740,17 @@ class WorkspaceConnection:
     Raises NoDaemon if no daemon answers, WorkspaceNotFound if there is no such workspace.
     """
 
-    __slots__ = ("_client", "_env", "client_name", "name", "root", "timeout_s", "workspace")
+    __slots__ = (
+        "_client",
+        "_env",
+        "_lock",
+        "_pid",
+        "client_name",
+        "name",
+        "root",
+        "timeout_s",
+        "workspace",
+    )
 
     def __init__(
         self,
@@ -751,6 +763,8 @@ class WorkspaceConnection:
         self.timeout_s = timeout_s
         self._env = env
         self._client: Client | None = None
+        # `threading` would be one more import. Reentrant, for handlers of signals.
+        self._lock, self._pid = _thread.RLock(), os.getpid()
         try:
             info = self._find_workspace(workspace)
         except BaseException:
@@ -784,15 +798,21 @@ class WorkspaceConnection:
         return self.ask(method, {**params, "client": self.client_name}, time_s=self.timeout_s)
 
     def _call(self, method: str, timeout_s: float, **params: object) -> dict[str, Any]:
-        if self._client is None:
-            self._client = self.connect()
-        try:
-            return self._client.wait(self._client.send(method, **params), timeout_s=timeout_s)
-        except NoDaemon:
-            # The next call connects again. This call is not repeated: the daemon may have executed
-            # it.
+        if self._pid != os.getpid():
+            # A process and its fork would read each other's answers from one connection, and a
+            # thread that held the lock is not in the fork.
+            self._lock, self._pid = _thread.RLock(), os.getpid()
             self.close()
-            raise
+        with self._lock:
+            if self._client is None:
+                self._client = self.connect()
+            try:
+                return self._client.wait(self._client.send(method, **params), timeout_s=timeout_s)
+            except NoDaemon:
+                # The next call connects again. This call is not repeated: the daemon may have
+                # executed it.
+                self.close()
+                raise
 
     def _find_workspace(self, workspace: str | os.PathLike[str] | None) -> dict[str, Any]:
         if workspace is not None:

@@ -3,7 +3,8 @@
 One JSON value a line, parameters by name. A line is a `Call`, a `Batch` of calls, or a `Fault`: a
 request that cannot be carried out, together with its answer. No line raises, whatever its depth,
 numbers or bytes. Of a key that occurs twice the last value counts; keys other than `jsonrpc`, `id`,
-`method` and `params` are ignored. The server carries calls out.
+`method` and `params` are ignored; half of a surrogate pair becomes U+FFFD. The server carries calls
+out.
 """
 
 from __future__ import annotations
@@ -205,6 +206,13 @@ class MessageParser:
 
     def parse_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
         """Parse one line, given without its newline."""
+        message = self._parse_line(line)
+        if isinstance(message, Fault) and message.error.code == PARSE_ERROR:
+            replaced = replace_half_pairs(line)
+            return message if replaced == line else self._parse_line(replaced)
+        return message
+
+    def _parse_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
         try:
             return self._read_call(_decode_envelope(line))
         except msgspec.ValidationError:
@@ -241,6 +249,9 @@ class MessageParser:
             message, hint = explain_params(str(error), reader.shape)
             return Fault(make_error_body(INVALID_PARAMS, message, hint), request_id, name)
         except BAD_JSON as error:
+            replaced = replace_half_pairs(text)
+            if replaced != text:
+                return self.parse_params(name, replaced, request_id)
             return _fault_of_json(error, request_id)
 
     def _parse_irregular_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
@@ -275,6 +286,22 @@ class MessageParser:
             return _fault_of_shape(text)
         except BAD_JSON as error:  # a wrong type can precede bad JSON
             return _fault_of_json(error)
+
+
+# A pair, half of one, or another escape.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+
+
+def replace_half_pairs(text: bytes) -> bytes:
+    r"""Return JSON with `\ufffd` for each half of a surrogate pair.
+
+    JavaScript writes one where a program cut a text within an emoji.
+    """
+    return _ESCAPE.sub(lambda match: rb"\ufffd" if match["half"] else match[0], text)
 
 
 # --- answers ----------------------------------------------------------------------------------

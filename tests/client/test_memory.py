@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
+import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -495,6 +499,43 @@ def test_a_restarted_daemon_is_found_again(make_home: Callable[[], Home]) -> Non
 def test_a_call_after_closing_connects_again(memory: Memsyncd) -> None:
     memory.close()
     assert memory.count() > 0
+
+
+def test_threads_that_share_an_instance_get_their_own_answers(memory: Memsyncd) -> None:
+
+    def ask(word: str) -> list[str]:
+        return [memory.search(f"{word}{n}").why_empty or "" for n in range(20)]
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = dict(zip("qwxz", pool.map(ask, "qwxz"), strict=True))
+    for word, reasons in answers.items():
+        assert all(f"{word}{n}" in reason for n, reason in enumerate(reasons)), reasons
+
+
+FORKING = """
+import os
+from memsyncd.client import Memsyncd
+
+with Memsyncd(client="forks") as memory:
+    pid = os.fork()
+    name = "parent" if pid else "child"
+    reasons = [memory.search(f"{name}{n}").why_empty or "" for n in range(100)]
+    if not all(f"{name}{n}" in reason for n, reason in enumerate(reasons)):
+        os._exit(1)
+    if not pid:
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    memory.search("parent")
+    os._exit(status)
+"""
+
+
+def test_a_fork_gets_its_own_answers(place: Place, home: Home) -> None:
+    command = [sys.executable, "-c", FORKING]
+    done = subprocess.run(
+        command, env={**os.environ, **home.env}, cwd=place.root, timeout=60, check=False
+    )
+    assert done.returncode == 0
 
 
 def find_examples() -> dict[str, str]:

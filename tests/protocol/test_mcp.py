@@ -60,6 +60,15 @@ def test_a_handshake_for_another_version_is_answered_with_the_latest(version: st
     assert mcp.McpParser().parse_line(initialize(version)).params.version == "2025-11-25"
 
 
+def test_half_of_a_surrogate_pair_in_arguments_is_replaced() -> None:
+    parser = mcp.McpParser()
+    parser.parse_line(initialize("2025-11-25"))
+    arguments = {"query": "half \ud83d"}
+    call = parser.parse_line(line("tools/call", 7, name="memory_search", arguments=arguments))
+    assert call.id == 7
+    assert call.params.params.arguments == {"query": "half \ufffd"}
+
+
 def test_a_request_with_a_version_of_its_own_is_modern_even_after_a_handshake() -> None:
     parser = mcp.McpParser()
     parser.parse_line(initialize("2025-06-18"))

@@ -286,7 +286,9 @@ def add_field(path: str, data: bytes, name: str, addition: Addition, *, at: str)
     written, spans = append_section(path, data, [first], at=at)
     sections = split_note_sections(path, written)
     anchor = next(one.anchor for one in sections if one.start + 1 == spans[0].start)
-    _check_written(path, data, written, anchor, [DatedValue(at, trim_text(addition.content))])
+    # What is above the field: a missing line end and an open fence are closed there.
+    above = written[: find_sections_bytes(path, written)[anchor][0]]
+    _check_written(path, above, written, anchor, [DatedValue(at, trim_text(addition.content))])
     return Appended(data=written, anchor=anchor, n_values=1, n_dropped=0)
 
 

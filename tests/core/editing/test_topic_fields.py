@@ -103,6 +103,24 @@ def test_a_new_field_has_its_first_value(value: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "note",
+    [
+        b"# T\n\nintro\n\n## B\n\nno final newline",
+        b"# T\r\n\r\n## B\r\nx",
+        b"T\n===\n\nB\n---\nx",
+        b"# T",
+        b"\xef\xbb\xbf# T\n\n```\nopen fence",
+        b"# T\n\n```\nopen fence\n",
+        b"",
+    ],
+)
+def test_a_note_of_any_end_takes_a_new_field(note: bytes) -> None:
+    added = add_field(PATH, note, "New", Addition(content="v"), at=make_time(1))
+    assert added.data.startswith(note)
+    assert read(added.data, added.anchor) == [DatedValue(make_time(1), "v")]
+
+
+@pytest.mark.parametrize(
     "section",
     [
         b"## Status",
