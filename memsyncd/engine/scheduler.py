@@ -14,14 +14,17 @@ a request has started.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from memsyncd.config import Config
-from memsyncd.core.changes.debounce import Settled
+from memsyncd.core.changes.debounce import PATHS_LIMIT, Settled
 from memsyncd.core.changes.watchplan import is_ignore_file, is_relevant
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
@@ -73,6 +76,15 @@ T = TypeVar("T")
 JobFactory = Callable[[Workspace, Config, Clock], Job[T]]
 
 
+class _Saves(msgspec.Struct, eq=False):
+    """The announced paths that one sync scans: others join them until it starts, which makes
+    `request`.
+    """
+
+    paths: set[str]
+    request: SyncRequest = SyncRequest()
+
+
 class Scheduler:
     """Submits the jobs of all workspaces to the worker. Make it on the running loop."""
 
@@ -119,6 +131,12 @@ class Scheduler:
         self._scans: dict[str, Future[SyncDone]] = {}
         self._saves: dict[str, Future[SyncDone]] = {}
         """For each workspace the last sync of paths that events have announced."""
+        self._waiting_saves: dict[str, _Saves] = {}
+        """For each workspace the paths of such a sync that has not started; `_saves_lock` guards
+        them."""
+        self._saves_lock = threading.Lock()
+        self._wide_scans: dict[str, Future[SyncDone]] = {}
+        """For each workspace the last scan that events of folders have asked for."""
         self._reconciles: dict[str, Future[Any]] = {}
         self._missing_roots: set[str] = set()
         self._recording: set[str] = set()
@@ -143,6 +161,8 @@ class Scheduler:
         self._events.forget(workspace.id)
         self._scans.pop(workspace.id, None)
         self._saves.pop(workspace.id, None)
+        self._waiting_saves.pop(workspace.id, None)
+        self._wide_scans.pop(workspace.id, None)
         self._reconciles.pop(workspace.id, None)
         self._missing_roots.discard(workspace.id)
         self._timers.cancel_all(workspace.id)
@@ -186,10 +206,30 @@ class Scheduler:
             return
         if settled.is_wide:
             call_soon(self._loop, partial(self._on_folders, workspace))
-        if settled.is_wide:
-            self._sync(workspace, only=None)
+            scans = (self._scans, self._wide_scans)
+            if not any(_is_waiting(one.get(workspace.id)) for one in scans):
+                self._wide_scans[workspace.id] = self._sync(workspace, only=None)
         else:
-            self._saves[workspace.id] = self._sync(workspace, only=settled.paths, is_save=True)
+            self._sync_saves(workspace, settled.paths)
+
+    def _sync_saves(self, workspace: Workspace, paths: Collection[str]) -> None:
+        """Sync announced paths together with earlier ones whose sync has not started: if saves come
+        faster than they are indexed, a sync for each would keep all other jobs waiting.
+        """
+        with self._saves_lock:
+            waiting = self._waiting_saves.get(workspace.id)
+            if waiting is not None:
+                waiting.paths.update(paths)
+                return
+            saves = self._waiting_saves[workspace.id] = _Saves(set(paths))
+            job = partial(self._sync_save, workspace, saves)
+            self._saves[workspace.id] = self._submit(
+                workspace,
+                job,
+                lambda workspace, done: self._synced(saves.request, workspace, done),
+                is_urgent=True,
+                deliver=self._after_answers,
+            )
 
     # --- requests ---
 
@@ -204,7 +244,7 @@ class Scheduler:
         Requests that come before a waiting scan has started share it.
         """
         waiting = self._scans.get(workspace.id)
-        if waiting is not None and not waiting.running() and not waiting.done():
+        if waiting is not None and _is_waiting(waiting):
             return waiting
         future = self._sync(workspace, only=None, is_urgent=True)
         self._scans[workspace.id] = future
@@ -362,25 +402,23 @@ class Scheduler:
         only: frozenset[str] | None,
         is_urgent: bool = False,
         is_full: bool = False,
-        is_save: bool = False,
         grace_s: float | None = None,
         batch: CompletionBatch | None = None,
     ) -> Future[SyncDone]:
-        is_retry = bool(workspace.condition.faults.keys() & UNFINISHED)
-        if is_retry:
-            only = None  # the failure may have left more undone than these paths
+        is_retry = _must_retry(workspace)
         grace_s = self.config.sync.delete_grace_s if grace_s is None else grace_s
-        request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s, bulk_bytes=BULK_BYTES)
-        sync = self._sync_save if is_save else sync_and_record
-        job = partial(sync, workspace, self.config, self._clock, request)
+        request = SyncRequest(
+            only=None if is_retry else only,
+            is_full=is_full,
+            grace_s=grace_s,
+            bulk_bytes=BULK_BYTES,
+        )
+        job = partial(sync_and_record, workspace, self.config, self._clock, request)
         # What a retry finds had its event before the failure.
         is_reconcile = batch is not None and not is_retry
         on_done = partial(self._synced, request, is_reconcile=is_reconcile)
-        is_urgent = is_urgent or only is not None
-        deliver = self._after_answers if is_save else None
-        return self._submit(
-            workspace, job, on_done, is_urgent=is_urgent, batch=batch, deliver=deliver
-        )
+        is_urgent = is_urgent or request.only is not None
+        return self._submit(workspace, job, on_done, is_urgent=is_urgent, batch=batch)
 
     def _after_answers(self, call: Callable[[], object]) -> None:
         """Call on the loop once it has answered the requests that waited for a save. From any
@@ -413,12 +451,12 @@ class Scheduler:
         future.add_done_callback(lambda _: deliver(partial(ended, self._clock.now_s())))
         return future
 
-    def _sync_save(
-        self, workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
-    ) -> Job[SyncDone]:
+    def _sync_save(self, workspace: Workspace, saves: _Saves) -> Job[SyncDone]:
         """Sync, and have the changes recorded by the next job: who waits for the save need not
         wait for that as well.
         """
+        config, clock = self.config, self._clock
+        request = saves.request = self._start_saves(workspace, saves)
         done = yield from sync_notes(workspace, config, clock, request)
         if has_changes_to_record(workspace, done):
             record = partial(self._record_save, workspace, config, clock, done)
@@ -426,6 +464,18 @@ class Scheduler:
         # Before the requests are answered that wait for the save.
         self._note_scanned(workspace, request, done)
         return done
+
+    def _start_saves(self, workspace: Workspace, saves: _Saves) -> SyncRequest:
+        """Return the request for all paths that have come until now; no other joins them."""
+        with self._saves_lock:
+            if self._waiting_saves.get(workspace.id) is saves:
+                del self._waiting_saves[workspace.id]
+        is_whole = _must_retry(workspace) or len(saves.paths) > PATHS_LIMIT
+        return SyncRequest(
+            only=None if is_whole else frozenset(saves.paths),
+            grace_s=self.config.sync.delete_grace_s,
+            bulk_bytes=BULK_BYTES,
+        )
 
     def _record_save(
         self, workspace: Workspace, config: Config, clock: Clock, done: SyncDone
@@ -633,6 +683,16 @@ class Scheduler:
             self.run_slices(workspace, factory, then=then)
         elif then is not None:
             call_soon(self._loop, then)
+
+
+def _is_waiting(job: Future[Any] | None) -> bool:
+    """True for a job that has not started."""
+    return job is not None and not job.running() and not job.done()
+
+
+def _must_retry(workspace: Workspace) -> bool:
+    """True if a failure may have left more undone than the paths of a sync."""
+    return bool(workspace.condition.faults.keys() & UNFINISHED)
 
 
 def _ignore(_workspace: Workspace, _result: object) -> None:
