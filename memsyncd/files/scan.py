@@ -347,7 +347,7 @@ class Walk(msgspec.Struct):
     ) -> None:
         above = folder.rules or NO_RULES
         names = {entry.name for entry in entries}
-        rules = self.pruning.enter(folder.path, folder.real_path, above, names)
+        rules = self.pruning.enter(self.scope.root, folder.path, folder.real_path, above, names)
         if rules is None:
             return
         n_before = len(self.refused)
