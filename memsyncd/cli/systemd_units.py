@@ -88,8 +88,8 @@ class Systemd:
         """Write the units and enable them, at login or on demand. Return the paths written or
         removed.
 
-        Raises AlreadyExists, before any change, for a unit of that name that is not ours;
-        Unwritable.
+        Raises, before any change, AlreadyExists for a unit of that name that is not ours and
+        BadRequest if the manager does not read the folder; Unwritable.
         """
         for path in (self.unit_path(SERVICE), self.unit_path(SOCKET)):
             if is_foreign(path):
@@ -97,6 +97,7 @@ class Systemd:
                     f"{path} was not written by memsyncd",
                     hint=f"check what it does; to have it replaced: rm {path}",
                 )
+        self._check_folder()
         enabled, other = (SOCKET, SERVICE) if self.unit_path(SOCKET) in files else (SERVICE, SOCKET)
         changed = [path for path, text in files.items() if write_own(path, text)]
         self._disable(other)
@@ -143,6 +144,22 @@ class Systemd:
     def _reset_failures(self) -> None:
         """Reset the failures: systemd refuses every start of a unit that failed too often."""
         self._call("reset-failed", SERVICE, *([SOCKET] if self.is_on_demand else []))
+
+    def _check_folder(self) -> None:
+        """Raise BadRequest if the manager does not read the folder of the units: it was started
+        with another HOME or XDG_CONFIG_HOME.
+        """
+        shown = self._call("show", "--property=UnitPath", "--value").stdout
+        folders = {os.path.realpath(folder) for folder in shown.split()}
+        # A path with a space is shown in an unknown way.
+        is_plain = len(self._folder.split()) == 1
+        if folders and is_plain and os.path.realpath(self._folder) not in folders:
+            raise BadRequest(
+                f"your systemd manager reads no units in {self._folder}: it was started with"
+                " another HOME or XDG_CONFIG_HOME",
+                hint="run this command with those that `systemctl --user show-environment` prints;"
+                " without the service: memsyncd start",
+            )
 
     def _disable(self, unit: str) -> None:
         """Disable the unit if it is ours, and stop it if it is the socket."""

@@ -14,13 +14,14 @@ a request has started.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
 from memsyncd.config import Config
-from memsyncd.core.changes.debounce import Settled
+from memsyncd.core.changes.debounce import PATHS_LIMIT, Settled
 from memsyncd.core.changes.watchplan import is_ignore_file, is_relevant
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
@@ -118,6 +119,12 @@ class Scheduler:
         self._scans: dict[str, Future[SyncDone]] = {}
         self._saves: dict[str, Future[SyncDone]] = {}
         """For each workspace the last sync of paths that events have announced."""
+        self._waiting_saves: dict[str, set[str]] = {}
+        """For each workspace the paths of such a sync that has not started; `_saves_lock` guards
+        them."""
+        self._saves_lock = threading.Lock()
+        self._wide_scans: dict[str, Future[SyncDone]] = {}
+        """For each workspace the last scan that events of folders have asked for."""
         self._reconciles: dict[str, Future[Any]] = {}
         self._missing_roots: set[str] = set()
         self._recording: set[str] = set()
@@ -142,6 +149,8 @@ class Scheduler:
         self._events.forget(workspace.id)
         self._scans.pop(workspace.id, None)
         self._saves.pop(workspace.id, None)
+        self._waiting_saves.pop(workspace.id, None)
+        self._wide_scans.pop(workspace.id, None)
         self._reconciles.pop(workspace.id, None)
         self._missing_roots.discard(workspace.id)
         self._timers.cancel_all(workspace.id)
@@ -185,10 +194,11 @@ class Scheduler:
             return
         if settled.is_wide:
             call_soon(self._loop, partial(self._on_folders, workspace))
-        if settled.is_wide:
-            self._sync(workspace, only=None)
+            scans = (self._scans, self._wide_scans)
+            if not any(_is_waiting(one.get(workspace.id)) for one in scans):
+                self._wide_scans[workspace.id] = self._sync(workspace, only=None)
         else:
-            self._saves[workspace.id] = self._sync_saved(workspace, settled.paths)
+            self._sync_saved(workspace, settled.paths)
 
     # --- requests ---
 
@@ -203,7 +213,7 @@ class Scheduler:
         Requests that come before a waiting scan has started share it.
         """
         waiting = self._scans.get(workspace.id)
-        if waiting is not None and not waiting.running() and not waiting.done():
+        if waiting is not None and _is_waiting(waiting):
             return waiting
         future = self._sync(workspace, only=None, is_urgent=True)
         self._scans[workspace.id] = future
@@ -385,28 +395,39 @@ class Scheduler:
         grace_s = self.config.sync.delete_grace_s if grace_s is None else grace_s
         return SyncRequest(only=only, is_full=is_full, grace_s=grace_s, bulk_bytes=BULK_BYTES)
 
-    def _sync_saved(self, workspace: Workspace, paths: frozenset[str]) -> Future[SyncDone]:
-        """Sync saved notes; from any thread. The future is done once they are indexed.
+    def _sync_saved(self, workspace: Workspace, paths: frozenset[str]) -> None:
+        """Sync saved notes; from any thread. The future of `find_save` is done once they are
+        indexed.
 
-        The rest, handling the result and recording the changes, begins once the requests are
-        answered that waited for that: it would compete for the interpreter's lock.
+        They join those whose sync has not started: if saves come faster than they are indexed, a
+        sync for each would keep all other jobs waiting. The rest, handling the result and recording
+        the changes, begins once the requests are answered that waited for the save: it would
+        compete for the interpreter's lock.
         """
-        request = self._make_request(workspace, paths)
-        indexed: Future[SyncDone] = Future()
-        job = partial(self._index_and_record, workspace, self.config, self._clock, request, indexed)
-        is_urgent = request.only is not None
-        ended = self._submit(workspace, job, _ignore, is_urgent=is_urgent)
+        with self._saves_lock:
+            waiting = self._waiting_saves.get(workspace.id)
+            if waiting is not None:
+                waiting.update(paths)
+                return
+            saved = self._waiting_saves[workspace.id] = set(paths)
+            indexed: Future[SyncDone] = Future()
+            job = partial(self._index_and_record, workspace, saved, indexed)
+            ended = self._submit(workspace, job, _ignore, is_urgent=not _is_retry(workspace))
+            self._saves[workspace.id] = indexed
         ended.add_done_callback(lambda _: None if indexed.done() else _pass_on(indexed, ended))
-        return indexed
+
+    def _take_saved(self, workspace: Workspace, saved: set[str]) -> SyncRequest:
+        """Return the request for all paths that have joined until now; no other joins them."""
+        with self._saves_lock:
+            if self._waiting_saves.get(workspace.id) is saved:
+                del self._waiting_saves[workspace.id]
+        return self._make_request(workspace, frozenset(saved) if len(saved) <= PATHS_LIMIT else None)
 
     def _index_and_record(
-        self,
-        workspace: Workspace,
-        config: Config,
-        clock: Clock,
-        request: SyncRequest,
-        indexed: Future[SyncDone],
+        self, workspace: Workspace, saved: set[str], indexed: Future[SyncDone]
     ) -> Job[SyncDone]:
+        config, clock = self.config, self._clock
+        request = self._take_saved(workspace, saved)
         done = yield from sync_notes(workspace, config, clock, request)
         # Before the requests are answered that wait for the save.
         self._note_scanned(workspace, request, done)
@@ -652,6 +673,11 @@ class Scheduler:
 
 def _ignore(_workspace: Workspace, _result: object) -> None:
     pass
+
+
+def _is_waiting(job: Future[Any] | None) -> bool:
+    """True for a job that has not started."""
+    return job is not None and not job.running() and not job.done()
 
 
 def _is_retry(workspace: Workspace) -> bool:

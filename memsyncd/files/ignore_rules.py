@@ -7,6 +7,9 @@ that an earlier one has selected by the same rules.
 The rules of a folder apply to all folders beneath, and the nearest file decides first. They begin
 anew at the top of another git repository, such as a submodule. Files above the workspace's root are
 not read: the root was named by its user.
+
+A linked git worktree is left out where its main one is in the same workspace: it holds the same
+notes, as another branch has them.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from memsyncd.core.ignore_rules import (
     is_pruned_path,
 )
 from memsyncd.files.confined import FILE_FLAGS
+from memsyncd.files.scope import find_checkout
 
 # A longer file is cut. Compiling 64 KiB of patterns takes about 100 ms.
 IGNORE_LIMIT_BYTES = 64 * 1024
@@ -94,13 +98,13 @@ class Pruning:
         self._verified = self._verified_now
 
     def enter(
-        self, path: str, real_path: str, above: FolderRules, names: Collection[str]
+        self, root: str, path: str, real_path: str, above: FolderRules, names: Collection[str]
     ) -> FolderRules | None:
         """Return the rules for the entries `names` of a folder; None if it is left out itself.
 
         The empty path is the root, which is never left out.
         """
-        if path and is_pruned_content(names):
+        if path and (is_pruned_content(names) or self._is_other_branch(root, real_path, names)):
             self.pruned.add(path)
             return None
         ignore = above.ignore if not path or ".git" not in names else None
@@ -122,13 +126,13 @@ class Pruning:
 
     def find_rules(self, root: str, folder: str) -> FolderRules | None:
         """Return the rules for the entries of a folder; None if it, or one above, is left out."""
-        rules = self.enter("", root, NO_RULES, _probe(root))
+        rules = self.enter(root, "", root, NO_RULES, _probe(root))
         path = ""
         for name in folder.split("/") if folder else ():
             path = f"{path}/{name}" if path else name
             if rules is None or self.is_pruned(path, rules):
                 return None
-            rules = self.enter(path, f"{root}/{path}", rules, _probe(f"{root}/{path}"))
+            rules = self.enter(root, path, f"{root}/{path}", rules, _probe(f"{root}/{path}"))
         return rules
 
     def is_verified(self, folder: str, rules: FolderRules) -> bool:
@@ -137,6 +141,13 @@ class Pruning:
 
     def note_verified(self, folder: str, rules: FolderRules) -> None:
         self._verified_now[folder] = rules.ignore
+
+    def _is_other_branch(self, root: str, folder: str, names: Collection[str]) -> bool:
+        """True for a linked worktree if the main one is scanned as a part of the same workspace."""
+        main = find_checkout(folder) if ".git" in names else None
+        if main is None or not f"{main}/".startswith(f"{root}/") or folder == root:
+            return False
+        return self.find_rules(root, main[len(root) + 1 :]) is not None
 
     def _read(self, path: str, real_path: str, above: IgnoreFile | None) -> IgnoreFile | None:
         known = self._files.get(path)

@@ -277,6 +277,7 @@ class Walk(msgspec.Struct):
                 return
             stat = os.lstat(real_path)
         except (FileNotFoundError, NotADirectoryError):
+            self._check_evicted(path)
             return
         except OSError as error:
             self._fail(path, error)
@@ -346,7 +347,7 @@ class Walk(msgspec.Struct):
     ) -> None:
         above = folder.rules or NO_RULES
         names = {entry.name for entry in entries}
-        rules = self.pruning.enter(folder.path, folder.real_path, above, names)
+        rules = self.pruning.enter(self.scope.root, folder.path, folder.real_path, above, names)
         if rules is None:
             return
         n_before = len(self.refused)
@@ -460,7 +461,15 @@ class Walk(msgspec.Struct):
         """Report an evicted file NAME for its stand-in `.NAME.icloud`; ignore other names."""
         evicted = name[1:].removesuffix(".icloud")
         if name.endswith(".icloud") and is_note_name(evicted):
-            self._mark_unreadable(f"{folder.path}/{evicted}", "evicted")
+            path = f"{folder.path}/{evicted}" if folder.path else evicted
+            if self.scope.is_selected(path):
+                self._mark_unreadable(path, "evicted")
+
+    def _check_evicted(self, path: str) -> None:
+        """Report a note that is missing if its stand-in is there."""
+        folder, _, name = f"{self.scope.root}/{path}".rpartition("/")
+        if self.scope.is_note(path) and os.path.lexists(f"{folder}/.{name}.icloud"):
+            self._mark_unreadable(path, "evicted")
 
     # --- files ---
 

@@ -371,6 +371,17 @@ def find_worktree(real_path: str) -> Worktree | None:
     return None if worktree is None or worktree.trouble else worktree
 
 
+def find_checkout(top: str) -> str | None:
+    """Return the main worktree of the linked one with this top folder; None if there is none.
+
+    A bare repository has worktrees alone; it is known by having no index.
+    """
+    worktree = identify_worktree(top, _read_small, os.path.realpath)
+    if worktree is None or worktree.main is None or worktree.is_bare:
+        return None
+    return worktree.main if os.path.lexists(f"{worktree.repository}/index") else None
+
+
 def find_worktree_trouble(real_path: str) -> str:
     """Return why the linked worktree of a real path cannot be followed to its repository, or ""."""
     worktree = _identify(real_path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from memsyncd.core.changes.debounce import Settled
 from memsyncd.engine import rebuild, scheduler
 from memsyncd.engine.index_process import running_pids
 from memsyncd.engine.sync import SyncDone
@@ -46,6 +47,45 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
         await wait_for(lambda: 5 in reported)
         assert workspaces.counters(workspace).syncs.n == n_syncs + 1
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_saves_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path, is_wide: bool) -> None:
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+    is_over = threading.Event()
+
+    def hold() -> Job[None]:
+        is_over.wait()
+        yield
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspace = workspaces.add(str(root))
+        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+        await asyncio.to_thread(workspaces.watching.watcher.stop)
+        n_before = workspaces.counters(workspace).syncs.n
+
+        async def save_while_busy(numbers: range) -> None:
+            is_over.clear()
+            held = workspaces._worker.submit("another", hold)
+            for number in numbers:
+                path = f".memories/{number}.md"
+                (root / path).write_text(f"note {number}\n")
+                settled = Settled(key=workspace.id, paths=frozenset({path}), is_wide=is_wide)
+                workspaces.scheduler._settled(settled)
+            is_over.set()
+            await asyncio.wrap_future(held)
+            await wait_for(lambda: workspace.condition.counts.files == numbers.stop)
+            await wait_for(lambda: not workspaces.count_jobs())
+
+        await save_while_busy(range(20))
+        assert workspaces.counters(workspace).syncs.n == n_before + 1
+        await save_while_busy(range(20, 100))
+        assert workspaces.counters(workspace).syncs.n == n_before + 2
+        await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(scenario())
 

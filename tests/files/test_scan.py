@@ -333,6 +333,19 @@ def test_the_stand_in_of_an_evicted_file_makes_the_note_unreadable_and_not_delet
     assert not snapshot.is_observed(".memories/a/note.md")
 
 
+def test_evicted_notes_of_the_root_and_those_of_a_part_are_not_deleted(root: Path) -> None:
+    write(root, ".MEMORY.md.icloud")
+    write(root, ".b.md.icloud")
+    write(root, ".c.md.icloud")
+    assert run_scan(root).unreadable_files == {"MEMORY.md"}
+    snapshot = run_scan(root, include=("**",), exclude=("c.md",))
+    assert snapshot.unreadable_files == {"MEMORY.md", "b.md"}
+    part = run_scan(root, ["b.md", "c.md", "d.md"], include=("**",), exclude=("c.md",))
+    assert find_codes(part) == [("b.md", "evicted")]
+    assert not part.is_observed("b.md")
+    assert part.is_observed("d.md")
+
+
 # --- what cannot be examined ----------------------------------------------------------------------
 
 

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.worktrees import Worktree
+from memsyncd.files.scan import scan
 from memsyncd.files.scope import (
     find_owner,
     find_shared_folder,
     find_worktree,
     find_worktree_trouble,
 )
+from tests.files.conftest import parse_scope
+from tests.files.test_scan import write
 
 pytestmark = pytest.mark.needs("git")
 
@@ -208,3 +211,55 @@ def test_a_folder_shares_its_memory_with_the_same_folder_of_the_main_one(
     assert find_shared_folder(str(linked / "docs"), []) == str(main / "docs")
     assert find_shared_folder(str(linked / "new"), []) is None
     assert find_shared_folder(str(main), []) is None
+
+
+# --- within a whole folder ------------------------------------------------------------------------
+
+
+def find_notes(root: Path) -> list[str]:
+    return sorted(scan(parse_scope(str(root), include=["**"])).files)
+
+
+def test_a_worktree_beside_its_main_one_is_no_part_of_the_folder_of_both(main: Path) -> None:
+    vault = main.parent
+    write(main, "a.md")
+    git(main, "add", "-A")
+    git(main, "commit", "-q", "-m", "a note")
+    git(main, "worktree", "add", "-q", "../fix")
+    write(vault, "b.md")
+    assert find_notes(vault) == ["b.md", "main/a.md"]
+    assert find_notes(vault / "fix") == ["a.md"]
+    only = scan(parse_scope(str(vault), include=["**"]), ["fix/a.md"])
+    assert not only.files
+    shutil.rmtree(main)
+    assert find_notes(vault) == ["b.md", "fix/a.md"]
+
+
+def test_a_visible_worktree_within_the_main_one_is_no_part_of_it(main: Path) -> None:
+    write(main, "a.md")
+    git(main, "add", "-A")
+    git(main, "commit", "-q", "-m", "a note")
+    git(main, "worktree", "add", "-q", "trees/fix")
+    os.symlink("trees/fix", main / "shortcut")
+    assert find_notes(main) == ["a.md"]
+
+
+def test_a_worktree_without_a_scanned_main_one_is_part_of_the_folder(
+    main: Path, linked: Path
+) -> None:
+    write(linked, "x.md")
+    vault = main.parent / "vault"
+    git(main, "worktree", "add", "-q", "../vault/other")
+    write(vault, "other/y.md")
+    assert find_notes(vault) == ["other/y.md"]
+    write(main.parent, ".gitignore", "main/\n")
+    assert find_notes(main.parent) == ["linked/x.md", "vault/other/y.md"]
+
+
+@pytest.mark.parametrize("name", [".git", ".bare"])
+def test_the_worktrees_of_a_bare_repository_are_parts_of_the_folder(main: Path, name: str) -> None:
+    project = main.parent / "project"
+    git(main.parent, "clone", "-q", "--bare", str(main), str(project / name))
+    git(project / name, "worktree", "add", "-q", str(project / "feature"))
+    write(project, "feature/x.md")
+    assert find_notes(project) == ["feature/x.md"]

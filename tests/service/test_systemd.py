@@ -171,3 +171,19 @@ def test_a_unit_of_another_author_is_left_alone(user: Manager) -> None:
     assert user.show("ActiveState") == "active"
     assert own.exists()
     user.do("systemctl", "--user", "stop", "memsyncd")
+
+
+def test_a_manager_with_another_home_is_named_and_nothing_is_written(user: Manager) -> None:
+    other = user.folder / "other"
+    other.mkdir()
+    done = user.memsyncd("service", "install", HOME=str(other))
+    assert done.returncode == 2
+    assert f"reads no units in {other}/.config/systemd/user" in done.stderr
+    assert "systemctl --user show-environment" in done.stderr
+    assert list(other.iterdir()) == []
+    named = user.memsyncd(
+        "service", "install", "--no-start", XDG_CONFIG_HOME=str(user.folder / ".config")
+    )
+    assert named.returncode == 0
+    assert user.units.joinpath("memsyncd.service").exists()
+    assert user.memsyncd("service", "uninstall").returncode == 0
