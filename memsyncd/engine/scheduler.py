@@ -421,7 +421,9 @@ class Scheduler:
         with self._saves_lock:
             if self._waiting_saves.get(workspace.id) is saved:
                 del self._waiting_saves[workspace.id]
-        return self._make_request(workspace, frozenset(saved) if len(saved) <= PATHS_LIMIT else None)
+        return self._make_request(
+            workspace, frozenset(saved) if len(saved) <= PATHS_LIMIT else None
+        )
 
     def _index_and_record(
         self, workspace: Workspace, saved: set[str], indexed: Future[SyncDone]
