@@ -18,7 +18,7 @@ import tempfile
 
 import memsyncd
 from memsyncd.cli.console import Console
-from memsyncd.cli.parser import Argument, Command, Option
+from memsyncd.cli.parser import Argument, Command, Option, make_choice
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import BadRequest, EditRefused
@@ -461,12 +461,6 @@ def _read_server(done: subprocess.CompletedProcess[bytes]) -> tuple[dict[str, An
     return found, ""
 
 
-def _parse_scope(text: str) -> str:
-    if text not in (USER, PROJECT):
-        raise ValueError(f"expected {USER} or {PROJECT}")
-    return text
-
-
 COMMANDS = {
     "integrate": Command(
         _integrate,
@@ -476,7 +470,7 @@ COMMANDS = {
                 "--scope",
                 "user: in all projects; project: in the current folder, to be shared",
                 metavar="SCOPE",
-                parse=_parse_scope,
+                parse=make_choice((USER, PROJECT)),
             ),
             Option("-y --yes", "write without asking; needed without a terminal"),
             Option("--print", "print the changes as a diff and write nothing"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import memsyncd
 from memsyncd.cli.background import stop_daemon
 from memsyncd.cli.format import render_count
-from memsyncd.cli.parser import JSON, Argument, Command, Option, parse_count
+from memsyncd.cli.parser import JSON, Command, Option, make_group, parse_count
 from memsyncd.cli.service_files import find_home, find_program, is_current, is_temporary
 from memsyncd.cli.terminal import clean_line
 from memsyncd.dirs import find_dirs
@@ -274,10 +274,6 @@ def _restart(_args: Args, console: Console) -> int:
     return 0
 
 
-def _refuse(args: Args, _console: Console) -> int:
-    raise BadRequest(f"service: {args.action} comes first", hint="see `memsyncd service --help`")
-
-
 _ACTIONS = {
     "install": Command(
         _install,
@@ -315,12 +311,7 @@ _ACTIONS = {
 }
 
 COMMANDS = {
-    "service": Command(
-        _refuse,
-        arguments=(
-            Argument("action", "COMMAND", "one of the commands above", choices=tuple(_ACTIONS)),
-        ),
-        commands=_ACTIONS,
-        examples=("memsyncd service install", "memsyncd service status"),
+    "service": make_group(
+        "service", _ACTIONS, ("memsyncd service install", "memsyncd service status")
     )
 }
