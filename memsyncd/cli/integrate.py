@@ -420,8 +420,8 @@ def _check(
 def _ask_server(command: list[str], console: Console) -> tuple[dict[str, Any], str]:
     """Run the configured command as the client would; return what it answers, or what is wrong."""
     words = [word.replace("${workspaceFolder}", console.cwd) for word in command]
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "check"}}
-    hello["clientInfo"] = {"name": "memsyncd integrate --check", "version": memsyncd.__version__}
+    about = {"name": "memsyncd integrate --check", "version": memsyncd.__version__}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
     lines = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 import time
 
 from memsyncd.cli.format import render_bar, render_count, render_size, render_table
 from memsyncd.cli.parser import JSON, Command, Option, make_group
 from memsyncd.cli.terminal import clean_line
-from memsyncd.dirs import find_dirs
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, MemsyncdError, NotFresh
 
 TYPE_CHECKING = False
@@ -107,8 +106,7 @@ def _disable(args: Args, console: Console) -> int:
 
 
 def _set(args: Args, console: Console, *, is_on: bool) -> int:
-    home = console.env.get("HOME") or os.path.expanduser("~")
-    path = find_dirs(console.env, home, sys.platform).config_file
+    path = find_user_dirs(console.env).config_file
     is_changed = _switch_file(path, is_on=is_on)
     answer = _reload(console, is_on=is_on)
     if answer is not None and answer["reason"] and not is_changed:

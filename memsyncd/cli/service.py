@@ -13,9 +13,9 @@ import memsyncd
 from memsyncd.cli.background import stop_daemon
 from memsyncd.cli.format import render_count
 from memsyncd.cli.parser import JSON, Command, Option, make_group, parse_count
-from memsyncd.cli.service_files import find_home, find_program, is_current, is_temporary
+from memsyncd.cli.service_files import find_program, is_current, is_temporary
 from memsyncd.cli.terminal import clean_line
-from memsyncd.dirs import find_dirs
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, NoDaemon
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _render_run(state: dict[str, Any]) -> str:
 def _logs(args: Args, console: Console) -> int:
     supervisor, terminal = find_supervisor(console), console.terminal
     if not supervisor.is_installed():
-        log_file = find_dirs(console.env, find_home(console.env), sys.platform).log_file
+        log_file = find_user_dirs(console.env).log_file
         terminal.report(
             f"no service is installed; a background daemon writes its log to {clean_line(log_file)}"
         )

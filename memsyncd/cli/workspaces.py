@@ -33,7 +33,7 @@ from memsyncd.cli.parser import (
 )
 from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.terminal import clean_line, clean_values
-from memsyncd.dirs import find_dirs
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadRequest, NoDaemon, PathRefused, WorkspaceNotFound
 from memsyncd.first_notes import FIRST_NOTES
 
@@ -73,8 +73,7 @@ def _init(args: Args, console: Console) -> int:
 
 
 def _init_user_wide(args: Args, console: Console) -> int:
-    home = console.env.get("HOME") or os.path.expanduser("~")
-    root = create_folder(args.path or find_dirs(console.env, home, sys.platform).user_memory)
+    root = create_folder(args.path or find_user_dirs(console.env).user_memory)
     terminal = console.terminal
     for path in create_first_notes(root):
         terminal.print(f"created {clean_line(os.path.join(root, path))}")

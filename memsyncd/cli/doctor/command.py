@@ -7,7 +7,6 @@ no finding needs action, 1 if one does, 3 if no daemon answers.
 from __future__ import annotations
 
 import os
-import sys
 
 import memsyncd
 from memsyncd.cli.doctor.daemon_checks import (
@@ -52,7 +51,7 @@ from memsyncd.cli.git_merges import has_conflicts, is_tracked
 from memsyncd.cli.parser import JSON, Argument, Command, Option
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client.connection import find_sockets
-from memsyncd.dirs import find_dirs
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import MemsyncdError, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -71,8 +70,7 @@ VERIFY_S = 3600.0
 
 
 def _doctor(args: Args, console: Console) -> int:
-    home = console.env.get("HOME") or os.path.expanduser("~")
-    dirs = find_dirs(console.env, home, sys.platform)
+    dirs = find_user_dirs(console.env)
     answers = ping_sockets(find_sockets(console.env))
     daemon = next((answer for answer in answers if answer.pid is not None), None)
     if daemon is None:
