@@ -1,4 +1,4 @@
-"""Count what is in memory, and how often it was recalled: `memsyncd stats` and `accesses`."""
+"""Count what is in memory, and how often answers returned it: `memsyncd stats`, `accesses`."""
 
 from __future__ import annotations
 
