@@ -7,6 +7,7 @@ no finding needs action, 1 if one does, 3 if no daemon answers.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import memsyncd
 from memsyncd.cli.doctor.daemon_checks import (
@@ -154,7 +155,7 @@ def _examine_machine(
     state, cache = find_storage([dirs.state_dir, dirs.cache_dir])
     silent = find_unresponsive([each.root for each in workspaces])
     found = [
-        _with_workspace(each, describe_unresponsive(each.root))
+        replace(describe_unresponsive(each.root), workspace=each.id)
         for each in workspaces
         if each.root in silent
     ]
@@ -177,8 +178,8 @@ def _examine_machine(
     ]
     storages = find_storage([each.root for each in workspaces])
     for workspace, storage in zip(workspaces, storages, strict=True):
-        found += [_with_workspace(workspace, finding) for finding in check_notes_storage(storage)]
-        found += [_with_workspace(workspace, finding) for finding in _check_merges(workspace.root)]
+        own = [*check_notes_storage(storage), *_check_merges(workspace.root)]
+        found += [replace(finding, workspace=workspace.id) for finding in own]
     if state.mount is not None and not any(
         finding.check in ("filesystem", "cloud") for finding in found
     ):
@@ -191,10 +192,6 @@ def _check_merges(root: str) -> list[Finding]:
         return []
     what = "git does not merge memories that two branches add: the second merge has a conflict"
     return [Finding("info", "git_merges", what, f"memsyncd init --union {root}", where=root)]
-
-
-def _with_workspace(workspace: RegisteredWorkspace, finding: Finding) -> Finding:
-    return Finding(**{**finding.to_json(), "workspace": workspace.id})
 
 
 # --- workspaces, with a daemon and without ------------------------------------------------------
