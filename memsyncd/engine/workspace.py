@@ -446,7 +446,7 @@ class Workspace:
     def drop_failed_records(self) -> None:
         """Close records that failed, so that the next sync opens them again.
 
-        Records whose file another program replaced stay open: `opening` closes those with care.
+        Records whose file another program replaced stay open: `engine.records` closes those.
         """
         if self.records is not None and self.records.find_tampering() is None:
             self.records.checks.note_damage()
