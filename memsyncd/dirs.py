@@ -8,6 +8,9 @@ disk: its callers create the folders and check their permissions.
 
 from __future__ import annotations
 
+import os
+import sys
+
 from memsyncd.errors import BadConfig
 
 TYPE_CHECKING = False
@@ -37,8 +40,8 @@ _XDG_FOLDERS = {
 class Dirs:
     """Absolute paths, which need not exist.
 
-    `state_dir` and `cache_dir` hold a folder for each workspace id. The lock is beside the
-    socket, in `run_dir`. `user_memory` is the default root of the user-wide workspace.
+    `state_dir` and `cache_dir` hold a folder for each workspace id. The lock is beside the socket.
+    `user_memory` is the default root of the user-wide workspace.
     """
 
     __slots__ = (
@@ -48,7 +51,6 @@ class Dirs:
         "lock_path",
         "log_file",
         "panel_port",
-        "run_dir",
         "socket_path",
         "state_dir",
         "user_memory",
@@ -68,7 +70,6 @@ class Dirs:
         self.state_dir: Final = state_dir
         self.cache_dir: Final = cache_dir
         self.user_memory: Final = user_memory
-        self.run_dir: Final = folder or "/"
         self.socket_path: Final = socket_path
         self.lock_path: Final = f"{folder}/{name.removesuffix('.sock')}.lock"
         self.log_file: Final = f"{state_dir}/daemon.log"
@@ -104,6 +105,11 @@ def find_dirs(env: Mapping[str, str], home: str, platform: str) -> Dirs:
         user_memory=f"{_find_folder('XDG_DATA_HOME', env, home, platform)}/{APP}/user",
         socket_path=_find_named_socket(env, home) or _find_default_socket(env, state_dir),
     )
+
+
+def find_user_dirs(env: Mapping[str, str]) -> Dirs:
+    """Return the paths for the user of this process, as `find_dirs`."""
+    return find_dirs(env, env.get("HOME") or os.path.expanduser("~"), sys.platform)
 
 
 def find_socket_paths(dirs: Dirs, env: Mapping[str, str], uid: int) -> tuple[str, ...]:

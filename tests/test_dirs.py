@@ -22,7 +22,6 @@ def test_without_any_variable_everything_lies_in_the_xdg_defaults() -> None:
         "state_dir": "/home/ada/.local/state/memsyncd",
         "cache_dir": "/home/ada/.cache/memsyncd",
         "user_memory": "/home/ada/.local/share/memsyncd/user",
-        "run_dir": "/home/ada/.local/state/memsyncd/run",
         "socket_path": "/home/ada/.local/state/memsyncd/run/memsyncd.sock",
         "lock_path": "/home/ada/.local/state/memsyncd/run/memsyncd.lock",
         "log_file": "/home/ada/.local/state/memsyncd/daemon.log",
@@ -74,11 +73,7 @@ def test_a_named_socket_takes_precedence_and_its_lock_lies_beside_it() -> None:
             "XDG_RUNTIME_DIR": "/run/user/7",
         }
     )
-    assert (dirs.run_dir, dirs.socket_path, dirs.lock_path) == (
-        "/x",
-        "/x/mine.sock",
-        "/x/mine.lock",
-    )
+    assert (dirs.socket_path, dirs.lock_path) == ("/x/mine.sock", "/x/mine.lock")
 
 
 def test_the_variable_of_the_configuration_key_names_the_socket_too() -> None:
@@ -123,12 +118,11 @@ def test_a_named_socket_is_the_only_one_tried() -> None:
     assert find_socket_paths(find(env), env, 7) == ("/x/mine.sock",)
 
 
-def test_a_socket_at_the_root_has_a_folder() -> None:
-    dirs = find({"MEMSYNCD_SOCKET": "/m.sock"})
-    assert (dirs.run_dir, dirs.lock_path) == ("/", "/m.lock")
+def test_the_lock_of_a_socket_at_the_root_is_at_the_root() -> None:
+    assert find({"MEMSYNCD_SOCKET": "/m.sock"}).lock_path == "/m.lock"
 
 
 def test_with_socket_changes_the_socket_and_its_lock_only() -> None:
     before, after = show(find({})), show(find({}).with_socket("/x/mine.sock"))
-    moved = {"run_dir": "/x", "socket_path": "/x/mine.sock", "lock_path": "/x/mine.lock"}
+    moved = {"socket_path": "/x/mine.sock", "lock_path": "/x/mine.lock"}
     assert after == before | moved

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memsyncd
 from memsyncd.cli.service_files import make_private_folders
-from memsyncd.dirs import find_dirs
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ class SpawnedDaemon(NamedTuple):
 
 def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> SpawnedDaemon:
     """Start `memsyncd run` in its own session, with its log in the state folder."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    log_file = find_dirs(env, home, sys.platform).log_file
+    log_file = find_user_dirs(env).log_file
     try:
         log = _open_log(log_file)
     except OSError as error:

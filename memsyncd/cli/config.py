@@ -6,11 +6,10 @@ No daemon is asked, since an invalid file may be the reason why none runs.
 from __future__ import annotations
 
 import os
-import sys
 
 from memsyncd.cli.parser import JSON, Argument, Command
 from memsyncd.cli.terminal import clean, clean_line
-from memsyncd.dirs import CONFIG_VARIABLE, find_dirs
+from memsyncd.dirs import CONFIG_VARIABLE, find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest
 
 TYPE_CHECKING = False
@@ -75,8 +74,7 @@ def _config_json(args: Args, console: Console, path: str) -> int:
 
 def _find_file(named: str | None, console: Console) -> str:
     if named is None:
-        home = console.env.get("HOME") or os.path.expanduser("~")
-        return find_dirs(console.env, home, sys.platform).config_file
+        return find_user_dirs(console.env).config_file
     if not os.path.isabs(named) and not console.cwd:
         raise BadRequest("the current folder was deleted", hint="give the file's absolute path")
     return os.path.join(console.cwd, named)

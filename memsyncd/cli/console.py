@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from memsyncd.cli.format import render_bar, truncate
+from memsyncd.cli.format import render_bar, render_freshness, truncate
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client import TIMEOUT_S, NoAnswer, connect
 from memsyncd.errors import WorkspaceNotFound
@@ -197,6 +197,12 @@ class Console:
             "the current folder is in no workspace",
             hint=f"add it with `memsyncd add .`, or name another with -w: {shown}",
         )
+
+
+def report_freshness(answer: dict[str, Any], console: Console) -> None:
+    """Report how far the index of an answer is behind the disk."""
+    if stale := render_freshness(answer["freshness"]):
+        console.terminal.report(console.terminal.err_paint("yellow", stale))
 
 
 def _find_cwd() -> str:

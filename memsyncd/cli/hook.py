@@ -13,16 +13,23 @@ from __future__ import annotations
 import os
 import sys
 
-from memsyncd.cli.parser import Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.parser import (
+    Command,
+    Option,
+    make_choice,
+    make_group,
+    make_workspace_option,
+    parse_count,
+)
 from memsyncd.client.connection import connect
 from memsyncd.client.fastjson import encode_json, parse_json
-from memsyncd.errors import BadRequest, MemsyncdError
+from memsyncd.errors import MemsyncdError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import SimpleNamespace as Args
-    from typing import Any, Final, NoReturn
+    from typing import Any, Final
 
     from memsyncd.cli.console import Console
 
@@ -333,22 +340,12 @@ def _print_instructions(_args: Args, console: Console) -> int:
     return 0
 
 
-def _refuse_hook(_args: Args, _console: Console) -> NoReturn:
-    raise BadRequest("hook: name a command first", hint="see `memsyncd hook --help`")
-
-
-def _parse_client(text: str) -> str:
-    if text not in CLIENTS:
-        raise ValueError(f"expected one of {', '.join(CLIENTS)}")
-    return text
-
-
 _OPTIONS = (
     Option(
         "--client",
         "whose JSON is read and printed; by default it is told by the JSON's fields",
         metavar="CLIENT",
-        parse=_parse_client,
+        parse=make_choice(CLIENTS),
     ),
     make_workspace_option("use this workspace"),
     Option("-n --max-tokens", "at most N tokens of context", metavar="N", parse=parse_count),
@@ -388,12 +385,7 @@ _HOOKS = {
 }
 
 COMMANDS = {
-    "hook": Command(
-        _refuse_hook,
-        arguments=(
-            Argument("action", "COMMAND", "one of the commands above", choices=tuple(_HOOKS)),
-        ),
-        commands=_HOOKS,
-        examples=("memsyncd hook session-start", "memsyncd hook instructions"),
+    "hook": make_group(
+        "hook", _HOOKS, ("memsyncd hook session-start", "memsyncd hook instructions")
     ),
 }

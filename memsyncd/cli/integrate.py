@@ -18,7 +18,7 @@ import tempfile
 
 import memsyncd
 from memsyncd.cli.console import Console
-from memsyncd.cli.parser import Argument, Command, Option
+from memsyncd.cli.parser import Argument, Command, Option, make_choice
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import BadRequest, EditRefused
@@ -53,7 +53,7 @@ BOM = "\ufeff"
 NOT_INSTALLED = 1
 
 
-class Target:
+class ConfigFile:
     """One file of a client: its pieces of memsyncd, with and without those for capturing, and its
     text as read; None if there is no file.
     """
@@ -203,7 +203,7 @@ def _report_done(args: Args, client: AgentClient, scope: str, console: Console) 
 # --- the files of a client ----------------------------------------------------------------------
 
 
-def _find_targets(client: AgentClient, scope: str, console: Console) -> list[Target]:
+def _find_targets(client: AgentClient, scope: str, console: Console) -> list[ConfigFile]:
     if scope == PROJECT and not console.cwd:
         raise BadRequest("the current folder was deleted", hint="change to the project's folder")
     pieces: dict[str, list[Piece]] = {}
@@ -212,7 +212,7 @@ def _find_targets(client: AgentClient, scope: str, console: Console) -> list[Tar
         for piece in table.get(scope, ()):
             found.setdefault(_find_path(piece, console), []).append(piece)
     paths = dict.fromkeys((*pieces, *capture))
-    return [Target(path, pieces.get(path, []), capture.get(path, [])) for path in paths]
+    return [ConfigFile(path, pieces.get(path, []), capture.get(path, [])) for path in paths]
 
 
 def _find_path(piece: File | Member | ListItem | MarkedBlock, console: Console) -> str:
@@ -378,7 +378,7 @@ def _check(
     args: Args,
     client: AgentClient,
     scope: str,
-    targets: list[Target],
+    targets: list[ConfigFile],
     program: Invocation,
     console: Console,
 ) -> int:
@@ -420,8 +420,8 @@ def _check(
 def _ask_server(command: list[str], console: Console) -> tuple[dict[str, Any], str]:
     """Run the configured command as the client would; return what it answers, or what is wrong."""
     words = [word.replace("${workspaceFolder}", console.cwd) for word in command]
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "check"}}
-    hello["clientInfo"] = {"name": "memsyncd integrate --check", "version": memsyncd.__version__}
+    about = {"name": "memsyncd integrate --check", "version": memsyncd.__version__}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
     lines = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -461,12 +461,6 @@ def _read_server(done: subprocess.CompletedProcess[bytes]) -> tuple[dict[str, An
     return found, ""
 
 
-def _parse_scope(text: str) -> str:
-    if text not in (USER, PROJECT):
-        raise ValueError(f"expected {USER} or {PROJECT}")
-    return text
-
-
 COMMANDS = {
     "integrate": Command(
         _integrate,
@@ -476,7 +470,7 @@ COMMANDS = {
                 "--scope",
                 "user: in all projects; project: in the current folder, to be shared",
                 metavar="SCOPE",
-                parse=_parse_scope,
+                parse=make_choice((USER, PROJECT)),
             ),
             Option("-y --yes", "write without asking; needed without a terminal"),
             Option("--print", "print the changes as a diff and write nothing"),

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.console import NOTHING_FOUND
-from memsyncd.cli.format import render_freshness, render_path
+from memsyncd.cli.console import NOTHING_FOUND, report_freshness
+from memsyncd.cli.format import render_path
 from memsyncd.cli.note_arguments import find_workspace_note, parse_target, roots_by_id
-from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.parser import (
+    JSON,
+    Argument,
+    Command,
+    Option,
+    make_choice,
+    make_workspace_option,
+    parse_count,
+)
 from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.errors import BadRequest
 
@@ -94,9 +102,7 @@ def _print_links(answer: dict[str, Any], root: str, console: Console) -> None:
         terminal.report(f"{n_left_out:,} more; show them with --limit {answer['n_links']}")
     if not answer["links"]:
         terminal.report("no links")
-    freshness = render_freshness(answer["freshness"])
-    if freshness:
-        terminal.report(terminal.err_paint("yellow", freshness))
+    report_freshness(answer, console)
 
 
 def _render_link(link: dict[str, Any], root: str, console: Console) -> str:
@@ -114,12 +120,6 @@ def _render_link(link: dict[str, Any], root: str, console: Console) -> str:
     similar = f"; similar: {link['similar']}" if link["similar"] else ""
     missing = paint("yellow", f"no such note{similar}")
     return f"{place}{more}  {relation}→ [[{link['target']}{heading}]]  {missing}"
-
-
-def _parse_format(text: str) -> str:
-    if text not in ("dot", "svg"):
-        raise ValueError("expected dot or svg")
-    return text
 
 
 COMMANDS = {
@@ -156,7 +156,7 @@ COMMANDS = {
                 "--format",
                 "draw the links: dot, for Graphviz, or svg",
                 metavar="F",
-                parse=_parse_format,
+                parse=make_choice(("dot", "svg")),
             ),
             make_workspace_option("the links of this workspace"),
             JSON,

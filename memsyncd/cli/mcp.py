@@ -270,39 +270,37 @@ def _write(data: bytes) -> None:
         data = data[os.write(1, data) :]
 
 
-class Connector:
-    """Connects to the daemon, and starts one if none runs."""
+def _connect(console: Console, *, may_start: bool) -> _socket.socket:
+    """Return a socket to the daemon, which is started if none runs and `may_start`.
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    Raises MemsyncdError if no daemon can be reached.
+    """
+    deadline_s = time.monotonic() + (START_S if may_start else RESTART_S)
+    spawned: SpawnedDaemon | None = None
+    while True:
+        # Looked at before the socket: a daemon that ended meanwhile may have found another.
+        is_over = time.monotonic() > deadline_s or _has_failed(spawned)
+        try:
+            return connect(env=console.env, timeout_s=START_S).detach()
+        except (NoDaemon, Busy):
+            if is_over:
+                raise
+        if may_start:
+            may_start = False
+            spawned = _start(console)
+        time.sleep(POLL_S)
 
-    def connect(self, may_start: bool) -> _socket.socket:
-        """Return a connected socket. Raises MemsyncdError if no daemon can be reached."""
-        deadline_s = time.monotonic() + (START_S if may_start else RESTART_S)
-        spawned: SpawnedDaemon | None = None
-        while True:
-            # Looked at before the socket: a daemon that ended meanwhile may have found another.
-            is_over = time.monotonic() > deadline_s or _has_failed(spawned)
-            try:
-                return connect(env=self._console.env, timeout_s=START_S).detach()
-            except (NoDaemon, Busy):
-                if is_over:
-                    raise
-            if may_start:
-                may_start = False
-                spawned = self._start()
-            time.sleep(POLL_S)
 
-    def _start(self) -> SpawnedDaemon | None:
-        """Start the installed service, else a daemon in the background. One that finds another that
-        starts at the same time ends, and the other is used.
-        """
-        from memsyncd.cli.background import spawn_daemon
-        from memsyncd.cli.service import start_service
+def _start(console: Console) -> SpawnedDaemon | None:
+    """Start the installed service, else a daemon in the background. One that finds another that
+    starts at the same time ends, and the other is used.
+    """
+    from memsyncd.cli.background import spawn_daemon
+    from memsyncd.cli.service import start_service
 
-        if start_service(self._console, running_pid=None):
-            return None
-        return spawn_daemon([], self._console.env)
+    if start_service(console, running_pid=None):
+        return None
+    return spawn_daemon([], console.env)
 
 
 def _has_failed(spawned: SpawnedDaemon | None) -> bool:
@@ -315,7 +313,9 @@ def _mcp(args: Args, console: Console) -> int:
     workspace = console.name_workspace(args.workspace) if args.workspace else console.cwd
     params = {"workspace": workspace, "readOnly": args.read_only}
     line = encode_json({"jsonrpc": "2.0", "method": BINDING, "params": params})
-    pump = Pump(Connector(console).connect, line.encode("utf-8", "replace"))
+    pump = Pump(
+        lambda may_start: _connect(console, may_start=may_start), line.encode("utf-8", "replace")
+    )
     pump.run()
     return 0
 

@@ -19,6 +19,8 @@ from memsyncd.cli.parser import (
     Argument,
     Command,
     Option,
+    make_choice,
+    make_group,
     make_workspace_option,
     parse_fraction,
     parse_pair,
@@ -29,7 +31,7 @@ from memsyncd.errors import BadRequest, WorkspaceNotFound
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
-    from typing import Any, Final, NoReturn
+    from typing import Any, Final
 
     from memsyncd.cli.console import Console
     from memsyncd.cli.note_arguments import Target
@@ -253,21 +255,11 @@ def report_unless_indexed(answer: dict[str, Any], console: Console) -> None:
         )
 
 
-def _refuse_memory(_args: Args, _console: Console) -> NoReturn:
-    raise BadRequest("memory: name a command first", hint="see `memsyncd memory --help`")
-
-
 def _read_range(text: str) -> list[int]:
     first, dash, last = text.partition("-")
     if not first.isdecimal() or not (last.isdecimal() or not last):
         raise ValueError("expected lines such as 12-18, or 12- for all from line 12 on")
     return [int(first), int(last) if last else -1 if dash else int(first)]
-
-
-def _read_dialect(text: str) -> str:
-    if text not in ("docs", "sdk"):
-        raise ValueError("expected docs or sdk")
-    return text
 
 
 _NOTE = Argument(
@@ -283,7 +275,7 @@ _SHARED = (
         "--dialect",
         "answer as Anthropic's documents say (docs) or as its SDK does (sdk)",
         metavar="D",
-        parse=_read_dialect,
+        parse=make_choice(("docs", "sdk")),
     ),
     TIMEOUT,
     JSON,
@@ -426,12 +418,6 @@ def _is_target(one: dict[str, Any], answer: dict[str, Any]) -> bool:
     return answer["action"] == "appended" and place in (one["anchor"], one["path"])
 
 
-def _read_on_similar(text: str) -> str:
-    if text not in ("add", "append", "report"):
-        raise ValueError("expected add, append or report")
-    return text
-
-
 def _print_place(answer: dict[str, Any], root: str, console: Console) -> None:
     paint = console.terminal.paint
     place = render_span(
@@ -448,7 +434,7 @@ ON_SIMILAR: Final = Option(
     "--on-similar",
     "if something says nearly the same: add (default), append to it, or only report it",
     metavar="DO",
-    parse=_read_on_similar,
+    parse=make_choice(("add", "append", "report")),
 )
 _SECTION_FIELDS = (
     "summary",
@@ -520,15 +506,10 @@ COMMANDS = {
             "memsyncd get MEMORY.md",
         ),
     ),
-    "memory": Command(
-        _refuse_memory,
-        arguments=(
-            Argument(
-                "action", "COMMAND", "one of the commands above", choices=tuple(_MEMORY_COMMANDS)
-            ),
-        ),
-        commands=_MEMORY_COMMANDS,
-        examples=("memsyncd memory view", "memsyncd memory create /memories/redis.md < redis.md"),
+    "memory": make_group(
+        "memory",
+        _MEMORY_COMMANDS,
+        ("memsyncd memory view", "memsyncd memory create /memories/redis.md < redis.md"),
     ),
     "remember": Command(
         _remember,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from memsyncd.cli.parser import JSON, Command, Option
-from memsyncd.dirs import find_dirs
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, NoDaemon, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -93,8 +92,7 @@ def _show(url: str, console: Console) -> bool:
     """
     import webbrowser
 
-    dirs = find_dirs(console.env, os.path.expanduser("~"), sys.platform)
-    path = f"{dirs.state_dir}/panel.html"
+    path = f"{find_user_dirs(console.env).state_dir}/panel.html"
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with open(file, "w", encoding="utf-8") as stream:

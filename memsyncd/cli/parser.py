@@ -129,6 +129,28 @@ class Command:
         self.commands: Final = commands or {}
 
 
+def make_group(name: str, commands: dict[str, Command], examples: tuple[str, ...]) -> Command:
+    """Make a command that is the first word of other commands; it does nothing by itself."""
+
+    def refuse(args: Args, _console: Console) -> NoReturn:
+        # `main` calls a command whose name follows at once.
+        raise BadRequest(f"{name}: {args.action} comes first", hint=f"see `memsyncd {name} --help`")
+
+    argument = Argument("action", "COMMAND", "one of the commands above", choices=tuple(commands))
+    return Command(refuse, arguments=(argument,), commands=commands, examples=examples)
+
+
+def make_choice(choices: Sequence[str]) -> Callable[[str], str]:
+    """Make a function that parses one of these words."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"expected one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
 def parse_count(text: str) -> int:
     """Parse a whole number from 1."""
     number = int(text) if text.isdecimal() else 0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.console import NOTHING_FOUND
+from memsyncd.cli.console import NOTHING_FOUND, report_freshness
 from memsyncd.cli.format import (
     list_parts,
     render_count,
     render_explanation,
-    render_freshness,
     render_hit,
 )
 from memsyncd.cli.note_arguments import roots_by_id
@@ -19,6 +18,7 @@ from memsyncd.cli.parser import (
     Argument,
     Command,
     Option,
+    make_choice,
     make_workspace_option,
     parse_count,
     parse_fraction,
@@ -76,18 +76,15 @@ def filters_from(args: Args) -> dict[str, object] | None:
     return {name: value for name, value in given.items() if value} or None
 
 
-def _read_sort(text: str) -> str:
-    if text not in SORTS:
-        raise ValueError(f"expected one of {', '.join(SORTS)}")
-    return text
-
-
 FOLLOW: Final = Option(
     "--follow", "show what this relation leads to: resolved_by", metavar="R", is_repeated=True
 )
 SORTS: Final = ("relevance", "decay", "importance", "priority", "recency", "file")
 SORT: Final = Option(
-    "--sort", "by decay, importance, priority, recency or file", metavar="S", parse=_read_sort
+    "--sort",
+    "by decay, importance, priority, recency or file",
+    metavar="S",
+    parse=make_choice(SORTS),
 )
 
 
@@ -111,7 +108,7 @@ def _search(args: Args, console: Console) -> int:
     if not args.json:
         _report_semantic(answer, console)
         report_left_out(answer, console)
-        _report_freshness(answer, console)
+        report_freshness(answer, console)
     return 0 if answer["hits"] else NOTHING_FOUND
 
 
@@ -220,12 +217,6 @@ def describe_semantic(answer: Mapping[str, Any]) -> str:
     return f"{how}: {reason}" if reason else ""
 
 
-def _report_freshness(answer: dict[str, Any], console: Console) -> None:
-    text = render_freshness(answer["freshness"])
-    if text:
-        console.terminal.report(console.terminal.err_paint("yellow", text))
-
-
 # --- --open -------------------------------------------------------------------------------------
 
 # Editors that take `PATH:LINE`.
@@ -315,8 +306,7 @@ def _print_block(answer: dict[str, Any], console: Console) -> None:
         terminal.report(terminal.err_paint("dim", line))
     _report_semantic(answer, console)
     report_left_out(answer, console)
-    if stale := render_freshness(answer["freshness"]):
-        terminal.report(terminal.err_paint("yellow", stale))
+    report_freshness(answer, console)
 
 
 def _list_sources(answer: dict[str, Any]) -> list[str]:

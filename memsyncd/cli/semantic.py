@@ -8,19 +8,18 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 import time
 
 from memsyncd.cli.format import render_bar, render_count, render_size, render_table
-from memsyncd.cli.parser import JSON, Argument, Command, Option
+from memsyncd.cli.parser import JSON, Command, Option, make_group
 from memsyncd.cli.terminal import clean_line
-from memsyncd.dirs import find_dirs
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, MemsyncdError, NotFresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
-    from typing import Any, Final, NoReturn
+    from typing import Any, Final
 
     from memsyncd.cli.console import Console
 
@@ -107,8 +106,7 @@ def _disable(args: Args, console: Console) -> int:
 
 
 def _set(args: Args, console: Console, *, is_on: bool) -> int:
-    home = console.env.get("HOME") or os.path.expanduser("~")
-    path = find_dirs(console.env, home, sys.platform).config_file
+    path = find_user_dirs(console.env).config_file
     is_changed = _switch_file(path, is_on=is_on)
     answer = _reload(console, is_on=is_on)
     if answer is not None and answer["reason"] and not is_changed:
@@ -237,10 +235,6 @@ def _print(answer: dict[str, Any], console: Console) -> int:
     return 1 if any(reasons.values()) else 0
 
 
-def _refuse(_args: Args, _console: Console) -> NoReturn:
-    raise BadRequest("name a command first", hint="see `memsyncd semantic --help`")
-
-
 _WORKSPACE: Final = Option(
     "-w --workspace",
     "of this workspace alone: a name, an id or a folder in it; of all by default",
@@ -278,12 +272,7 @@ _COMMANDS: Final = {
 }
 
 COMMANDS = {
-    "semantic": Command(
-        _refuse,
-        arguments=(
-            Argument("action", "COMMAND", "one of the commands above", choices=tuple(_COMMANDS)),
-        ),
-        commands=_COMMANDS,
-        examples=("memsyncd semantic enable", "memsyncd semantic status"),
+    "semantic": make_group(
+        "semantic", _COMMANDS, ("memsyncd semantic enable", "memsyncd semantic status")
     )
 }

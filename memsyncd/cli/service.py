@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import memsyncd
 from memsyncd.cli.background import stop_daemon
 from memsyncd.cli.format import render_count
-from memsyncd.cli.parser import JSON, Argument, Command, Option, parse_count
-from memsyncd.cli.service_files import find_home, find_program, is_current, is_temporary
+from memsyncd.cli.parser import JSON, Command, Option, make_group, parse_count
+from memsyncd.cli.service_files import find_program, is_current, is_temporary
 from memsyncd.cli.terminal import clean_line
-from memsyncd.dirs import find_dirs
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, NoDaemon
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _render_run(state: dict[str, Any]) -> str:
 def _logs(args: Args, console: Console) -> int:
     supervisor, terminal = find_supervisor(console), console.terminal
     if not supervisor.is_installed():
-        log_file = find_dirs(console.env, find_home(console.env), sys.platform).log_file
+        log_file = find_user_dirs(console.env).log_file
         terminal.report(
             f"no service is installed; a background daemon writes its log to {clean_line(log_file)}"
         )
@@ -274,10 +274,6 @@ def _restart(_args: Args, console: Console) -> int:
     return 0
 
 
-def _refuse(args: Args, _console: Console) -> int:
-    raise BadRequest(f"service: {args.action} comes first", hint="see `memsyncd service --help`")
-
-
 _ACTIONS = {
     "install": Command(
         _install,
@@ -315,12 +311,7 @@ _ACTIONS = {
 }
 
 COMMANDS = {
-    "service": Command(
-        _refuse,
-        arguments=(
-            Argument("action", "COMMAND", "one of the commands above", choices=tuple(_ACTIONS)),
-        ),
-        commands=_ACTIONS,
-        examples=("memsyncd service install", "memsyncd service status"),
+    "service": make_group(
+        "service", _ACTIONS, ("memsyncd service install", "memsyncd service status")
     )
 }

@@ -7,14 +7,22 @@ import time
 from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_age
 from memsyncd.cli.notes import CLIENT
-from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.parser import (
+    JSON,
+    Argument,
+    Command,
+    Option,
+    make_group,
+    make_workspace_option,
+    parse_count,
+)
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
-    from typing import Any, Final, NoReturn
+    from typing import Any, Final
 
     from memsyncd.cli.console import Console
 
@@ -125,10 +133,6 @@ def _read_lifetime(text: str) -> float:
     return float(int(number) * UNITS_S[unit])
 
 
-def _refuse_signal(_args: Args, _console: Console) -> NoReturn:
-    raise BadRequest("signal: name a command first", hint="see `memsyncd signal --help`")
-
-
 _READER: Final = (
     Option("--agent", "the agent that reads", metavar="NAME"),
     Option("--session", "the session that reads", metavar="ID"),
@@ -192,15 +196,10 @@ _SIGNAL_COMMANDS = {
 }
 
 COMMANDS = {
-    "signal": Command(
-        _refuse_signal,
-        arguments=(
-            Argument(
-                "action", "COMMAND", "one of the commands above", choices=tuple(_SIGNAL_COMMANDS)
-            ),
-        ),
-        commands=_SIGNAL_COMMANDS,
-        examples=(
+    "signal": make_group(
+        "signal",
+        _SIGNAL_COMMANDS,
+        (
             "memsyncd signal send --agent reviewer 'ready for review'",
             "memsyncd signal inbox --agent reviewer --ack",
         ),

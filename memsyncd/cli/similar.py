@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.console import NOTHING_FOUND
-from memsyncd.cli.format import render_count, render_freshness, render_path, render_span
+from memsyncd.cli.console import NOTHING_FOUND, report_freshness
+from memsyncd.cli.format import render_count, render_path, render_span
 from memsyncd.cli.note_arguments import find_workspace_note, parse_target, roots_by_id
 from memsyncd.cli.notes import read_stdin
 from memsyncd.cli.parser import (
@@ -52,8 +52,7 @@ def _similar(args: Args, console: Console) -> int:
     if not answer["sections"]:
         terminal.report("nothing similar; look further with --min-similarity 0.1")
     _report_pending(answer, console)
-    if stale := render_freshness(answer["freshness"]):
-        terminal.report(terminal.err_paint("yellow", stale))
+    report_freshness(answer, console)
     return 0 if answer["sections"] else NOTHING_FOUND
 
 
@@ -101,8 +100,7 @@ def _print_patterns(answer: dict[str, Any], console: Console) -> None:
             " notes; narrow with --kind or --topic"
         )
     report_left_out(answer, console)
-    if stale := render_freshness(answer["freshness"]):
-        terminal.report(terminal.err_paint("yellow", stale))
+    report_freshness(answer, console)
 
 
 def _report_pending(answer: dict[str, Any], console: Console) -> None:

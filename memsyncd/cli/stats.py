@@ -1,20 +1,27 @@
-"""Count what is in memory, and how often it was recalled: `memsyncd stats` and `accesses`."""
+"""Count what is in memory, and how often answers returned it: `memsyncd stats`, `accesses`."""
 
 from __future__ import annotations
 
 import time
 
-from memsyncd.cli.console import NOTHING_FOUND
+from memsyncd.cli.console import NOTHING_FOUND, report_freshness
 from memsyncd.cli.format import (
     render_age,
     render_count,
-    render_freshness,
     render_path,
     render_size,
     render_table,
 )
 from memsyncd.cli.note_arguments import find_workspace_note, parse_target, roots_by_id
-from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.parser import (
+    JSON,
+    Argument,
+    Command,
+    Option,
+    make_choice,
+    make_workspace_option,
+    parse_count,
+)
 from memsyncd.cli.search import FILTERS, filters_from
 from memsyncd.cli.terminal import clean_values
 
@@ -69,8 +76,7 @@ def _print_counts(answer: dict[str, Any], console: Console) -> None:
             terminal.print(paint("bold", f"by {group}"))
             for line in _render_counts(counts):
                 terminal.print(line)
-    if stale := render_freshness(answer["freshness"]):
-        terminal.report(terminal.err_paint("yellow", stale))
+    report_freshness(answer, console)
 
 
 def _render_counts(counts: list[dict[str, Any]]) -> list[str]:
@@ -85,12 +91,6 @@ def _render_counts(counts: list[dict[str, Any]]) -> list[str]:
         for one in counts
     ]
     return ["".join(row) for row in render_table(rows)]
-
-
-def _read_group(text: str) -> str:
-    if text not in GROUPS:
-        raise ValueError(f"expected one of {', '.join(GROUPS)}")
-    return text
 
 
 # --- Accesses -------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ COMMANDS = {
                 "count by kind, tag, task, month, size (these by default), session, source,"
                 " priority, lifecycle or status",
                 metavar="G",
-                parse=_read_group,
+                parse=make_choice(GROUPS),
                 is_repeated=True,
             ),
             Option(

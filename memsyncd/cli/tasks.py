@@ -10,17 +10,17 @@ from memsyncd.cli.parser import (
     Argument,
     Command,
     Option,
+    make_group,
     make_workspace_option,
     parse_count,
     parse_pair,
 )
 from memsyncd.cli.terminal import clean, clean_values
-from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
-    from typing import Any, Final, NoReturn
+    from typing import Any, Final
 
     from memsyncd.cli.console import Console
 
@@ -209,10 +209,6 @@ def _profile(args: Args, console: Console) -> int:
     return 0 if answer["items"] else NOTHING_FOUND
 
 
-def _refuse(_args: Args, _console: Console) -> NoReturn:
-    raise BadRequest("name a command first", hint="see `memsyncd task --help`")
-
-
 _TASK: Final = Argument("task", "TASK", "the task, such as WU-123")
 _ARCHIVED: Final = Option("--include-archived", "archived sections too")
 _BYTES: Final = Option("--max-bytes", "at most N bytes", metavar="N", parse=parse_count)
@@ -301,26 +297,10 @@ _SESSION_COMMANDS = {
 }
 
 COMMANDS = {
-    "task": Command(
-        _refuse,
-        arguments=(
-            Argument(
-                "action", "COMMAND", "one of the commands above", choices=tuple(_TASK_COMMANDS)
-            ),
-        ),
-        commands=_TASK_COMMANDS,
-        examples=("memsyncd task ready WU-123", "memsyncd task context WU-123"),
+    "task": make_group(
+        "task", _TASK_COMMANDS, ("memsyncd task ready WU-123", "memsyncd task context WU-123")
     ),
-    "session": Command(
-        _refuse,
-        arguments=(
-            Argument(
-                "action", "COMMAND", "one of the commands above", choices=tuple(_SESSION_COMMANDS)
-            ),
-        ),
-        commands=_SESSION_COMMANDS,
-        examples=("memsyncd session resume s-7",),
-    ),
+    "session": make_group("session", _SESSION_COMMANDS, ("memsyncd session resume s-7",)),
     "triage": Command(
         _triage,
         options=(

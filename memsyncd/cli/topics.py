@@ -20,6 +20,7 @@ from memsyncd.cli.parser import (
     Argument,
     Command,
     Option,
+    make_group,
     make_workspace_option,
     parse_count,
     parse_fraction,
@@ -27,12 +28,11 @@ from memsyncd.cli.parser import (
 )
 from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.cli.upkeep import APPLY, PLAN, print_plan
-from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
-    from typing import Any, Final, NoReturn
+    from typing import Any, Final
 
     from memsyncd.cli.console import Console
 
@@ -245,10 +245,6 @@ def _parse_relation(text: str) -> tuple[str, str]:
     return (kind.strip(), to.strip()) if equals else ("related", text.strip())
 
 
-def _refuse(_args: Args, _console: Console) -> NoReturn:
-    raise BadRequest("topic: name a command first", hint="see `memsyncd topic --help`")
-
-
 _METADATA = (
     "kind",
     "importance",
@@ -415,12 +411,9 @@ _COMMANDS = {
 }
 
 COMMANDS = {
-    "topic": Command(
-        _refuse,
-        arguments=(
-            Argument("action", "COMMAND", "one of the commands above", choices=tuple(_COMMANDS)),
-        ),
-        commands=_COMMANDS,
-        examples=("memsyncd topic list", "memsyncd topic append auth-service Status 'Redis 8'"),
+    "topic": make_group(
+        "topic",
+        _COMMANDS,
+        ("memsyncd topic list", "memsyncd topic append auth-service Status 'Redis 8'"),
     ),
 }

@@ -6,11 +6,15 @@ import os
 import sys
 import time
 
-from memsyncd.cli.console import NOTHING_FOUND, show_until_indexed, wait_with_progress
+from memsyncd.cli.console import (
+    NOTHING_FOUND,
+    report_freshness,
+    show_until_indexed,
+    wait_with_progress,
+)
 from memsyncd.cli.format import (
     render_count,
     render_duration,
-    render_freshness,
     render_lines,
     render_meta,
     render_path,
@@ -18,10 +22,18 @@ from memsyncd.cli.format import (
     render_tags,
 )
 from memsyncd.cli.note_arguments import roots_by_id
-from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.parser import (
+    JSON,
+    Argument,
+    Command,
+    Option,
+    make_choice,
+    make_workspace_option,
+    parse_count,
+)
 from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.terminal import clean_line, clean_values
-from memsyncd.dirs import find_dirs
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadRequest, NoDaemon, PathRefused, WorkspaceNotFound
 from memsyncd.first_notes import FIRST_NOTES
 
@@ -61,8 +73,7 @@ def _init(args: Args, console: Console) -> int:
 
 
 def _init_user_wide(args: Args, console: Console) -> int:
-    home = console.env.get("HOME") or os.path.expanduser("~")
-    root = create_folder(args.path or find_dirs(console.env, home, sys.platform).user_memory)
+    root = create_folder(args.path or find_user_dirs(console.env).user_memory)
     terminal = console.terminal
     for path in create_first_notes(root):
         terminal.print(f"created {clean_line(os.path.join(root, path))}")
@@ -257,12 +268,6 @@ def _suggest_notes(
     return [nothing, every, f"or {first} {path}"]
 
 
-def _parse_preset(text: str) -> str:
-    if text not in ("memory", "vault", "claude-code"):
-        raise ValueError("expected memory, vault or claude-code")
-    return text
-
-
 def _remove(args: Args, console: Console) -> int:
     answer = console.call("workspace.remove", workspace=console.name_workspace(args.workspace))
     if args.json:
@@ -316,16 +321,10 @@ def _list_notes(args: Args, console: Console) -> int:
         roots = roots_by_id(clean_values(console.call("workspace.list"))["workspaces"])
         for line in _render_notes(clean_values(answer), roots, console, has_sections=has_sections):
             terminal.print(line)
-        _report_rest(answer, console)
+        if not answer["notes"]:
+            terminal.report("no notes")
+        report_freshness(answer, console)
     return 0 if answer["notes"] else NOTHING_FOUND
-
-
-def _report_rest(answer: dict[str, Any], console: Console) -> None:
-    if not answer["notes"]:
-        console.terminal.report("no notes")
-    freshness = render_freshness(answer["freshness"])
-    if freshness:
-        console.terminal.report(console.terminal.err_paint("yellow", freshness))
 
 
 def _print_workspaces(answer: dict[str, Any], console: Console) -> None:
@@ -540,7 +539,7 @@ COMMANDS = {
                 "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of "
                 "each project; else the folder decides",
                 metavar="P",
-                parse=_parse_preset,
+                parse=make_choice(("memory", "vault", "claude-code")),
             ),
             Option(
                 "--include",

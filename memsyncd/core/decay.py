@@ -1,4 +1,4 @@
-"""Compute what a memory is worth now, from its age, its accesses and its importance.
+"""Compute the decay of a memory from its age, its accesses and its importance, and its tier.
 
     decay = exp(-age / half_life) x (1 + log1p(accesses) / 10) x importance
 

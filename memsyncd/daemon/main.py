@@ -195,10 +195,11 @@ class _Daemon:
 
     def _make_server(self) -> None:
         reads = Reads(self._workspaces, self._threads, self._clock, QUERY_THREADS)
-        handlers = Handlers(self._workspaces, self._clock, reads, self._facts())
+        limits = Limits(**structs.asdict(self._loaded.config.socket))
+        handlers = Handlers(self._workspaces, self._clock, reads, self._facts(), limits)
         self._server = Server(
             handlers.dispatch,
-            Limits(**structs.asdict(self._loaded.config.socket)),
+            limits,
             on_answer=RequestLog(self._clock.now_s).add,
             after_methods=dict.fromkeys(STATUS_METHODS, self._report_indexing),
             on_error=_log_internal_error,

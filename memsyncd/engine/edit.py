@@ -133,10 +133,10 @@ def edit_workspace(
     changed.
     """
     check_open(workspace)
+    yield from _check_root(workspace, config, clock)
     records = workspace.records
     if records is None or not records.history.is_settled:
         open_records(workspace, clock)
-    yield from _check_root(workspace, config, clock)
     recovered = set(recover(workspace, clock))
     edit, answer, carried_out = _try(workspace, config, clock, decide, withdrawn, recovered)
     if carried_out is None and not recovered:

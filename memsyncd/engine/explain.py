@@ -8,6 +8,7 @@ same filters.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -112,9 +113,8 @@ def explain_nothing(
     found: list[tuple[str, Explanation]] = []
     for workspace in workspaces[:MAX_WORKSPACES]:
         try:
-            with workspace.acquire(timeout_s) as reader:
-                if question.is_hurried:
-                    reader.allow(timeout_s, HURRIED_CPU_S)
+            cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
+            with workspace.acquire(timeout_s, cpu_s) as reader:
                 found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
         except NotFresh:
             if question.is_hurried:

@@ -1,5 +1,5 @@
 """Describes the metadata of a section for an answer, with the defaults of its kind and its day, and
-values memories: their decay and their tier.
+computes its decay and its tier.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ out, although the index still has them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from itertools import accumulate
@@ -313,9 +314,8 @@ def search_part(
     n_passages = n_hits if question.match or params.sort in UNORDERED else n_candidates
     limit_s = options.limit_s(params, config)
     asked = begin_question(workspace, question, DEFAULT_RANKING)
-    with workspace.acquire(limit_s) as reader:
-        if options.is_hurried:
-            reader.allow(limit_s, HURRIED_CPU_S)
+    cpu_s = HURRIED_CPU_S if options.is_hurried else math.inf
+    with workspace.acquire(limit_s, cpu_s) as reader:
         found, passages = _find_passages(
             reader, workspace, asked, config, options, n_candidates, limit=n_passages
         )

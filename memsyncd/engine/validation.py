@@ -17,15 +17,13 @@ from memsyncd.core.editing.additions import (
     describe_fault,
     find_faults,
 )
-from memsyncd.core.search.query import Filters
 from memsyncd.engine.browse import READ_LIMIT_S
 from memsyncd.engine.memory_tool import make_addition
+from memsyncd.engine.upkeep import EVERYTHING
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.protocol.memory import FieldFault, NewSection, Validation
 from memsyncd.store.lookup import StoredSection, read_notes, read_problems
-
-_EVERYTHING = Filters(includes_archived=True, includes_expired=True)
 
 
 def validate_section(section: Mapping[str, Any], config: Config) -> Validation:
@@ -72,7 +70,7 @@ def validate_notes(workspace: Workspace, config: Config, path: str | None) -> Va
     Raises NoteNotFound if no note is at the path, so that a mistyped one does not pass.
     """
     with workspace.acquire(READ_LIMIT_S) as reader:
-        notes = read_notes(reader, path=path, filters=_EVERYTHING)
+        notes = read_notes(reader, path=path, filters=EVERYTHING)
         problems = read_problems(reader)
     if path is not None and not notes:
         raise NoteNotFound(

@@ -7,6 +7,7 @@ workspace; other threads read `condition`, an immutable value that is replaced a
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 from collections import deque
@@ -391,7 +392,7 @@ class Workspace:
             self.old_readers = ConnectionPool(str(self.index_path))
 
     @contextlib.contextmanager
-    def acquire(self, seconds: float) -> Iterator[Reader]:
+    def acquire(self, seconds: float, cpu_s: float = math.inf) -> Iterator[Reader]:
         """Yield a read connection, as `ConnectionPool.acquire`.
 
         Raises StoreFailed, with the workspace in its data, also if the index could not be opened,
@@ -407,7 +408,7 @@ class Workspace:
             hint = "retry in a moment, or see: memsyncd status"
             raise Busy("the index is being opened", hint=hint)
         try:
-            with readers.acquire(seconds) as reader:
+            with readers.acquire(seconds, cpu_s) as reader:
                 yield reader
         except StoreFailed as failure:
             failure.data["workspace"] = self.id
@@ -445,7 +446,7 @@ class Workspace:
     def drop_failed_records(self) -> None:
         """Close records that failed, so that the next sync opens them again.
 
-        Records whose file another program replaced stay open: `opening` closes those with care.
+        Records whose file another program replaced stay open: `engine.records` closes those.
         """
         if self.records is not None and self.records.find_tampering() is None:
             self.records.checks.note_damage()

@@ -230,7 +230,11 @@ class Workspaces:
     def note_accesses(
         self, workspace: Workspace, anchors: Sequence[str], *, session: str | None
     ) -> None:
-        """Count accesses of sections, and store them some seconds after the first; on the loop."""
+        """Count accesses of sections unless that is switched off, and store them some seconds after
+        the first; on the loop.
+        """
+        if not (anchors and self.config.access.enabled):
+            return
         note_accesses(workspace, anchors, session=session, at_s=self._clock.wall_s())
         if workspace.id not in self._with_accesses:
             self._with_accesses.add(workspace.id)

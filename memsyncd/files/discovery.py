@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from memsyncd.dirs import expand_home
 from memsyncd.files.folder_kinds import (
     CLAUDE_CODE,
     PROJECTS,
@@ -106,7 +107,7 @@ def _find_vaults(folders: ToolFolders) -> Iterator[KnownPlace]:
     settings = read_start(f"{folders.config}/zk/config.toml", READ_LIMIT_BYTES)
     notebook = folders.zk or parse_zk_notebook(settings)
     if notebook:
-        path = os.path.join(folders.home, _expand(notebook, folders.home))
+        path = os.path.join(folders.home, expand_home(notebook, folders.home))
         yield from _name_vaults("zk", [path])
 
 
@@ -138,10 +139,6 @@ def _list_graphs(folder: str) -> list[str]:
         return [path for name in sorted(os.listdir(folder)) if (path := parse_graph_name(name))]
     except OSError:
         return []
-
-
-def _expand(path: str, home: str) -> str:
-    return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
 # --- the files of tools -------------------------------------------------------------------------

@@ -159,7 +159,7 @@ class VectorWorker:
             case StartRequest():
                 raise AssertionError("it was read first")
 
-    def _queue(self, request: RefreshRequest, *, is_first: bool = False) -> None:
+    def _queue(self, request: RefreshRequest) -> None:
         """Have a workspace refreshed, once, however often that was asked for."""
         with self._changed:
             queued = [
@@ -173,7 +173,7 @@ class VectorWorker:
             request = replace(request, is_again=is_again)
             known = self._by_id.setdefault(request.workspace, _Vectors(request))
             known.refresh = request
-            self._jobs.insert(0 if is_first else len(self._jobs), request)
+            self._jobs.append(request)
             self._changed.notify()
 
     def _load(self) -> None:

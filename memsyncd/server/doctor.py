@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from msgspec.structs import replace as replace_fields
 
@@ -47,7 +46,7 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.protocol.operations import DoctorParams, DoctorResult, FindingInfo
 from memsyncd.server.operations import choose_workspaces
-from memsyncd.server.session import Session
+from memsyncd.server.session import InThread, Session
 from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open
 
 # How often notes that were saved while they were compared are synced and compared again.
@@ -61,7 +60,6 @@ VERIFY_S = 3600.0
 # stalled.
 STEP_S = 10.0
 
-InThread = Callable[..., Awaitable[Any]]
 
 FindSocket = Callable[[], tuple[str, str]]
 

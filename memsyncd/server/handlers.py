@@ -86,7 +86,7 @@ from memsyncd.server.operations import (
     describe_freshness,
 )
 from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
-from memsyncd.server.session import MAX_REPLY_BYTES, Outcome, Session
+from memsyncd.server.session import Limits, MethodCall, Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.waits import (
     OPEN_S,
@@ -153,9 +153,11 @@ class Handlers:
         clock: Clock,
         reads: Reads,
         facts: Facts,
+        limits: Limits,
     ) -> None:
         self._workspaces = workspaces
         self._clock = clock
+        self._limits = limits
         self._places = PathLookup(workspaces, reads.threads, facts.socket)
         self._in_thread = reads.run
         self._federation = Federation(reads.run, clock)
@@ -163,7 +165,7 @@ class Handlers:
         self._subscriptions = Subscriptions(workspaces)
         self._facts = facts
         operations = Operations(workspaces, clock, self._places, facts, lambda: reads.n_pending)
-        self._table: dict[str, Callable[[Session, Any], Outcome]] = {
+        self._table: dict[str, MethodCall] = {
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
             "search": self._search,
             "context": self._context,
@@ -246,7 +248,7 @@ class Handlers:
             raise BadRequest(message, hint=f"name the note there: {shared}")
         return await outcome if inspect.isawaitable(outcome) else outcome
 
-    def _find(self, method: str) -> Callable[[Session, Any], Outcome]:
+    def _find(self, method: str) -> MethodCall:
         if method not in self._table:
             self._add_late_methods()
         return self._table[method]
@@ -664,7 +666,7 @@ class Handlers:
                 params,
                 now_s=now_s,
                 accesses=given,
-                max_bytes=MAX_REPLY_BYTES,
+                max_bytes=self._limits.max_reply_bytes,
             )
 
         notes = await self._in_thread(read)
@@ -769,8 +771,7 @@ class Handlers:
         params: SearchParams | ContextParams | GetParams | AccessParams,
     ) -> None:
         """Count an access of these sections after the answer, which then waits for no database."""
-        is_tracked = isinstance(params, AccessParams) or params.track_access
-        if anchors and is_tracked and self._workspaces.config.access.enabled:
+        if isinstance(params, AccessParams) or params.track_access:
             self._workspaces.note_accesses(workspace, anchors, session=params.caller_session)
 
     # --- shared ---

@@ -82,16 +82,6 @@ class McpSession:
     def is_idle(self) -> bool:
         return self.send is None and not self.session.n_pending
 
-    def close(self, context: ServerContext) -> None:
-        """End the requests and subscriptions of a client that is gone."""
-        callbacks = self.session.close()
-        self.dispatcher.cancel()
-        for callback in callbacks:
-            try:
-                callback()
-            except Exception as error:  # noqa: BLE001 - the other callbacks must be called, too
-                context.on_error(error, "close")
-
     def _send_line(self, line: bytes) -> bool:
         return self.send is not None and self.send(line)
 
@@ -137,7 +127,7 @@ class McpSessions:
         session = self._by_id.pop(session_id, None)
         if session is not None:
             session.mcp.finish()
-            session.close(self._context)
+            session.dispatcher.close()
 
     def close(self) -> None:
         """End all sessions."""
@@ -325,7 +315,7 @@ class McpExchange:
                 token: send for token, send in session.progress.items() if send != self._send_event
             }
             if self._is_alone and session.session.is_open:
-                session.close(self._context)
+                session.dispatcher.close()
 
     def _make_response(self, answers: list[bytes], session: McpSession) -> Response:
         if not answers:

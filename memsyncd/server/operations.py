@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace as replace_fields
@@ -56,7 +55,7 @@ from memsyncd.protocol.semantic import (
 )
 from memsyncd.server.reads import PathLookup
 from memsyncd.server.requests import MethodCounters, ServerCounters
-from memsyncd.server.session import Outcome, Session
+from memsyncd.server.session import MethodCall, Outcome, Session
 from memsyncd.server.waits import wait_for_work
 from memsyncd.watch.health import WatchHealth
 
@@ -115,7 +114,7 @@ class Operations:
         self._places = places
         self._facts = facts
         self._count_reads = count_reads
-        self.methods: dict[str, Callable[[Session, Any], Outcome]] = {
+        self.methods: dict[str, MethodCall] = {
             "ping": self._ping,
             "status": self._status,
             "metrics": self._metrics,

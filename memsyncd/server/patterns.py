@@ -6,7 +6,7 @@ and left out, as in a search of several.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from memsyncd.errors import BadRequest
 from memsyncd.protocol.search import Patterns, PatternsParams
 from memsyncd.server.federation import Federation, WorkspaceRead, describe_workspace_part
 from memsyncd.server.operations import choose_named, describe_freshness
-from memsyncd.server.session import Outcome, Session
+from memsyncd.server.session import InThread, MethodCall, Session
 from memsyncd.server.waits import OPEN_S, wait_until_open
 
 PATTERNS_S = 20.0
@@ -33,13 +33,13 @@ class PatternMethods:
         workspaces: Workspaces,
         clock: Clock,
         federation: Federation,
-        in_thread: Callable[..., Awaitable[Any]],
+        in_thread: InThread,
     ) -> None:
         self._workspaces = workspaces
         self._clock = clock
         self._federation = federation
         self._in_thread = in_thread
-        self.methods: dict[str, Callable[[Session, Any], Outcome]] = {"patterns": self._find}
+        self.methods: dict[str, MethodCall] = {"patterns": self._find}
 
     async def _find(self, _session: Session, params: PatternsParams) -> Patterns:
         start_s = self._clock.now_s()

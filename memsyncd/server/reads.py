@@ -28,7 +28,7 @@ from memsyncd.files.scan import NoteCount, count_notes
 from memsyncd.server.listen import check_outside
 from memsyncd.server.session import Session, current_request
 from memsyncd.server.waits import STALL_HINT, make_stall_error, wait_for_work
-from memsyncd.store.connection import CancellationToken, short_read
+from memsyncd.store.connection import CancellationToken
 
 if TYPE_CHECKING:
     from memsyncd.files.discovery import KnownPlace
@@ -94,8 +94,7 @@ class Reads:
             # Processor time: a read that waits for other threads is not a long one.
             began_s = time.thread_time()
             try:
-                with contextlib.nullcontext() if slot.is_long else short_read():
-                    return token.run(read)
+                return token.run(read)
             finally:
                 slot.took_s = time.thread_time() - began_s
 
@@ -208,11 +207,10 @@ class LoopAdmission:
 
     @contextlib.contextmanager
     def trying(self, session: Session) -> Iterator[None]:
-        """Measure the try inside, for which long reads pause. It has failed if it raises."""
+        """Measure the try inside. It has failed if it raises."""
         began_s = time.thread_time()
         try:
-            with short_read():
-                yield
+            yield
         except BaseException:
             took_s = time.thread_time() - began_s
             self._rest_until_s = self._clock.now_s() + REST_FACTOR * took_s

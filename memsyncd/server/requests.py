@@ -335,14 +335,20 @@ class RequestDispatcher:
             finally:
                 current_request.reset(token)
 
-    def cancel(self) -> None:
-        """Cancel the requests of a client that is gone.
+    def close(self) -> None:
+        """End the session of a client that is gone, and cancel its requests.
 
         Notifications that run already go on: their client expects no answer.
         """
+        callbacks = self._session.close()
         self._context.queue.clear(self._flow)
         for task in tuple(self._tasks):
             task.cancel()
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception as error:  # noqa: BLE001 - the other callbacks must be called, too
+                self._context.on_error(error, "close")
 
     def cancel_request(self, request_id: Id) -> bool:
         """Cancel a request that waits or runs: it gets no answer. False if there is none."""

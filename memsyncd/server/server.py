@@ -36,7 +36,6 @@ from memsyncd.protocol.jsonrpc import (
     is_http_start,
     join_lines,
 )
-from memsyncd.protocol.methods import METHODS, Method
 from memsyncd.server.listen import BACKLOG
 from memsyncd.server.requests import (
     BatchReply,
@@ -170,14 +169,8 @@ class Connection(asyncio.Protocol):
         self._unprocessed.clear()
         if self._http is not None:
             self._http.lose()
-        callbacks = self._session.close() if self._session is not None else []
         if self._dispatcher is not None:
-            self._dispatcher.cancel()
-        for callback in callbacks:
-            try:
-                callback()
-            except Exception as error:  # noqa: BLE001 - the other callbacks must be called, too
-                self._context.on_error(error, "close")
+            self._dispatcher.close()
         self._on_lost(self)
 
     # --- called by the server
@@ -503,10 +496,10 @@ class Server:
     raised; `on_refuse` and `on_drop` with the reason.
     """
 
-    def __init__(  # noqa: PLR0913 - all but two are optional
+    def __init__(  # noqa: PLR0913 - all but three are optional
         self,
         dispatch: Dispatch,
-        limits: Limits | None = None,
+        limits: Limits,
         *,
         on_answer: Callable[[CompletedRequest], None] = _ignore,
         after_methods: Mapping[str, Callable[[], None]] = NO_CALLS,
@@ -515,9 +508,8 @@ class Server:
         on_drop: Callable[[str], None] = _ignore,
         waiting_methods: frozenset[str] = frozenset(),
         marks_instructions: Callable[[], bool] = lambda: True,
-        methods: Mapping[str, Method] = METHODS,
     ) -> None:
-        limits, loop = limits or Limits(), asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         self.counters = ServerCounters()
         self._on_refuse = on_refuse
         self._ids = itertools.count(1)
@@ -529,7 +521,7 @@ class Server:
             dispatch=dispatch,
             limits=limits,
             counters=self.counters,
-            parser=MessageParser(methods),
+            parser=MessageParser(),
             queue=RequestQueue(limits.max_running),
             lines=LineScheduler(loop),
             loop=loop,

@@ -154,12 +154,13 @@ Dispatch = Callable[[Session, str, Params], Outcome]
 
 Raises MemsyncdError to refuse the request.
 """
+MethodCall = Callable[[Session, Any], Outcome]
+"""Carries out one method, as `Dispatch` does."""
+InThread = Callable[..., Awaitable[Any]]
+"""Runs a function on a query thread: `Reads.run`."""
 
 
 # --- Limits ---------------------------------------------------------------------------------------
-
-
-MAX_REPLY_BYTES = 8 * 1024 * 1024
 
 
 class Limits(SocketConfig, frozen=True, kw_only=True):
@@ -169,7 +170,7 @@ class Limits(SocketConfig, frozen=True, kw_only=True):
 
     # Requests of one client without an answer; at this many its further lines wait unread.
     max_pending_per_client: int = 32
-    max_reply_bytes: int = MAX_REPLY_BYTES
+    max_reply_bytes: int = 8 * 1024 * 1024
     # Unfinished lines and unread answers of all clients; beyond it the largest is dropped.
     max_buffered_bytes: int = 64 * 1024 * 1024
     # How long a client may leave a full buffer wholly unread.

@@ -7,10 +7,9 @@ has not acknowledged, so that it misses nothing between an earlier connection an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.scheduler import JobFactory
@@ -34,7 +33,7 @@ from memsyncd.protocol.signals import (
     SignalSendParams,
     SignalSent,
 )
-from memsyncd.server.session import Outcome, Session
+from memsyncd.server.session import MethodCall, Session
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.writes import WRITE_S, wait_for_turn
 
@@ -48,7 +47,7 @@ class SignalMethods:
     def __init__(self, workspaces: Workspaces, subscriptions: Subscriptions) -> None:
         self._workspaces = workspaces
         self._subscriptions = subscriptions
-        self.methods: dict[str, Callable[[Session, Any], Outcome]] = {
+        self.methods: dict[str, MethodCall] = {
             "signal.send": self._send,
             "signal.inbox": self._read_inbox,
             "signal.outbox": self._read_outbox,

@@ -7,7 +7,7 @@ back.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,12 +21,10 @@ from memsyncd.errors import BadRequest
 from memsyncd.protocol import tasks as protocol
 from memsyncd.protocol.memory import Added, NoteAddParams
 from memsyncd.protocol.signals import Signal, SignalInboxParams
-from memsyncd.server.session import Outcome, Session
+from memsyncd.server.session import InThread, MethodCall, Session
 from memsyncd.server.waits import OPEN_S, wait_until_open
 from memsyncd.server.writes import make_place
 
-MethodCall = Callable[[Session, Any], Outcome]
-InThread = Callable[..., Awaitable[Any]]
 SUMMARY_CHARS = 60
 
 
@@ -85,8 +83,7 @@ class TaskMethods:
     ) -> protocol.TaskContext:
         found: protocol.TaskContext = await self._ask(tasks.build_task_context, session, params)
         workspace = self._workspaces.find(params.workspace)
-        is_tracked = params.track_access and self._workspaces.config.access.enabled
-        if is_tracked and found.included:
+        if params.track_access:
             caller = params.caller_session
             self._workspaces.note_accesses(workspace, found.included, session=caller)
         return found

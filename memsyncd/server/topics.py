@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,9 @@ from memsyncd.protocol import topics as protocol
 from memsyncd.protocol.memory import WriteAction
 from memsyncd.protocol.search import SimilarSection
 from memsyncd.protocol.upkeep import Upkept
-from memsyncd.server.session import Outcome, Session
+from memsyncd.server.session import InThread, MethodCall, Session
 from memsyncd.server.waits import OPEN_S, wait_until_open
 from memsyncd.server.writes import Writes, describe_write, make_place
-
-InThread = Callable[..., Awaitable[Any]]
 
 
 class TopicMethods:
@@ -35,7 +33,7 @@ class TopicMethods:
         self._clock = clock
         self._in_thread = in_thread
         self._writes = writes
-        self.methods: dict[str, Callable[[Session, Any], Outcome]] = {
+        self.methods: dict[str, MethodCall] = {
             "topic.list": self._list,
             "topic.get": self._get,
             "topic.create": self._create,
@@ -58,7 +56,7 @@ class TopicMethods:
     async def _get(self, _session: Session, params: protocol.TopicGetParams) -> protocol.Topic:
         workspace = self._workspaces.find(params.workspace)
         found: protocol.Topic = await self._read(workspace, topics.read_topic, params)
-        if params.track_access and self._workspaces.config.access.enabled:
+        if params.track_access:
             anchors = [one.anchor for one in found.fields]
             caller = params.caller_session
             self._workspaces.note_accesses(workspace, anchors or [found.path], session=caller)
@@ -136,7 +134,7 @@ class TopicMethods:
         def plan(workspace: Workspace, config: Any, *more: Any) -> Any:
             return topics.plan_topics(workspace, config, act, *more)
 
-        return await self._writes.keep_up(session, act, plan, params)
+        return await self._writes.keep_up(act, plan, session, params)
 
     async def _append(
         self, session: Session, params: protocol.FieldAppendParams

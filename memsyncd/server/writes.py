@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
@@ -58,7 +58,7 @@ from memsyncd.protocol.search import (
 )
 from memsyncd.protocol.topics import TopicArchiveParams
 from memsyncd.server.operations import describe_freshness
-from memsyncd.server.session import Outcome, Session
+from memsyncd.server.session import InThread, MethodCall, Session
 from memsyncd.server.waits import (
     OPEN_S,
     forget,
@@ -74,7 +74,6 @@ READ_S = 10.0
 # How long adding a section looks for similar ones.
 SIMILAR_S = 0.5
 
-InThread = Callable[..., Awaitable[Any]]
 T = TypeVar("T")
 
 
@@ -85,7 +84,7 @@ class Writes:
         self._workspaces = workspaces
         self._clock = clock
         self._in_thread = in_thread
-        self.methods: dict[str, Callable[[Session, Any], Outcome]] = {
+        self.methods: dict[str, MethodCall] = {
             "memory": self._memory,
             "note.add": self._add,
             "note.add_many": self._add_many,
@@ -93,9 +92,9 @@ class Writes:
             "capture": self._capture,
             "index_project": self._index_project,
             "sources": self._list_sources,
-            "archive": self._archive,
-            "archive.restore": self._restore_archived,
-            "cleanup": self._clean_up,
+            "archive": partial(self.keep_up, "archive", upkeep.plan_archive),
+            "archive.restore": partial(self.keep_up, "archive.restore", upkeep.plan_restore),
+            "cleanup": partial(self.keep_up, "cleanup", upkeep.plan_cleanup),
             "promote": self._promote,
             "recall": self._recall,
             "history": self._history,
@@ -294,26 +293,11 @@ class Writes:
 
     # --- upkeep ---
 
-    async def _archive(
-        self, session: Session, params: upkeep_protocol.ArchiveParams
-    ) -> upkeep_protocol.Upkept:
-        return await self.keep_up(session, "archive", upkeep.plan_archive, params)
-
-    async def _restore_archived(
-        self, session: Session, params: upkeep_protocol.ArchiveParams
-    ) -> upkeep_protocol.Upkept:
-        return await self.keep_up(session, "archive.restore", upkeep.plan_restore, params)
-
-    async def _clean_up(
-        self, session: Session, params: upkeep_protocol.CleanupParams
-    ) -> upkeep_protocol.Upkept:
-        return await self.keep_up(session, "cleanup", upkeep.plan_cleanup, params)
-
     async def keep_up(
         self,
-        session: Session,
         act: str,
         plan: Callable[..., upkeep.Planned],
+        session: Session,
         params: upkeep_protocol.ArchiveParams | upkeep_protocol.CleanupParams | TopicArchiveParams,
     ) -> upkeep_protocol.Upkept:
         """Answer with a plan, or carry it out."""

@@ -76,6 +76,10 @@ class CancellationToken:
         finally:
             _current_token.reset(token)
 
+    @property
+    def is_long(self) -> bool:
+        return self._pauses is not None
+
     def pause(self) -> None:
         """Wait for the short reads that run, if this read is long and has not paused just now."""
         began_s = time.monotonic()
@@ -134,6 +138,12 @@ def short_read() -> Iterator[None]:
         yield
     finally:
         _short_reads.end()
+
+
+def is_short_read() -> bool:
+    """True if the current thread runs under a token whose read is not long."""
+    token = _current_token.get()
+    return token is not None and not token.is_long
 
 
 def pause_if_long() -> None:
@@ -338,9 +348,11 @@ def set_deadline(connection: apsw.Connection, seconds: float, cpu_s: float = mat
 
 
 @contextlib.contextmanager
-def deadline(connection: apsw.Connection, seconds: float) -> Iterator[None]:
+def deadline(
+    connection: apsw.Connection, seconds: float, cpu_s: float = math.inf
+) -> Iterator[None]:
     """Apply `set_deadline` to the block. A statement that is interrupted raises NotFresh."""
-    set_deadline(connection, seconds)
+    set_deadline(connection, seconds, cpu_s)
     try:
         with translating_errors():
             yield

@@ -19,11 +19,13 @@ import msgspec
 from memsyncd.store.connection import (
     deadline,
     is_cancelled,
+    is_short_read,
     make_timeout_error,
     open_reader,
     pause_if_long,
     release_memory,
     set_deadline,
+    short_read,
     translating_errors,
 )
 from memsyncd.store.schema import TOKENIZER
@@ -94,11 +96,9 @@ class Reader:
             self._memo_version = version
         return self._memo
 
-    def allow(self, seconds: float, cpu_s: float = math.inf) -> None:
-        """Replace the time limit that `acquire` set, until the reader is released, and limit the
-        processor time of this thread as well.
-        """
-        set_deadline(self.connection, seconds, cpu_s)
+    def allow(self, seconds: float) -> None:
+        """Replace the limits that `acquire` set by this one, until the reader is released."""
+        set_deadline(self.connection, seconds)
 
     def tokenize(self, text: str) -> list[tuple[int, int, str]]:
         """Return (start, end, word) of each word as FTS5 indexes it.
@@ -143,24 +143,27 @@ class ConnectionPool:
         self._is_closed = False
 
     @contextlib.contextmanager
-    def acquire(self, seconds: float) -> Iterator[Reader]:
-        """Yield a reader whose statements all see one snapshot, and stop after `seconds` with
-        NotFresh.
+    def acquire(self, seconds: float, cpu_s: float = math.inf) -> Iterator[Reader]:
+        """Yield a reader whose statements all see one snapshot, and stop with NotFresh after
+        `seconds`, or `cpu_s` of this thread's processor time.
 
-        Raises NotFresh at once if the thread's token is cancelled, and otherwise the classes of
-        `translating_errors`.
+        Long reads pause until the reader is released, if `cpu_s` is limited or the thread's token
+        is of a read that is not long. Raises NotFresh at once if the token is cancelled, and
+        otherwise the classes of `translating_errors`.
         """
         if is_cancelled():
             raise make_timeout_error()
         self.has_lost_file = not self._is_in_place()
         reader = self._take()
+        is_short = cpu_s < math.inf or is_short_read()
         try:
             # The snapshot must end outside the deadline: a ROLLBACK that is interrupted keeps the
             # snapshot for ever.
             with (
+                short_read() if is_short else contextlib.nullcontext(),
                 translating_errors(),
                 _one_snapshot(reader.connection),
-                deadline(reader.connection, seconds),
+                deadline(reader.connection, seconds, cpu_s),
             ):
                 yield reader
         finally:

@@ -43,7 +43,7 @@ from memsyncd.server.handlers import Handlers
 from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.requests import ServerCounters
-from memsyncd.server.session import Session
+from memsyncd.server.session import Limits, Session
 from memsyncd.store.index import Index
 from memsyncd.store.lookup import find_similar_words
 
@@ -76,6 +76,7 @@ class HandlersBench:
             CLOCK,
             Reads(self.workspaces, self._threads, CLOCK, 1),
             facts,
+            Limits(),
         )
         self.subscriptions = self.handlers._subscriptions
         self._session = Session(session_id=1, peer_pid=1, send=lambda _line: True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -14,7 +13,6 @@ from memsyncd.engine.clock import Clock
 from memsyncd.errors import NotFresh
 from memsyncd.server.reads import LoopAdmission, ReadQueue
 from memsyncd.server.session import Session
-from memsyncd.store import connection
 
 
 async def hold(
@@ -129,19 +127,3 @@ def test_a_read_is_long_if_those_of_its_client_were_so_far() -> None:
         return found
 
     assert asyncio.run(scenario()) == [True, False, False]
-
-
-@pytest.mark.timeout(120)
-def test_a_long_read_pauses_for_a_search_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "MAX_PAUSE_S", 60.0)
-    admission, ended = LoopAdmission(Clock(now_s=time.monotonic, wall_ns=time.time_ns)), []
-
-    def read() -> None:
-        connection.pause_if_long()
-        ended.append("long")
-
-    with ThreadPoolExecutor(1) as threads, admission.trying(make_session()):
-        token = connection.CancellationToken(is_long=True)
-        assert not wait([threads.submit(token.run, read)], timeout=0.05).done
-        ended.append("short")
-    assert ended == ["short", "long"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -278,6 +279,38 @@ def test_a_long_read_pauses_until_the_short_ones_have_ended(
             ended.append("short")
         reading.result()
     assert ended == ["short", "long"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("is_hurried", [True, False])
+def test_a_long_read_pauses_while_a_short_one_has_a_connection(
+    index: Index, monkeypatch: pytest.MonkeyPatch, is_hurried: bool
+) -> None:
+    monkeypatch.setattr(connection_module, "MAX_PAUSE_S", LONG_S)
+    ended: list[str] = []
+
+    def read() -> Future[None]:
+        with index.pool.acquire(LONG_S, LONG_S if is_hurried else math.inf):
+            reading = begin_long_read(threads, index, READS["before a statement"], ended)
+            assert not wait([reading], timeout=0.05).done
+            ended.append("short")
+        return reading
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = read() if is_hurried else CancellationToken().run(read)
+        reading.result()
+    assert ended == ["short", "long"]
+
+
+@pytest.mark.timeout(300)
+def test_a_long_read_does_not_pause_for_a_job_of_the_daemon(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "MAX_PAUSE_S", LONG_S)
+    ended: list[str] = []
+    with ThreadPoolExecutor(1) as threads, index.pool.acquire(LONG_S):
+        begin_long_read(threads, index, READS["before a statement"], ended).result()
+    assert ended == ["long"]
 
 
 @pytest.mark.timeout(300)

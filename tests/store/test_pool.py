@@ -139,10 +139,9 @@ def test_a_reader_past_its_deadline_works_with_a_new_deadline(index: Index) -> N
 
 
 def test_a_reader_stops_at_its_limit_of_processor_time(index: Index) -> None:
-    with index.pool.acquire(30) as reader:
-        reader.allow(30, cpu_s=30)
+    with index.pool.acquire(30, cpu_s=30) as reader:
         assert reader.rows(COUNTING) == [(50_000,)]
-        reader.allow(30, cpu_s=0)
+    with index.pool.acquire(30, cpu_s=0) as reader:
         with pytest.raises(apsw.InterruptError):
             reader.rows(COUNTING)
         reader.allow(30)

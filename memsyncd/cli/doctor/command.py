@@ -7,7 +7,7 @@ no finding needs action, 1 if one does, 3 if no daemon answers.
 from __future__ import annotations
 
 import os
-import sys
+from dataclasses import replace
 
 import memsyncd
 from memsyncd.cli.doctor.daemon_checks import (
@@ -52,7 +52,7 @@ from memsyncd.cli.git_merges import has_conflicts, is_tracked
 from memsyncd.cli.parser import JSON, Argument, Command, Option
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client.connection import find_sockets
-from memsyncd.dirs import find_dirs
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import MemsyncdError, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -71,8 +71,7 @@ VERIFY_S = 3600.0
 
 
 def _doctor(args: Args, console: Console) -> int:
-    home = console.env.get("HOME") or os.path.expanduser("~")
-    dirs = find_dirs(console.env, home, sys.platform)
+    dirs = find_user_dirs(console.env)
     answers = ping_sockets(find_sockets(console.env))
     daemon = next((answer for answer in answers if answer.pid is not None), None)
     if daemon is None:
@@ -156,7 +155,7 @@ def _examine_machine(
     state, cache = find_storage([dirs.state_dir, dirs.cache_dir])
     silent = find_unresponsive([each.root for each in workspaces])
     found = [
-        _with_workspace(each, describe_unresponsive(each.root))
+        replace(describe_unresponsive(each.root), workspace=each.id)
         for each in workspaces
         if each.root in silent
     ]
@@ -179,8 +178,8 @@ def _examine_machine(
     ]
     storages = find_storage([each.root for each in workspaces])
     for workspace, storage in zip(workspaces, storages, strict=True):
-        found += [_with_workspace(workspace, finding) for finding in check_notes_storage(storage)]
-        found += [_with_workspace(workspace, finding) for finding in _check_merges(workspace.root)]
+        own = [*check_notes_storage(storage), *_check_merges(workspace.root)]
+        found += [replace(finding, workspace=workspace.id) for finding in own]
     if state.mount is not None and not any(
         finding.check in ("filesystem", "cloud") for finding in found
     ):
@@ -193,10 +192,6 @@ def _check_merges(root: str) -> list[Finding]:
         return []
     what = "git does not merge memories that two branches add: the second merge has a conflict"
     return [Finding("info", "git_merges", what, f"memsyncd init --union {root}", where=root)]
-
-
-def _with_workspace(workspace: RegisteredWorkspace, finding: Finding) -> Finding:
-    return Finding(**{**finding.to_json(), "workspace": workspace.id})
 
 
 # --- workspaces, with a daemon and without ------------------------------------------------------

@@ -16,7 +16,7 @@ import re
 import shutil
 import stat
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -255,7 +255,7 @@ def check_root(workspace: RegisteredWorkspace) -> Finding:
     """Check that the folder exists and can be listed."""
     where = workspace.root
     if find_unresponsive([where]):
-        return Finding(**{**describe_unresponsive(where).to_json(), "workspace": workspace.id})
+        return replace(describe_unresponsive(where), workspace=workspace.id)
     if not os.path.isdir(where):
         remedy = f"restore the folder, or start the daemon and: memsyncd remove {workspace.name}"
         return Finding(
