@@ -26,6 +26,7 @@ from memsyncd.engine.workspace import (
     STALL_FAULT,
     WATCH_LIMIT,
     Condition,
+    Freshness,
 )
 from memsyncd.protocol.operations import FindingInfo
 from memsyncd.protocol.search import ProblemInfo
@@ -34,10 +35,6 @@ from memsyncd.watch.health import WatchHealth
 Level = Literal["ok", "info", "warning", "error"]
 
 MAX_NAMED_PLACES = 3
-# Timed scans that may be overdue before that is a finding: the machine may be busy, or a long job
-# runs.
-MAX_OVERDUE_SCANS = 3
-LATE_SLACK_S = 30.0
 CLOCK_SLACK_S = 5.0
 CLOCK_JUMP_S = 60.0
 MANY_MISSED = 3
@@ -153,21 +150,18 @@ def has_errors(findings: Iterable[FindingInfo]) -> bool:
 
 def check_condition(
     condition: Condition,
+    freshness: Freshness,
     health: WatchHealth,
     config: Config,
     *,
     now_s: float,
-    pending: int | None = None,
 ) -> list[FindingInfo]:
-    """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending` also
-    counts paths with events that no scan has covered yet.
-    """
-    pending = condition.n_pending if pending is None else pending
+    """Check the state of a workspace and of its watcher. `now_s` is the wall clock."""
     return [
         *_check_faults(condition),
         *_check_watcher(condition, health, config),
         *_check_past(condition),
-        *_check_freshness(condition, config, now_s, pending),
+        *_check_freshness(condition, freshness, config, now_s),
         *_check_recording(condition),
     ]
 
@@ -262,7 +256,7 @@ def _check_past(condition: Condition) -> list[FindingInfo]:
 
 
 def _check_freshness(
-    condition: Condition, config: Config, now_s: float, pending: int
+    condition: Condition, freshness: Freshness, config: Config, now_s: float
 ) -> list[FindingInfo]:
     if condition.state == "indexing":
         what = f"the notes are being indexed, {condition.n_pending:,} are still to be read"
@@ -284,17 +278,14 @@ def _check_freshness(
         return [
             make_finding("warning", "clock", what, "correct the clock; notes are indexed meanwhile")
         ]
-    late_s = age_s - condition.progress_after_scan_s
-    if late_s > MAX_OVERDUE_SCANS * config.sync.reconcile_s + LATE_SLACK_S:
-        what = (
-            f"the last scan of the folder was {age_s:,.0f} s ago, one is due every "
-            f"{config.sync.reconcile_s:g} s"
-        )
-        return [make_finding("error", "freshness", what, "see the log, then: memsyncd restart")]
+    if freshness.overdue:
+        remedy = "see the log, then: memsyncd restart"
+        return [make_finding("error", "freshness", freshness.overdue, remedy)]
     if what := describe_progress(condition):
         return [make_finding("info", "freshness", what)]
-    if pending:
-        what = f"{render_count(pending, 'note')} changed a moment ago and will be indexed soon"
+    if freshness.pending:
+        n_notes = render_count(freshness.pending, "note")
+        what = f"{n_notes} changed a moment ago and will be indexed soon"
         return [make_finding("info", "freshness", what)]
     return [
         make_finding("ok", "freshness", f"the index is that of the disk {max(age_s, 0):.0f} s ago")

@@ -166,13 +166,6 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.pending, self.n_to_fill)
 
     @property
-    def progress_after_scan_s(self) -> float:
-        """How long after the start of the last full scan a sync last made progress; at least 0."""
-        if self.scanned_s is None or self.progressed_s is None:
-            return 0.0
-        return max(0.0, self.progressed_s - self.scanned_s)
-
-    @property
     def state(self) -> State:
         if STALL_FAULT in self.faults:
             return "stalled"

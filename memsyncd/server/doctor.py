@@ -41,7 +41,7 @@ from memsyncd.engine.verify import (
     needs_rebuild,
     split_batches,
 )
-from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspace import Workspace, read_freshness
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.protocol.operations import DoctorParams, DoctorResult, FindingInfo
@@ -123,13 +123,13 @@ class Doctor:
 
     async def _check_state(self, workspace: Workspace) -> list[FindingInfo]:
         """Check what is known without the writer and without reading notes."""
-        health, now_s = self._workspaces.watching.health(workspace), self._clock.wall_s()
+        config = self._workspaces.config
         found = check_condition(
             workspace.condition,
-            health,
-            self._workspaces.config,
-            now_s=now_s,
-            pending=workspace.pending,
+            read_freshness(workspace, config, now_s=self._clock.now_s()),
+            self._workspaces.watching.health(workspace),
+            config,
+            now_s=self._clock.wall_s(),
         )
         if workspace.index is not None:
             found += await self._examine("problems", partial(_check_problems, workspace))

@@ -11,11 +11,12 @@ import errno
 import fcntl
 import math
 import os
+import sys
 import termios
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from watchdog.observers import inotify_c
 from watchdog.observers.inotify_c import (
@@ -35,6 +36,8 @@ from memsyncd.watch.health import OnEventsLost, OnUnwatched, is_worth_reporting
 PAIR_LIMIT_MS = 20
 # A call that is deferred comes that much later: after most saves are indexed.
 DEFER_MS = 20
+# As many events as Linux queues by default, with names of 100 characters.
+STORM_BYTES = 2 * 1024 * 1024
 HAS_PROC = os.path.isdir("/proc/self/fd")
 
 
@@ -81,7 +84,7 @@ class EventReader(InotifyFD):
         Returns False, and calls nothing, if there are none. From any thread.
         """
         with self._waiting_lock:
-            n_reads = self._is_handling + self._has_unread()
+            n_reads = self._is_handling + bool(self._count_unread())
             if n_reads:
                 self._waiting.append((n_reads, call))
         return n_reads > 0
@@ -147,7 +150,16 @@ class EventReader(InotifyFD):
         for hand_over in holding:
             hand_over()
         self._call_deferred(time.monotonic())
-        return super().read_events(event_buffer_size=event_buffer_size)
+        return leave_out_replaced(super().read_events(event_buffer_size=event_buffer_size))
+
+    def _read_event_buffer(self, event_buffer_size: int) -> bytes:
+        buffer = super()._read_event_buffer(event_buffer_size)
+        if len(buffer) > event_buffer_size // 2:
+            # The queue may have overflowed, which the last event in it tells.
+            with contextlib.suppress(OSError), self._keep_open():
+                if n_bytes := min(self._count_unread(), STORM_BYTES):
+                    buffer += os.read(self._inotify_fd, n_bytes)
+        return buffer
 
     def _check_inotify_fd(self) -> bool:
         assert self._poller is not None, "every Linux has poll(2)"
@@ -166,20 +178,21 @@ class EventReader(InotifyFD):
                 return
             self._is_handling = False
             # The events that a caller saw unread may have been those that were just handled.
-            n_done = 1 if self._has_unread() else 2
+            n_done = 1 if self._count_unread() else 2
             due = [call for n_reads, call in self._waiting if n_reads <= n_done]
             left = [(n_reads - 1, call) for n_reads, call in self._waiting if n_reads > n_done]
             self._waiting = left
         for call in due:
             call()
 
-    def _has_unread(self) -> bool:
+    def _count_unread(self) -> int:
+        """The number of bytes that the kernel has queued."""
         if self._closed:
-            return False
+            return 0
         with contextlib.suppress(OSError):
             n_bytes = fcntl.ioctl(self._inotify_fd, termios.FIONREAD, bytes(4))
-            return any(n_bytes)
-        return False
+            return int.from_bytes(n_bytes, sys.byteorder)
+        return 0
 
     def handle_event(self, event: InotifyEvent) -> None:
         super().handle_event(event)
@@ -217,6 +230,16 @@ class EventReader(InotifyFD):
         fd = super()._create_inotify_fd()
         os.set_inheritable(fd, False)  # noqa: FBT003  its only form
         return fd
+
+
+def leave_out_replaced(events: Sequence[InotifyEvent]) -> list[InotifyEvent]:
+    """Leave out the events before an overflow of the queue: after it all folders are watched again
+    and everything is scanned. Only the ends of watches are kept.
+    """
+    for at in range(len(events) - 1, -1, -1):
+        if events[at].is_queue_overflow:
+            return [*(event for event in events[:at] if event.is_ignored), *events[at:]]
+    return list(events)
 
 
 def _add_watch(inotify: int, folder: int, path: bytes, mask: Mask) -> WatchDescriptor:

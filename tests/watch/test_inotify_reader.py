@@ -1,0 +1,44 @@
+"""What the reader makes of the events that it has read."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+if sys.platform != "linux":
+    pytest.skip("inotify is Linux's", allow_module_level=True)
+
+from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, WatchDescriptor
+
+from memsyncd.watch.inotify_reader import leave_out_replaced
+from tests.watch.faults import OVERFLOW
+
+MASKS = (InotifyConstants.IN_CLOSE_WRITE, InotifyConstants.IN_DELETE, InotifyConstants.IN_IGNORED)
+EVENTS = st.one_of(
+    st.just(OVERFLOW),
+    st.builds(
+        InotifyEvent,
+        st.integers(1, 3).map(WatchDescriptor),
+        st.sampled_from(MASKS),
+        st.just(0),
+        st.sampled_from((b"a.md", b"b.md")),
+    ),
+)
+
+
+@given(st.lists(EVENTS, max_size=20))
+def test_events_after_the_last_overflow_and_the_ends_of_watches_are_kept(
+    events: list[InotifyEvent],
+) -> None:
+    kept = leave_out_replaced(events)
+    n_overflows = sum(event.is_queue_overflow for event in events)
+    assert sum(event.is_queue_overflow for event in kept) == min(n_overflows, 1)
+    if not n_overflows:
+        assert kept == events
+        return
+    last = len(events) - 1 - events[::-1].index(OVERFLOW)
+    ended = [event for event in events[:last] if event.is_ignored]
+    assert kept == [*ended, *events[last:]]
