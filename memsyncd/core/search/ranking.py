@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -216,40 +216,49 @@ def rank_candidates(
         exact = [policy.exact * c.exact for c in chunks]
         words = [c.stemmed + of_exact for c, of_exact in zip(chunks, exact, strict=True)]
         lines = [(c.start_line, c.end_line) for c in chunks]
-        scores = _score_note(lines, words, exact, chunks[0].day, named, policy)
+        raw_scores, note, beside, fit = _score_note(lines, words, chunks[0].day, named, policy)
         ranked += [
-            _make_ranked((c, *score, NO_FACTORS)) for c, score in zip(chunks, scores, strict=True)
+            _make_ranked((c, raw_score, of_exact, note, of_neighbour, fit, NO_FACTORS))
+            for c, raw_score, of_exact, of_neighbour in zip(
+                chunks, raw_scores, exact, beside, strict=True
+            )
         ]
     return sort_ranked(ranked)
 
 
 # First and last line.
 _Lines = tuple[int, int]
-# A raw score and its parts: exact words, note, neighbours, day.
-_Score = tuple[float, float, float, float, float]
+
+
+class _NoteScores(NamedTuple):
+    """The raw scores of the candidates of one note, and their parts besides the words: what the
+    note adds to each, what the neighbours add, and the factor of the day.
+    """
+
+    raw: list[float]
+    note: float
+    beside: list[float]
+    fit: float
 
 
 def _score_note(
     lines: Sequence[_Lines],
     words: Sequence[float],
-    exact: Sequence[float],
     day: str | None,
     named: Sequence[NamedDate],
     policy: RankingPolicy,
-) -> list[_Score]:
-    """The raw scores of the candidates of one note, of this day, in their order, from what they
-    score by `words`, of which a part by `exact` words.
+) -> _NoteScores:
+    """The scores of the candidates of one note, of this day, in their order, from what they score
+    by words.
     """
     fit = 1.0 + policy.day * _fit_day(named, day, policy.later) if named else 1.0
     note = policy.note * max(0.0, *words)
     if len(lines) == 1:
-        return [((words[0] + note) * fit, exact[0], note, 0.0, fit)]
+        return _NoteScores([(words[0] + note) * fit], note, [0.0], fit)
     bonus = policy.neighbour_bonus
-    scores: list[_Score] = []
-    for word, of_exact, neighbour in zip(words, exact, _best_neighbours(lines, words), strict=True):
-        beside = bonus * neighbour
-        scores.append(((word + note + beside) * fit, of_exact, note, beside, fit))
-    return scores
+    beside = [bonus * best for best in _best_neighbours(lines, words)]
+    raw = [(word + note + more) * fit for word, more in zip(words, beside, strict=True)]
+    return _NoteScores(raw, note, beside, fit)
 
 
 def _fit_day(named: Sequence[NamedDate], day: str | None, later: float) -> float:
@@ -261,15 +270,17 @@ def _best_neighbours(lines: Sequence[_Lines], words: Sequence[float]) -> list[fl
     """For each chunk of a note the best score by words among those that touch it, else 0."""
     best = [0.0] * len(lines)
     in_line = sorted([(start, end, at) for at, (start, end) in enumerate(lines)])
+    n_lines = len(in_line)
     for number, (_, end, at) in enumerate(in_line, 1):
-        last, worth = end + MAX_GAP + 1, words[at]
-        for start, _, other in islice(in_line, number, None):
-            if start > last:
-                break  # they begin in order of line: no later one touches either
+        last, worth, next_ = end + MAX_GAP + 1, words[at], number
+        # They begin in order of line: after the first that does not touch, none does.
+        while next_ < n_lines and in_line[next_][0] <= last:
+            other = in_line[next_][2]
             if words[other] > best[at]:  # noqa: PLR1730 - `max` takes five times as long
                 best[at] = words[other]
             if worth > best[other]:  # noqa: PLR1730
                 best[other] = worth
+            next_ += 1
     return best
 
 
@@ -307,8 +318,9 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Group(msgspec.Struct):
-    best: Ranked
-    chunks: list[Candidate]
+    """The rows of one passage by their numbers, the strongest first, and their union."""
+
+    members: list[int]
     start: int
     end: int
     n_tokens: float
@@ -324,45 +336,49 @@ class _Group(msgspec.Struct):
             n_new += end - max(start - 1, self.end)
         return self.n_tokens + n_tokens * n_new / (end - start + 1)
 
-    def add(self, candidate: Candidate, n_tokens: float) -> None:
+    def add(self, member: int, start: int, end: int, n_tokens: float) -> None:
         """Join a chunk with which it has so many tokens."""
         self.n_tokens = n_tokens
-        self.chunks.append(candidate)
-        self.start = min(self.start, candidate.start_line)
-        self.end = max(self.end, candidate.end_line)
+        self.members.append(member)
+        self.start = min(self.start, start)
+        self.end = max(self.end, end)
 
 
-def join_passages(
-    ranked: Sequence[Ranked], *, limit: int, passage_tokens: int, least: float = -math.inf
-) -> tuple[Passage, ...]:
-    """Join those of `ranked` that touch, the stronger absorbing the weaker, up to `passage_tokens`
-    a passage. No passage has a raw score below `least`.
+def _join_rows(
+    rows: Sequence[ChunkRow],
+    raw_scores: Sequence[float],
+    *,
+    limit: int,
+    passage_tokens: int,
+    least: float = -math.inf,
+) -> list[_Group]:
+    """Join those rows of one note that touch, the stronger absorbing the weaker, up to
+    `passage_tokens` a passage. No passage has a raw score below `least`.
     """
+    # Equals in order of line, as `_order`.
+    in_order = sorted(
+        [
+            (-raw_score, row[3], row[4], row[0], at)
+            for at, (raw_score, row) in enumerate(zip(raw_scores, rows, strict=True))
+        ]
+    )
     groups: list[_Group] = []
-    by_file: dict[int, list[_Group]] = {}
-    for one in ranked:
-        candidate = one.candidate
-        neighbours = by_file.setdefault(candidate.file, [])
-        start, end = candidate.start_line, candidate.end_line
-        first, last = start - MAX_GAP - 1, end + MAX_GAP + 1
-        for group in neighbours:
+    for negated, start, end, _, at in in_order:
+        first, last, own = start - MAX_GAP - 1, end + MAX_GAP + 1, rows[at][5]
+        for group in groups:
             if group.start > last or group.end < first:
                 continue
-            n_tokens = group.count_tokens(start, end, candidate.n_tokens)
-            # A candidate that adds no line joins a passage of any size: a giant line is many
-            # chunks, and one answer.
+            n_tokens = group.count_tokens(start, end, own)
+            # A chunk that adds no line joins a passage of any size: a giant line is many chunks,
+            # and one answer.
             if n_tokens <= passage_tokens or n_tokens <= group.n_tokens:
-                group.add(candidate, n_tokens)
+                group.add(at, start, end, n_tokens)
                 break
         else:
             # A passage that is not shown takes nothing from those that are.
-            if len(groups) < limit and one.raw_score >= least:
-                group = _Group(one, [candidate], start, end, candidate.n_tokens)
-                neighbours.append(group)
-                groups.append(group)
-    return tuple(
-        Passage(best=g.best, chunks=tuple(g.chunks), span=Span(g.start, g.end)) for g in groups
-    )
+            if len(groups) < limit and -negated >= least:
+                groups.append(_Group([at], start, end, own))
+    return groups
 
 
 def fill_passages(
@@ -406,7 +422,8 @@ def rank_passages(
     find_exact_ratio: Callable[[], float] | None = None,
     boost: Boost | None = None,
 ) -> tuple[Passage, ...]:
-    """Rank, boost and join: the passages of `join_passages`, the strongest first.
+    """Rank, boost, and join those chunks of a note that touch, the stronger absorbing the weaker,
+    up to `passage_tokens` a passage: the best `limit` passages, the strongest first.
 
     Only notes are read and ranked that may hold one of them. Chunks join within their note, so the
     passages of a note depend on no other, and a bound of its raw scores tells which notes come
@@ -421,43 +438,75 @@ def rank_passages(
     if found.exact is None and math.isinf(ratio):
         found = found._replace(exact=found.read_exact([row[0] for row in found.rows]))
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
-    best: list[tuple[tuple[float, str, int, int, int], Passage]] = []
+    # As `_order` for the strongest chunk of each. Candidates are made of those that are shown.
+    best: list[tuple[tuple[float, str, int, int, int], _RankedNote, _Group]] = []
 
     def find_least() -> float:
-        return best[-1][1].best.raw_score if len(best) >= limit else -math.inf
+        return -best[-1][0][0] if len(best) >= limit else -math.inf
 
     for exact, notes in _read_by_bound(found, policy, gain, ratio, find_least):
-        files = found.read_files([rows[0][1] for _, rows, _, _ in notes])
-        for bound, rows, words, by_words in notes:
+        files = found.read_files([rows[0][1] for _, rows, _ in notes])
+        for bound, rows, words in notes:
             least = find_least()
             if gain * bound < least:
                 break
             lines = [(row[3], row[4]) for row in rows]
-            day = files[rows[0][1]][1]
-            scores = _score_note(lines, words, by_words, day, named, policy)
-            if max(scores)[0] * boosted < least:
+            path, day = files[rows[0][1]]
+            scores = _score_note(lines, words, day, named, policy)
+            if max(scores.raw) * boosted < least:
                 continue
-            ranked = [
-                _make_ranked((candidate, *score, NO_FACTORS))
-                for candidate, score in zip(
-                    found.make_candidates_of(rows, files, exact), scores, strict=True
-                )
-            ]
-            passages = join_passages(
-                sort_ranked(boost(ranked) if boost else ranked),
-                limit=limit,
-                passage_tokens=passage_tokens,
-                least=least,
+
+            make_candidates = partial(found.make_candidates_of, files=files, exact=exact)
+            ranked = _RankedNote(rows, scores, policy.exact, make_candidates)
+            if boost:
+                ranked = ranked.boost(boost)
+            raw_scores = ranked.raw_scores
+            groups = _join_rows(
+                rows, raw_scores, limit=limit, passage_tokens=passage_tokens, least=least
             )
-            best += [(_order(passage.best), passage) for passage in passages]
+            for group in groups:
+                at = group.members[0]
+                chunk, _, _, start, end, _, _ = rows[at]
+                best.append(((-raw_scores[at], path, start, end, chunk), ranked, group))
             best.sort(key=itemgetter(0))
             del best[limit:]
-    return tuple(passage for _, passage in best)
+    return tuple(ranked.make_passage(group) for _, ranked, group in best)
 
 
 # What no raw score of a note's chunks exceeds before the day and the boosts, its rows, and what
-# they score by words, with the part that is by exact words.
-_BoundNote = tuple[float, Sequence[ChunkRow], list[float], list[float]]
+# they score by words.
+_BoundNote = tuple[float, Sequence[ChunkRow], list[float]]
+
+
+class _RankedNote(NamedTuple):
+    """A note whose rows are ranked: their scores, or with boosts what these made of them."""
+
+    rows: Sequence[ChunkRow]
+    scores: _NoteScores
+    exact_weight: float
+    make_candidates: Callable[[Iterable[ChunkRow]], list[Candidate]]
+    boosted: Sequence[Ranked] = ()
+
+    @property
+    def raw_scores(self) -> list[float]:
+        return [one.raw_score for one in self.boosted] if self.boosted else self.scores.raw
+
+    def boost(self, boost: Boost) -> _RankedNote:
+        candidates = self.make_candidates(self.rows)
+        ranked = [self._make_ranked(one, at) for at, one in enumerate(candidates)]
+        boosted = {one.candidate.chunk: one for one in boost(ranked)}
+        return self._replace(boosted=[boosted[row[0]] for row in self.rows])
+
+    def make_passage(self, group: _Group) -> Passage:
+        first = group.members[0]
+        chunks = self.make_candidates([self.rows[at] for at in group.members])
+        best = self.boosted[first] if self.boosted else self._make_ranked(chunks[0], first)
+        return Passage(best=best, chunks=tuple(chunks), span=Span(group.start, group.end))
+
+    def _make_ranked(self, candidate: Candidate, at: int) -> Ranked:
+        raw, note, beside, fit = self.scores
+        of_exact = self.exact_weight * candidate.exact
+        return _make_ranked((candidate, raw[at], of_exact, note, beside[at], fit, NO_FACTORS))
 
 
 def _bound_notes(
@@ -467,15 +516,13 @@ def _bound_notes(
     find, weight = exact.get, policy.exact
     bounded: list[_BoundNote] = []
     for rows in notes:
-        by_words = [weight * find(row[0], 0.0) for row in rows]
+        words = [row[6] + weight * find(row[0], 0.0) for row in rows]
         if len(rows) == 1:
-            words = [rows[0][6] + by_words[0]]
             bound = _bound_scores(words[0], 0.0, policy)
         else:
-            words = [row[6] + of_exact for row, of_exact in zip(rows, by_words, strict=True)]
             *_, second, best = sorted(words)
             bound = _bound_scores(best, second, policy)
-        bounded.append((bound, rows, words, by_words))
+        bounded.append((bound, rows, words))
     bounded.sort(key=itemgetter(0), reverse=True)
     return bounded
 
@@ -496,7 +543,7 @@ def _read_by_bound(
     notes = [*by_file.values()]  # by the highest score of their rows
     if found.exact is not None:
         bounded = _bound_notes(notes, found.exact, policy)
-        n_first = _count_first([rows for _, rows, _, _ in bounded])
+        n_first = _count_first([rows for _, rows, _ in bounded])
         yield found.exact, bounded[:n_first]
         left = [one for one in bounded[n_first:] if gain * one[0] >= find_least()]
         if left:

@@ -26,7 +26,6 @@ from memsyncd.core.search.ranking import (
     bound_exact_ratio,
     compute_boosts,
     fit_policy,
-    join_passages,
     normalize_scores,
     rank_candidates,
     rank_passages,
@@ -64,9 +63,45 @@ def make(
 
 
 def rank(*candidates: Candidate, limit: int = 10, passage_tokens: int = 400) -> tuple[Passage, ...]:
-    return join_passages(
-        rank_candidates(candidates, (), ALONE), limit=limit, passage_tokens=passage_tokens
+    found = FoundChunks(
+        [
+            (c.chunk, c.file, c.section, c.start_line, c.end_line, c.n_tokens, c.stemmed)
+            for c in candidates
+        ],
+        lambda _: {c.chunk: c.exact for c in candidates},
+        lambda _: {c.file: (c.path, c.day) for c in candidates},
     )
+    return rank_passages(found, (), ALONE, limit=limit, passage_tokens=passage_tokens)
+
+
+def join_passages(
+    ranked: Sequence[Ranked], *, limit: int, passage_tokens: int
+) -> tuple[Passage, ...]:
+    """Join those of `ranked` that touch, the stronger absorbing the weaker, line by line."""
+    passages: list[Passage] = []
+    sizes: list[float] = []
+    for one in ranked:
+        chunk = one.candidate
+        lines = range(chunk.start_line, chunk.end_line + 1)
+        for at, passage in enumerate(passages):
+            span = passage.span
+            if passage.best.candidate.file != chunk.file or not any(
+                span.start - 2 <= line <= span.end + 2 for line in lines
+            ):
+                continue
+            fresh = [line for line in lines if not span.start <= line <= span.end]
+            size = sizes[at] + chunk.n_tokens * len(fresh) / len(lines)
+            if size <= passage_tokens or not fresh:
+                passages[at] = Passage(
+                    best=passage.best, chunks=(*passage.chunks, chunk), span=span.join(chunk.span)
+                )
+                sizes[at] = size
+                break
+        else:
+            if len(passages) < limit:
+                passages.append(Passage(best=one, chunks=(chunk,), span=chunk.span))
+                sizes.append(chunk.n_tokens)
+    return tuple(passages)
 
 
 @st.composite
