@@ -66,8 +66,9 @@ KNOWN_UPDATES_LIMIT = 64
 MANY_PATHS = 500
 
 # For FTS5 while much is written: segments merged meanwhile would be merged again by `tidy`. Moving
-# 4,000 of 11,360 notes took 21 s of CPU with merges, one step 6 s, and 10 s without.
-_FILLING = {"automerge": 0, "crisismerge": 64}
+# 4,000 of 11,360 notes took 21 s of CPU with merges, one step 6 s, and 10 s without. 256 segments
+# are those of half a million chunks; queries meanwhile search each.
+_FILLING = {"automerge": 0, "crisismerge": 256}
 # FTS5's own defaults.
 _FILLED = {"automerge": 4, "crisismerge": 16}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import apsw
@@ -113,6 +114,8 @@ _OF_SECTIONS = ("tags", "links", "blocks")
 _OF_FILES = ("problems", "secrets", "names")
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
+# Notes repeat the headings above their sections, and those of one kind repeat headings.
+_word_to_json = lru_cache(maxsize=1024)(_to_json)
 
 
 class Rows(msgspec.Struct):
@@ -380,7 +383,11 @@ def _make_columns(note: Note) -> dict[str, _Columns]:
 
 def _make_fts_row(text: str, columns: _Columns) -> FtsRow:
     heading, tags, _ = columns
-    return FtsRow(heading, text, tags, digest_to_bytes(f"{heading}\x1f{tags}\x1f{text}"))
+    return FtsRow(heading, text, tags, _digest_columns(heading, tags, text))
+
+
+def _digest_columns(heading: str, tags: str, text: str) -> bytes:
+    return digest_to_bytes(f"{heading}\x1f{tags}\x1f{text}")
 
 
 def _change_sections(
@@ -485,17 +492,19 @@ def _collect_chunks(
         last = max(chunk.end for chunk in chunks)
         text_of_chunks = "\n".join(note.text.split("\n")[first - 1 : last])
     blanker = MarkBlanker(text_of_chunks)
-    finder = SubwordFinder(blanker.whole)
-    for chunk in chunks:
-        chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
-        text, place = chunk.text, (chunk.start, chunk.end, chunk.part)
-        of_section = columns[chunk.anchor]
-        heading, _, tags, digest = _make_fts_row(text, of_section)
-        section_id, n_tokens = section_ids[chunk.anchor], count_tokens(text)
-        rows.chunks.append((chunk_id, file_id, section_id, *place, n_tokens, digest))
-        text = blanker.blank(text)
-        subwords = finder.find(of_section.titles, text, chunk.start - first + 1)
-        rows.fts.append((chunk_id, heading, text, tags, subwords))
+    find_subwords = SubwordFinder(blanker.whole).find
+    add_chunk, add_fts = rows.chunks.append, rows.fts.append
+    for chunk_id, chunk in enumerate(chunks, ids.chunk):
+        text, start, anchor = chunk.text, chunk.start, chunk.anchor
+        heading, tags, titles = columns[anchor]
+        add_chunk((
+            chunk_id, file_id, section_ids[anchor], start, chunk.end, chunk.part,
+            count_tokens(text), _digest_columns(heading, tags, text),
+        ))  # fmt: skip
+        if blanker.has_marks:
+            text = blanker.blank(text)
+        add_fts((chunk_id, heading, text, tags, find_subwords(titles, text, start - first + 1)))
+    ids.chunk += len(chunks)
 
 
 def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
@@ -540,4 +549,4 @@ def _encode_extra(extra: Pairs, *, beside: Collection[tuple[str, str]] = ()) -> 
 
 def to_json_list(words: Sequence[str]) -> str:
     # The encoder is faster for one string than for a list, and each section has a heading.
-    return f"[{', '.join(map(_to_json, words))}]"
+    return f"[{', '.join(map(_word_to_json, words))}]"

@@ -444,7 +444,7 @@ def test_a_new_index_is_merged_by_maintenance_first_and_then_automatically(
     index = Index(tmp_path / "new.db", "f" * 32)
     for number in range(20):
         index.apply([put(f".memories/{number}.md", f"# Note {number}\n")])
-    filling = [("automerge", 0), ("crisismerge", 64)]
+    filling = [("automerge", 0), ("crisismerge", 256)]
     assert ask(index, settings) == filling
     index.close()
     index = Index(tmp_path / "new.db", "f" * 32)

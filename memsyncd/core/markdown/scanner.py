@@ -200,11 +200,13 @@ class _Scan:
     def _scan_special(self, at: int, line: str) -> int:
         if line[0] == "#" and "|" not in line:
             return self._scan_heading(at)
-        text = line.lstrip(BLANKS)
-        if not text:
-            return at + 1
-        if rules.is_indented_code(line):
-            return self._scan_code(at)
+        text = line
+        if line[0] in BLANKS:
+            text = line.lstrip(BLANKS)
+            if not text:
+                return at + 1
+            if rules.is_indented_code(line):
+                return self._scan_code(at)
         if "|" in text and at + 1 < self._n and rules.is_table(line, self._lines[at + 1]):
             return self._scan_table(at)
         scan = self._SCANS.get(text[0])

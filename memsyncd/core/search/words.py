@@ -13,6 +13,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -106,6 +107,10 @@ class MarkBlanker:
                     self.whole = blanked
                     self._found.append((sign, pattern))
 
+    @property
+    def has_marks(self) -> bool:
+        return bool(self._found)
+
     def blank(self, piece: str) -> str:
         for sign, pattern in self._found:
             if sign in piece:
@@ -126,9 +131,10 @@ class SubwordFinder:
     def __init__(self, text: str) -> None:
         """`text` has LF for every line end."""
         self._text = text
-        self._found = _find_by_sort(text)
-        self._starts = [[start for start, _ in found] for found in self._found]
-        self._sorts = [sort for sort, found in enumerate(self._found) if found]
+        found_by_sort = _find_by_sort(text)
+        self._starts = [[start for start, _ in found] for found in found_by_sort]
+        self._words = [[words for _, words in found] for found in found_by_sort]
+        self._sorts = [sort for sort, starts in enumerate(self._starts) if starts]
         self._titles: dict[str, Sequence[Sequence[str]]] = {}
         # Without the line ends before each line.
         self._line_starts = list(accumulate(map(len, text.split("\n")), initial=0))
@@ -138,7 +144,9 @@ class SubwordFinder:
         `line`, 1-based.
         """
         start = self._line_starts[line - 1] + line - 1
-        if not self._is_at(start, piece):
+        end = start + len(piece)
+        # A part of a line may end within a name.
+        if self._text[end : end + 1] not in _LINE_ENDS or not self._text.startswith(piece, start):
             return find_subwords(f"{' '.join(titles)}\n{piece}")
         of_titles: list[Sequence[Sequence[str]]] = []
         for title in titles:
@@ -154,8 +162,8 @@ class SubwordFinder:
             starts = self._starts[sort]
             if starts:
                 first = bisect_left(starts, start)
-                after = bisect_left(starts, start + len(piece), first)
-                for _, words in self._found[sort][first:after]:
+                after = bisect_left(starts, end, first)
+                for words in self._words[sort][first:after]:
                     subwords += words
         return " ".join(subwords)
 
@@ -167,15 +175,11 @@ class SubwordFinder:
         self._titles[title] = words
         return words
 
-    def _is_at(self, start: int, piece: str) -> bool:
-        """False for a part of a line, which may end within a name."""
-        end = start + len(piece)
-        return self._text.startswith(piece, start) and self._text[end : end + 1] in ("", "\n")
-
 
 # Where a name or a run begins, and its subwords.
 _Found = list[tuple[int, list[str]]]
 _ALL_SORTS = range(4)
+_LINE_ENDS = ("", "\n")
 
 
 def _find_by_sort(text: str) -> tuple[_Found, _Found, _Found, _Found]:
@@ -196,7 +200,11 @@ def _find_by_sort(text: str) -> tuple[_Found, _Found, _Found, _Found]:
 
 def _find_composed(text: str) -> _Found:
     """The place and the subwords of each name composed of words."""
-    return [(start, _CAMEL_WORD.findall(text, start, end)) for start, end in _find_humped(text)]
+    return [(start, _split_name(text[start:end])) for start, end in _find_humped(text)]
+
+
+# Notes repeat the names that they write of.
+_split_name = lru_cache(maxsize=1024)(_CAMEL_WORD.findall)
 
 
 def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memsyncd.core.markdown.scanner import split_blocks
 from memsyncd.core.markdown.sections import heading_text, make_slug, split_sections
@@ -24,6 +28,18 @@ from tests.core.guard.test_secrets import HEX, make
 )
 def test_a_heading_is_its_plain_text(line: str, text: str) -> None:
     assert heading_text([line], split_blocks([line])[0]) == text
+
+
+# What the rule for runs of marks says: none behind a backslash, and no `_` within a word.
+PLAIN_MARKS = re.compile(r"(?<!\\)(?:[*`~]+|(?<!\w)_+|_+(?!\w))")
+
+
+@given(st.text(alphabet="ab1é_*`~ -", max_size=30), st.booleans())
+def test_a_heading_loses_its_marks_but_for_those_within_words(text: str, is_escaped: bool) -> None:
+    text = text.replace("-", "\\") if is_escaped else text
+    line = f"# x {text}"
+    plain = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", PLAIN_MARKS.sub("", line[1:]))
+    assert heading_text([line], split_blocks([line])[0]) == " ".join(plain.split())
 
 
 @pytest.mark.parametrize(
