@@ -472,6 +472,11 @@ def test_a_daemon_is_recognized_by_its_command_line(
         (DAEMON, ("open_databases", "ok")),
         (run(8, "bash"), ("open_databases", "ok")),
         (run(8, "memsyncd", "run", databases=("/s/index.db",)), ("two_daemons", "error")),
+        # Begun by the daemon, and not its own program yet.
+        (
+            run(8, "memsyncd", "run", databases=("/s/index.db",), parent_pid=7),
+            ("open_databases", "ok"),
+        ),
         (run(8, "sqlite3", databases=("/s/index.db",)), ("open_databases", "info")),
         (
             run(8, "python3", "-m", vector_client.WORKER, databases=("/s/vectors.db",)),
@@ -697,6 +702,7 @@ def test_a_process_that_holds_a_database_is_seen(tmp_path: Path) -> None:
         holder.stdin.close()
     seen = found[holder.pid]
     assert (seen.databases, seen.is_stopped) == ((str(path),), False)
+    assert seen.parent_pid == os.getpid()
     assert stopped[holder.pid].is_stopped
     assert stopped[holder.pid].databases == ()
     assert os.getpid() not in found

@@ -133,10 +133,10 @@ def test_a_pattern_with_too_many_wildcards_is_refused() -> None:
 
 def test_many_stars_against_a_long_name_stay_quick() -> None:
     globs = Globs.parse(["a*" * 16 + "b", "**/a/" * 8 + "b.md"])
-    started_s = time.perf_counter()
+    started_s = time.thread_time()
     assert not globs.matches("a" * 4000)
     assert not globs.matches("a/" * 2000 + "c.md")
-    assert time.perf_counter() - started_s < 1
+    assert time.thread_time() - started_s < 1
 
 
 @given(

@@ -331,6 +331,7 @@ class Process:
 
     pid: int
     words: tuple[str, ...]
+    parent_pid: int = 0
     databases: tuple[str, ...] = ()
     n_instances: int = 0
     n_watches: int = 0
@@ -383,19 +384,23 @@ def _read_process(pid: int, folders: Sequence[str], proc: str) -> Process:
             target.startswith(f"{folder}/") for folder in folders
         ):
             databases.add(target)
+    state, parent_pid = _read_state(f"{proc}/{pid}/stat")
     return Process(
         pid=pid,
         words=words,
+        parent_pid=parent_pid,
         databases=tuple(sorted(databases)),
         n_instances=n_instances,
         n_watches=n_watches,
-        is_stopped=_is_stopped(f"{proc}/{pid}/stat"),
+        is_stopped=state in ("T", "t"),
     )
 
 
-def _is_stopped(path: str) -> bool:
+def _read_state(path: str) -> tuple[str, int]:
+    """Return the letter of a process's state, and its parent."""
     with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read().rpartition(") ")[2][:1] in ("T", "t")
+        state, parent, *_ = file.read().rpartition(") ")[2].split(" ", 2)
+    return state, int(parent)
 
 
 def _list_open(folder: str) -> Iterator[tuple[str, str]]:
@@ -423,7 +428,8 @@ def check_open_files(processes: Sequence[Process], *, daemon_pid: int | None) ->
     """
     found = []
     for process in processes:
-        is_ours = process.pid == daemon_pid or process.is_worker
+        # A process that the daemon is starting has its command line and its files for a moment.
+        is_ours = daemon_pid in (process.pid, process.parent_pid) or process.is_worker
         if is_ours or not process.databases:
             continue
         where = process.databases[0]

@@ -181,9 +181,9 @@ def test_the_window_contains_most_matches() -> None:
 def test_thousands_of_matches_in_one_giant_line_take_linear_time() -> None:
     text = "filler " * 10_000 + "filler filler"
     places = [(found.start(), found.end()) for found in re.finditer("filler", text)]
-    began_s = time.perf_counter()
+    began_s = time.thread_time()
     assert render_snippet(text, places).startswith("**filler** **filler**")
-    assert time.perf_counter() - began_s < 1.0
+    assert time.thread_time() - began_s < 1.0
 
 
 def test_a_match_at_either_end_is_shown() -> None:
