@@ -479,6 +479,7 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
     """Return the text of a search: a citation, a heading and a snippet for each hit."""
     lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
     lines += _describe_semantic(found)
+    lines += [f"Note: {problem}." for problem in found.query_problems]
     if not found.hits:
         lines.append("Nothing found" + (f": {found.why_empty}" if found.why_empty else "."))
         if found.did_you_mean:
@@ -556,6 +557,7 @@ def render_context(found: search.ContextResult) -> str:
     """Return a block of memory, which is marked already, with the citations of its parts."""
     lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
     lines += _describe_semantic(found)
+    lines += [f"Note: {problem}." for problem in found.query_problems]
     if not found.text:
         why = f": {found.why_empty}" if found.why_empty else "."
         return "\n".join([*lines, f"Memory holds nothing on this{why}"])

@@ -346,6 +346,16 @@ def test_an_answer_of_related_words_alone_says_so() -> None:
         assert said in mcp_tools.render_hits(found, lambda _: "").splitlines()[0]
 
 
+def test_what_does_not_count_of_a_query_is_told_before_the_hits() -> None:
+    found = SearchResult(
+        hits=[make_hit("x")], relaxed=False, why_empty=None, did_you_mean=None, workspaces=[],
+        freshness=FRESH, took_ms=1.0, query_problems=["is:open was read as words"],
+    )  # fmt: skip
+    first, second, _ = mcp_tools.render_hits(found, lambda _: "").splitlines()
+    assert first == "Note: is:open was read as words."
+    assert second.startswith("MEMORY.md:3-5")
+
+
 @pytest.mark.parametrize("kind", sorted(find_kinds(MemsyncdError), key=lambda kind: kind.code))
 def test_an_agent_is_not_told_to_run_a_command(kind: type[MemsyncdError]) -> None:
     for hint in ("see: memsyncd status", "restore it with --replace"):
