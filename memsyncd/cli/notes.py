@@ -18,7 +18,7 @@ from memsyncd.cli.parser import (
     parse_pair,
 )
 from memsyncd.cli.targets import find_workspace_note, find_writable, parse_target, roots_by_id
-from memsyncd.cli.terminal import clean, clean_values
+from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -399,8 +399,20 @@ def _remember(args: Args, console: Console) -> int:
     else:
         _print_place(clean_values(answer), roots.get(answer["workspace"], ""), console)
     report_similar(answer, console)
+    _report_similar_kind(answer, args.kind, console)
     report_unless_indexed(answer, console)
     return 0
+
+
+def _report_similar_kind(answer: dict[str, Any], kind: str, console: Console) -> None:
+    # A daemon that was started before an update sends none.
+    similar = answer.get("similar_kind")
+    if similar:
+        text = f"the kind {kind} is not configured; did you mean {similar}?"
+        console.terminal.report(console.terminal.err_paint("yellow", clean_line(text)))
+    if similar and answer["action"] == "added" and answer["change_set"]:
+        undo = f"memsyncd undo --change-set {answer['change_set']}"
+        console.terminal.report(f"to write it so instead: {undo}, then --kind {similar}")
 
 
 def report_similar(answer: dict[str, Any], console: Console) -> None:

@@ -503,6 +503,8 @@ class Added(Written):
     action: Literal["added", "appended", "changed", "reported", "unchanged"]
     # Sections that said nearly the same before, the most similar first.
     similar: list[SimilarSection]
+    # A configured kind that is similar to the given one, which is not configured.
+    similar_kind: str | None
     # The change set that `undo` takes; None if nothing was changed, or no history is kept.
     change_set: int | None
 

@@ -27,6 +27,7 @@ from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
     Valuation,
+    advise_unknown_kind,
     describe_meta,
     find_order,
     make_valuation,
@@ -479,5 +480,5 @@ def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> It
                 0,
                 "unknown_kind",
                 f"kind `{redact(kind)}` is not configured; sections with it: {n_sections}",
-                "correct the word, or add [kinds.NAME] to the configuration",
+                advise_unknown_kind(kinds, kind),
             )

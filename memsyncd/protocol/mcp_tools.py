@@ -583,7 +583,8 @@ def render_added(added: memory.Added) -> str:
     if added.action == "appended":
         return f"Appended at {place}, which said nearly this{late}"
     also = f". Nearly the same: {near}; correct what is outdated there" if near else ""
-    return f"Remembered at {place}{late}{also}"
+    kind = added.similar_kind and f". This kind is not known; a similar one is {added.similar_kind}"
+    return f"Remembered at {place}{late}{also}{kind or ''}"
 
 
 def render_session(block: tasks.SessionBlock, find_warning: FindWarning) -> str:

@@ -217,6 +217,8 @@ class Added(Written, frozen=True, kw_only=True):
     action: WriteAction = "added"
     similar: list[SimilarSection] = msgspec.field(default_factory=list)
     """Sections that said nearly the same before, the most similar first."""
+    similar_kind: str | None = None
+    """A configured kind that is similar to the given one, which is not configured."""
     change_set: int | None = None
     """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
 
