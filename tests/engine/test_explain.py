@@ -187,8 +187,7 @@ FILTERED_OUT = [
     (
         "kraken path:.memories/old.md",
         {},
-        "1 passage matches, and what passes path:.memories/old.md is in archived sections only: "
-        "ask with is:archived to see them",
+        "1 passage matches, and what passes path:.memories/old.md is in archived sections only: ask with is:archived to see them",
     ),
 ]
 

@@ -174,7 +174,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), st.booleans())
-@example("\ud83d", False)
+@example(text="\ud83d", in_batch=False)
 def test_half_of_a_surrogate_pair_is_read_as_a_replacement_character(
     text: str, in_batch: bool
 ) -> None:
