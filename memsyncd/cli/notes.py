@@ -236,6 +236,7 @@ def _print_answer(args: Args, answer: dict[str, Any], console: Console) -> None:
             terminal.err_paint("yellow", f"{path} is read only here: its links stay as they are")
         )
     report_unless_indexed(answer, console)
+    _report_unless_searched(answer, console)
 
 
 def report_unless_indexed(answer: dict[str, Any], console: Console) -> None:
@@ -246,6 +247,13 @@ def report_unless_indexed(answer: dict[str, Any], console: Console) -> None:
                 "yellow", "written, but not indexed yet; see `memsyncd status`"
             )
         )
+
+
+def _report_unless_searched(answer: dict[str, Any], console: Console) -> None:
+    # A daemon that was started before an update does not tell.
+    if not answer.get("is_searched", True):
+        text = "kept, but not searched: only names in .md, .markdown and .txt are"
+        console.terminal.report(console.terminal.err_paint("yellow", text))
 
 
 def _refuse_memory(_args: Args, _console: Console) -> NoReturn:

@@ -627,6 +627,8 @@ def render_memory(result: memory.MemoryResult, find_warning: FindWarning) -> str
     warning = find_warning(shown)
     mark = search.mark_warning(warning, "the text below") if warning else ""
     text = f"{mark}\n{result.text}" if warning else result.text
+    if not result.is_searched:
+        return f"{text}\n(Kept, but not searched: only names in .md, .markdown and .txt are.)"
     return text if result.is_indexed else f"{text}\n(Written; not searchable yet.)"
 
 

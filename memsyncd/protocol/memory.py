@@ -80,6 +80,9 @@ class MemoryResult(Written, frozen=True, kw_only=True):
     """Digest of the note after the command; None for a folder and for a deleted note."""
     change_set: int | None = None
     """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
+    is_searched: bool = True
+    """False if the command has written a file that is no note, such as `deploy` or `a.json`: it is
+    kept, and searches do not read it."""
     updated_links: list[str] = msgspec.field(default_factory=list)
     """The notes whose links a rename has changed, by their paths before it."""
     skipped_links: list[str] = msgspec.field(default_factory=list)

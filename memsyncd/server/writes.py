@@ -128,6 +128,7 @@ class Writes:
             text=answer.text,
             digest=answer.digest,
             change_set=outcome.change_set,
+            is_searched=answer.is_searched,
             updated_links=list(answer.updated_links),
             skipped_links=list(answer.skipped_links),
             **describe_write(workspace, outcome),
