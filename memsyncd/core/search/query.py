@@ -288,12 +288,12 @@ def _describe_filter(match: re.Match[str], is_filter: bool) -> str:
     if is_filter:
         choices, others = _CHOICES.get(name, ((), {}))
         if choices and find_choice(value, choices, others) is None:
-            return f"nothing can pass {shown}: {name}: takes {', '.join(choices)}"
+            return f"nothing can pass {shown}; {name}: takes {', '.join(choices)}"
         return ""
     if match["no"] and name not in _FIELDS:
-        return f"{shown} was read as words: {name}: cannot be excluded"
+        return f"{shown} was read as words; {name}: cannot be excluded"
     form = _FORMS.get(name)
-    return f"{shown} was read as words: {name}: takes {form}" if form else ""
+    return f"{shown} was read as words; {name}: takes {form}" if form else ""
 
 
 # --- Queries --------------------------------------------------------------------------------------

@@ -204,22 +204,22 @@ DATES = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
     [
         (
             "alpha after:2026-02-30",
-            [f"after:2026-02-30 was read as words: after: takes {DATES}"],
+            [f"after:2026-02-30 was read as words; after: takes {DATES}"],
         ),
-        ("BEFORE:spring x", [f"BEFORE:spring was read as words: before: takes {DATES}"]),
-        ("is:open", ["is:open was read as words: is: takes archived or expired"]),
-        ("-is:archived", ["-is:archived was read as words: is: cannot be excluded"]),
+        ("BEFORE:spring x", [f"BEFORE:spring was read as words; before: takes {DATES}"]),
+        ("is:open", ["is:open was read as words; is: takes archived or expired"]),
+        ("-is:archived", ["-is:archived was read as words; is: cannot be excluded"]),
         (
             "importance:high",
-            ["importance:high was read as words: importance: takes a number from 0 to 1"],
+            ["importance:high was read as words; importance: takes a number from 0 to 1"],
         ),
-        ("meta:owner", ["meta:owner was read as words: meta: takes KEY=VALUE"]),
-        ("tier:lukewarm", ["nothing can pass tier:lukewarm: tier: takes hot, warm, cold"]),
-        ("-priority:P9", ["nothing can pass -priority:P9: priority: takes P0, P1, P2, P3"]),
+        ("meta:owner", ["meta:owner was read as words; meta: takes KEY=VALUE"]),
+        ("tier:lukewarm", ["nothing can pass tier:lukewarm; tier: takes hot, warm, cold"]),
+        ("-priority:P9", ["nothing can pass -priority:P9; priority: takes P0, P1, P2, P3"]),
         (
             "path:../*",
             [
-                "path:../* was read as words: path: takes a note, a folder or a glob within the workspace"
+                "path:../* was read as words; path: takes a note, a folder or a glob within the workspace"
             ],
         ),
         (" ".join(f"w{n}" for n in range(33)), ["one word did not count: a query has at most 32"]),
