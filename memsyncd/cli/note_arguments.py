@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from memsyncd.cli.console import Console
 
 
+MEMORIES = "/memories"
+
+
 class Target:
     """The target of `get`. `path` is relative to the current folder or the root, or absolute; lines
     are None for all.
@@ -81,9 +84,11 @@ def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, st
 
 def find_workspace_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:
     """As `find_note`; for an absolute path beneath no root its folder and the path, of which the
-    daemon knows whether they are in a worktree.
+    daemon knows whether they are in a worktree. Paths of the memory tool stay unchanged.
     """
     root, found = find_note(path, cwd, roots)
+    if root is None and found.startswith(f"{MEMORIES}/"):
+        return None, found
     if root is None and found.startswith(("/", "~")):
         full = os.path.normpath(os.path.expanduser(found))
         return os.path.dirname(full), full
@@ -96,8 +101,6 @@ def roots_by_id(workspaces: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 # --- targets of history -------------------------------------------------------------------------
-
-MEMORIES = "/memories"
 
 TARGET: Final = Argument(
     "target", "ANCHOR|PATH|N", "a section, a note, or the number of a revision", many="optional"

@@ -25,7 +25,7 @@ from memsyncd.cli.parser import (
     parse_fraction,
     parse_pair,
 )
-from memsyncd.cli.terminal import clean, clean_values
+from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -243,6 +243,7 @@ def _print_answer(args: Args, answer: dict[str, Any], console: Console) -> None:
             terminal.err_paint("yellow", f"{path} is read only here: its links stay as they are")
         )
     report_unless_indexed(answer, console)
+    _report_unless_searched(answer, console)
 
 
 def report_unless_indexed(answer: dict[str, Any], console: Console) -> None:
@@ -253,6 +254,13 @@ def report_unless_indexed(answer: dict[str, Any], console: Console) -> None:
                 "yellow", "written, but not indexed yet; see `memsyncd status`"
             )
         )
+
+
+def _report_unless_searched(answer: dict[str, Any], console: Console) -> None:
+    # A daemon that was started before an update does not tell.
+    if not answer.get("is_searched", True):
+        text = "kept, but not searched: only names in .md, .markdown and .txt are"
+        console.terminal.report(console.terminal.err_paint("yellow", text))
 
 
 def _read_range(text: str) -> list[int]:
@@ -396,8 +404,20 @@ def _remember(args: Args, console: Console) -> int:
     else:
         _print_place(clean_values(answer), roots.get(answer["workspace"], ""), console)
     report_similar(answer, console)
+    _report_similar_kind(answer, args.kind, console)
     report_unless_indexed(answer, console)
     return 0
+
+
+def _report_similar_kind(answer: dict[str, Any], kind: str, console: Console) -> None:
+    # A daemon that was started before an update sends none.
+    similar = answer.get("similar_kind")
+    if similar:
+        text = f"the kind {kind} is not configured; did you mean {similar}?"
+        console.terminal.report(console.terminal.err_paint("yellow", clean_line(text)))
+    if similar and answer["action"] == "added" and answer["change_set"]:
+        undo = f"memsyncd undo --change-set {answer['change_set']}"
+        console.terminal.report(f"to write it so instead: {undo}, then --kind {similar}")
 
 
 def report_similar(answer: dict[str, Any], console: Console) -> None:

@@ -106,6 +106,7 @@ def _search(args: Args, console: Console) -> int:
     else:
         _report_no_hits(clean_values(answer), console)
     if not args.json:
+        _report_query_problems(answer, console)
         _report_semantic(answer, console)
         report_left_out(answer, console)
         report_freshness(answer, console)
@@ -202,6 +203,12 @@ def _report_no_hits(answer: dict[str, Any], console: Console) -> None:
     terminal.report(f"nothing found: {why}" if why else "nothing found")
     if meant:
         terminal.report(f"did you mean: {terminal.err_paint('bold', meant)}")
+
+
+def _report_query_problems(answer: dict[str, Any], console: Console) -> None:
+    # A daemon that was started before an update sends none.
+    for problem in answer.get("query_problems", ()):
+        console.terminal.report(console.terminal.err_paint("yellow", clean_line(problem)))
 
 
 def _report_semantic(answer: dict[str, Any], console: Console) -> None:
@@ -304,6 +311,7 @@ def _print_block(answer: dict[str, Any], console: Console) -> None:
         terminal.report(terminal.err_paint("dim", summary))
     for line in _list_sources(clean_values(answer)):
         terminal.report(terminal.err_paint("dim", line))
+    _report_query_problems(answer, console)
     _report_semantic(answer, console)
     report_left_out(answer, console)
     report_freshness(answer, console)

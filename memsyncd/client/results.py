@@ -23,15 +23,25 @@ class Hits(list["Hit"]):
 
     `relaxed` is true if no hit contains every word. `workspaces` are those that were searched, with
     their roots, and the failures of those that are left out. Without hits, `why_empty` gives the
-    reason and `did_you_mean` a corrected query.
+    reason and `did_you_mean` a corrected query. `query_problems` tells of filters that were read as
+    words.
     """
 
-    __slots__ = ("did_you_mean", "freshness", "relaxed", "why_empty", "workspaces")
+    __slots__ = (
+        "did_you_mean",
+        "freshness",
+        "query_problems",
+        "relaxed",
+        "why_empty",
+        "workspaces",
+    )
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(answer["hits"])
         self.workspaces: list[AnsweringWorkspace] = answer["workspaces"]
         self.relaxed: bool = answer["relaxed"]
+        # A daemon that was started before an update knows none.
+        self.query_problems: list[str] = answer.get("query_problems", [])
         self.why_empty: str | None = answer["why_empty"]
         self.did_you_mean: str | None = answer["did_you_mean"]
         self.freshness: Freshness = answer["freshness"]
@@ -44,19 +54,29 @@ class ContextBlock(str):
     characters a token.
     """
 
-    __slots__ = ("freshness", "included", "left_out", "tokens", "why_empty", "workspaces")
+    __slots__ = (
+        "freshness",
+        "included",
+        "left_out",
+        "query_problems",
+        "tokens",
+        "why_empty",
+        "workspaces",
+    )
 
     tokens: int
     workspaces: list[AnsweringWorkspace]
     included: list[ContextPart]
     left_out: list[LeftOutPart]
     why_empty: str | None
+    query_problems: list[str]
     freshness: Freshness
 
     def __new__(cls, answer: dict[str, Any]) -> Self:
         block = super().__new__(cls, answer["text"])
         for name in cls.__slots__:
-            setattr(block, name, answer[name])
+            # A daemon that was started before an update knows none.
+            setattr(block, name, answer.get(name, []) if name == "query_problems" else answer[name])
         return block
 
 

@@ -469,6 +469,9 @@ class MemoryResult(Written):
     digest: str | None
     # The change set that `undo` takes; None if nothing was changed, or no history is kept.
     change_set: int | None
+    # False if the command has written a file that is no note, such as `deploy` or `a.json`: it is
+    # kept, and searches do not read it.
+    is_searched: bool
     # The notes whose links a rename has changed, by their paths before it.
     updated_links: list[str]
     # The notes with links to be changed that memsyncd may only read.
@@ -503,6 +506,8 @@ class Added(Written):
     action: Literal["added", "appended", "changed", "reported", "unchanged"]
     # Sections that said nearly the same before, the most similar first.
     similar: list[SimilarSection]
+    # A configured kind that is similar to the given one, which is not configured.
+    similar_kind: str | None
     # The change set that `undo` takes; None if nothing was changed, or no history is kept.
     change_set: int | None
 

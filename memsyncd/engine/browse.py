@@ -27,6 +27,7 @@ from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
     Valuation,
+    advise_unknown_kind,
     describe_meta,
     find_order,
     make_valuation,
@@ -95,7 +96,8 @@ def read_place(
         is_other = path.name.lower().endswith(NOTE_SUFFIXES)
         raise NoteNotFound(
             f"{path.text} is not a note of this workspace",
-            hint=f"list them with: memsyncd list --notes{more if is_other else ''}",
+            hint=_suggest_note(workspace, path.text)
+            or f"list them with: memsyncd list --notes{more if is_other else ''}",
         )
     file = _read_file(workspace, path, now_ns)
     lines = decode_note(path.text, file.data).lines
@@ -192,8 +194,20 @@ def _read_file(workspace: Workspace, path: NotePath, now_ns: int) -> ReadFile:
         f"{path.text} cannot be read: {problem.problem}"
         if problem
         else f"{path.text} is not there",
-        hint=problem.hint if problem else "list notes with: memsyncd list --notes",
+        hint=problem.hint
+        if problem
+        else _suggest_note(workspace, path.text) or "list notes with: memsyncd list --notes",
     )
+
+
+def _suggest_note(workspace: Workspace, path: str) -> str:
+    """The hint that names the note with this name or the most similar one; empty without one."""
+    from memsyncd.store.links import StoredLinks
+
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        names = StoredLinks(reader).names
+        found = names.find("", path) or names.find_similar(path)
+    return f"did you mean {redact(found)} ?" if found and found != path else ""
 
 
 def _cut_span(
@@ -479,5 +493,5 @@ def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> It
                 0,
                 "unknown_kind",
                 f"kind `{redact(kind)}` is not configured; sections with it: {n_sections}",
-                "correct the word, or add [kinds.NAME] to the configuration",
+                advise_unknown_kind(kinds, kind),
             )

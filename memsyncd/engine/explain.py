@@ -202,6 +202,10 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
     parts = list(_split(filters))
     if not parts:
         return f"{matching}, {_explain_hidden(reader, match, filters)}"
+    if _is_any(reader, match, _show_hidden(filters)):
+        passing = " and ".join(word for word, _ in parts)
+        hidden = _explain_hidden(reader, match, filters)
+        return f"{matching}, and what passes {passing} is {hidden}"
     if len(parts) == 1:
         return (
             f"{matching}, and {parts[0][0]} leaves none{_name_others(reader, match, parts[0][1])}"
@@ -216,21 +220,34 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
     return f"{matching}: {found_counts}{together}{others}"
 
 
+def _show_hidden(filters: Filters) -> Filters:
+    """The filters without leaving out archived and expired sections."""
+    return replace(filters, includes_archived=True, includes_expired=True)
+
+
 def _explain_hidden(reader: Reader, match: str, filters: Filters) -> str:
     """Describe which sections the matches are in that ordinary searches leave out."""
-    expired = replace(EXPIRED_ALONE, now_s=filters.now_s)
-    with_archived = replace(filters, includes_archived=True)
-    if count_matches(reader, match, with_archived, most=1):
+    if _is_any(reader, match, replace(filters, includes_archived=True)):
         return "in archived sections only: ask with is:archived to see them"
-    is_archived_too = not count_matches(reader, match, expired, most=1)
+    is_archived_too = not _is_any(reader, match, replace(filters, includes_expired=True))
     both = " is:archived" if is_archived_too else ""
     return f"in expired sections only: ask with is:expired{both} to see them"
 
 
+def _is_any(reader: Reader, match: str, filters: Filters) -> bool:
+    """Whether the filters leave any match; without `match`, whether they leave any section."""
+    if match:
+        return bool(count_matches(reader, match, filters, most=1))
+    return bool(find_filtered(reader, filters, "", limit=1).rows)
+
+
 def _explain_filters_alone(reader: Reader, question: Question) -> str:
-    if find_filtered(reader, question.filters, "", limit=1).rows:
+    if _is_any(reader, "", question.filters):
         return _explain_empty_question(question.query)
     parts = list(_split(question.filters))
+    if parts and _is_any(reader, "", _show_hidden(question.filters)):
+        passing = " and ".join(word for word, _ in parts)
+        return f"what passes {passing} is {_explain_hidden(reader, '', question.filters)}"
     near = dict.fromkeys(value for _, one in parts for value in _find_similar(reader, one))
     return f"nothing that is indexed passes {' and '.join(word for word, _ in parts)}" + (
         f"; similar: {', '.join(map(redact, near))}" if near else ""

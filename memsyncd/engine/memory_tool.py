@@ -67,6 +67,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     digest: str | None = None
+    is_searched: bool = True
+    """False if the command has written a file that is no note."""
     updated_links: tuple[str, ...] = ()
     """Notes whose links are changed, by their paths before a rename."""
     skipped_links: tuple[str, ...] = ()
@@ -179,7 +181,11 @@ def _change(
         raise memory_tool.refuse_folder(params.command, path.text, params.dialect)
     was = read_text_file(scope, path.note)
     result = _apply(workspace, config, params, path, was)
-    answer = Answer(text=result.text, digest=digest_bytes(result.data))
+    answer = Answer(
+        text=result.text,
+        digest=digest_bytes(result.data),
+        is_searched=scope.is_note(path.note.text),
+    )
     if was is not None and result.data == was.data:
         return _make_edit(params, path), answer
     check_size(scope, path.text, result.data, way_out="begin another note")
@@ -281,6 +287,7 @@ def _rename(
     answer = Answer(
         text=text,
         digest=renamed[old.note].digest if moved else None,
+        is_searched=moved is None or scope.is_note(new.note.text),
         updated_links=tuple(put.path.text for put in puts),
         skipped_links=tuple(skipped),
     )

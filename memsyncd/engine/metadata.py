@@ -18,6 +18,7 @@ from memsyncd.config import Config
 from memsyncd.core.decay import Decay, Tier, compute_decay, find_tier
 from memsyncd.core.editing.kinds import KindDefaults, find_importance, find_kind
 from memsyncd.core.search.query import Filters, TierFinder
+from memsyncd.core.search.spelling import suggest_words
 from memsyncd.engine.clock import find_local_day
 from memsyncd.protocol.search import ContextPart, Hit, SectionInfo, Sort
 from memsyncd.store.lookup import StoredSection
@@ -63,6 +64,20 @@ def is_expired(expires: str | None, now_s: float) -> bool:
         return False
     zone = UTC if expires.endswith("Z") else None
     return expires <= datetime.fromtimestamp(now_s, zone).isoformat()
+
+
+def find_similar_kind(kinds: Mapping[str, KindDefaults], kind: str | None) -> str | None:
+    """The configured kind that is most similar to one that is not; None if there is none."""
+    if not kind or kind.lower() in kinds:
+        return None
+    return next(iter(suggest_words(kind, [(name, 0) for name in kinds])), None)
+
+
+def advise_unknown_kind(kinds: Mapping[str, KindDefaults], kind: str) -> str:
+    """What to do about a kind that is not configured."""
+    similar = find_similar_kind(kinds, kind)
+    word = f"write {similar}" if similar else "correct the word"
+    return f"{word}, or add [kinds.NAME] to the configuration"
 
 
 # --- decay --------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from memsyncd.core.search.query import (
     compile_must_not,
     compile_positive,
     compile_spellings,
+    find_query_problems,
     parse_query,
 )
 from memsyncd.core.search.ranking import (
@@ -193,6 +194,11 @@ def make_question(
         is_hurried=options.is_hurried,
         timeout_s=options.limit_s(params, config),
     )
+
+
+def find_problems(params: SearchParams | ContextParams, now_s: float) -> list[str]:
+    """What of the query does not count as it was typed. Raises TooLarge."""
+    return find_query_problems(params.query, find_local_day(now_s))
 
 
 def _complete(

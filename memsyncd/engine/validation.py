@@ -19,6 +19,7 @@ from memsyncd.core.editing.additions import (
 )
 from memsyncd.engine.browse import READ_LIMIT_S
 from memsyncd.engine.memory_tool import make_addition
+from memsyncd.engine.metadata import advise_unknown_kind
 from memsyncd.engine.upkeep import EVERYTHING
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
@@ -97,7 +98,7 @@ def validate_notes(workspace: Workspace, config: Config, path: str | None) -> Va
 
 def _find_section_faults(section: StoredSection, config: Config) -> Iterator[FieldFault]:
     if section.kind is not None and section.kind not in config.kinds:
-        hint = "correct the word, or add [kinds.NAME] to the configuration"
+        hint = advise_unknown_kind(config.kinds, section.kind)
         yield FieldFault(field="kind", problem=f"{section.kind!r} is not configured", hint=hint)
     topic = section.extra.get("topic", "")
     keywords = [one for one in section.extra.get("keywords", "").split(", ") if one]

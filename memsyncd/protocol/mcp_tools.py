@@ -479,6 +479,7 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
     """Return the text of a search: a citation, a heading and a snippet for each hit."""
     lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
     lines += _describe_semantic(found)
+    lines += [f"Note: {problem}." for problem in found.query_problems]
     if not found.hits:
         lines.append("Nothing found" + (f": {found.why_empty}" if found.why_empty else "."))
         if found.did_you_mean:
@@ -556,6 +557,7 @@ def render_context(found: search.ContextResult) -> str:
     """Return a block of memory, which is marked already, with the citations of its parts."""
     lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
     lines += _describe_semantic(found)
+    lines += [f"Note: {problem}." for problem in found.query_problems]
     if not found.text:
         why = f": {found.why_empty}" if found.why_empty else "."
         return "\n".join([*lines, f"Memory holds nothing on this{why}"])
@@ -581,7 +583,8 @@ def render_added(added: memory.Added) -> str:
     if added.action == "appended":
         return f"Appended at {place}, which said nearly this{late}"
     also = f". Nearly the same: {near}; correct what is outdated there" if near else ""
-    return f"Remembered at {place}{late}{also}"
+    kind = added.similar_kind and f". This kind is not known; a similar one is {added.similar_kind}"
+    return f"Remembered at {place}{late}{also}{kind or ''}"
 
 
 def render_session(block: tasks.SessionBlock, find_warning: FindWarning) -> str:
@@ -624,6 +627,8 @@ def render_memory(result: memory.MemoryResult, find_warning: FindWarning) -> str
     warning = find_warning(shown)
     mark = search.mark_warning(warning, "the text below") if warning else ""
     text = f"{mark}\n{result.text}" if warning else result.text
+    if not result.is_searched:
+        return f"{text}\n(Kept, but not searched: only names in .md, .markdown and .txt are.)"
     return text if result.is_indexed else f"{text}\n(Written; not searchable yet.)"
 
 

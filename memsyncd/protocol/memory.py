@@ -80,6 +80,9 @@ class MemoryResult(Written, frozen=True, kw_only=True):
     """Digest of the note after the command; None for a folder and for a deleted note."""
     change_set: int | None = None
     """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
+    is_searched: bool = True
+    """False if the command has written a file that is no note, such as `deploy` or `a.json`: it is
+    kept, and searches do not read it."""
     updated_links: list[str] = msgspec.field(default_factory=list)
     """The notes whose links a rename has changed, by their paths before it."""
     skipped_links: list[str] = msgspec.field(default_factory=list)
@@ -217,6 +220,8 @@ class Added(Written, frozen=True, kw_only=True):
     action: WriteAction = "added"
     similar: list[SimilarSection] = msgspec.field(default_factory=list)
     """Sections that said nearly the same before, the most similar first."""
+    similar_kind: str | None = None
+    """A configured kind that is similar to the given one, which is not configured."""
     change_set: int | None = None
     """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
 

@@ -230,6 +230,9 @@ class AnsweringWorkspace(Result, frozen=True, kw_only=True):
 
 
 class SearchResult(SearchAnswer, frozen=True, kw_only=True):
+    query_problems: list[str] = msgspec.field(default_factory=list)
+    """What of the query does not count as it was typed, such as `after:2026-02-30`, which was read
+    as words, and words beyond the limit of 32."""
     workspaces: list[AnsweringWorkspace]
     """Those that were asked, in order of the request."""
     freshness: Freshness
@@ -322,6 +325,8 @@ class ContextAnswer(Result, frozen=True, kw_only=True):
 
 
 class ContextResult(ContextAnswer, frozen=True, kw_only=True):
+    query_problems: list[str] = msgspec.field(default_factory=list)
+    """As in the result of `search`."""
     workspaces: list[AnsweringWorkspace]
     """Those that were asked, in order of the request, and the user-wide one."""
     freshness: Freshness

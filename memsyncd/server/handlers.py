@@ -28,6 +28,7 @@ from memsyncd.engine.federation import SearchPart, merge_search_parts
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
+    find_problems,
     lacks_words,
     make_question,
     search,
@@ -362,7 +363,7 @@ class Handlers:
             prepare_vectors(chosen, params.query, options.now_s)
         if answer is None:
             return self._search_in_thread(chosen, params, folders, options, arrived_s, end_s)
-        return self._make_search_result(chosen, answer, folders, arrived_s)
+        return self._make_search_result(chosen, params, answer, folders, arrived_s)
 
     async def _search_tracked(
         self, session: Session, params: SearchParams, folders: Mapping[str, str]
@@ -446,17 +447,19 @@ class Handlers:
             return search(chosen, params, config, replace_fields(options, accesses=given))
 
         answer = await self._in_thread(run, end_s)
-        return self._make_search_result(chosen, answer, folders, arrived_s)
+        return self._make_search_result(chosen, params, answer, folders, arrived_s)
 
     def _make_search_result(
         self,
         chosen: Sequence[Workspace],
+        params: SearchParams,
         answer: SearchAnswer,
         folders: Mapping[str, str],
         arrived_s: float,
     ) -> SearchResult:
         return SearchResult(
             **asdict(answer),
+            query_problems=find_problems(params, self._clock.wall_s()),
             workspaces=[describe_workspace_part(one, folders) for one in chosen],
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
@@ -491,6 +494,7 @@ class Handlers:
             answer = await self._in_thread(explain)
         return SearchResult(
             **asdict(answer),
+            query_problems=find_problems(params, self._clock.wall_s()),
             workspaces=describe_parts(parts, folders),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
@@ -560,6 +564,7 @@ class Handlers:
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
+            query_problems=find_problems(params, self._clock.wall_s()),
             workspaces=[describe_workspace_part(workspace, folders)],
             freshness=self._describe_freshness([workspace]),
             took_ms=self._measure_ms(arrived_s),
@@ -599,6 +604,7 @@ class Handlers:
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
+            query_problems=find_problems(params, self._clock.wall_s()),
             workspaces=describe_parts(parts, folders),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),

@@ -35,6 +35,7 @@ from memsyncd.engine.accesses import compute_access_stats, count_accesses, find_
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.history import undo
+from memsyncd.engine.metadata import find_similar_kind
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -126,12 +127,20 @@ class Writes:
             text=answer.text,
             digest=answer.digest,
             change_set=outcome.change_set,
+            is_searched=answer.is_searched,
             updated_links=list(answer.updated_links),
             skipped_links=list(answer.skipped_links),
             **describe_write(workspace, outcome),
         )
 
     async def _add(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
+        added = await self._add_unless_similar(session, params)
+        similar_kind = find_similar_kind(self._workspaces.config.kinds, params.kind)
+        return replace_fields(added, similar_kind=similar_kind)
+
+    async def _add_unless_similar(
+        self, session: Session, params: protocol.NoteAddParams
+    ) -> protocol.Added:
         """Append a section; or, as the request wishes, append to one that says nearly the same, or
         only report that one.
         """

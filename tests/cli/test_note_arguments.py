@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.cli.format import render_path, render_span
-from memsyncd.cli.note_arguments import find_note, parse_target
+from memsyncd.cli.note_arguments import find_note, find_workspace_note, parse_target
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,13 @@ def test_a_relative_path_that_does_not_exist_here_is_relative_to_the_root(root: 
 def test_a_path_in_no_workspace_stays_unchanged(root: Path, tmp_path: Path) -> None:
     assert find(f"{tmp_path}/other.md", root, root) == (None, f"{tmp_path}/other.md")
     assert find(f"{root}-two/a.md", root, root) == (None, f"{root}-two/a.md")
+
+
+def test_a_path_of_the_memory_tool_stays_unchanged(root: Path) -> None:
+    cwd = str(root)
+    assert find_workspace_note("/memories/a.md", cwd, [cwd]) == (None, "/memories/a.md")
+    assert find_workspace_note("/memories/a.md", cwd, ["/memories"]) == ("/memories", "a.md")
+    assert find_workspace_note("/memoriesx/a.md", cwd, [cwd]) == ("/memoriesx", "/memoriesx/a.md")
 
 
 def test_the_nearest_root_wins(root: Path) -> None:

@@ -143,6 +143,19 @@ def test_a_file_that_is_not_a_note_is_not_read(filled: Any, path: str) -> None:
     assert ("--include" in refused.value.hint) == (path == "README.md")
 
 
+def test_a_missing_note_is_refused_with_the_one_that_is_meant(filled: Any) -> None:
+    filled.write(".memories/decisions.md", "plain")
+    filled.sync()
+    for path in ("decisions.md", "decision.md", ".memories/decision.md", "decisions"):
+        with pytest.raises(NoteNotFound) as caught:
+            read(filled, path=path)
+        assert caught.value.hint == "did you mean .memories/decisions.md ?"
+    (filled.root / ".memories/decisions.md").unlink()
+    with pytest.raises(NoteNotFound, match="is not there") as caught:
+        read(filled, path=".memories/decisions.md")
+    assert "did you mean" not in caught.value.hint
+
+
 def test_a_link_that_leads_out_is_not_read(filled: Any) -> None:
     (filled.root / ".memories/out.md").symlink_to("/etc/hostname")
     with pytest.raises(NoteNotFound, match="cannot be read"):

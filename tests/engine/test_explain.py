@@ -184,7 +184,37 @@ FILTERED_OUT = [
         "1 passage matches, in archived sections only: ask with is:archived to see them",
     ),
     ("redis", {"archived": True}, "2 passages match, and is:archived leaves none"),
+    (
+        "kraken path:.memories/old.md",
+        {},
+        "1 passage matches, and what passes path:.memories/old.md is in archived sections only: ask with is:archived to see them",
+    ),
 ]
+
+
+HIDDEN = [
+    ("milk is:archived", "in expired sections only: ask with is:expired to see them"),
+    ("milk is:expired", "in archived sections only: ask with is:archived to see them"),
+    ("milk tag:dairy", "in expired sections only: ask with is:expired is:archived to see them"),
+    ("is:archived tag:dairy", "in expired sections only: ask with is:expired to see them"),
+    ("tag:dairy", "in expired sections only: ask with is:expired is:archived to see them"),
+]
+
+
+def test_what_filters_leave_in_hidden_sections_is_named(bench: Any) -> None:
+    bench.write("MEMORY.md", "# Disk\nthe disk is cold\n")
+    bench.write(
+        ".memories/old.md",
+        "---\nstatus: archived\nexpires: 2020-01-01\ntags: [dairy]\n---\nsour milk\n",
+    )
+    bench.sync()
+    settle(bench)
+    now_s = 1_800_000_000.0
+    for query, reason in HIDDEN:
+        found = why(bench, query, now_s=now_s)
+        assert found.endswith(reason), (query, found)
+        added = " ".join(word for word in ("is:expired", "is:archived") if word in reason)
+        assert ask(bench, f"{query} {added}", now_s=now_s).hits
 
 
 def test_filters_that_leave_nothing_are_named_with_existing_values(filled: Any) -> None:

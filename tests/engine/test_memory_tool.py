@@ -169,6 +169,17 @@ def test_other_files_may_be_written_and_are_not_indexed(bench: Any) -> None:
     assert bench.files() == {".memories/state.json": b"{}\n"}
 
 
+def test_a_write_tells_whether_searches_read_the_file(bench: Any) -> None:
+    names = iter(("state", "state.md", "state.json", "s.txt"))
+    old = next(names)
+    assert not bench.memory("create", f"/memories/{old}", file_text="x\n").is_searched
+    for new, is_searched in zip(names, (True, False, True), strict=True):
+        paths = {"old_path": f"/memories/{old}", "new_path": f"/memories/{new}"}
+        assert bench.memory("rename", **paths).is_searched is is_searched
+        old = new
+    assert bench.memory("delete", f"/memories/{old}").is_searched
+
+
 def test_excluded_paths_cannot_be_read_or_written(make_bench: Any) -> None:
     bench = make_bench(exclude=(".memories/private/**",))
     bench.open()

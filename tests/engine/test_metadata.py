@@ -12,6 +12,7 @@ import pytest
 
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.engine.browse import compute_stats, list_notes, read_place
+from memsyncd.engine.metadata import advise_unknown_kind, find_similar_kind
 from memsyncd.protocol.search import (
     Filters,
     GetParams,
@@ -278,6 +279,28 @@ def test_an_answer_without_hits_says_that_what_matches_has_expired(bench: Any) -
     assert "is:expired is:archived" in (found.why_empty or "")
     found = search_in([bench.workspace], "pool source:x", now_s=NOW_S)
     assert "source:x leaves none" in (found.why_empty or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "similar"),
+    [
+        ("desicion", "decision"),
+        ("decisions", "decision"),
+        ("Eror", "error"),
+        ("decision", None),
+        ("Decision", None),
+        ("rumour", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_mistyped_kind_has_a_similar_one(kind: str | None, similar: str | None) -> None:
+    assert find_similar_kind(DEFAULT_KINDS, kind) == similar
+
+
+def test_an_unknown_kind_is_advised_with_a_similar_one() -> None:
+    assert advise_unknown_kind(DEFAULT_KINDS, "desicion").startswith("write decision, or add ")
+    assert advise_unknown_kind(DEFAULT_KINDS, "rumour").startswith("correct the word, or add ")
 
 
 # --- order, lists and counts ----------------------------------------------------------------------

@@ -18,6 +18,7 @@ from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.errors import BadRequest, MemsyncdError
 from memsyncd.protocol import mcp, mcp_tools
 from memsyncd.protocol.jsonrpc import Batch, Call, Fault, MessageParser
+from memsyncd.protocol.memory import Added, MemoryResult
 from memsyncd.protocol.methods import METHODS
 from memsyncd.protocol.search import Freshness, Got, Hit, SearchResult
 
@@ -346,6 +347,37 @@ def test_an_answer_of_related_words_alone_says_so() -> None:
             did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
         )  # fmt: skip
         assert said in mcp_tools.render_hits(found, lambda _: "").splitlines()[0]
+
+
+def test_what_does_not_count_of_a_query_is_told_before_the_hits() -> None:
+    found = SearchResult(
+        hits=[make_hit("x")], relaxed=False, why_empty=None, did_you_mean=None, workspaces=[],
+        freshness=FRESH, took_ms=1.0, query_problems=["is:open was read as words"],
+    )  # fmt: skip
+    first, second, _ = mcp_tools.render_hits(found, lambda _: "").splitlines()
+    assert first == "Note: is:open was read as words."
+    assert second.startswith("MEMORY.md:3-5")
+
+
+def test_an_agent_is_told_of_a_file_that_is_not_searched() -> None:
+    kept = MemoryResult(
+        workspace="w", generation=1, is_indexed=True, text="File created successfully at: /memories/a",
+        digest="d", is_searched=False,
+    )  # fmt: skip
+    first, second = mcp_tools.render_memory(kept, lambda _: "").splitlines()
+    assert (first, ".md" in second) == (kept.text, True)
+    searched = msgspec.structs.replace(kept, is_searched=True)
+    assert mcp_tools.render_memory(searched, lambda _: "") == kept.text
+
+
+def test_an_agent_is_told_of_a_kind_that_is_similar_to_an_unknown_one() -> None:
+    added = Added(
+        workspace="w", generation=1, is_indexed=True, anchor="a.md#a", path="a.md", start_line=1,
+        end_line=2, digest="d", similar_kind="decision",
+    )  # fmt: skip
+    assert "similar one is decision" in mcp_tools.render_added(added)
+    plain = msgspec.structs.replace(added, similar_kind=None)
+    assert mcp_tools.render_added(plain) == "Remembered at a.md:1-2"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -17,13 +17,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.core.decay import Tier
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
-from memsyncd.core.model import ARCHIVED
+from memsyncd.core.model import ARCHIVED, LIFECYCLES, OTHER_LIFECYCLES, PRIORITIES, find_choice
 from memsyncd.core.search.dates import NamedDate, find_named_dates, parse_day
 from memsyncd.core.search.spelling import fold_word
 from memsyncd.core.search.words import (
@@ -243,6 +244,56 @@ def _tidy(name: str, value: str, today: date | None) -> str:
     if not any(map(str.isalnum, value)):
         return ""
     return value.lstrip("#").strip() if name == "tag" else value
+
+
+# --- What is odd about a query --------------------------------------------------------------------
+
+_FORMS: Final = {
+    "after": "a day, month or year such as 2026-03-01, or yesterday, 7d, last week",
+    "before": "a day, month or year such as 2026-03-01, or yesterday, 7d, last week",
+    "is": "archived or expired",
+    "importance": "a number from 0 to 1",
+    "meta": "KEY=VALUE",
+    "path": "a note, a folder or a glob within the workspace",
+}
+_CHOICES: Final = {
+    "priority": (PRIORITIES, {}),
+    "lifecycle": (LIFECYCLES, OTHER_LIFECYCLES),
+    "tier": (get_args(Tier), {}),
+}
+SHOWN_CHARACTERS = 60
+
+
+def find_query_problems(text: str, today: date | None = None) -> list[str]:
+    """What of a query does not count as it was typed, in words: filters that are read as words or
+    that nothing can pass, and words beyond the limit. Raises what `parse_query` raises.
+    """
+    problems = []
+    if ":" in text:
+        reader = _FilterReader(today)
+        found = ((match, reader.accept(match)) for match in _FILTER.finditer(text))
+        problems = [_describe_filter(*one) for one in found if one[0]["name"]]
+    n_dropped = parse_query(text, today).n_dropped if len(text) > TERM_LIMIT else 0
+    if n_dropped:
+        words = "one word" if n_dropped == 1 else f"{n_dropped} words"
+        problems.append(f"{words} did not count: a query has at most {TERM_LIMIT}")
+    return list(dict.fromkeys(filter(None, problems)))
+
+
+def _describe_filter(match: re.Match[str], is_filter: bool) -> str:
+    """What is odd about one text that looks like a filter; empty if nothing is."""
+    name = match["name"].lower()
+    value = match["quoted"] or _end_word(name, match["bare"] or "")
+    shown = match[0] if len(match[0]) <= SHOWN_CHARACTERS else f"{match[0][:SHOWN_CHARACTERS]}…"
+    if is_filter:
+        choices, others = _CHOICES.get(name, ((), {}))
+        if choices and find_choice(value, choices, others) is None:
+            return f"nothing can pass {shown}; {name}: takes {', '.join(choices)}"
+        return ""
+    if match["no"] and name not in _FIELDS:
+        return f"{shown} was read as words; {name}: cannot be excluded"
+    form = _FORMS.get(name)
+    return f"{shown} was read as words; {name}: takes {form}" if form else ""
 
 
 # --- Queries --------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from memsyncd.core.search.query import (
     compile_selection,
     drop_terms,
     extract_filters,
+    find_query_problems,
     parse_query,
     read_plain_text,
 )
@@ -193,6 +194,48 @@ def test_a_day_is_a_calendar_day_or_is_refused(text: str) -> None:
 
 
 # --- filters as values ----------------------------------------------------------------------------
+
+
+DATES = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        (
+            "alpha after:2026-02-30",
+            [f"after:2026-02-30 was read as words; after: takes {DATES}"],
+        ),
+        ("BEFORE:spring x", [f"BEFORE:spring was read as words; before: takes {DATES}"]),
+        ("is:open", ["is:open was read as words; is: takes archived or expired"]),
+        ("-is:archived", ["-is:archived was read as words; is: cannot be excluded"]),
+        (
+            "importance:high",
+            ["importance:high was read as words; importance: takes a number from 0 to 1"],
+        ),
+        ("meta:owner", ["meta:owner was read as words; meta: takes KEY=VALUE"]),
+        ("tier:lukewarm", ["nothing can pass tier:lukewarm; tier: takes hot, warm, cold"]),
+        ("-priority:P9", ["nothing can pass -priority:P9; priority: takes P0, P1, P2, P3"]),
+        (
+            "path:../*",
+            [
+                "path:../* was read as words; path: takes a note, a folder or a glob within the workspace"
+            ],
+        ),
+        (" ".join(f"w{n}" for n in range(33)), ["one word did not count: a query has at most 32"]),
+        (" ".join(f"w{n}" for n in range(40)), ["8 words did not count: a query has at most 32"]),
+        ('"after:2026-02-30" kind:decision tier:Hot priority:p0 lifecycle:wu', []),
+        ('after:2026-03 before:"last week". kind:"" https://x is: note:this', []),
+    ],
+)
+def test_what_does_not_count_as_typed_is_described(text: str, problems: list[str]) -> None:
+    assert find_query_problems(text, date(2026, 11, 23)) == problems
+
+
+@given(typed_filters)
+def test_any_text_can_be_described(text: str) -> None:
+    for problem in find_query_problems(text):
+        assert "was read as words" in problem or "did not count" in problem
 
 
 def test_filters_name_themselves_as_people_type_them() -> None:
