@@ -132,10 +132,10 @@ def is_rule_folder(path: str) -> bool:
 
 
 def is_note_name(name: str) -> bool:
-    """True if a file of this base name could be a note: a note's suffix, not hidden, not an
-    editor's backup.
+    """True if a file of this base name could be a note: a note's suffix, not hidden. Backups of
+    editors end otherwise, such as `note.md~` and Emacs's `#note.md#`.
     """
-    return name.lower().endswith(NOTE_SUFFIXES) and not name.startswith((".", "#"))
+    return name.lower().endswith(NOTE_SUFFIXES) and not name.startswith(".")
 
 
 def is_markdown(path: str) -> bool:

@@ -27,9 +27,11 @@ from memsyncd.core.search.context import (
     count_title_lines,
 )
 from memsyncd.core.search.federation import (
+    Place,
     RawHit,
     TermCounts,
     compare_raw_scores,
+    find_repeated,
     interleave_by_size,
 )
 from memsyncd.core.search.highlight import Matcher
@@ -132,9 +134,9 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     """What one workspace offers to a block, within the whole budget, best first.
 
     `parts` describe what the block includes, in its order. `raw_hits` and `counts` are those of a
-    query whose block is merged with others. In a linked worktree `root` is what the paths shown
-    begin with, since they are not relative to that worktree, and `branch` what its own MEMORY.md
-    offers, if that is another.
+    query whose block is merged with others. `folder` is the workspace's own. In a linked worktree
+    `root` is what the paths shown begin with, since they are not relative to that worktree, and
+    `branch` what its own MEMORY.md offers, if that is another.
     """
 
     workspace_id: str
@@ -146,6 +148,7 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     n_unranked: int = 0
     vectors: UsedVectors = NO_VECTORS
     why_empty: str | None = None
+    folder: str = ""
     root: str = ""
     branch: ContextOffer | None = None
     keys: Sequence[SortKey] = ()
@@ -218,6 +221,7 @@ def offer_context(
         n_unranked=matching.n_unranked,
         vectors=matching.vectors,
         why_empty=why_empty,
+        folder=workspace.entry.root,
         root=workspace.entry.root if worktree else "",
         branch=branch_offer,
         keys=_list_keys(block, keys) if keys else (),
@@ -342,7 +346,7 @@ def merge_offers(
         return _answer_alone(offers[0])
     placed = [
         _place(offers[at], number, at, offers[at].workspace_name if len(offers) > 1 else "")
-        for at, number in _order_lines(offers)
+        for at, number in _leave_out_repeated(offers, _order_lines(offers))
     ]
     first_placed = [
         _place(branch, number, -1, _label_branch(offer) if len(offers) > 1 else BRANCH_LABEL)
@@ -414,6 +418,17 @@ def _order_lines(offers: Sequence[ContextOffer]) -> list[tuple[int, int]]:
     )
     found = [(-score, at, i) for at, part in enumerate(scores) for i, score in enumerate(part)]
     return [(at, number) for _, at, number in sorted(found)]
+
+
+def _leave_out_repeated(
+    offers: Sequence[ContextOffer], order: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Leave out what a workspace within that of an offer offers as well."""
+    lines = [(offers[at].folder, offers[at].block.included[number]) for at, number in order]
+    repeated = find_repeated(
+        [Place(folder, one.chunk.path, one.span.start, one.span.end) for folder, one in lines]
+    )
+    return [one for index, one in enumerate(order) if index not in repeated]
 
 
 class _Placed(NamedTuple):

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
+from memsyncd.core.notepath import show_path
 from memsyncd.core.search.query import (
     Filters,
     Form,
@@ -43,6 +44,8 @@ from memsyncd.store.lookup import (
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import find_filtered, is_matching
 
+# Problems of files and folders that may hold what was asked for.
+SKIPPED = frozenset({"too_large", "bad_name", "evicted", "unreadable_file", "unreadable_folder"})
 # Absent words for which similar ones are looked up.
 MAX_LOOKED_UP_WORDS = 4
 # Workspaces whose reasons are listed.
@@ -151,8 +154,8 @@ def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> Ex
         _check_time(question)
         return Explanation(why=_explain_filters(reader, match, n_matching, question.filters))
     explanation = _explain_words(reader, question)
-    unread = _explain_unread(workspace)
-    return replace(explanation, why=f"{explanation.why}; {unread}") if unread else explanation
+    unread = (_explain_unread(workspace), _explain_skipped(workspace))
+    return replace(explanation, why="; ".join(one for one in (explanation.why, *unread) if one))
 
 
 def _check_time(question: Question) -> None:
@@ -191,6 +194,15 @@ def _explain_unread(workspace: Workspace) -> str:
         f"{condition.n_pending} {'is' if condition.n_pending == 1 else 'are'} still to be "
         f"read{': ' if faults else ''}{faults}"
     )
+
+
+def _explain_skipped(workspace: Workspace) -> str:
+    """Name the notes and folders whose text is not in the index as it is on the disk."""
+    skipped = [one for one in workspace.condition.scan_problems if one.code in SKIPPED]
+    if not skipped:
+        return ""
+    first = f"{show_path(skipped[0].path)}: {skipped[0].problem}"
+    return first if len(skipped) == 1 else f"{first}; {len(skipped) - 1} more: memsyncd problems"
 
 
 # --- what matches is filtered out ---------------------------------------------------------------

@@ -13,7 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.search.federation import RawHit, TermCounts, compare_raw_scores
+from memsyncd.core.search.federation import (
+    Place,
+    RawHit,
+    TermCounts,
+    compare_raw_scores,
+    find_repeated,
+)
 from memsyncd.core.search.query import Query
 from memsyncd.core.search.ranking import DEFAULT_RANKING, normalize_scores
 from memsyncd.core.search.words import FAMILY_WEIGHT
@@ -23,7 +29,7 @@ from memsyncd.protocol.search import Hit, SearchAnswer, SearchParams, Sort
 
 
 class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The hits of one workspace, best first, with their raw scores.
+    """The hits of one workspace, best first, with their raw scores. `root` is its folder.
 
     `counts` is None in a search of one workspace, which needs none. `valuation` has the accesses of
     this workspace. `semantic_shares` are those of the hits' scores, `nearest` is the highest cosine
@@ -31,6 +37,7 @@ class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     workspace_name: str
+    root: str
     hits: Sequence[Hit]
     raw_scores: Sequence[float]
     semantic_shares: Sequence[float]
@@ -96,7 +103,7 @@ def _find_order(
 
 
 def _merge(parts: Sequence[SearchPart], query: Query) -> list[tuple[float, Hit]]:
-    """Return all hits with raw scores that compare, best first."""
+    """Return all hits with raw scores that compare, best first, each passage of a file once."""
     scores: Sequence[Sequence[float]] = [part.raw_scores for part in parts]
     terms = _index_terms(query)
     if all(part.counts is not None for part in parts) and len(parts) > 1:
@@ -122,6 +129,13 @@ def _merge(parts: Sequence[SearchPart], query: Query) -> list[tuple[float, Hit]]
         for part, raws in zip(parts, scores, strict=True)
         for number, (raw, hit) in enumerate(zip(raws, part.hits, strict=True))
     ]
+    places = [
+        Place(part.root, hit.path, hit.start_line, hit.end_line)
+        for part in parts
+        for hit in part.hits
+    ]
+    repeated = find_repeated(places)
+    found = [one for index, one in enumerate(found) if index not in repeated]
     found.sort(key=lambda one: (-one[0], one[1], one[3].workspace, one[2]))
     return [(raw, hit) for raw, _, _, hit in found]
 

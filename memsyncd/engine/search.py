@@ -350,6 +350,7 @@ def search_part(
     ordered = _order_hits(passages, hits, n_strict)
     return SearchPart(
         workspace_name=workspace.entry.name,
+        root=workspace.entry.root,
         hits=[one.hit for one in ordered],
         # What lacks a phrase has no higher score than what holds it.
         raw_scores=[*accumulate((one.raw_score for one in ordered), min)],

@@ -150,6 +150,10 @@ def rename_path(scope: Scope, old: NotePath, new: NotePath) -> FileStat | None:
             rename_noreplace(from_folder.fd, from_name, to_folder.fd, to_name)
         except FileExistsError:
             raise _make_exists_error(new) from None
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                raise make_refusal(new, "it is on another disk than the former path") from None
+            raise
         if not (from_folder.is_in_place() and to_folder.is_in_place()):
             rename_noreplace(to_folder.fd, to_name, from_folder.fd, from_name)
             raise make_conflict(new)

@@ -70,6 +70,30 @@ def test_a_list_of_one_workspace_answers_like_the_workspace(places: list[Place])
             assert one == listed
 
 
+def test_a_note_of_a_workspace_within_another_is_found_once(
+    make_place: MakePlace, home: Home
+) -> None:
+    root = home.make_folder()
+    (root / "inner").mkdir()
+    (root / "MEMORY.md").write_text("# Outer\n\nPostgres outside.\n")
+    (root / "inner" / "MEMORY.md").write_text(API)
+    outer = make_place(root, preset="vault")
+    outer.wait_found("locks", "inner/MEMORY.md")
+    inner = make_place(root / "inner", preset="vault")
+    inner.wait_found("locks", "MEMORY.md")
+    both = [outer, inner]
+    hits = ask(both, "search", [outer.id, inner.id], query="postgres")["hits"]
+    assert {(hit["workspace"], hit["path"]) for hit in hits} == {
+        (outer.id, "MEMORY.md"),
+        (inner.id, "MEMORY.md"),
+    }
+    for query in ("postgres", ""):
+        answer = ask(both, "context", [outer.id, inner.id], query=query, max_tokens=300)
+        assert answer["text"].count("row locks") == 1
+        assert answer["text"].count("Postgres outside") == 1
+    assert ask(both, "search", [outer.id], query="locks")["hits"]
+
+
 def test_a_context_of_several_workspaces_labels_each(places: list[Place]) -> None:
     ids = [place.id for place in places]
     for query in ("postgres", ""):

@@ -263,6 +263,16 @@ def test_unread_notes_are_counted(filled: Any) -> None:
     assert why(filled, "nowhere") == "no note contains the word nowhere; 3 are still to be read"
 
 
+def test_notes_that_are_not_indexed_are_named(filled: Any) -> None:
+    (filled.root / ".memories" / "log.md").write_text("nowhere\n" * 300_000)
+    filled.sync()
+    text = "no note contains the word nowhere; .memories/log.md: it is over max_file_bytes"
+    assert why(filled, "nowhere").startswith(text)
+    (filled.root / ".memories" / "more.md").write_text("nowhere\n" * 300_000)
+    filled.sync()
+    assert why(filled, "nowhere").endswith("; 1 more: memsyncd problems")
+
+
 def test_each_of_several_workspaces_has_its_own_reason(filled: Any, make_bench: Any) -> None:
     other = make_bench("other")
     other.open()

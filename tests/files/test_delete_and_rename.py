@@ -202,6 +202,14 @@ class TestDeleting:
         assert len(os.listdir("/dev/fd")) == n_before
 
 
+def test_a_rename_to_another_disk_is_refused_as_such(small_disk: Path) -> None:
+    (small_disk.parent / "note.md").write_text("x")
+    scope = parse_scope(str(small_disk.parent), include=["**"], memory_dir=".")
+    with pytest.raises(PathRefused, match="on another disk"):
+        rename_path(scope, NotePath("note.md"), NotePath("small/note.md"))
+    assert (small_disk.parent / "note.md").read_text() == "x"
+
+
 def test_a_deep_folder_is_deleted_without_recursion(root: Path) -> None:
     """The recursion limit is lowered, so that 300 folders exceed it."""
     deep = NotePath(".memories/" + "/".join("d" * 300) + "/a.md")

@@ -61,12 +61,17 @@ def test_memory_md_and_every_note_beneath_memories_are_found_and_nothing_else(ro
     ]
 
 
+def test_a_note_whose_name_begins_with_a_number_sign_is_found(root: Path) -> None:
+    for path in ("#1 idea.md", "#projects/a.md"):
+        write(root, path)
+    assert sorted(run_scan(root, include=("**",)).files) == ["#1 idea.md", "#projects/a.md"]
+
+
 @pytest.mark.parametrize(
     "name",
     [
         ".hidden.md",
         "#a.md#",
-        "#a.md",
         ".#a.md",
         "a.md~",
         "a.md.swp",

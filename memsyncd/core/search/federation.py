@@ -6,6 +6,8 @@ how rare the words of its hit are in all indexes together, relative to their own
 exact for one word, but for lengths, and a mean for more. A hit never gets more than the one before
 it, so the order of each index is kept; one index alone keeps its scores.
 
+A note that a workspace within another has as well counts once: `find_repeated`.
+
 The part of a raw score that a vector gives is relative to the nearest chunk of its own index. It
 counts as much as the chunk is near, compared with the nearest of all; where an index has no
 vectors, its words count for both.
@@ -14,6 +16,7 @@ vectors, its words count for both.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -44,6 +47,37 @@ class RawHit(msgspec.Struct, frozen=True):
     raw_score: float
     terms: frozenset[int] = frozenset()
     semantic_share: float = 0.0
+
+
+class Place(NamedTuple):
+    """Lines of a note; `root` is the folder of the workspace that has found them."""
+
+    root: str
+    path: str
+    first_line: int
+    last_line: int
+
+
+def find_repeated(places: Sequence[Place]) -> frozenset[int]:
+    """Return the indices of places of which a workspace further within has lines, too."""
+    roots = {place.root for place in places}
+    if not any(inner.startswith(f"{outer}/") for outer in roots for inner in roots):
+        return frozenset()
+    by_file: dict[str, list[int]] = {}
+    for index, place in enumerate(places):
+        by_file.setdefault(f"{place.root}/{place.path}", []).append(index)
+    return frozenset(
+        index
+        for indices in by_file.values()
+        for index in indices
+        if any(_is_nearer(places[other], places[index]) for other in indices)
+    )
+
+
+def _is_nearer(one: Place, other: Place) -> bool:
+    """True for places of the same file with lines in common of which `one` has the longer root."""
+    have_common = one.first_line <= other.last_line and other.first_line <= one.last_line
+    return have_common and len(one.root) > len(other.root)
 
 
 def compare_raw_scores(

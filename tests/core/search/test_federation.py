@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.search.federation import (
+    Place,
     RawHit,
     TermCounts,
     compare_raw_scores,
+    find_repeated,
     interleave_by_size,
 )
 from memsyncd.core.search.passages import compute_rarity
@@ -96,3 +98,37 @@ def test_items_of_several_parts_are_interleaved_in_their_own_order(parts: list[l
 
 def test_each_part_gets_as_much_room_as_the_others() -> None:
     assert interleave_by_size([[10, 10], [4, 4, 4]]) == [(0, 0), (1, 0), (1, 1), (1, 2), (0, 1)]
+
+
+PLACES = st.lists(
+    st.builds(
+        lambda root, path, first, n: Place(root, path, first, first + n),
+        st.sampled_from(["/v", "/v/a", "/v/a/b", "/va"]),
+        st.sampled_from(["x.md", "a/x.md", "a/b/x.md", "b/x.md"]),
+        st.integers(1, 6),
+        st.integers(0, 3),
+    ),
+    max_size=8,
+)
+
+
+@given(places=PLACES)
+def test_no_lines_are_shown_twice_and_a_file_is_left_out_only_for_a_workspace_within(
+    places: list[Place],
+) -> None:
+    repeated = find_repeated(places)
+    kept = [place for index, place in enumerate(places) if index not in repeated]
+    for one in kept:
+        for other in kept:
+            same_file = f"{one.root}/{one.path}" == f"{other.root}/{other.path}"
+            common = one.first_line <= other.last_line and other.first_line <= one.last_line
+            assert one.root == other.root or not (same_file and common)
+    for index in repeated:
+        place = places[index]
+        files = {f"{one.root}/{one.path}" for one in kept if len(one.root) > len(place.root)}
+        assert f"{place.root}/{place.path}" in files
+
+
+def test_workspaces_beside_each_other_repeat_nothing() -> None:
+    assert not find_repeated([Place("/v", "x.md", 1, 2), Place("/va", "x.md", 1, 2)])
+    assert find_repeated([Place("/v", "a/x.md", 1, 9), Place("/v/a", "x.md", 2, 3)]) == {0}
