@@ -53,7 +53,7 @@ BOM = "\ufeff"
 NOT_INSTALLED = 1
 
 
-class ConfigFile:
+class ClientFile:
     """One file of a client: its pieces of memsyncd, with and without those for capturing, and its
     text as read; None if there is no file.
     """
@@ -203,7 +203,7 @@ def _report_done(args: Args, client: AgentClient, scope: str, console: Console) 
 # --- the files of a client ----------------------------------------------------------------------
 
 
-def _find_targets(client: AgentClient, scope: str, console: Console) -> list[ConfigFile]:
+def _find_targets(client: AgentClient, scope: str, console: Console) -> list[ClientFile]:
     if scope == PROJECT and not console.cwd:
         raise BadRequest("the current folder was deleted", hint="change to the project's folder")
     pieces: dict[str, list[Piece]] = {}
@@ -212,7 +212,7 @@ def _find_targets(client: AgentClient, scope: str, console: Console) -> list[Con
         for piece in table.get(scope, ()):
             found.setdefault(_find_path(piece, console), []).append(piece)
     paths = dict.fromkeys((*pieces, *capture))
-    return [ConfigFile(path, pieces.get(path, []), capture.get(path, [])) for path in paths]
+    return [ClientFile(path, pieces.get(path, []), capture.get(path, [])) for path in paths]
 
 
 def _find_path(piece: File | Member | ListItem | MarkedBlock, console: Console) -> str:
@@ -378,7 +378,7 @@ def _check(
     args: Args,
     client: AgentClient,
     scope: str,
-    targets: list[ConfigFile],
+    targets: list[ClientFile],
     program: Invocation,
     console: Console,
 ) -> int:
