@@ -457,6 +457,8 @@ class Index:
                 return True
             if self._merging is not _FILLED:
                 self._set_merging(_FILLED)
+                # They lie between what a large sync has freed: read again, they lie together.
+                self._known = None
             self.is_tidy = self.file_guard.truncate_wal()
             release_memory(self._writer)
             return False
