@@ -43,7 +43,11 @@ RUNS_ALL = pytest.StashKey[bool]()
 
 # tests/test_layers.py checks that no other room of the package starts programs but Python.
 ROOMS_WITH_PROGRAMS = frozenset({"cli", "integrations"})
-STARTS_PROGRAMS = re.compile(r"\b(subprocess|pty|needs\(|tests\.programs|which\(|spawn|os\.exec)")
+STARTS_PROGRAMS = re.compile(
+    # This Python finds the same whatever else is installed.
+    r"\b(subprocess\.(run|Popen|call|check_\w+|get\w+)\((?!\s*[\[(]\s*sys\.executable\b)"
+    r"|create_subprocess|pty|needs\(|tests\.programs|which\(|spawn|os\.(exec|popen|system))"
+)
 
 # No deadline: a busy machine is not a failing one, and pytest-timeout guards against what hangs.
 settings.register_profile(
@@ -170,7 +174,8 @@ def may_be_chosen(module: Path, marks: str) -> bool:
 
 @functools.cache
 def may_run_programs(module: Path) -> bool:
-    """True if this module of tests names a way to start programs, or tests a room that has one."""
+    """True if this module of tests names a way to start programs but Python, or tests a room that
+    has one."""
     is_of_room = any(module.is_relative_to(TESTS / room) for room in ROOMS_WITH_PROGRAMS)
     return is_of_room or STARTS_PROGRAMS.search(module.read_text()) is not None
 

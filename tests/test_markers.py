@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TESTS, WITHOUT_PROCESSES, arrange, may_be_chosen
+from tests.conftest import (
+    STARTS_PROGRAMS,
+    TESTS,
+    WITHOUT_PROCESSES,
+    arrange,
+    may_be_chosen,
+    order_places,
+)
 from tests.programs import find_missing, succeeds
 
 # Each starts a pytest of its own, which is slow on a busy machine.
@@ -149,6 +156,37 @@ def test_tests_that_may_run_programs_are_chosen_by_their_modules() -> None:
     printed = run_pytest("--collect-only", "--may-run-programs", *modules)
     chosen = {line.partition("::")[0] for line in printed.splitlines() if "::" in line}
     assert chosen == {"tests/cli/test_note_arguments.py"}
+
+
+@pytest.mark.parametrize(
+    ("source", "may_run"),
+    [
+        ('subprocess.run(["git", "init"])', True),
+        ("subprocess.Popen(\n    command, stdin=subprocess.PIPE\n)", True),
+        ("asyncio.create_subprocess_exec(program)", True),
+        ('@pytest.mark.needs("git")', True),
+        ("pty.openpty()", True),
+        ('subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL)', False),
+        ("subprocess.Popen(\n    (sys.executable, *words), stdout=subprocess.PIPE\n)", False),
+        ("except subprocess.TimeoutExpired:", False),
+    ],
+)
+def test_a_module_that_starts_only_this_python_needs_no_programs(
+    source: str, *, may_run: bool
+) -> None:
+    assert bool(STARTS_PROGRAMS.search(source)) is may_run
+
+
+def test_each_worker_begins_to_collect_elsewhere_and_collects_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "4")
+    orders = [order_places(worker) for worker in ("gw0", "gw1", "gw2", "gw3")]
+    assert len({order[0] for order in orders}) == 4
+    modules = {str(path) for path in TESTS.glob("**/test_*.py")}
+    for order in orders:
+        assert sorted(order) == orders[0] == order_places("")
+        assert all(path.startswith(tuple(order)) for path in modules)
 
 
 def test_a_command_succeeds_only_if_it_is_there_and_ends_with_0() -> None:

@@ -254,10 +254,10 @@ def test_filters_need_no_query_per_selected_chunk(index: Index, put: Put) -> Non
             allowed, bindings = compile_filters(reader, filters)
             statement = f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'redis OR runs' {allowed} ORDER BY bm25(chunks_fts)"
             rounds = []
-            for _ in range(5):  # the best of some, since the machine is shared
-                began_s = time.perf_counter()
+            for _ in range(5):  # the least of some, since the machine is shared
+                began_s = time.thread_time()
                 assert reader.rows(statement, bindings)
-                rounds.append(time.perf_counter() - began_s)
+                rounds.append(time.thread_time() - began_s)
             costs.append(min(rounds))
     assert costs[1] < 10 * costs[0]
 
