@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
@@ -194,6 +195,22 @@ def test_without_a_daemon_every_command_exits_with_3_and_a_hint(
 
 
 def test_stopping_without_a_daemon_succeeds(env: dict[str, str]) -> None:
+    found = call(env, "stop")
+    assert (found.returncode, found.stderr) == (0, "no daemon runs; nothing to stop\n")
+
+
+def test_a_daemon_that_nobody_reaches_is_not_said_to_be_stopped(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    env = {**env, "MEMSYNCD_SOCKET": str(tmp_path / "d.sock")}
+    path = tmp_path / "d.lock"
+    for text, process in (("4711\n", "process 4711"), ("", "process unknown")):
+        path.write_text(text)
+        with path.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for command in ("stop", "restart"):
+                found = call(env, command)
+                assert (found.returncode, process in found.stderr) == (3, True), found.stderr
     found = call(env, "stop")
     assert (found.returncode, found.stderr) == (0, "no daemon runs; nothing to stop\n")
 
