@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memsyncd
 from memsyncd.cli.service_files import make_private_folders
+from memsyncd.client.connection import find_sockets
 from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from memsyncd.cli.console import Console
 
@@ -129,6 +132,8 @@ def _open_log(path: str) -> int:
 
 
 STOP_TIMEOUT_S = 10.0
+# A daemon that starts or ends holds its lock a moment longer than it answers.
+LOCK_TIMEOUT_S = 1.0
 
 
 def ping_daemon(console: Console) -> int | None:
@@ -139,12 +144,43 @@ def ping_daemon(console: Console) -> int | None:
         return None
 
 
+def _find_running(console: Console) -> int | None:
+    deadline_s = time.monotonic() + LOCK_TIMEOUT_S
+    while (pid := ping_daemon(console)) is None:
+        holder = find_lock_holder(find_sockets(console.env))
+        if holder is None:
+            return None
+        if time.monotonic() > deadline_s:
+            raise NoDaemon(
+                f"a daemon runs (process {holder or 'unknown'}), and nobody reaches it: its socket"
+                " was removed",
+                hint="try again in half a minute, when it has made another, or end it: kill PID",
+            )
+        time.sleep(POLL_S)
+    return pid
+
+
+def find_lock_holder(socket_paths: Sequence[str]) -> int | None:
+    """Return the pid of the process that holds the lock of one of these sockets, 0 if it has not
+    written its pid yet; None if no lock is held.
+    """
+    for path in socket_paths:
+        lock_path = f"{path.removesuffix('.sock')}.lock"
+        with suppress(OSError), open(lock_path, encoding="ascii") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = file.read(32).strip()
+                return int(text) if text.isdigit() else 0
+    return None
+
+
 def stop_daemon(console: Console) -> int | None:
     """Stop the daemon in order and wait until it has ended. Return its pid, None if none runs.
 
-    Raises NotFresh after STOP_TIMEOUT_S.
+    Raises NotFresh after STOP_TIMEOUT_S, NoDaemon for one that runs and cannot be reached.
     """
-    pid = ping_daemon(console)
+    pid = _find_running(console)
     if pid is None:
         return None
     console.close()

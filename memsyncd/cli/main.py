@@ -126,7 +126,8 @@ def _report_internal(terminal: Terminal, error: Exception) -> int:
         # Most likely stdout cannot be written: Python must not flush its buffer again at exit.
         _redirect_to_null(sys.stdout)
         hint = "free some space where the output goes, or send it elsewhere"
-        _report_error(terminal, [str(error)], hint if error.errno == errno.ENOSPC else "")
+        reason = error.strerror if error.strerror and not error.filename else str(error)
+        _report_error(terminal, [reason], hint if error.errno == errno.ENOSPC else "")
     else:
         hint = "this is a bug; MEMSYNCD_TRACEBACK=1 shows where it is, and a report helps"
         _report_error(terminal, [f"{type(error).__name__}: {error}"], hint)

@@ -63,6 +63,9 @@ def _stats(args: Args, console: Console) -> int:
     return 0 if answer["sections"] else NOTHING_FOUND
 
 
+_TITLES = {"size": "size of the note"}
+
+
 def _print_counts(answer: dict[str, Any], console: Console) -> None:
     terminal, paint = console.terminal, console.terminal.paint
     sections, notes = answer["sections"], answer["notes"]
@@ -73,7 +76,7 @@ def _print_counts(answer: dict[str, Any], console: Console) -> None:
     for group, counts in answer["counts"].items():
         if any(one["value"] is not None for one in counts):
             terminal.print()
-            terminal.print(paint("bold", f"by {group}"))
+            terminal.print(paint("bold", f"by {_TITLES.get(group, group)}"))
             for line in _render_counts(counts):
                 terminal.print(line)
     report_freshness(answer, console)

@@ -552,7 +552,7 @@ def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memo
         return [*list_named(notes, [params.anchor])]
     memories = [one for one in list_memories(notes) if one.head.anchor in passing]
     if not memories:
-        hint = "see its memories with: memsyncd list --task ID"
+        hint = f"see its memories with: memsyncd list --task {params.task}"
         raise NoteNotFound(f"task {params.task} has no summaries", hint=hint)
     return memories
 

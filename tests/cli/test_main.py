@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
@@ -198,6 +199,22 @@ def test_stopping_without_a_daemon_succeeds(env: dict[str, str]) -> None:
     assert (found.returncode, found.stderr) == (0, "no daemon runs; nothing to stop\n")
 
 
+def test_a_daemon_that_nobody_reaches_is_not_said_to_be_stopped(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    env = {**env, "MEMSYNCD_SOCKET": str(tmp_path / "d.sock")}
+    path = tmp_path / "d.lock"
+    for text, process in (("4711\n", "process 4711"), ("", "process unknown")):
+        path.write_text(text)
+        with path.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for command in ("stop", "restart"):
+                found = call(env, command)
+                assert (found.returncode, process in found.stderr) == (3, True), found.stderr
+    found = call(env, "stop")
+    assert (found.returncode, found.stderr) == (0, "no daemon runs; nothing to stop\n")
+
+
 def test_an_invalid_variable_is_bad_configuration(env: dict[str, str]) -> None:
     found = call(env | {"MEMSYNCD_SOCKET": "m.sock"}, "status")
     assert found.returncode == 78
@@ -267,7 +284,7 @@ def test_a_full_disk_is_reported_as_a_failure(env: dict[str, str]) -> None:
             check=False,
         )
     assert found.returncode == 70
-    assert found.stderr.startswith(b"memsyncd: [Errno 28] No space left on device\n")
+    assert found.stderr.startswith(b"memsyncd: No space left on device\n")
     assert b"free some space where the output goes" in found.stderr
     assert b"Traceback" not in found.stderr
 

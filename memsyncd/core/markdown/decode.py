@@ -74,7 +74,7 @@ def _decode(path: str, data: bytes, problems: list[Problem]) -> str:
                 1,
                 "bom",
                 "begins with a byte order mark",
-                "it was left out; save it as UTF-8 without BOM",
+                "its text is read without the mark; save it as UTF-8 without BOM",
             )
         )
         data = data[len(codecs.BOM_UTF8) :]

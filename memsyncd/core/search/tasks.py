@@ -195,9 +195,12 @@ def render_block(groups: Iterable[TaskGroup], *, max_bytes: int, top: str = "") 
 def _render_entry(item: TaskItem, room: int) -> str:
     """One line, cut to the room; empty if there is too little."""
     marks = ", ".join(filter(None, (item.time[:10], item.kind, item.priority, item.status)))
-    head = f"- {item.path}:{item.start_line}-{item.end_line} ({marks}) {item.heading}"
+    place = f"- {item.path}:{item.start_line}-{item.end_line} ({marks})"
     text = " ".join(item.body.split())
-    line = f"{head}: {text}" if text else head
+    # The heading of what was remembered without a summary is the beginning of its text.
+    is_repeated = text.startswith(item.heading.removesuffix("…"))
+    head = place if is_repeated else f"{place} {item.heading}"
+    line = f"{head}{' ' if is_repeated else ': '}{text}" if text else head
     limit = min(room, ENTRY_BYTES)
     if len(line.encode()) <= limit:
         return line

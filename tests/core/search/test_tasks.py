@@ -137,6 +137,29 @@ def test_a_summary_has_the_sentences_with_frequent_words_in_their_order() -> Non
     )
 
 
+def test_a_heading_that_begins_the_text_is_shown_once() -> None:
+    items = [
+        make("a", heading="Pool is full", body="Pool is full\nsince noon", priority="P0"),
+        make(
+            "b",
+            heading="A long sentence about…",
+            body="A long sentence about pools.",
+            priority="P1",
+        ),
+        make("c", heading="Summary", body="Pool is full.", priority="P2"),
+        make("d", heading="", body="No heading.", priority="P3"),
+        make("e", heading="Alone", body=""),
+    ]
+    text = render_block(group_for_task(items, "T"), max_bytes=4096).text
+    assert [line.partition(") ")[2] for line in text.splitlines() if line.startswith("- ")] == [
+        "Pool is full since noon",
+        "A long sentence about pools.",
+        "Summary: Pool is full.",
+        "No heading.",
+        "Alone",
+    ]
+
+
 def test_nothing_gives_an_empty_block_profile_and_summary() -> None:
     assert render_block(group_for_task([], "T"), max_bytes=4096).text == ""
     assert order_profile([]) == []
