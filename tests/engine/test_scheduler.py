@@ -55,9 +55,10 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
 def test_saves_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path, is_wide: bool) -> None:
     root = tmp_path.resolve() / "proj"
     (root / ".memories").mkdir(parents=True)
-    is_over = threading.Event()
+    is_held, is_over = threading.Event(), threading.Event()
 
     def hold() -> Job[None]:
+        is_held.set()
         is_over.wait()
         yield
 
@@ -69,8 +70,10 @@ def test_saves_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path, is_wide: b
         n_before = workspaces.counters(workspace).syncs.n
 
         async def save_while_busy(numbers: range) -> None:
+            is_held.clear()
             is_over.clear()
             held = workspaces._worker.submit("another", hold)
+            await asyncio.to_thread(is_held.wait)
             for number in numbers:
                 path = f".memories/{number}.md"
                 (root / path).write_text(f"note {number}\n")
