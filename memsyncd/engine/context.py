@@ -27,7 +27,7 @@ from memsyncd.core.search.context import (
     count_title_lines,
 )
 from memsyncd.core.search.federation import (
-    Place,
+    FoundLines,
     RawHit,
     TermCounts,
     compare_raw_scores,
@@ -81,7 +81,7 @@ from memsyncd.engine.relations import (
     make_related_reader,
 )
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_question
-from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.engine.worktree_memory import (
     BRANCH_LABEL,
     BranchMemory,
@@ -134,13 +134,12 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     """What one workspace offers to a block, within the whole budget, best first.
 
     `parts` describe what the block includes, in its order. `raw_hits` and `counts` are those of a
-    query whose block is merged with others. `folder` is the workspace's own. In a linked worktree
-    `root` is what the paths shown begin with, since they are not relative to that worktree, and
-    `branch` what its own MEMORY.md offers, if that is another.
+    query whose block is merged with others. In a linked worktree `root` is what the paths shown
+    begin with, since they are not relative to that worktree, and `branch` what its own MEMORY.md
+    offers, if that is another.
     """
 
-    workspace_id: str
-    workspace_name: str
+    entry: Entry
     block: ContextBlock
     parts: Sequence[ContextPart]
     raw_hits: Sequence[RawHit] = ()
@@ -148,11 +147,18 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     n_unranked: int = 0
     vectors: UsedVectors = NO_VECTORS
     why_empty: str | None = None
-    folder: str = ""
     root: str = ""
     branch: ContextOffer | None = None
     keys: Sequence[SortKey] = ()
     """By which the parts get their room, if it is by an order that was asked for."""
+
+    @property
+    def workspace_id(self) -> str:
+        return self.entry.id
+
+    @property
+    def workspace_name(self) -> str:
+        return self.entry.name
 
 
 def build_context(
@@ -212,8 +218,7 @@ def offer_context(
     if not block.text and not is_user_wide:
         why_empty = NO_ROOM if chunks else explain(workspace, question, timeout_s, n_empty)
     return ContextOffer(
-        workspace_id=workspace.id,
-        workspace_name=workspace.entry.name,
+        entry=workspace.entry,
         block=block,
         parts=parts,
         raw_hits=raw_hits,
@@ -221,7 +226,6 @@ def offer_context(
         n_unranked=matching.n_unranked,
         vectors=matching.vectors,
         why_empty=why_empty,
-        folder=workspace.entry.root,
         root=workspace.entry.root if worktree else "",
         branch=branch_offer,
         keys=_list_keys(block, keys) if keys else (),
@@ -302,8 +306,7 @@ def _offer_branch(
     useful = [chunk for chunk in chunks if weigh or _is_informative(chunk, ())]
     block = build_context_block(useful, _share_budget(params, MEMORY_SHARE), heading="")
     return ContextOffer(
-        workspace_id=workspace.id,
-        workspace_name=workspace.entry.name,
+        entry=workspace.entry,
         block=block,
         parts=[
             describe_branch_part(workspace, branch, one.chunk, config, options.now_s)
@@ -424,9 +427,9 @@ def _leave_out_repeated(
     offers: Sequence[ContextOffer], order: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
     """Leave out what a workspace within that of an offer offers as well."""
-    lines = [(offers[at].folder, offers[at].block.included[number]) for at, number in order]
+    lines = [(offers[at].entry.root, offers[at].block.included[number]) for at, number in order]
     repeated = find_repeated(
-        [Place(folder, one.chunk.path, one.span.start, one.span.end) for folder, one in lines]
+        [FoundLines(folder, one.chunk.path, one.span.start, one.span.end) for folder, one in lines]
     )
     return [one for index, one in enumerate(order) if index not in repeated]
 

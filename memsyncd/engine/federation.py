@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.search.federation import (
-    Place,
+    FoundLines,
     RawHit,
     TermCounts,
     compare_raw_scores,
@@ -130,7 +130,7 @@ def _merge(parts: Sequence[SearchPart], query: Query) -> list[tuple[float, Hit]]
         for number, (raw, hit) in enumerate(zip(raws, part.hits, strict=True))
     ]
     places = [
-        Place(part.root, hit.path, hit.start_line, hit.end_line)
+        FoundLines(part.root, hit.path, hit.start_line, hit.end_line)
         for part in parts
         for hit in part.hits
     ]

@@ -49,7 +49,7 @@ class RawHit(msgspec.Struct, frozen=True):
     semantic_share: float = 0.0
 
 
-class Place(NamedTuple):
+class FoundLines(NamedTuple):
     """Lines of a note; `root` is the folder of the workspace that has found them."""
 
     root: str
@@ -58,7 +58,7 @@ class Place(NamedTuple):
     last_line: int
 
 
-def find_repeated(places: Sequence[Place]) -> frozenset[int]:
+def find_repeated(places: Sequence[FoundLines]) -> frozenset[int]:
     """Return the indices of places of which a workspace further within has lines, too."""
     roots = {place.root for place in places}
     if not any(inner.startswith(f"{outer}/") for outer in roots for inner in roots):
@@ -74,7 +74,7 @@ def find_repeated(places: Sequence[Place]) -> frozenset[int]:
     )
 
 
-def _is_nearer(one: Place, other: Place) -> bool:
+def _is_nearer(one: FoundLines, other: FoundLines) -> bool:
     """True for places of the same file with lines in common of which `one` has the longer root."""
     have_common = one.first_line <= other.last_line and other.first_line <= one.last_line
     return have_common and len(one.root) > len(other.root)

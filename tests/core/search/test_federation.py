@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.search.federation import (
-    Place,
+    FoundLines,
     RawHit,
     TermCounts,
     compare_raw_scores,
@@ -102,7 +102,7 @@ def test_each_part_gets_as_much_room_as_the_others() -> None:
 
 PLACES = st.lists(
     st.builds(
-        lambda root, path, first, n: Place(root, path, first, first + n),
+        lambda root, path, first, n: FoundLines(root, path, first, first + n),
         st.sampled_from(["/v", "/v/a", "/v/a/b", "/va"]),
         st.sampled_from(["x.md", "a/x.md", "a/b/x.md", "b/x.md"]),
         st.integers(1, 6),
@@ -114,7 +114,7 @@ PLACES = st.lists(
 
 @given(places=PLACES)
 def test_no_lines_are_shown_twice_and_a_file_is_left_out_only_for_a_workspace_within(
-    places: list[Place],
+    places: list[FoundLines],
 ) -> None:
     repeated = find_repeated(places)
     kept = [place for index, place in enumerate(places) if index not in repeated]
@@ -130,5 +130,7 @@ def test_no_lines_are_shown_twice_and_a_file_is_left_out_only_for_a_workspace_wi
 
 
 def test_workspaces_beside_each_other_repeat_nothing() -> None:
-    assert not find_repeated([Place("/v", "x.md", 1, 2), Place("/va", "x.md", 1, 2)])
-    assert find_repeated([Place("/v", "a/x.md", 1, 9), Place("/v/a", "x.md", 2, 3)]) == {0}
+    assert not find_repeated([FoundLines("/v", "x.md", 1, 2), FoundLines("/va", "x.md", 1, 2)])
+    assert find_repeated([FoundLines("/v", "a/x.md", 1, 9), FoundLines("/v/a", "x.md", 2, 3)]) == {
+        0
+    }
