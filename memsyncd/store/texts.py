@@ -15,7 +15,7 @@ from memsyncd.core.model import split_long_text
 from memsyncd.errors import StoreCorrupt
 from memsyncd.store.pool import Reader, encode_numbers
 
-BLOCK_CHARS = 4096
+BLOCK_CHARS = 8192
 _LEVEL = 3
 
 # First and last line, and the deflated text of these lines, joined by newlines.
