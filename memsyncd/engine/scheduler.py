@@ -14,6 +14,7 @@ a request has started.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
@@ -188,7 +189,7 @@ class Scheduler:
         if settled.is_wide:
             self._sync(workspace, only=None)
         else:
-            self._saves[workspace.id] = self._sync_saved(workspace, settled.paths)
+            self._saves[workspace.id] = self._sync(workspace, only=settled.paths, is_save=True)
 
     # --- requests ---
 
@@ -361,72 +362,25 @@ class Scheduler:
         only: frozenset[str] | None,
         is_urgent: bool = False,
         is_full: bool = False,
+        is_save: bool = False,
         grace_s: float | None = None,
         batch: CompletionBatch | None = None,
     ) -> Future[SyncDone]:
-        request = self._make_request(workspace, only, is_full=is_full, grace_s=grace_s)
-        job = partial(sync_and_record, workspace, self.config, self._clock, request)
-        # What a retry finds had its event before the failure.
-        is_reconcile = batch is not None and not _is_retry(workspace)
-        on_done = partial(self._synced, request, is_reconcile=is_reconcile)
-        is_urgent = is_urgent or request.only is not None
-        return self._submit(workspace, job, on_done, is_urgent=is_urgent, batch=batch)
-
-    def _make_request(
-        self,
-        workspace: Workspace,
-        only: frozenset[str] | None,
-        *,
-        is_full: bool = False,
-        grace_s: float | None = None,
-    ) -> SyncRequest:
-        if _is_retry(workspace):
+        is_retry = bool(workspace.condition.faults.keys() & UNFINISHED)
+        if is_retry:
             only = None  # the failure may have left more undone than these paths
         grace_s = self.config.sync.delete_grace_s if grace_s is None else grace_s
-        return SyncRequest(only=only, is_full=is_full, grace_s=grace_s, bulk_bytes=BULK_BYTES)
-
-    def _sync_saved(self, workspace: Workspace, paths: frozenset[str]) -> Future[SyncDone]:
-        """Sync saved notes; from any thread. The future is done once they are indexed.
-
-        The rest, handling the result and recording the changes, begins once the requests are
-        answered that waited for that: it would compete for the interpreter's lock.
-        """
-        request = self._make_request(workspace, paths)
-        indexed: Future[SyncDone] = Future()
-        job = partial(self._index_and_record, workspace, self.config, self._clock, request, indexed)
-        is_urgent = request.only is not None
-        ended = self._submit(workspace, job, _ignore, is_urgent=is_urgent)
-        ended.add_done_callback(lambda _: None if indexed.done() else _pass_on(indexed, ended))
-        return indexed
-
-    def _index_and_record(
-        self,
-        workspace: Workspace,
-        config: Config,
-        clock: Clock,
-        request: SyncRequest,
-        indexed: Future[SyncDone],
-    ) -> Job[SyncDone]:
-        done = yield from sync_notes(workspace, config, clock, request)
-        # Before the requests are answered that wait for the save.
-        self._note_scanned(workspace, request, done)
-        indexed.set_result(done)
-        noted: Future[None] = Future()
-        self._after_answers(partial(self._note_saved, workspace, request, done, noted))
-        if has_changes_to_record(workspace, done):
-            indexed_s = clock.now_s()
-            yield Pause(noted, lambda: indexed_s)
-            yield from record_changes(workspace, config, clock, done)
-        return done
-
-    def _note_saved(
-        self, workspace: Workspace, request: SyncRequest, done: SyncDone, noted: Future[None]
-    ) -> None:
-        try:
-            if self._workspaces.get(workspace.id) is workspace:
-                self._synced(request, workspace, done)
-        finally:
-            noted.set_result(None)
+        request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s, bulk_bytes=BULK_BYTES)
+        sync = self._sync_save if is_save else sync_and_record
+        job = partial(sync, workspace, self.config, self._clock, request)
+        # What a retry finds had its event before the failure.
+        is_reconcile = batch is not None and not is_retry
+        on_done = partial(self._synced, request, is_reconcile=is_reconcile)
+        is_urgent = is_urgent or only is not None
+        deliver = self._after_answers if is_save else None
+        return self._submit(
+            workspace, job, on_done, is_urgent=is_urgent, batch=batch, deliver=deliver
+        )
 
     def _after_answers(self, call: Callable[[], object]) -> None:
         """Call on the loop once it has answered the requests that waited for a save. From any
@@ -444,15 +398,46 @@ class Scheduler:
         on_done: Callable[[Workspace, Any], None],
         *,
         is_urgent: bool = False,
+        is_next: bool = False,
         batch: CompletionBatch | None = None,
+        deliver: Callable[[Callable[[], None]], None] | None = None,
     ) -> Future[Any]:
-        """From any thread; `on_done` is called on the loop, with the others of a `batch`."""
-        future = self._worker.submit(workspace.id, job, is_urgent=is_urgent)
-        self._defer(self._stalls.arm)
+        """From any thread; `on_done` is called on the loop, which `deliver` hands it to."""
+        future = self._worker.submit(workspace.id, job, is_urgent=is_urgent, is_next=is_next)
+        if not is_next:  # whose progress is checked with that of the job before
+            self._defer(self._stalls.arm)
         ended = partial(self._ended, workspace, on_done, future)
-        deliver = partial(call_soon, self._loop) if batch is None else partial(batch.add, future)
+        if batch is not None:
+            deliver = partial(batch.add, future)
+        deliver = deliver or partial(call_soon, self._loop)
         future.add_done_callback(lambda _: deliver(partial(ended, self._clock.now_s())))
         return future
+
+    def _sync_save(
+        self, workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
+    ) -> Job[SyncDone]:
+        """Sync, and have the changes recorded by the next job: who waits for the save need not
+        wait for that as well.
+        """
+        done = yield from sync_notes(workspace, config, clock, request)
+        if has_changes_to_record(workspace, done):
+            record = partial(self._record_save, workspace, config, clock, done)
+            self._submit(workspace, record, _ignore, is_next=True)
+        # Before the requests are answered that wait for the save.
+        self._note_scanned(workspace, request, done)
+        return done
+
+    def _record_save(
+        self, workspace: Workspace, config: Config, clock: Clock, done: SyncDone
+    ) -> Job[None]:
+        """Record the changes once the requests that waited for them are answered: both at once
+        would compete for the interpreter's lock.
+        """
+        answered: Future[None] = Future()
+        began_s = time.monotonic()
+        self._after_answers(partial(answered.set_result, None))
+        yield Pause(answered, lambda: began_s)
+        yield from record_changes(workspace, config, clock, done)
 
     def _start(self, workspace: Workspace, factory: JobFactory[T]) -> Job[T]:
         return factory(workspace, self.config, self._clock)
@@ -652,10 +637,6 @@ class Scheduler:
 
 def _ignore(_workspace: Workspace, _result: object) -> None:
     pass
-
-
-def _is_retry(workspace: Workspace) -> bool:
-    return bool(workspace.condition.faults.keys() & UNFINISHED)
 
 
 def _pass_on(to: Future[T], ended: Future[Any]) -> None:
