@@ -1,10 +1,11 @@
 """Record the changes that other programs make to notes as revisions in the history.
 
-The job of each sync that finds changes records them: a note whose digest differs from the last one
-in records.db gets a revision without an author, with the text that was indexed. The notes of a
-workspace that is opened for the first time are recorded without revisions, in jobs of SLICE_S each,
-so that other jobs run between them; the sync that finds a change meanwhile records it. A text that
-a sync could not pass on is read from the disk again. A failure to read is never a deletion.
+Each sync that finds changes records them, in the same job or, after a save, in the next one: a note
+whose digest differs from the last one in records.db gets a revision without an author, with the
+text that was indexed. The notes of a workspace that is opened for the first time are recorded
+without revisions, in jobs of SLICE_S each, so that other jobs run between them; the sync that finds
+a change meanwhile records it. A text that a sync could not pass on is read from the disk again. A
+failure to read is never a deletion.
 """
 
 from __future__ import annotations

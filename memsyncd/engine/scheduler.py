@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
+
+import msgspec
 
 from memsyncd.config import Config
 from memsyncd.core.changes.debounce import PATHS_LIMIT, Settled
@@ -73,6 +76,15 @@ T = TypeVar("T")
 JobFactory = Callable[[Workspace, Config, Clock], Job[T]]
 
 
+class _Saves(msgspec.Struct, eq=False):
+    """The announced paths that one sync scans: others join them until it starts, which makes
+    `request`.
+    """
+
+    paths: set[str]
+    request: SyncRequest = SyncRequest()
+
+
 class Scheduler:
     """Submits the jobs of all workspaces to the worker. Make it on the running loop."""
 
@@ -119,7 +131,7 @@ class Scheduler:
         self._scans: dict[str, Future[SyncDone]] = {}
         self._saves: dict[str, Future[SyncDone]] = {}
         """For each workspace the last sync of paths that events have announced."""
-        self._waiting_saves: dict[str, set[str]] = {}
+        self._waiting_saves: dict[str, _Saves] = {}
         """For each workspace the paths of such a sync that has not started; `_saves_lock` guards
         them."""
         self._saves_lock = threading.Lock()
@@ -198,7 +210,26 @@ class Scheduler:
             if not any(_is_waiting(one.get(workspace.id)) for one in scans):
                 self._wide_scans[workspace.id] = self._sync(workspace, only=None)
         else:
-            self._sync_saved(workspace, settled.paths)
+            self._sync_saves(workspace, settled.paths)
+
+    def _sync_saves(self, workspace: Workspace, paths: Collection[str]) -> None:
+        """Sync announced paths together with earlier ones whose sync has not started: if saves come
+        faster than they are indexed, a sync for each would keep all other jobs waiting.
+        """
+        with self._saves_lock:
+            waiting = self._waiting_saves.get(workspace.id)
+            if waiting is not None:
+                waiting.paths.update(paths)
+                return
+            saves = self._waiting_saves[workspace.id] = _Saves(set(paths))
+            job = partial(self._sync_save, workspace, saves)
+            self._saves[workspace.id] = self._submit(
+                workspace,
+                job,
+                lambda workspace, done: self._synced(saves.request, workspace, done),
+                is_urgent=True,
+                deliver=self._after_answers,
+            )
 
     # --- requests ---
 
@@ -374,82 +405,20 @@ class Scheduler:
         grace_s: float | None = None,
         batch: CompletionBatch | None = None,
     ) -> Future[SyncDone]:
-        request = self._make_request(workspace, only, is_full=is_full, grace_s=grace_s)
+        is_retry = _must_retry(workspace)
+        grace_s = self.config.sync.delete_grace_s if grace_s is None else grace_s
+        request = SyncRequest(
+            only=None if is_retry else only,
+            is_full=is_full,
+            grace_s=grace_s,
+            bulk_bytes=BULK_BYTES,
+        )
         job = partial(sync_and_record, workspace, self.config, self._clock, request)
         # What a retry finds had its event before the failure.
-        is_reconcile = batch is not None and not _is_retry(workspace)
+        is_reconcile = batch is not None and not is_retry
         on_done = partial(self._synced, request, is_reconcile=is_reconcile)
         is_urgent = is_urgent or request.only is not None
         return self._submit(workspace, job, on_done, is_urgent=is_urgent, batch=batch)
-
-    def _make_request(
-        self,
-        workspace: Workspace,
-        only: frozenset[str] | None,
-        *,
-        is_full: bool = False,
-        grace_s: float | None = None,
-    ) -> SyncRequest:
-        if _is_retry(workspace):
-            only = None  # the failure may have left more undone than these paths
-        grace_s = self.config.sync.delete_grace_s if grace_s is None else grace_s
-        return SyncRequest(only=only, is_full=is_full, grace_s=grace_s, bulk_bytes=BULK_BYTES)
-
-    def _sync_saved(self, workspace: Workspace, paths: frozenset[str]) -> None:
-        """Sync saved notes; from any thread. The future of `find_save` is done once they are
-        indexed.
-
-        They join those whose sync has not started: if saves come faster than they are indexed, a
-        sync for each would keep all other jobs waiting. The rest, handling the result and recording
-        the changes, begins once the requests are answered that waited for the save: it would
-        compete for the interpreter's lock.
-        """
-        with self._saves_lock:
-            waiting = self._waiting_saves.get(workspace.id)
-            if waiting is not None:
-                waiting.update(paths)
-                return
-            saved = self._waiting_saves[workspace.id] = set(paths)
-            indexed: Future[SyncDone] = Future()
-            job = partial(self._index_and_record, workspace, saved, indexed)
-            ended = self._submit(workspace, job, _ignore, is_urgent=not _is_retry(workspace))
-            self._saves[workspace.id] = indexed
-        ended.add_done_callback(lambda _: None if indexed.done() else _pass_on(indexed, ended))
-
-    def _take_saved(self, workspace: Workspace, saved: set[str]) -> SyncRequest:
-        """Return the request for all paths that have joined until now; no other joins them."""
-        with self._saves_lock:
-            if self._waiting_saves.get(workspace.id) is saved:
-                del self._waiting_saves[workspace.id]
-        return self._make_request(
-            workspace, frozenset(saved) if len(saved) <= PATHS_LIMIT else None
-        )
-
-    def _index_and_record(
-        self, workspace: Workspace, saved: set[str], indexed: Future[SyncDone]
-    ) -> Job[SyncDone]:
-        config, clock = self.config, self._clock
-        request = self._take_saved(workspace, saved)
-        done = yield from sync_notes(workspace, config, clock, request)
-        # Before the requests are answered that wait for the save.
-        self._note_scanned(workspace, request, done)
-        indexed.set_result(done)
-        noted: Future[None] = Future()
-        self._after_answers(partial(self._note_saved, workspace, request, done, noted))
-        if has_changes_to_record(workspace, done):
-            indexed_s = clock.now_s()
-            yield Pause(noted, lambda: indexed_s)
-            yield from record_changes(workspace, config, clock, done)
-        return done
-
-    def _note_saved(
-        self, workspace: Workspace, request: SyncRequest, done: SyncDone, noted: Future[None]
-    ) -> None:
-        try:
-            if self._workspaces.get(workspace.id) is workspace:
-                self._synced(request, workspace, done)
-        finally:
-            noted.set_result(None)
 
     def _after_answers(self, call: Callable[[], object]) -> None:
         """Call on the loop once it has answered the requests that waited for a save. From any
@@ -467,15 +436,58 @@ class Scheduler:
         on_done: Callable[[Workspace, Any], None],
         *,
         is_urgent: bool = False,
+        is_next: bool = False,
         batch: CompletionBatch | None = None,
+        deliver: Callable[[Callable[[], None]], None] | None = None,
     ) -> Future[Any]:
-        """From any thread; `on_done` is called on the loop, with the others of a `batch`."""
-        future = self._worker.submit(workspace.id, job, is_urgent=is_urgent)
-        self._defer(self._stalls.arm)
+        """From any thread; `on_done` is called on the loop, which `deliver` hands it to."""
+        future = self._worker.submit(workspace.id, job, is_urgent=is_urgent, is_next=is_next)
+        if not is_next:  # whose progress is checked with that of the job before
+            self._defer(self._stalls.arm)
         ended = partial(self._ended, workspace, on_done, future)
-        deliver = partial(call_soon, self._loop) if batch is None else partial(batch.add, future)
+        if batch is not None:
+            deliver = partial(batch.add, future)
+        deliver = deliver or partial(call_soon, self._loop)
         future.add_done_callback(lambda _: deliver(partial(ended, self._clock.now_s())))
         return future
+
+    def _sync_save(self, workspace: Workspace, saves: _Saves) -> Job[SyncDone]:
+        """Sync, and have the changes recorded by the next job: who waits for the save need not
+        wait for that as well.
+        """
+        config, clock = self.config, self._clock
+        request = saves.request = self._start_saves(workspace, saves)
+        done = yield from sync_notes(workspace, config, clock, request)
+        if has_changes_to_record(workspace, done):
+            record = partial(self._record_save, workspace, config, clock, done)
+            self._submit(workspace, record, _ignore, is_next=True)
+        # Before the requests are answered that wait for the save.
+        self._note_scanned(workspace, request, done)
+        return done
+
+    def _start_saves(self, workspace: Workspace, saves: _Saves) -> SyncRequest:
+        """Return the request for all paths that have come until now; no other joins them."""
+        with self._saves_lock:
+            if self._waiting_saves.get(workspace.id) is saves:
+                del self._waiting_saves[workspace.id]
+        is_whole = _must_retry(workspace) or len(saves.paths) > PATHS_LIMIT
+        return SyncRequest(
+            only=None if is_whole else frozenset(saves.paths),
+            grace_s=self.config.sync.delete_grace_s,
+            bulk_bytes=BULK_BYTES,
+        )
+
+    def _record_save(
+        self, workspace: Workspace, config: Config, clock: Clock, done: SyncDone
+    ) -> Job[None]:
+        """Record the changes once the requests that waited for them are answered: both at once
+        would compete for the interpreter's lock.
+        """
+        answered: Future[None] = Future()
+        began_s = time.monotonic()
+        self._after_answers(partial(answered.set_result, None))
+        yield Pause(answered, lambda: began_s)
+        yield from record_changes(workspace, config, clock, done)
 
     def _start(self, workspace: Workspace, factory: JobFactory[T]) -> Job[T]:
         return factory(workspace, self.config, self._clock)
@@ -673,17 +685,18 @@ class Scheduler:
             call_soon(self._loop, then)
 
 
-def _ignore(_workspace: Workspace, _result: object) -> None:
-    pass
-
-
 def _is_waiting(job: Future[Any] | None) -> bool:
     """True for a job that has not started."""
     return job is not None and not job.running() and not job.done()
 
 
-def _is_retry(workspace: Workspace) -> bool:
+def _must_retry(workspace: Workspace) -> bool:
+    """True if a failure may have left more undone than the paths of a sync."""
     return bool(workspace.condition.faults.keys() & UNFINISHED)
+
+
+def _ignore(_workspace: Workspace, _result: object) -> None:
+    pass
 
 
 def _pass_on(to: Future[T], ended: Future[Any]) -> None:

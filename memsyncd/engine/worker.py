@@ -115,10 +115,12 @@ class WorkerPool:
         start: Callable[[], Job[T]],
         *,
         is_urgent: bool = False,
+        is_next: bool = False,
         may_stall: bool = True,
     ) -> Future[T]:
         """Queue a job behind those of the same key.
 
+        With `is_next`, which only the running job of that key may use, it is the next one instead.
         A job that waits when the pool stops, or is submitted later, fails with ShuttingDown. With
         `may_stall=False` it keeps its place in the pool however long a step takes.
         """
@@ -127,7 +129,8 @@ class WorkerPool:
             if self._is_stopping:
                 job.done.set_exception(_make_shutting_down())
                 return job.done
-            self._queues.setdefault(key, deque()).append(job)
+            jobs = self._queues.setdefault(key, deque())
+            jobs.insert(1 if is_next else len(jobs), job)
             self._n_jobs += 1
             self._wake()
         return job.done

@@ -93,8 +93,8 @@ from memsyncd.server.waits import (
     OPEN_S,
     WAIT_S,
     wait_for_disk,
-    wait_for_saves,
     wait_for_work,
+    wait_until_done,
     wait_until_open,
 )
 
@@ -331,8 +331,11 @@ class Handlers:
         """Search once all saves with an event, handled or not, are indexed, but no later than after
         SAVE_WAIT_S.
         """
+        end_s = self._clock.now_s() + SAVE_WAIT_S
         prepare_vectors(chosen, params.query, self._clock.wall_s())
-        await wait_for_saves(unhandled, partial(self._find_saves, chosen), SAVE_WAIT_S)
+        if unhandled is not None:
+            await wait_until_done([unhandled], SAVE_WAIT_S)
+        await wait_until_done(self._find_saves(chosen), end_s - self._clock.now_s())
         options = RunOptions(now_s=self._clock.wall_s())
         found = self._search_now(session, chosen, params, folders, options, arrived_s, n_own=1)
         return found if isinstance(found, SearchResult) else await found

@@ -6,7 +6,7 @@ What is waited for continues when the time is over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
@@ -39,38 +39,23 @@ async def wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> 
         await asyncio.wait([asyncio.wrap_future(future) for future in opening], timeout=timeout_s)
 
 
-async def wait_for_saves(
-    unhandled: Future[None] | None,
-    find_saves: Callable[[], Sequence[Future[Any]]],
-    timeout_s: float,
-) -> None:
-    """Return once the events are handled and the saves that `find_saves` finds by then are indexed,
-    or after `timeout_s`; that goes on by itself.
+async def wait_until_done(futures: Iterable[Future[Any]], timeout_s: float) -> None:
+    """Return when the futures are done, or after `timeout_s`; what they wait for continues.
 
-    The loop is woken once, at the end: meanwhile it would compete with the sync for the
-    interpreter's lock. So `find_saves` may be called on another thread.
+    Unlike `asyncio.wait` this takes some microseconds only.
     """
     loop = asyncio.get_running_loop()
-    done = loop.create_future()
-    timer = loop.call_later(timeout_s, _release, done)
-    release = partial(call_soon, loop, partial(_release, done))
-    if unhandled is None:
-        _call_when_done(find_saves(), release)
-    else:
-        unhandled.add_done_callback(lambda _: _call_when_done(find_saves(), release))
-    try:
-        await done
-    finally:
-        timer.cancel()
-
-
-def _call_when_done(futures: Sequence[Future[Any]], call: Callable[[], None]) -> None:
-    """Call once all of the futures are done, on the thread that ends the last one."""
+    end_s = loop.time() + timeout_s
     for future in futures:
-        if not future.done():
-            future.add_done_callback(lambda _: _call_when_done(futures, call))
-            return
-    call()
+        done = loop.create_future()
+        timer = loop.call_at(end_s, _release, done)
+        # Called at once if the future is done.
+        release = partial(call_soon, loop, partial(_release, done))
+        future.add_done_callback(lambda _, release=release: release())  # type: ignore[misc]
+        try:
+            await done
+        finally:
+            timer.cancel()
 
 
 def _release(done: asyncio.Future[None]) -> None:

@@ -153,6 +153,19 @@ def test_an_urgent_job_speeds_up_earlier_jobs_of_its_key_and_overtakes_none(
     assert step_log.lines == ["early1", "early2", "late1", "other1"]
 
 
+def test_a_job_can_queue_the_next_one_of_its_key(worker: Worker, step_log: StepLog) -> None:
+    def lead() -> Job[None]:
+        worker.submit("a", lambda: step_log.job("next"), is_next=True)
+        yield from step_log.job("a", 2)
+
+    first = worker.submit("a", step_log.hold)
+    jobs = [worker.submit("a", lead), worker.submit("a", lambda: step_log.job("last"))]
+    step_log.gate.set()
+    for job in (first, *jobs):
+        job.result(30)
+    assert step_log.lines == ["a1", "a2", "next1", "last1"]
+
+
 def test_urgent_jobs_take_turns_among_themselves(worker: Worker, step_log: StepLog) -> None:
     worker.submit("first", step_log.hold)
     futures = [
