@@ -29,8 +29,8 @@ from memsyncd.engine.merging import SearchPart, merge_search_parts
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
-    find_problems,
     lacks_words,
+    list_query_problems,
     make_question,
     search,
     search_part,
@@ -460,7 +460,7 @@ class Handlers:
     ) -> SearchResult:
         return SearchResult(
             **asdict(answer),
-            query_problems=find_problems(params, self._clock.wall_s()),
+            query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=[describe_workspace_part(one, folders) for one in chosen],
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
@@ -495,7 +495,7 @@ class Handlers:
             answer = await self._in_thread(explain)
         return SearchResult(
             **asdict(answer),
-            query_problems=find_problems(params, self._clock.wall_s()),
+            query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=describe_parts(parts, folders),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
@@ -565,7 +565,7 @@ class Handlers:
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
-            query_problems=find_problems(params, self._clock.wall_s()),
+            query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=[describe_workspace_part(workspace, folders)],
             freshness=self._describe_freshness([workspace]),
             took_ms=self._measure_ms(arrived_s),
@@ -605,7 +605,7 @@ class Handlers:
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
-            query_problems=find_problems(params, self._clock.wall_s()),
+            query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=describe_parts(parts, folders),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
