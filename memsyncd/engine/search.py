@@ -196,7 +196,7 @@ def make_question(
     )
 
 
-def find_request_problems(params: SearchParams | ContextParams, now_s: float) -> list[str]:
+def list_query_problems(params: SearchParams | ContextParams, now_s: float) -> list[str]:
     """What of the query does not count as it was typed. Raises TooLarge."""
     return find_query_problems(params.query, find_local_day(now_s))
 

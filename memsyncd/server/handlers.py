@@ -28,8 +28,8 @@ from memsyncd.engine.federation import SearchPart, merge_search_parts
 from memsyncd.engine.search import (
     RunOptions,
     explain_search,
-    find_request_problems,
     lacks_words,
+    list_query_problems,
     make_question,
     search,
     search_part,
@@ -462,7 +462,7 @@ class Handlers:
     ) -> SearchResult:
         return SearchResult(
             **asdict(answer),
-            query_problems=find_request_problems(params, self._clock.wall_s()),
+            query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=[describe_workspace_part(one, folders) for one in chosen],
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
@@ -497,7 +497,7 @@ class Handlers:
             answer = await self._in_thread(explain)
         return SearchResult(
             **asdict(answer),
-            query_problems=find_request_problems(params, self._clock.wall_s()),
+            query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=describe_parts(parts, folders),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
@@ -567,7 +567,7 @@ class Handlers:
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
-            query_problems=find_request_problems(params, self._clock.wall_s()),
+            query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=[describe_workspace_part(workspace, folders)],
             freshness=self._describe_freshness([workspace]),
             took_ms=self._measure_ms(arrived_s),
@@ -607,7 +607,7 @@ class Handlers:
         self._note_shown(answer.included, params)
         return ContextResult(
             **asdict(answer),
-            query_problems=find_request_problems(params, self._clock.wall_s()),
+            query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=describe_parts(parts, folders),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),

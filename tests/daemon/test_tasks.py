@@ -86,7 +86,7 @@ def test_the_context_of_a_task_is_ordered_by_decay_on_request(memory: Memsyncd) 
 
     def list_said(sort: Literal["recency", "decay"]) -> list[str]:
         lines = memory.task_context("WU-7", sort=sort)["text"].splitlines()
-        return [line.rpartition(": ")[2] for line in lines if line.startswith("- ")]
+        return [line.rpartition(") ")[2] for line in lines if line.startswith("- ")]
 
     assert list_said("recency") == [
         "A young rule.", "An important old rule.", "A young thought.", "An urgent old thought.",
