@@ -118,12 +118,15 @@ class WatchTask(msgspec.Struct, eq=False):
             remaining = planned.keys() & newly_watched
             if not remaining:
                 break
-        return changed | self._follow_pruned(planned)
+        return changed | self._walk_changed(planned)
 
-    def _follow_pruned(self, planned: dict[str, Watched]) -> frozenset[str]:
-        """Walk the folders of workspaces that leave out others than when they were planned last."""
+    def _walk_changed(self, planned: dict[str, Watched]) -> frozenset[str]:
+        """Walk the folders of workspaces that leave out others than when they were planned last,
+        or of which some had no permission, which may be what has changed.
+        """
         now = {one: workspace.pruned or frozenset() for one, workspace in planned.items()}
         changed = {one for one in now if now[one] != self.pruned.get(one, frozenset())}
+        changed |= {one for one in planned if self.watcher.health(one).denied}
         self.pruned |= now
         if not changed or self.is_abandoned:
             return frozenset()

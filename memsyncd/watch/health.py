@@ -25,17 +25,19 @@ class WatchHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How changes of a workspace are noticed.
 
     `mode` is "events" while events can be relied on, "timed" while only timed scans can. `reasons`
-    are for people; `limit` is the one that is no fault: more folders than may be watched.
+    are for people. Two of them are no faults: `limit`, more folders than may be watched, and
+    `denied`, folders without permission, which scans report as unreadable.
     """
 
     mode: str
     observer: str
     reasons: tuple[str, ...] = ()
     limit: str = ""
+    denied: str = ""
 
     @property
     def faults(self) -> tuple[str, ...]:
-        return tuple(reason for reason in self.reasons if reason != self.limit)
+        return tuple(one for one in self.reasons if one not in (self.limit, self.denied))
 
 
 class MissedChanges(msgspec.Struct):
@@ -101,10 +103,11 @@ def describe_health(
         timed.append(f"{missed.n_missed} scans in a row found changes that no event announced")
     # A folder without permission is unreadable for scans as well: events serve the rest.
     has_denied = errno.EACCES in unwatched.values()
-    noted = [_describe_refusal(errno.EACCES, unwatched)] if has_denied else []
+    denied = _describe_refusal(errno.EACCES, unwatched) if has_denied else ""
     mode = "timed" if timed else "events"
     limit = describe_limit(errno.EDQUOT) if errno.EDQUOT in refusals else ""
-    return WatchHealth(mode=mode, observer=observer, reasons=(*timed, *noted), limit=limit)
+    reasons = (*timed, denied) if denied else tuple(timed)
+    return WatchHealth(mode=mode, observer=observer, reasons=reasons, limit=limit, denied=denied)
 
 
 def describe_limit(code: int) -> str:

@@ -154,8 +154,9 @@ def test_a_damaged_list_of_workspaces_is_reported_without_a_daemon_and_set_aside
     assert examine(home).level("workspaces") is None
 
 
+@pytest.mark.parametrize("is_watched_before", [False, True])
 def test_an_unreadable_folder_is_one_finding_until_it_is_readable(
-    make_home: Callable[[], Home],
+    make_home: Callable[[], Home], is_watched_before: bool
 ) -> None:
     if not succeeds(*AS_OTHER_USER, "true"):
         pytest.skip("needs user namespaces, for root may read everything")
@@ -164,26 +165,37 @@ def test_an_unreadable_folder_is_one_finding_until_it_is_readable(
     (root / ".memories" / "closed").mkdir(parents=True)
     for name in ("closed/a.md", "note.md"):
         (root / ".memories" / name).write_text("# Larch\n")
+    start, close = f"{PROGRAM} start '{root}' >&2", "chmod 0 closed note.md"
+    first, second = (start, close) if is_watched_before else (close, start)
     script = f"""
         trap '{PROGRAM} stop >&2' EXIT
-        {PROGRAM} start '{root}' >&2
         cd '{root}/.memories'
-        chmod 0 closed note.md
+        {first}
+        {second}
         {PROGRAM} sync >&2
         {PROGRAM} doctor --json || echo $?
         chmod 700 closed
         chmod 600 note.md
         {PROGRAM} sync >&2
         {PROGRAM} doctor --json || echo $?
+        # Its events arrive again: no timed scan comes within the hour.
+        number=0
+        until {PROGRAM} search rowan >&2; do
+            number=$((number + 1))
+            [ $number -lt 100 ]
+            sleep 0.1
+            echo rowan $number >closed/rowan.md
+        done
     """
     done = subprocess.run(
         [*AS_OTHER_USER, script],
-        env=home.env,
+        env={**home.env, "MEMSYNCD_SYNC_RECONCILE_S": "3600"},
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=100,
     )
+    assert done.returncode == 0, done.stderr
     before, status, after, *_ = done.stdout.splitlines()
     assert status == "1"
     found = find_asking(before)

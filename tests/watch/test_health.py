@@ -36,6 +36,7 @@ def test_each_kind_of_limit_is_named_once_with_its_remedy_and_the_number_of_fold
         ),
         "permission denied (1 folder not watched)",
     )
+    assert health.faults == health.reasons[:2]
 
 
 def test_an_observer_that_only_polls_is_named() -> None:
