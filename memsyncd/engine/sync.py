@@ -180,7 +180,7 @@ def sync_workspace(
 ) -> Job[SyncDone]:
     """Run one sync.
 
-    Raises the classes of `store.connections.naming_failures`; earlier commits are kept.
+    Raises the classes of `store.connection.translating_errors`; earlier commits are kept.
     """
     started_s, index = clock.now_s(), request.index or workspace.index
     if index is None:
