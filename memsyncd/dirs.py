@@ -36,6 +36,11 @@ _XDG_FOLDERS = {
 }
 
 
+def find_lock_path(socket_path: str) -> str:
+    """Return the path of the file that the daemon of this socket locks."""
+    return f"{socket_path.removesuffix('.sock')}.lock"
+
+
 # Not a dataclass: to import `dataclasses` and `typing` takes a client longer than its request.
 class Dirs:
     """Absolute paths, which need not exist.
@@ -65,13 +70,12 @@ class Dirs:
         user_memory: str,
         socket_path: str,
     ) -> None:
-        folder, _, name = socket_path.rpartition("/")
         self.config_file: Final = config_file
         self.state_dir: Final = state_dir
         self.cache_dir: Final = cache_dir
         self.user_memory: Final = user_memory
         self.socket_path: Final = socket_path
-        self.lock_path: Final = f"{folder}/{name.removesuffix('.sock')}.lock"
+        self.lock_path: Final = find_lock_path(socket_path)
         self.log_file: Final = f"{state_dir}/daemon.log"
         self.http_token: Final = f"{state_dir}/http-token"
         self.panel_port: Final = f"{state_dir}/panel-port"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import memsyncd
 from memsyncd.cli.service_files import make_private_folders
 from memsyncd.client.connection import find_sockets
-from memsyncd.dirs import find_user_dirs
+from memsyncd.dirs import find_lock_path, find_user_dirs
 from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh
 
 if TYPE_CHECKING:
@@ -165,8 +165,7 @@ def find_lock_holder(socket_paths: Sequence[str]) -> int | None:
     written its pid yet; None if no lock is held.
     """
     for path in socket_paths:
-        lock_path = f"{path.removesuffix('.sock')}.lock"
-        with suppress(OSError), open(lock_path, encoding="ascii") as file:
+        with suppress(OSError), open(find_lock_path(path), encoding="ascii") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsyncd.cli.doctor.findings import Finding
 from memsyncd.client.connection import Client, NoAnswer
+from memsyncd.dirs import find_lock_path
 from memsyncd.errors import Busy, MemsyncdError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _ping(path: str) -> PingResult:
 
 def _read_lock_pid(path: str) -> int | None:
     try:
-        with open(f"{path.removesuffix('.sock')}.lock", encoding="ascii") as file:
+        with open(find_lock_path(path), encoding="ascii") as file:
             return int(file.read(32))
     except (OSError, ValueError):
         return None
