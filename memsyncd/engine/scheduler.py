@@ -405,20 +405,28 @@ class Scheduler:
         grace_s: float | None = None,
         batch: CompletionBatch | None = None,
     ) -> Future[SyncDone]:
-        is_retry = _must_retry(workspace)
-        grace_s = self.config.sync.delete_grace_s if grace_s is None else grace_s
-        request = SyncRequest(
-            only=None if is_retry else only,
-            is_full=is_full,
-            grace_s=grace_s,
-            bulk_bytes=BULK_BYTES,
-        )
+        request = self._make_request(workspace, only, is_full=is_full, grace_s=grace_s)
         job = partial(sync_and_record, workspace, self.config, self._clock, request)
         # What a retry finds had its event before the failure.
-        is_reconcile = batch is not None and not is_retry
+        is_reconcile = batch is not None and not _is_retry(workspace)
         on_done = partial(self._synced, request, is_reconcile=is_reconcile)
         is_urgent = is_urgent or request.only is not None
         return self._submit(workspace, job, on_done, is_urgent=is_urgent, batch=batch)
+
+    def _make_request(
+        self,
+        workspace: Workspace,
+        only: frozenset[str] | None,
+        *,
+        is_full: bool = False,
+        grace_s: float | None = None,
+    ) -> SyncRequest:
+        return SyncRequest(
+            only=None if _is_retry(workspace) else only,
+            is_full=is_full,
+            grace_s=self.config.sync.delete_grace_s if grace_s is None else grace_s,
+            bulk_bytes=BULK_BYTES,
+        )
 
     def _after_answers(self, call: Callable[[], object]) -> None:
         """Call on the loop once it has answered the requests that waited for a save. From any
@@ -470,12 +478,8 @@ class Scheduler:
         with self._saves_lock:
             if self._waiting_saves.get(workspace.id) is saves:
                 del self._waiting_saves[workspace.id]
-        is_whole = _must_retry(workspace) or len(saves.paths) > PATHS_LIMIT
-        return SyncRequest(
-            only=None if is_whole else frozenset(saves.paths),
-            grace_s=self.config.sync.delete_grace_s,
-            bulk_bytes=BULK_BYTES,
-        )
+        is_wide = len(saves.paths) > PATHS_LIMIT
+        return self._make_request(workspace, None if is_wide else frozenset(saves.paths))
 
     def _record_save(
         self, workspace: Workspace, config: Config, clock: Clock, done: SyncDone
@@ -690,7 +694,7 @@ def _is_waiting(job: Future[Any] | None) -> bool:
     return job is not None and not job.running() and not job.done()
 
 
-def _must_retry(workspace: Workspace) -> bool:
+def _is_retry(workspace: Workspace) -> bool:
     """True if a failure may have left more undone than the paths of a sync."""
     return bool(workspace.condition.faults.keys() & UNFINISHED)
 
