@@ -27,6 +27,7 @@ from memsyncd.core.search.query import (
     parse_query,
 )
 from memsyncd.core.search.spelling import fold_word, max_edit_distance, suggest_words
+from memsyncd.engine.checks import UNREADABLE
 from memsyncd.engine.redaction import is_secret_word
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
@@ -45,7 +46,7 @@ from memsyncd.store.pool import Reader
 from memsyncd.store.search import find_filtered, is_matching
 
 # Problems of files and folders that may hold what was asked for.
-SKIPPED = frozenset({"too_large", "bad_name", "evicted", "unreadable_file", "unreadable_folder"})
+MISSING_TEXT = UNREADABLE | {"bad_name", "evicted", "too_large"}
 # Absent words for which similar ones are looked up.
 MAX_LOOKED_UP_WORDS = 4
 # Workspaces whose reasons are listed.
@@ -198,7 +199,7 @@ def _explain_unread(workspace: Workspace) -> str:
 
 def _explain_skipped(workspace: Workspace) -> str:
     """Name the notes and folders whose text is not in the index as it is on the disk."""
-    skipped = [one for one in workspace.condition.scan_problems if one.code in SKIPPED]
+    skipped = [one for one in workspace.condition.scan_problems if one.code in MISSING_TEXT]
     if not skipped:
         return ""
     first = f"{show_path(skipped[0].path)}: {skipped[0].problem}"

@@ -22,7 +22,7 @@ from memsyncd.core.decay import Tier
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.guard.secrets import is_redacted
 from memsyncd.core.model import LIFECYCLES, NO_OTHERS, OTHER_LIFECYCLES, PRIORITIES, find_choice
-from memsyncd.core.search.dates import parse_day
+from memsyncd.core.search.dates import DAY_FORM, parse_day
 from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
 from memsyncd.core.search.query import (
     Filters,
@@ -294,7 +294,7 @@ def _read_day(name: str, text: str | None, today: date) -> str | None:
     if day is None:
         raise BadRequest(
             f"filter `{name}` is no date: {text[:40]}",
-            hint="write a day, month or year such as 2026-03-01, or yesterday, 7d, last week",
+            hint=f"write {DAY_FORM}",
         )
     return day
 

@@ -17,6 +17,9 @@ import msgspec
 
 from memsyncd.core.model import Meta
 
+DAY_FORM = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
+"""What `parse_day` reads, in words."""
+
 LATER_DAYS = 7
 _MONTHS = (
     "january february march april may june july august september october november december"

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from memsyncd.core.decay import Tier
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
 from memsyncd.core.model import ARCHIVED, LIFECYCLES, OTHER_LIFECYCLES, PRIORITIES, find_choice
-from memsyncd.core.search.dates import NamedDate, find_named_dates, parse_day
+from memsyncd.core.search.dates import DAY_FORM, NamedDate, find_named_dates, parse_day
 from memsyncd.core.search.spelling import fold_word
 from memsyncd.core.search.words import (
     WordSequence,
@@ -249,8 +249,8 @@ def _tidy(name: str, value: str, today: date | None) -> str:
 # --- What is odd about a query --------------------------------------------------------------------
 
 _FORMS: Final = {
-    "after": "a day, month or year such as 2026-03-01, or yesterday, 7d, last week",
-    "before": "a day, month or year such as 2026-03-01, or yesterday, 7d, last week",
+    "after": DAY_FORM,
+    "before": DAY_FORM,
     "is": "archived or expired",
     "importance": "a number from 0 to 1",
     "meta": "KEY=VALUE",
