@@ -122,11 +122,15 @@ class WatchTask(msgspec.Struct, eq=False):
 
     def _walk_changed(self, planned: dict[str, Watched]) -> frozenset[str]:
         """Walk the folders of workspaces that leave out others than when they were planned last,
-        or of which some had no permission, which may be what has changed.
+        or that may be watched since their permissions have changed.
         """
         now = {one: workspace.pruned or frozenset() for one, workspace in planned.items()}
         changed = {one for one in now if now[one] != self.pruned.get(one, frozenset())}
-        changed |= {one for one in planned if self.watcher.health(one).denied}
+        for one in planned:
+            self.workspace_id = one
+            if not self.is_abandoned and self.watcher.may_watch_again(one):
+                changed.add(one)
+        self.workspace_id = None
         self.pruned |= now
         if not changed or self.is_abandoned:
             return frozenset()

@@ -10,6 +10,7 @@ folders are wanted and which paths matter.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -287,19 +288,28 @@ class Watcher:
 
     def health(self, workspace_id: str) -> WatchHealth:
         """Whether this workspace's events can be relied on. Waits for nothing."""
-        watches = self._plans.get(workspace_id, EMPTY_PLAN).watches
-        unwatched = dict(self._targets.unwatched)
-        own = {
-            path: code
-            for path, code in unwatched.items()
-            if any(is_within(path, watch.folder) for watch in watches)
-        }
         return describe_health(
             observer=self.observer_name,
             observer_faults=self._targets.find_observer_faults(),
-            unwatched=own,
+            unwatched=self._find_unwatched(workspace_id),
             missed=self._missed.get(workspace_id, MissedChanges()),
         )
+
+    def may_watch_again(self, workspace_id: str) -> bool:
+        """True if a folder without permission may be read by now."""
+        return any(
+            code == errno.EACCES and os.access(path, os.R_OK)
+            for path, code in self._find_unwatched(workspace_id).items()
+        )
+
+    def _find_unwatched(self, workspace_id: str) -> dict[str, int]:
+        """The folders of a workspace that cannot be watched, with errno."""
+        watches = self._plans.get(workspace_id, EMPTY_PLAN).watches
+        return {
+            path: code
+            for path, code in dict(self._targets.unwatched).items()
+            if any(is_within(path, watch.folder) for watch in watches)
+        }
 
     @property
     def accessed_ids(self) -> frozenset[str]:

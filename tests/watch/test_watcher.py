@@ -411,6 +411,9 @@ def test_a_folder_without_permission_is_reported_and_the_rest_relies_on_events(
     health = watched.watcher.health("ws")
     assert health.mode == "events"
     assert "permission denied" in health.reasons[0]
+    assert watched.watcher.may_watch_again("ws")
+    monkeypatch.setattr(os, "access", lambda path, mode: not path.endswith("shut"))
+    assert not watched.watcher.may_watch_again("ws")
     monkeypatch.undo()
     shutil.rmtree(watched.root / ".memories" / "shut")
     watched.watcher.check(0)
