@@ -6,6 +6,7 @@ as well, and phrases that a sentence quotes count as words where too few chunks 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -445,6 +446,7 @@ def _find_candidates(
         must_not=must_not,
         families=families,
         is_filling=not query.must,
+        n_matching=sum(counts.values()) if counts else math.inf,
     )
     if n_chunks >= LARGE_INDEX_CHUNKS and len(query.should) > 1:
         for rare, selecting in _find_rare(query, counts, n_chunks):

@@ -8,8 +8,10 @@ one statement would fetch the text of every match.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -43,15 +45,18 @@ MAX_TIED = 5_000
 # To find those that tie, all matches are scored again: for a word in more chunks that takes longer
 # than a search may.
 MAX_SCORED_TWICE = 50_000
+# So few matches are sorted here: SQLite takes twice the time for what it has to limit as well.
+MAX_SORTED = 1_200
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
 # In the order of a row's fields; each score is computed once, as that of the order.
 _CHUNK = "c.id, c.file, c.section, c.start_line, c.end_line, c.tokens"
-_BEST = (
+_MATCHING = (
     f"SELECT {_CHUNK}, best.raw_score FROM (SELECT rowid AS id,"
     " -bm25({table}, {weights}) AS raw_score FROM {table} WHERE {table} MATCH :match {allowed}"
-    " ORDER BY raw_score DESC LIMIT :limit) best CROSS JOIN chunks c ON c.id = best.id"
+    "{best}) best CROSS JOIN chunks c ON c.id = best.id"
 )
+_BEST = " ORDER BY raw_score DESC LIMIT :limit"
 _TIED_IN_ORDER = (
     "WITH tied AS MATERIALIZED (SELECT rowid AS id FROM {table} WHERE {table} MATCH :match"
     " {allowed} AND -bm25({table}, {weights}) = :least LIMIT :most)"
@@ -102,9 +107,10 @@ def find_candidates(
     selecting: str = "",
     families: Mapping[int, FoundFamily] = NO_FAMILIES,
     is_filling: bool = True,
+    n_matching: float = math.inf,
 ) -> FoundChunks:
     """Return the `limit` best chunks for an FTS5 expression by the stems of its words, and those
-    that tie with the last, in no particular order.
+    that tie with the last, in no particular order. About `n_matching` match it, or fewer.
 
     Chunks that match the expression `must_not` are excluded, and with an expression `selecting` all
     that do not match it: to pass over a match takes a tenth of the time that its score takes. What
@@ -118,7 +124,7 @@ def find_candidates(
     if must_not:
         allowed = f"{allowed} {_MUST_NOT.format(id='+rowid')}"
         bound["must_not"] = must_not
-    rows = _find_best(reader, "chunks_fts", allowed, bound, limit)
+    rows = _find_best(reader, "chunks_fts", allowed, bound, limit, n_matching)
     found = FoundChunks(
         rows,
         read_exact=partial(_read_scores, reader, "chunks_exact", match),
@@ -334,16 +340,27 @@ def count_chunks(reader: Reader) -> int:
 
 
 def _find_best(
-    reader: Reader, table: str, allowed: str, bound: dict[str, Any], limit: int
+    reader: Reader,
+    table: str,
+    allowed: str,
+    bound: dict[str, Any],
+    limit: int,
+    n_matching: float,
 ) -> list[ChunkRow]:
     """Return rows with their raw scores. The order in which SQLite finds chunks with equal scores
     must not decide which are found, unless more than MAX_TIED are equal, or more than
     MAX_SCORED_TWICE match.
     """
     most = limit + N_TIES
-    statement = _BEST.format(table=table, weights=_WEIGHTS, allowed=allowed)
-    found = reader.rows(statement, {**bound, "limit": most})
+    is_sorted = n_matching > MAX_SORTED
+    statement = _MATCHING.format(
+        table=table, weights=_WEIGHTS, allowed=allowed, best=_BEST if is_sorted else ""
+    )
+    found = reader.rows(statement, {**bound, "limit": most} if is_sorted else bound)
     rows = cast("list[ChunkRow]", found)
+    if not is_sorted:
+        rows.sort(key=itemgetter(6), reverse=True)
+        del rows[most:]
     if len(rows) <= limit:
         return rows
     least = sorted([row[6] for row in rows], reverse=True)[limit - 1]

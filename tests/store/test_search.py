@@ -248,6 +248,20 @@ def test_of_many_chunks_with_equal_scores_the_first_by_path_are_found(
     ]
 
 
+@pytest.mark.parametrize("limit", [1, 3, 40, 41, 300])
+def test_few_matches_are_found_in_the_same_order_as_many(
+    index: Index, put: Put, limit: int
+) -> None:
+    texts = [f"{'redis ' * (1 + n % 4)}{'disk ' * (n % 3)}" for n in range(N_TIES + 60)]
+    index.apply([put(f".memories/{number}.md", text) for number, text in enumerate(texts)])
+    filters = Filters(paths=(".memories/1*.md",))
+    with index.pool.acquire(5) as reader:
+        for match in ('"redis"', '"redis" OR "disk"', '"nowhere"'):
+            for one in (NO_FILTERS, filters):
+                few = find_candidates(reader, match, one, limit=limit, n_matching=0)
+                assert few.rows == find_candidates(reader, match, one, limit=limit).rows
+
+
 def test_of_too_many_chunks_with_equal_scores_as_many_are_found_as_asked_for(
     index: Index, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -238,6 +238,13 @@ def test_any_text_can_be_described(text: str) -> None:
         assert "was read as words" in problem or "did not count" in problem
 
 
+@given(st.lists(st.sampled_from([" ", '"', ' "', " -", "-", " kind:", " after:last week", "é"])))
+def test_each_query_with_too_many_terms_is_described(marks: list[str]) -> None:
+    text = "".join(f"{mark}{number}" for number, mark in enumerate(marks * 4))
+    is_described = any("did not count" in one for one in find_query_problems(text[:1_000]))
+    assert is_described == bool(parse_query(text[:1_000]).n_dropped)
+
+
 def test_filters_name_themselves_as_people_type_them() -> None:
     filters, _ = extract_filters("-path:old task:T1 kind:a after:2026 before:2027 is:archived")
     assert filters.words == ("kind", "task", "after", "before", "is:archived", "-path")
