@@ -484,9 +484,9 @@ def _find_patch(file: ReadFile, config: Config, index: Index) -> PatchNote | Non
     """An edit of a large note, if only its lines need be parsed and written."""
     if len(file.data) < PATCH_BYTES or (old := index.read_outline(file.path.text)) is None:
         return None
-    from memsyncd.core.markdown.patch import parse_patch
+    from memsyncd.core.markdown.rechunk import rechunk_note
 
-    patch = parse_patch(file.path, file.data, old, config.chunking, config.guard)
+    patch = rechunk_note(file.path, file.data, old, config.chunking, config.guard)
     if patch is None:
         return None
     return PatchNote(patch=patch, stat=file.record.stat, read_at_ns=file.record.read_at_ns)
