@@ -28,7 +28,7 @@ from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.errors import Busy, StoreFailed
 from memsyncd.files.folder_kinds import AGENT_GLOBS, Preset
-from memsyncd.files.ignore_rules import Pruning
+from memsyncd.files.ignore_rules import WorkspaceRules
 from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
 from memsyncd.semantic import NoVectors, VectorSearch
 from memsyncd.store.accesses import AccessCount, Recalls
@@ -259,7 +259,7 @@ class Workspace:
         self._unscanned = UnscannedPaths()
         self.root_identity: tuple[int, int] | None = None
         self.link_folders: frozenset[str] = frozenset()
-        self.pruning = Pruning()
+        self.ignore_rules = WorkspaceRules()
         self.pruned: frozenset[str] | None = None
         """The folders that scans have left out of a whole folder, besides those whose name says so;
         None before the first scan."""
