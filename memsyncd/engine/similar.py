@@ -55,11 +55,12 @@ from memsyncd.protocol.semantic import SemanticState
 from memsyncd.semantic import Cosines
 from memsyncd.store.lookup import (
     StoredSection,
+    by_path,
     read_anchors_of,
     read_chunks_of,
     read_digest,
-    read_notes,
     read_sections_of,
+    stream_notes,
 )
 from memsyncd.store.metadata import (
     count_sections,
@@ -207,7 +208,8 @@ def _read_subject(
         text = _read_sections(reader, path).get(section.anchor, _NOTHING)[0]
         return _Subject(text, frozenset([params.anchor]))
     of_topic = Filters(meta=[f"topic={params.topic}"], include_archived=params.include_archived)
-    notes = read_notes(reader, path=None, filters=complete_filters(of_topic, config, options.now_s))
+    filters = complete_filters(of_topic, config, options.now_s)
+    notes = sorted(stream_notes(reader, filters=filters), key=by_path)
     anchors = [section.anchor for note in notes for section in note.sections]
     if not anchors:
         raise NoteNotFound(
@@ -449,7 +451,7 @@ def _read_compared(reader: Reader, filters: StoreFilters) -> Iterator[_Compared]
             f"{n_sections} sections are too many to compare",
             hint=f"name a folder with --path, so that there are at most {MAX_COMPARED}",
         )
-    for note in read_notes(reader, filters=filters):
+    for note in sorted(stream_notes(reader, filters=filters), key=by_path):
         lines = read_note_text(reader, note.path).split("\n")
         for one in note.sections:
             text = "\n".join(lines[one.span.start - 1 : one.span.end])

@@ -101,9 +101,10 @@ from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
     StoredNote,
     StoredSection,
+    by_path,
     read_digest,
-    read_notes,
     read_sections_of,
+    stream_notes,
     stream_sections,
 )
 from memsyncd.store.pool import Reader
@@ -187,8 +188,8 @@ def list_topics(
     """List the markdown notes, by salience unless another order is asked for."""
     filters = Filters(includes_archived=params.include_archived, includes_expired=True)
     with workspace.acquire(READ_LIMIT_S) as reader:
-        found = read_notes(reader, path=params.path, filters=filters, has_sections=False)
-        notes = [one for one in found if is_markdown(one.path)]
+        found = stream_notes(reader, path=params.path, filters=filters, has_sections=False)
+        notes = sorted((one for one in found if is_markdown(one.path)), key=by_path)
         if params.sort == "salience":
             valued = _value_topics(reader, config, params.path, filters, accesses)
             notes.sort(key=lambda one: (-valued.get(one.path, 0.0), one.path))
@@ -198,7 +199,7 @@ def list_topics(
         # All sections are read, and redacted, of those topics alone that are shown.
         among = [one.path for one in notes[: params.limit]]
         places = {path: at for at, path in enumerate(among)}
-        notes_shown = read_notes(reader, among=among, filters=filters)
+        notes_shown = stream_notes(reader, among=among, filters=filters)
         shown = list(redact_notes(reader, notes_shown, config))
     listed = [_describe_topic(one, config, accesses, now_s) for one in shown]
     listed.sort(key=lambda one: places[one.path])
@@ -287,14 +288,12 @@ def read_topic(
     """Read a topic as indexed. Raises NoteNotFound."""
     path = find_topic(workspace, config, params.topic)
     with workspace.acquire(READ_LIMIT_S) as reader:
-        sections = read_sections_of(reader, path.text)
-        digest = read_digest(reader, path.text)
-        if digest is None:
+        note = next(stream_notes(reader, among=[path.text], filters=EVERYTHING), None)
+        if note is None:
             raise NoteNotFound(f"{path.text} is not indexed yet", hint="try again in a moment")
         text = read_note_text(reader, path.text)
-        note = next(iter(read_notes(reader, path=path.text, filters=EVERYTHING)))
         show: Callable[[str], str] = redact if must_redact(reader, config) else str
-    lines = text.split("\n")
+    lines, sections = text.split("\n"), note.sections
     fields = [
         _describe_field(part, lines, config, accesses, now_s, show)
         for head, part in list_fields(sections)
@@ -307,7 +306,7 @@ def read_topic(
         path=path.text,
         title=show(note.title),
         summary=show(read_summary(path.text, data)),
-        digest=digest,
+        digest=note.digest,
         salience=_value_topic(sections, config, accesses),
         accesses=sum(accesses.get(one.anchor, 0) for one in sections),
         fields=fields,

@@ -56,7 +56,7 @@ from memsyncd.protocol.upkeep import (
     UpkeepItem,
     UpkeepPlan,
 )
-from memsyncd.store.lookup import StoredNote, StoredSection, read_notes, stream_sections
+from memsyncd.store.lookup import StoredNote, StoredSection, by_path, stream_notes, stream_sections
 
 PLAN_LIMIT_S = 10.0
 PROJECT = "project"
@@ -369,7 +369,7 @@ def _make_plan(
 ) -> Planned:
     """Judge the memories that are selected in the notes `among`, None for all."""
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = read_notes(reader, among=among, filters=EVERYTHING)
+        notes = sorted(stream_notes(reader, among=among, filters=EVERYTHING), key=by_path)
     listed: dict[str, list[UpkeepItem]] = {"change": [], "retain": [], "skip": []}
     wanted: dict[NotePath, list[_Wanted]] = {}
     for memory in select(notes):
@@ -547,7 +547,8 @@ def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memo
         filters = Filters(kinds=(TASK_SUMMARY,), tasks=(params.task or "",))
         passing = find_anchors(workspace, filters)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = read_notes(reader, among=find_paths(passing), filters=EVERYTHING)
+        found = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
+        notes = sorted(found, key=by_path)
     if params.anchor is not None:
         return [*list_named(notes, [params.anchor])]
     memories = [one for one in list_memories(notes) if one.head.anchor in passing]
