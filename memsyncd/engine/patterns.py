@@ -17,7 +17,7 @@ from memsyncd.config import Config
 from memsyncd.core.search.highlight import highlight, strip_title
 from memsyncd.core.search.similarity import Features, find_features, group_similar
 from memsyncd.engine.metadata import describe_meta, is_expired
-from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
+from memsyncd.engine.redaction import read_redacted_chunks, read_redacted_sections
 from memsyncd.engine.search import RunOptions
 from memsyncd.engine.workspace import Workspace
 from memsyncd.protocol.search import Pattern, PatternSection, PatternsParams
@@ -88,7 +88,7 @@ def read_category_sections(
     with workspace.acquire(options.timeout_s or config.search.timeout_s) as reader:
         rows = find_category_sections(reader, categories, limit=most)
         metas = read_redacted_sections(reader, [row.section for row in rows], config)
-        texts = read_redacted_texts(reader, rows, config)
+        texts = read_redacted_chunks(reader, [row.chunk for row in rows], config)
     found = []
     for row in rows:
         section = metas[row.section]
