@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-from msgspec.structs import replace
+from typing import NamedTuple
 
 from memsyncd.config import Config
 from memsyncd.core.editing.topic_fields import split_values
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.model import Span
 from memsyncd.core.search.query import Filters as StoreFilters
 from memsyncd.core.search.similarity import (
     Features,
@@ -33,7 +30,6 @@ from memsyncd.engine.candidates import VECTORS_SHARE, uses_vectors
 from memsyncd.engine.metadata import describe_meta
 from memsyncd.engine.redaction import (
     must_redact,
-    read_redacted_sections,
     redact_section,
 )
 from memsyncd.engine.search import RunOptions, complete_filters, search
@@ -45,7 +41,6 @@ from memsyncd.protocol.search import (
     Duplicates,
     DuplicatesParams,
     Filters,
-    Hit,
     SearchParams,
     SimilarParams,
     SimilarSection,
@@ -72,6 +67,7 @@ from memsyncd.store.search import (
     find_rows,
     list_allowed,
     read_section_titles,
+    read_sections,
 )
 from memsyncd.store.texts import read_note_text, read_texts
 
@@ -123,7 +119,6 @@ def find_nearly_same(
     """
     wanted = find_features(text)
     words = frozenset(one for one in wanted if len(one) == 1)
-    found: dict[str, SimilarSection] = {}
     with workspace.acquire(config.search.timeout_s) as reader:
         match = _match_rarest(reader, make_similar_query(text).split())
         if not match:
@@ -136,14 +131,9 @@ def find_nearly_same(
             for row in rows
             if len(words & find_features(texts[row[0]])) >= NEAR_SHARE * len(words)
         }
-        titles = read_section_titles(reader, near)
-        paths = {title.anchor.rpartition("#")[0] for title in titles.values()}
-        for path in sorted(paths):
-            anchors = {one.anchor for one in titles.values()}
-            for one in _compare_note(reader, workspace, path, anchors, wanted, config, now_s):
-                found[one.anchor] = one
-    ordered = sorted(found.values(), key=lambda one: (-one.similarity, one.path, one.start_line))
-    return [one for one in ordered if one.similarity >= config.memory.similar_from][:limit]
+        anchors = {title.anchor for title in read_section_titles(reader, near).values()}
+        found = _compare_sections(reader, workspace, anchors, wanted, config, now_s)
+    return [one for one in found if one.similarity >= config.memory.similar_from][:limit]
 
 
 def _match_rarest(reader: Reader, words: Sequence[str]) -> str:
@@ -155,40 +145,58 @@ def _match_rarest(reader: Reader, words: Sequence[str]) -> str:
     return " OR ".join(rare) or " AND ".join(match for _, match in held[:N_RAREST])
 
 
-def _compare_note(
+def _compare_sections(
     reader: Reader,
     workspace: Workspace,
-    path: str,
     anchors: Collection[str],
     wanted: Features,
     config: Config,
     now_s: float,
-) -> Iterator[SimilarSection]:
-    """Compare these sections of a note."""
-    lines = read_note_text(reader, path).split("\n")
-    digest = read_digest(reader, path) or ""
-    show = redact_section if must_redact(reader, config) else _show_whole
-    for section in read_sections_of(reader, path):
-        if section.anchor in anchors:
-            own = "\n".join(lines[section.span.start - 1 : section.span.end])
-            meta = describe_meta(show(section), config.kinds, now_s)
-            similarity = _compare(wanted, own)
-            yield describe_similar(workspace.id, path, digest, show(section), meta, similarity)
+) -> list[SimilarSection]:
+    """Describe these sections with their similarity, the most similar first: that of the whole, or
+    of the most similar value of a field.
+    """
+    found: list[tuple[float, SimilarSection]] = []
+    for path in sorted({anchor.rpartition("#")[0] for anchor in anchors}):
+        digest = read_digest(reader, path) or ""
+        for section, text in _read_sections(reader, path):
+            if section.anchor in anchors:
+                values = map(find_features, split_values(text))
+                similarity = max(compute_similarity(wanted, one) for one in values)
+                shown = describe_similar(
+                    reader, workspace, section, digest, similarity, config, now_s
+                )
+                found.append((similarity, shown))
+    found.sort(key=lambda one: (-one[0], one[1].path, one[1].start_line))
+    return [one for _, one in found]
 
 
-def _show_whole(section: StoredSection) -> StoredSection:
-    return section
-
-
-def _compare(wanted: Features, own: str) -> float:
-    """The similarity of a section, or of the most similar value of a field."""
-    return max(compute_similarity(wanted, find_features(one)) for one in split_values(own))
+def describe_similar(
+    reader: Reader,
+    workspace: Workspace,
+    section: StoredSection,
+    digest: str,
+    similarity: float,
+    config: Config,
+    now_s: float,
+) -> SimilarSection:
+    """Describe a section as indexed, as it may be shown; `digest` is that of its file."""
+    if must_redact(reader, config):
+        section = redact_section(section)
+    return SimilarSection(
+        workspace=workspace.id,
+        anchor=section.anchor,
+        path=section.anchor.rpartition("#")[0],
+        start_line=section.span.start,
+        end_line=section.span.end,
+        heading=list(section.heading),
+        digest=digest,
+        similarity=round(similarity, 3),
+        **describe_meta(section, config.kinds, now_s),
+    )
 
 
 # --- what is compared ---------------------------------------------------------------------------
-
-_Section = tuple[str, Span | None]
-_NOTHING: _Section = ("", None)
 
 
 class _Subject(NamedTuple):
@@ -204,13 +212,13 @@ def _read_subject(
     if params.text is not None:
         return _Subject(params.text)
     if params.anchor is not None:
-        path, section = find_stored_section(reader, params.anchor)
-        text = _read_sections(reader, path).get(section.anchor, _NOTHING)[0]
-        return _Subject(text, frozenset([params.anchor]))
+        path, _ = find_stored_section(reader, params.anchor)
+        texts = [text for one, text in _read_sections(reader, path) if one.anchor == params.anchor]
+        return _Subject("".join(texts), frozenset([params.anchor]))
     of_topic = Filters(meta=[f"topic={params.topic}"], include_archived=params.include_archived)
     filters = complete_filters(of_topic, config, options.now_s)
     notes = sorted(stream_notes(reader, filters=filters), key=by_path)
-    anchors = [section.anchor for note in notes for section in note.sections]
+    anchors = frozenset(section.anchor for note in notes for section in note.sections)
     if not anchors:
         raise NoteNotFound(
             f"no section has the topic {params.topic}",
@@ -219,19 +227,17 @@ def _read_subject(
     texts = [
         text
         for note in notes
-        for anchor, (text, _) in _read_sections(reader, note.path).items()
-        if anchor in {*anchors}
+        for section, text in _read_sections(reader, note.path)
+        if section.anchor in anchors
     ]
-    return _Subject("\n\n".join(texts)[:TOPIC_CHARACTERS], frozenset(anchors))
+    return _Subject("\n\n".join(texts)[:TOPIC_CHARACTERS], anchors)
 
 
-def _read_sections(reader: Reader, path: str) -> dict[str, _Section]:
-    """The text and the lines of each section of a note, without the sections beneath it."""
+def _read_sections(reader: Reader, path: str) -> Iterator[tuple[StoredSection, str]]:
+    """Yield the sections of a note with their texts, without those of the sections beneath."""
     lines = read_note_text(reader, path).split("\n")
-    return {
-        one.anchor: ("\n".join(lines[one.span.start - 1 : one.span.end]), one.span)
-        for one in read_sections_of(reader, path)
-    }
+    for one in read_sections_of(reader, path):
+        yield one, "\n".join(lines[one.span.start - 1 : one.span.end])
 
 
 # --- by vectors ---------------------------------------------------------------------------------
@@ -269,30 +275,25 @@ def _find_near(
     for chunk, _, section, *_ in rows:
         best[section] = max(best.get(section, -1.0), cosines.of[chunk])
     least = _find_least(cosines, params.min_similarity, status.total)
-    found = read_redacted_sections(
-        reader, [section for section, cosine in best.items() if cosine >= least], config
-    )
+    near = [section for section, cosine in best.items() if cosine >= least]
+    found = read_sections(reader, near)
     by_anchor = {
-        found[section].anchor: (cosine, found[section])
+        found[section].anchor: (cosine, found[section].digest)
         for section, cosine in sorted(best.items(), key=lambda one: (-one[1], one[0]))
         if section in found and found[section].anchor not in subject.anchors
     }
-    sections = []
-    for anchor, (cosine, shown) in [*by_anchor.items()][: params.limit]:
-        span = find_stored_section(reader, anchor)[1].span
-        sections.append(
-            SimilarSection(
-                workspace=workspace.id,
-                anchor=anchor,
-                path=anchor.rpartition("#")[0],
-                start_line=span.start,
-                end_line=span.end,
-                heading=list(shown.heading),
-                digest=shown.digest,
-                similarity=round(min(1.0, max(0.0, cosine)), 3),
-                **describe_meta(shown, config.kinds, options.now_s),
-            )
+    sections = [
+        describe_similar(
+            reader,
+            workspace,
+            find_stored_section(reader, anchor)[1],
+            digest,
+            min(1.0, max(0.0, cosine)),
+            config,
+            options.now_s,
         )
+        for anchor, (cosine, digest) in [*by_anchor.items()][: params.limit]
+    ]
     return SimilarSections(
         sections=sections,
         semantic="ready" if status.state == "ready" else "partial",
@@ -326,56 +327,11 @@ def _find_by_words(
         filters=Filters(include_archived=params.include_archived),
     )
     hits = search([workspace], request, config, options).hits if request.query else []
-    sections: dict[str, _Section] = {}
+    anchors = {hit.anchor for hit in hits} - subject.anchors
     with workspace.acquire(config.search.timeout_s) as reader:
-        for path in dict.fromkeys(hit.path for hit in hits):
-            sections |= _read_sections(reader, path)
-    found: dict[str, tuple[float, Hit]] = {}
-    for hit in hits:
-        if hit.anchor not in subject.anchors:
-            text, span = sections.get(hit.anchor, _NOTHING)
-            # A passage may go on to the neighbours of its section.
-            lines = {"start_line": span.start, "end_line": span.end} if span else {}
-            similarity = _compare(wanted, text)
-            found[hit.anchor] = similarity, replace(hit, **lines)
-    ordered = sorted(found.values(), key=lambda one: (-one[0], one[1].path, one[1].start_line))
+        found = _compare_sections(reader, workspace, anchors, wanted, config, options.now_s)
     least = LEAST_BY_WORDS if params.min_similarity is None else params.min_similarity
-    return [
-        _describe(similarity, hit)
-        for similarity, hit in ordered[: params.limit]
-        if similarity >= least
-    ]
-
-
-_OF_A_HIT = [name for name in SimilarSection.__struct_fields__ if name in Hit.__struct_fields__]
-
-
-def _describe(similarity: float, hit: Hit) -> SimilarSection:
-    return SimilarSection(
-        similarity=round(similarity, 3), **{name: getattr(hit, name) for name in _OF_A_HIT}
-    )
-
-
-def describe_similar(
-    workspace: str,
-    path: str,
-    digest: str,
-    section: StoredSection,
-    meta: Mapping[str, Any],
-    similarity: float,
-) -> SimilarSection:
-    """Describe a section as indexed; `meta` is what `describe_meta` returns for it."""
-    return SimilarSection(
-        workspace=workspace,
-        anchor=section.anchor,
-        path=path,
-        start_line=section.span.start,
-        end_line=section.span.end,
-        heading=list(section.heading),
-        digest=digest,
-        similarity=round(similarity, 3),
-        **meta,
-    )
+    return [one for one in found[: params.limit] if one.similarity >= least]
 
 
 # --- near copies --------------------------------------------------------------------------------
@@ -417,11 +373,12 @@ def find_duplicates(
     with workspace.acquire(config.search.timeout_s) as reader:
         filters = complete_filters(params.filters, config, options.now_s)
         sections = [*_read_compared(reader, filters)]
-        features = [find_features(one.text) for one in sections]
-        copies = find_near_copies(features, params.min_similarity)
-        shared = {(pair.one, pair.other): pair.similarity for pair in copies}
         show = redact if must_redact(reader, config) else str
         near = _find_near_pairs(reader, near_chunks, sections)
+    # To compare them takes longer than a statement may.
+    features = [find_features(one.text) for one in sections]
+    copies = find_near_copies(features, params.min_similarity)
+    shared = {(pair.one, pair.other): pair.similarity for pair in copies}
     cosines: dict[_Pair, float] = {}
     if near is not None:
         state = "ready" if workspace.vectors.status().state == "ready" else "partial"

@@ -384,9 +384,7 @@ def find_near_topic(
         digest = read_digest(reader, path)
         if head is None or digest is None or head.status == ARCHIVED:
             return near
-        same = describe_similar(
-            workspace.id, path, digest, head, describe_meta(head, config.kinds, now_s), 1.0
-        )
+        same = describe_similar(reader, workspace, head, digest, 1.0, config, now_s)
     return [same, *(one for one in near if one.anchor != same.anchor)][:SIMILAR_LIMIT]
 
 
