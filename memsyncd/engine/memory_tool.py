@@ -21,7 +21,7 @@ from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing import memory_tool
 from memsyncd.core.editing.additions import Addition, append_section, check_addition
-from memsyncd.core.editing.capture import Artifact, StepResult, find_new, make_additions
+from memsyncd.core.editing.capture import StepResult, find_new, make_additions
 from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.editing.link_updates import update_links
 from memsyncd.core.editing.memory_path import (
@@ -436,7 +436,8 @@ def make_capture_decision(
 
     Raises BadRequest and PathRefused at once.
     """
-    additions = make_additions(_make_step_result(params), config.steps)
+    result = msgspec.convert(params, StepResult, from_attributes=True)
+    additions = make_additions(result, config.steps)
     if not additions:
         raise BadRequest("capture: the artifacts are empty", hint="send text, or leave them out")
     for addition in additions:
@@ -450,20 +451,6 @@ def make_capture_decision(
         return Edit(command="capture", client=client, path=path, operations=puts), added
 
     return decide
-
-
-def _make_step_result(params: CaptureParams) -> StepResult:
-    artifacts = [Artifact(content=one.content, path=one.path) for one in params.artifacts]
-    return StepResult(
-        step=params.step,
-        artifacts=tuple(artifacts),
-        error=params.error,
-        answers=params.answers,
-        run_id=params.run_id,
-        kind=params.kind,
-        tags=tuple(params.tags),
-        overview=params.overview,
-    )
 
 
 def make_addition(section: NewSection) -> Addition:
