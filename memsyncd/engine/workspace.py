@@ -181,23 +181,6 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         n_conditions = len(self.faults) + len(self.notices)
         return self.counts.problems + len(self.scan_problems) + n_conditions
 
-    def with_fault(self, code: str, text: str) -> Condition:
-        """A copy with this fault set, or cleared if `text` is empty."""
-        if self.faults.get(code, "") == text:
-            return self
-        return replace(self, faults=_with_text(self.faults, code, text))
-
-    def with_notice(self, code: str, text: str) -> Condition:
-        """A copy with this notice set, or cleared if `text` is empty."""
-        if self.notices.get(code, "") == text:
-            return self
-        return replace(self, notices=_with_text(self.notices, code, text))
-
-
-def _with_text(texts: Mapping[str, str], code: str, text: str) -> dict[str, str]:
-    rest = {key: value for key, value in texts.items() if key != code}
-    return {**rest, code: text} if text else rest
-
 
 class AccessBuffer:
     """Accesses that are not stored yet, and the counts that were read, both by anchor.
@@ -301,13 +284,19 @@ class Workspace:
 
     def set_fault(self, code: str, text: str) -> None:
         """Set a fault, or clear it if `text` is empty; from any thread."""
-        with self._lock:
-            self.condition = self.condition.with_fault(code, text)
+        self._set_text("faults", code, text)
 
     def set_notice(self, code: str, text: str) -> None:
         """Set a notice, or clear it if `text` is empty; from any thread."""
+        self._set_text("notices", code, text)
+
+    def _set_text(self, field: Literal["faults", "notices"], code: str, text: str) -> None:
         with self._lock:
-            self.condition = self.condition.with_notice(code, text)
+            before: Mapping[str, str] = getattr(self.condition, field)
+            if before.get(code, "") != text:
+                rest = {key: value for key, value in before.items() if key != code}
+                texts = {**rest, code: text} if text else rest
+                self.condition = replace(self.condition, **{field: texts})
 
     @property
     def pending(self) -> int:
