@@ -526,7 +526,7 @@ def make_promote_decision(
         puts, added = append_additions(workspace, config, additions, paths, at)
         new = iter(added)
         answer = [
-            _place(one, next(new).anchor) if one.is_new and not params.dry_run else one
+            replace(one, anchor=next(new).anchor) if one.is_new and not params.dry_run else one
             for one in promoted
         ]
         operations = () if params.dry_run else puts
@@ -534,10 +534,6 @@ def make_promote_decision(
         return edit, answer
 
     return decide
-
-
-def _place(promoted: PromotedMemory, anchor: str) -> PromotedMemory:
-    return replace(promoted, anchor=anchor)
 
 
 def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memory]:
