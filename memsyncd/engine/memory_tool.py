@@ -250,7 +250,7 @@ def _delete(scope: Scope, params: MemoryParams, path: MemoryPath) -> tuple[Edit,
         if params.if_digest:
             return _make_edit(params, path), answer
         raise memory_tool.refuse_missing("delete", path.text, params.dialect)
-    _check_digest(params, path.text, was.get(path.note))
+    check_digest(params.if_digest, path.text, was.get(path.note))
     return _make_edit(params, path, Delete(path=path.note, was=was)), answer
 
 
@@ -275,7 +275,7 @@ def _rename(
         message = f"path refused: {new.text} is in {old.text} itself"
         raise PathRefused(message, hint="choose a place outside of it")
     moved = was.get(old.note)
-    _check_digest(params, old.text, moved)
+    check_digest(params.if_digest, old.text, moved)
     rename = Rename(old=old.note, new=new.note, was=was)
     puts, skipped = _update_links(workspace, rename) if params.update_links else ([], [])
     updated = {put.path: put.data for put in puts}
@@ -371,16 +371,17 @@ def read_all(scope: Scope, path: NotePath) -> dict[NotePath, TextFile] | None:
     return {found: file for found, file in files if file is not None}
 
 
-def _check_digest(params: MemoryParams, path: str, file: TextFile | None) -> None:
+def check_digest(if_digest: str | None, path: str, file: TextFile | None) -> None:
+    """Raise Conflict if the writer had read another text than the file's."""
     digest = file.digest if file else NO_FILE
-    if params.if_digest is not None and params.if_digest != digest:
-        raise _make_conflict(path, params.if_digest, digest)
+    if if_digest is not None and if_digest != digest:
+        raise _make_conflict(path, if_digest, digest)
 
 
 def _make_conflict(path: str, if_digest: str, digest: str) -> Conflict:
     return Conflict(
         f"{path} is not what it was when you read it",
-        hint="view it again, then repeat the command",
+        hint="read it again, then repeat the command",
         if_digest=if_digest,
         digest=digest,
     )

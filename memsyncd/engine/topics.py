@@ -54,7 +54,7 @@ from memsyncd.core.search.query import Filters
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, Edit, Put
 from memsyncd.engine.history import Target, iter_revisions, open_history, read_texts
-from memsyncd.engine.memory_tool import choose_note, copy_fields
+from memsyncd.engine.memory_tool import check_digest, choose_note, copy_fields
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
@@ -70,7 +70,6 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
-    Conflict,
     EditRefused,
     MemsyncdError,
     NoteNotFound,
@@ -445,7 +444,7 @@ def make_append_decision(
 
     def decide() -> tuple[Edit, FieldWritten]:
         file = _read(workspace, path)
-        _check_digest(path, file, params.if_digest)
+        check_digest(params.if_digest, path.text, file)
         appended = _append(path, file.data, params.field, addition, config, at, params.keep)
         return _write_field(workspace, config, file, appended, "field.append", client)
 
@@ -587,16 +586,6 @@ def _read(workspace: Workspace, path: NotePath) -> TextFile:
     return file
 
 
-def _check_digest(path: NotePath, file: TextFile, if_digest: str | None) -> None:
-    if if_digest is not None and if_digest != file.digest:
-        raise Conflict(
-            f"{path.text} is not what it was when you read it",
-            hint="read it again, then repeat the request",
-            if_digest=if_digest,
-            digest=file.digest,
-        )
-
-
 # --- topics -------------------------------------------------------------------------------------
 
 
@@ -710,16 +699,7 @@ def _write_topic(
     return Edit(command=command, client=client, path=path.text, operations=puts), change
 
 
-_PATCHED: Final = (
-    "kind",
-    "priority",
-    "lifecycle",
-    "source",
-    "task",
-    "session",
-    "scope",
-    "expires",
-)
+_PATCHED: Final = "kind priority lifecycle source task session scope expires".split()
 
 
 def make_patch_decision(
@@ -734,7 +714,7 @@ def make_patch_decision(
 
     def decide() -> tuple[Edit, TopicChange]:
         file = _read(workspace, path)
-        _check_digest(path, file, params.if_digest)
+        check_digest(params.if_digest, path.text, file)
         data = _merge(workspace, path, file.data, relate, unrelate)
         if params.summary is not None and params.summary.strip() != read_summary(path.text, data):
             data = replace_summary(path.text, data, params.summary)
