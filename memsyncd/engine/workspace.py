@@ -48,27 +48,36 @@ WATCH_LIMIT = "watch_limit"
 SEMANTIC_FAULT, SEMANTIC_NOTICE = "semantic", "semantic_notice"
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A registered workspace. `root` is a real path.
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a workspace; what is empty is not given.
 
-    `preset` is empty if none was given, which means `memory`; `vault` includes every note beneath
-    the root; `claude-code` makes it a collection, of which each memory folder is a workspace. Those
-    have its id as `collection`, and `project` is the path of an agent's project, empty if unknown.
-    An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
-    The pinned notes and preferences of the user-wide workspace join the contexts of all others.
-    `source` says whether the configuration or `workspace.add` registered it.
+    Without a `preset` it is `memory`; `vault` includes every note beneath the root; `claude-code`
+    makes it a collection, of which each memory folder is a workspace. An empty `memory_dir` is the
+    preset's: `.memories`, or in a vault `.`, the root. The pinned notes and preferences of the
+    user-wide workspace join the contexts of all others.
     """
 
-    id: str
-    name: str
-    root: str
+    name: str = ""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     preset: Preset | Literal[""] = ""
     memory_dir: str = ""
-    allow_links_to: tuple[str, ...] = ()
     is_user_wide: bool = False
+    allow_links_to: tuple[str, ...] = ()
+
+
+class Entry(Settings, frozen=True, kw_only=True):
+    """A registered workspace. `root` is a real path.
+
+    `source` says whether the configuration or `workspace.add` registered it. The workspaces of a
+    collection have its id as `collection`, and `project` is the path of an agent's project, empty
+    if unknown.
+    """
+
+    id: str
+    name: str
+    root: str
     source: Literal["config", "added"] = "added"
     collection: str = ""
     project: str = ""
