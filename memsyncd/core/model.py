@@ -304,7 +304,7 @@ def find_choice(
 
 
 # --- A note before an edit, and its change --------------------------------------------------------
-# `core/markdown/patch` parses edits; the store, which keeps these values, needs no parser for that.
+# `core/markdown/rechunk` parses edits; the store, which keeps these values, needs no parser.
 
 
 class OutlineSection(msgspec.Struct, frozen=True, gc=False):

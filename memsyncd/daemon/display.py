@@ -10,6 +10,7 @@ from functools import partial
 from typing import TextIO
 
 from memsyncd import __version__
+from memsyncd.engine.checks import name_places, render_count
 from memsyncd.engine.worker import call_within
 from memsyncd.engine.workspace import Workspace
 from memsyncd.logs import escape
@@ -18,7 +19,6 @@ REDRAW_S = 0.1
 FOLDER_TIMEOUT_S = 0.5
 """How long to wait for a folder: its disk may not answer."""
 BAR_CELLS = 24
-MAX_NAMES = 3
 CLEAR_LINE = "\r\x1b[2K"
 
 
@@ -154,7 +154,7 @@ class StatusLine:
         `socket_problem` says why no new client can connect; it is empty if one can.
         """
         n_notes = sum(workspace.condition.counts.files for workspace in workspaces)
-        parts = [f"{_count(len(workspaces), 'workspace')}, {_count(n_notes, 'note')}"]
+        parts = [f"{render_count(len(workspaces), 'workspace')}, {render_count(n_notes, 'note')}"]
         if busy := find_indexing(workspaces):
             done, total = self._progress.update(busy)
             parts.append(f"indexing {done:,}/{total:,}" if total else "indexing")
@@ -163,7 +163,7 @@ class StatusLine:
         for state in ("degraded", "missing", "stalled"):
             names = sorted(one.entry.name for one in workspaces if one.condition.state == state)
             if names:
-                parts.append(f"{state}: {_list_names(names)}")
+                parts.append(f"{state}: {name_places(names)}")
         if stalled:
             parts.append(f"no progress: {', '.join(stalled)}")
         if socket_problem:
@@ -192,12 +192,3 @@ class IndexingProgress:
 def find_indexing(workspaces: Iterable[Workspace]) -> list[Workspace]:
     """Return the workspaces that are being indexed."""
     return [one for one in workspaces if one.condition.state == "indexing"]
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-def _list_names(names: list[str]) -> str:
-    more = len(names) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

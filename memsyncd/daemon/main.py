@@ -40,7 +40,7 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck, Registry
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.worker import Job, QueryPool, WorkerPool, call_within
-from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Settings, Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import AlreadyRunning, BadConfig, BadRequest, Busy, MemsyncdError
 from memsyncd.files.scope import make_root
@@ -485,8 +485,7 @@ def to_entries(config: Config, registry: Registry, access: FolderAccess) -> list
         path = os.path.expanduser(row.path)
         try:
             root = access.read(partial(make_root, path))
-            entry = registry.make_entry(
-                row.path,
+            settings = Settings(
                 name=row.name,
                 include=row.include,
                 exclude=row.exclude,
@@ -494,11 +493,12 @@ def to_entries(config: Config, registry: Registry, access: FolderAccess) -> list
                 preset=row.preset,
                 memory_dir=row.memory_dir,
                 is_user_wide=row.user,
-                links=row.allow_links_to,
-                # A disk that does not answer keeps no daemon from starting: the path is taken to
-                # have no links.
-                seen=root or make_root(path, is_real=True),
+                allow_links_to=row.allow_links_to,
             )
+            # A disk that does not answer keeps no daemon from starting: the path is taken to have
+            # no links.
+            seen = root or make_root(path, is_real=True)
+            entry = registry.make_entry(row.path, settings, seen=seen)
         except BadRequest as failure:
             message = f"workspace {row.path}: {failure.message}"
             raise BadConfig(message, hint=failure.hint) from failure

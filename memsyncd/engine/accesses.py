@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.rebuild import check_open
+from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.records import open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
@@ -288,11 +288,7 @@ def compute_access_stats(
     params: AccessStatsParams,
 ) -> Job[AccessStats]:
     """List the counts of a place, with those that are noted now. Raises StoreFailed."""
-    check_open(workspace)
-    open_records(workspace, clock)
-    records = workspace.records
-    if records is None:
-        raise StoreFailed("records.db cannot be opened", hint="see: memsyncd status")
+    records = require_records(workspace, clock)
     recover(workspace, clock)
     store_noted(workspace, config)
     yield from follow_notes(workspace)

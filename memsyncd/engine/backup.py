@@ -9,17 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from memsyncd.config import Config
+from memsyncd.engine.checks import render_count
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.external_changes import record_all, sync_and_record
 from memsyncd.engine.history import open_history
-from memsyncd.engine.rebuild import check_open
+from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.records import RECORDS_GONE, open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import SyncRequest
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import Conflict, NotFresh, StoreFailed
+from memsyncd.errors import Conflict, NotFresh
 from memsyncd.files.scope import find_identity
 from memsyncd.logs import Event, get_log
 from memsyncd.protocol.memory import Backup, Restored
@@ -31,16 +32,13 @@ from memsyncd.store.backup import (
     remove_leftovers,
     swap_in,
 )
-from memsyncd.store.records import Records
 
 log = get_log("engine")
 
 
 def back_up_records(workspace: Workspace, _config: Config, clock: Clock) -> Job[Backup]:
     """Make a temporary copy of records.db, whether a history is kept now or not."""
-    check_open(workspace)
-    open_records(workspace, clock)
-    records = _get_records(workspace)
+    records = require_records(workspace, clock)
     recover(workspace, clock)
     made = yield from back_up(records.path)
     return Backup(
@@ -108,11 +106,10 @@ def restore_records(
 
 def _check_replaceable(workspace: Workspace, *, is_replacing: bool) -> bool:
     """Return whether the present history has revisions. Raises Conflict if they would be lost."""
-    n_present = count_revisions(_get_records(workspace).path)
+    n_present = count_revisions(workspace.records_path)
     if n_present and not is_replacing:
-        count = "1 revision" if n_present == 1 else f"{n_present:,} revisions"
         raise Conflict(
-            f"the workspace has a history already: {count}",
+            f"the workspace has a history already: {render_count(n_present, 'revision')}",
             hint="restore with --replace (replace: true): the present one is set aside,"
             " not deleted",
         )
@@ -138,11 +135,3 @@ def _swap_in(workspace: Workspace, staged: Path, clock: Clock, *, is_kept: bool)
         open_records(workspace, clock)
     workspace.set_notice(RECORDS_GONE, "")
     return set_aside
-
-
-def _get_records(workspace: Workspace) -> Records:
-    if workspace.records is None:
-        raise StoreFailed(
-            "records.db cannot be opened", hint="see what is wrong with: memsyncd status"
-        )
-    return workspace.records

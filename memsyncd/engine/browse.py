@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
@@ -63,7 +63,7 @@ from memsyncd.store.lookup import (
     read_sections_of,
     stream_notes,
 )
-from memsyncd.store.metadata import StoredMeta, count_sections
+from memsyncd.store.metadata import count_sections
 from memsyncd.store.pool import MEMO_LIMIT, Reader
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def read_place(
     lines = decode_note(path.text, file.data).lines
     named = section if params.anchor is not None or params.start_line is not None else None
     span = _cut_span(params, path, named, max(1, len(lines)))
+    # A note that is not indexed yet states nothing.
+    meta = section or replace(NO_META, mtime_ns=file.record.stat.mtime_ns)
     got = Got(
         workspace=workspace.id,
         anchor=named.anchor if named else None,
@@ -112,7 +114,7 @@ def read_place(
         text="\n".join(lines[span.start - 1 : span.end]),
         digest=file.record.digest,
         heading=list(named.heading) if named else [],
-        **describe_meta(section or _make_bare_meta(file), kinds, now_ns / 1e9),
+        **describe_meta(meta, kinds, now_ns / 1e9),
         n_lines=max(1, len(lines)),
         n_links=counts[0],
         n_backlinks=counts[1],
@@ -138,11 +140,6 @@ def name_from_root(scope: Scope, params: GetParams) -> GetParams:
         raise BadRequest("a folder is no note", hint="name a note in it, such as /memories/a.md")
     named = f"{note.text}{mark}{heading}"
     return replace(params, anchor=named) if is_anchor else replace(params, path=named)
-
-
-def _make_bare_meta(file: ReadFile) -> StoredMeta:
-    """Make the metadata of a note that is not indexed yet."""
-    return replace(NO_META, mtime_ns=file.record.stat.mtime_ns)
 
 
 def _check_place(params: GetParams) -> None:
@@ -171,7 +168,9 @@ def _find_place(
         digest = read_digest(reader, path.text)
         if section is None:
             sections = read_sections_of(reader, path.text)
-            section = _find_section(sections, params.start_line or 1)
+            line = params.start_line or 1
+            within = (one for one in sections if one.span.start <= line <= one.span.end)
+            section = next(within, None)
         counts = _count_links(reader, path.text, params.anchor)
     return path, section, digest, counts
 
@@ -218,10 +217,6 @@ def _cut_span(
     whole = section.span if section is not None and params.anchor is not None else Span(1, n_lines)
     start = min(params.start_line or whole.start, n_lines)
     return Span(start, max(start, min(params.end_line or whole.end, n_lines)))
-
-
-def _find_section(sections: list[StoredSection], line: int) -> StoredSection | None:
-    return next((one for one in sections if one.span.start <= line <= one.span.end), None)
 
 
 def _suggest_anchor(anchor: str, anchors: list[str]) -> str:
@@ -457,14 +452,7 @@ def find_problems(
     """
     condition = workspace.condition
     faults = [
-        ProblemInfo(
-            workspace=workspace.id,
-            path="",
-            line=0,
-            code=code,
-            problem=text,
-            hint=NOTICE_REMEDIES.get(code, "see: memsyncd status"),
-        )
+        make_problem("", 0, code, text, NOTICE_REMEDIES.get(code, "see: memsyncd status"))
         for code, text in (*sorted(condition.faults.items()), *sorted(condition.notices.items()))
     ]
     problems = [*condition.scan_problems]
@@ -472,26 +460,11 @@ def find_problems(
         with workspace.acquire(READ_LIMIT_S) as reader:
             problems += [*read_problems(reader), *_find_unknown_kinds(reader, kinds)]
     problems.sort(key=lambda one: (one.path, one.line, one.code))
-    return faults + [
-        ProblemInfo(
-            workspace=workspace.id,
-            path=problem.path,
-            line=problem.line,
-            code=problem.code,
-            problem=problem.problem,
-            hint=problem.hint,
-        )
-        for problem in problems
-    ]
+    return [ProblemInfo(workspace=workspace.id, **asdict(one)) for one in (*faults, *problems)]
 
 
 def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> Iterator[Problem]:
     for kind, n_sections, path in find_places_of_kinds(reader):
         if kind not in kinds:
-            yield make_problem(
-                path,
-                0,
-                "unknown_kind",
-                f"kind `{redact(kind)}` is not configured; sections with it: {n_sections}",
-                advise_unknown_kind(kinds, kind),
-            )
+            what = f"kind `{redact(kind)}` is not configured; sections with it: {n_sections}"
+            yield make_problem(path, 0, "unknown_kind", what, advise_unknown_kind(kinds, kind))

@@ -163,14 +163,7 @@ def _fill(request: FillRequest, send: Send) -> Filled | FillFailed:
             _report(workspace, index, send)
     finally:
         index.close()
-    return Filled(
-        duration_ms=done.duration_ms,
-        added=done.added,
-        modified=done.modified,
-        moved=done.moved,
-        n_upserted=done.n_upserted,
-        n_deleted=done.n_deleted,
-    )
+    return msgspec.convert(done, Filled, from_attributes=True)
 
 
 def _run(job: Job[SyncDone], workspace: Workspace, index: Index, send: Send) -> SyncDone:

@@ -21,7 +21,7 @@ from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing import memory_tool
 from memsyncd.core.editing.additions import Addition, append_section, check_addition
-from memsyncd.core.editing.capture import Artifact, StepResult, find_new, make_additions
+from memsyncd.core.editing.capture import StepResult, find_new, make_additions
 from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.editing.link_updates import update_links
 from memsyncd.core.editing.memory_path import (
@@ -250,7 +250,7 @@ def _delete(scope: Scope, params: MemoryParams, path: MemoryPath) -> tuple[Edit,
         if params.if_digest:
             return _make_edit(params, path), answer
         raise memory_tool.refuse_missing("delete", path.text, params.dialect)
-    _check_digest(params, path.text, was.get(path.note))
+    check_digest(params.if_digest, path.text, was.get(path.note))
     return _make_edit(params, path, Delete(path=path.note, was=was)), answer
 
 
@@ -275,7 +275,7 @@ def _rename(
         message = f"path refused: {new.text} is in {old.text} itself"
         raise PathRefused(message, hint="choose a place outside of it")
     moved = was.get(old.note)
-    _check_digest(params, old.text, moved)
+    check_digest(params.if_digest, old.text, moved)
     rename = Rename(old=old.note, new=new.note, was=was)
     puts, skipped = _update_links(workspace, rename) if params.update_links else ([], [])
     updated = {put.path: put.data for put in puts}
@@ -371,16 +371,17 @@ def read_all(scope: Scope, path: NotePath) -> dict[NotePath, TextFile] | None:
     return {found: file for found, file in files if file is not None}
 
 
-def _check_digest(params: MemoryParams, path: str, file: TextFile | None) -> None:
+def check_digest(if_digest: str | None, path: str, file: TextFile | None) -> None:
+    """Raise Conflict if the writer had read another text than the file's."""
     digest = file.digest if file else NO_FILE
-    if params.if_digest is not None and params.if_digest != digest:
-        raise _make_conflict(path, params.if_digest, digest)
+    if if_digest is not None and if_digest != digest:
+        raise _make_conflict(path, if_digest, digest)
 
 
 def _make_conflict(path: str, if_digest: str, digest: str) -> Conflict:
     return Conflict(
         f"{path} is not what it was when you read it",
-        hint="view it again, then repeat the command",
+        hint="read it again, then repeat the command",
         if_digest=if_digest,
         digest=digest,
     )
@@ -436,7 +437,8 @@ def make_capture_decision(
 
     Raises BadRequest and PathRefused at once.
     """
-    additions = make_additions(_make_step_result(params), config.steps)
+    result = msgspec.convert(params, StepResult, from_attributes=True)
+    additions = make_additions(result, config.steps)
     if not additions:
         raise BadRequest("capture: the artifacts are empty", hint="send text, or leave them out")
     for addition in additions:
@@ -450,20 +452,6 @@ def make_capture_decision(
         return Edit(command="capture", client=client, path=path, operations=puts), added
 
     return decide
-
-
-def _make_step_result(params: CaptureParams) -> StepResult:
-    artifacts = [Artifact(content=one.content, path=one.path) for one in params.artifacts]
-    return StepResult(
-        step=params.step,
-        artifacts=tuple(artifacts),
-        error=params.error,
-        answers=params.answers,
-        run_id=params.run_id,
-        kind=params.kind,
-        tags=tuple(params.tags),
-        overview=params.overview,
-    )
 
 
 def make_addition(section: NewSection) -> Addition:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from memsyncd.core.editing.kinds import KindDefaults, find_importance, find_kind
 from memsyncd.core.search.query import Filters, TierFinder
 from memsyncd.core.search.spelling import suggest_words
 from memsyncd.engine.clock import find_local_day
-from memsyncd.protocol.search import ContextPart, Hit, SectionInfo, Sort
+from memsyncd.protocol.search import FoundSection, SectionInfo, Sort
 from memsyncd.store.lookup import StoredSection
 from memsyncd.store.metadata import StoredMeta
 
@@ -85,25 +85,6 @@ def advise_unknown_kind(kinds: Mapping[str, KindDefaults], kind: str) -> str:
 NO_ACCESSES: Final[Mapping[str, int]] = MappingProxyType({})
 
 
-class Valued(Protocol):
-    """What the decay of a section depends on: the fields of a hit or a listed section."""
-
-    @property
-    def anchor(self) -> str: ...
-    @property
-    def kind(self) -> str | None: ...
-    @property
-    def priority(self) -> str | None: ...
-    @property
-    def importance(self) -> float: ...
-    @property
-    def updated(self) -> str | None: ...
-    @property
-    def created(self) -> str | None: ...
-    @property
-    def day(self) -> str: ...
-
-
 class Valuation(msgspec.Struct, frozen=True, kw_only=True):
     """Computes what memories are worth at one time. `accesses` has the counts of sections by their
     anchors.
@@ -115,7 +96,7 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
     warm_from: float
     accesses: Mapping[str, int]
 
-    def compute(self, one: Valued | StoredSection) -> Decay:
+    def compute(self, one: FoundSection | SectionInfo | StoredSection) -> Decay:
         """Compute the decay of a section of an answer, or as indexed."""
         day = find_stored_day(one) if isinstance(one, StoredSection) else one.day
         stated = one.kind, one.priority, one.importance, one.updated, one.created, day
@@ -145,7 +126,7 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
     def find_tier(self, score: float) -> Tier:
         return find_tier(score, hot_from=self.hot_from, warm_from=self.warm_from)
 
-    def explain(self, one: Valued) -> dict[str, float]:
+    def explain(self, one: FoundSection | SectionInfo) -> dict[str, float]:
         """Return the decay and its factors for an answer."""
         decay = self.compute(one)
         parts = {
@@ -229,7 +210,7 @@ def find_moment_s(updated: str | None, created: str | None, day: str) -> float:
 
 # --- order --------------------------------------------------------------------------------------
 
-Order = Callable[[Hit | SectionInfo | ContextPart], tuple[object, ...]]
+Order = Callable[[FoundSection | SectionInfo], tuple[object, ...]]
 
 _ORDERS: dict[Sort, Order] = {
     "importance": lambda one: (-one.importance,),

@@ -38,6 +38,7 @@ from memsyncd.logs import Event, get_log
 from memsyncd.store.index import Counts, Index, read_counts, remove_index, replace_index
 from memsyncd.store.integrity import read_generation, read_text_bytes
 from memsyncd.store.pool import ConnectionPool
+from memsyncd.store.records import Records
 
 DAMAGE_REBUILD_INTERVAL_S = 600.0
 READ_S = 1.0
@@ -154,6 +155,16 @@ def check_open(workspace: Workspace) -> None:
     if workspace.is_closed:
         hint = "add it again: memsyncd add PATH"
         raise WorkspaceNotFound("the workspace has been removed", hint=hint)
+
+
+def require_records(workspace: Workspace, clock: Clock) -> Records:
+    """Open the records. Raises StoreFailed if that fails, WorkspaceNotFound as `check_open`."""
+    check_open(workspace)
+    open_records(workspace, clock)
+    if workspace.records is None:
+        hint = "see what is wrong with: memsyncd status"
+        raise StoreFailed("records.db cannot be opened", hint=hint)
+    return workspace.records
 
 
 # --- rebuilding ---

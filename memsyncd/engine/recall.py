@@ -40,7 +40,7 @@ from memsyncd.protocol.search import (
     SearchParams,
 )
 from memsyncd.store.accesses import AccessCount
-from memsyncd.store.lookup import StoredNote, read_notes
+from memsyncd.store.lookup import StoredNote, stream_notes
 
 # The most memories that one answer reads from the disk, and that words find.
 N_READ = 200
@@ -96,7 +96,7 @@ def _read_notes_of(
 ) -> list[StoredNote]:
     """Read the notes of sections with all of their sections, as they may be shown."""
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = read_notes(reader, among=find_paths(anchors), filters=EVERYTHING)
+        notes = stream_notes(reader, among=find_paths(anchors), filters=EVERYTHING)
         return list(redact_notes(reader, notes, config))
 
 

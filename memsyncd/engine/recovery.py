@@ -179,6 +179,8 @@ def repair_texts(workspace: Workspace) -> None:
 # --- change sets --------------------------------------------------------------------------------
 
 
+# What happens to one note.
+Target = Change | Revision
 # Plans by the states, and by the directions that the system has refused.
 Choose = Callable[[Sequence[TargetState], Collection[Direction]], RecoveryPlan]
 
@@ -186,7 +188,7 @@ Choose = Callable[[Sequence[TargetState], Collection[Direction]], RecoveryPlan]
 class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
     """The changes of notes in their order, and the texts before and after, by digest."""
 
-    targets: tuple[Change, ...]
+    targets: tuple[Target, ...]
     texts: Mapping[str, bytes]
 
     @property
@@ -278,7 +280,7 @@ class StateReader:
         return state
 
 
-def read_state(scope: Scope, target: Change) -> TargetState:
+def read_state(scope: Scope, target: Target) -> TargetState:
     now = read_disk_digest(scope, target.path)
     if target.old_path is not None:
         return _read_move_state(read_disk_digest(scope, target.old_path), now, target)
@@ -287,7 +289,7 @@ def read_state(scope: Scope, target: Change) -> TargetState:
     return TargetState.OLD if now == target.old_digest else TargetState.CHANGED
 
 
-def _read_move_state(at_old: str | None, at_new: str | None, target: Change) -> TargetState:
+def _read_move_state(at_old: str | None, at_new: str | None, target: Target) -> TargetState:
     match (at_old, at_new):
         case (None, None):
             return TargetState.CHANGED
@@ -304,7 +306,7 @@ def _read_move_state(at_old: str | None, at_new: str | None, target: Change) -> 
 
 
 def _change(
-    scope: Scope, target: Change, texts: Mapping[str, bytes], direction: Direction, keep: KeepText
+    scope: Scope, target: Target, texts: Mapping[str, bytes], direction: Direction, keep: KeepText
 ) -> None:
     """Write the new text of one target, or its old one.
 
@@ -425,19 +427,8 @@ def _read_change_set(history: History, revisions: Sequence[Revision]) -> ChangeS
         if digest is not None
     }
     found = {digest: history.read_text(digest) for digest in sorted(digests)}
-    targets = [
-        Change(
-            path=one.path,
-            old_path=one.old_path,
-            old_digest=one.old_digest,
-            new_digest=one.new_digest,
-        )
-        for one in revisions
-    ]
-    return ChangeSet(
-        targets=tuple(targets),
-        texts={digest: text for digest, text in found.items() if text is not None},
-    )
+    texts = {digest: text for digest, text in found.items() if text is not None}
+    return ChangeSet(targets=tuple(revisions), texts=texts)
 
 
 def _find_changed(history: History, change_set: ChangeSet) -> set[str]:
@@ -472,6 +463,6 @@ def _remove_temporary_files(scope: Scope, change_set: ChangeSet, keep: KeepText)
     return displaced
 
 
-def _choose_folder_paths(targets: Sequence[Change]) -> set[str]:
+def _choose_folder_paths(targets: Sequence[Target]) -> set[str]:
     """One path in each folder that has a target."""
     return set({NotePath(one.path).folder: one.path for one in reversed(targets)}.values())

@@ -18,12 +18,9 @@ from memsyncd.config import Config, GuardConfig
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
 from memsyncd.core.guard.warnings import find_warnings
 from memsyncd.core.model import SecretLines, Span
-from memsyncd.core.search.passages import StartChunk
 from memsyncd.core.search.query import NO_FILTERS
-from memsyncd.core.search.ranking import Candidate
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.store.lookup import StoredNote, StoredSection
-from memsyncd.store.metadata import CategorySection
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     ChunkSecrets,
@@ -46,17 +43,10 @@ N_SHARED = 1_024
 _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 
-def read_redacted_texts(
-    reader: Reader, chosen: Sequence[Candidate | StartChunk | CategorySection], config: Config
-) -> Mapping[int, str]:
-    """Read the texts of chunks, by their numbers, as they may be shown, each with as many lines."""
-    return read_redacted_chunks(reader, [one.chunk for one in chosen], config)
-
-
 def read_redacted_chunks(
     reader: Reader, chunks: Sequence[int], config: Config
 ) -> Mapping[int, str]:
-    """Read the texts of chunks by their numbers, as `read_redacted_texts`."""
+    """Read the texts of chunks, by their numbers, as they may be shown, each with as many lines."""
     return redact_texts(reader, read_texts(reader, chunks), config)
 
 

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import ValidationError
+from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes, Watch, plan_watches
 from memsyncd.core.claude_code import list_project_folders, name_project_memory, slug_project
-from memsyncd.engine.workspace import Entry
+from memsyncd.engine.workspace import Entry, Settings
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
 from memsyncd.files.folder_kinds import (
     CLAUDE_CODE,
@@ -33,7 +34,6 @@ from memsyncd.files.folder_kinds import (
     PROJECTS,
     AgentProject,
     FolderKind,
-    Preset,
     find_agent_globs,
     find_memory_owner,
     recognise_place,
@@ -57,6 +57,7 @@ SAVED_FIELDS = (
 NAME_LIMIT_CHARACTERS = 80
 Sharing = Literal["shared", "own"]
 COLLECTION_NAME = "claude-code"
+DEFAULT_SETTINGS = Settings()
 
 
 class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,18 +147,11 @@ class Registry:
             worktree=worktree,
         )
 
-    def make_entry(  # noqa: PLR0913  one parameter for each setting of a workspace
+    def make_entry(
         self,
         path: str,
+        settings: Settings = DEFAULT_SETTINGS,
         *,
-        name: str = "",
-        include: Iterable[str] = (),
-        exclude: Iterable[str] = (),
-        read_only: Iterable[str] = (),
-        preset: Preset | Literal[""] = "",
-        memory_dir: str = "",
-        is_user_wide: bool = False,
-        links: Iterable[str] = (),
         seen: Root | None = None,
         place: FolderKind | None = None,
     ) -> Entry:
@@ -168,29 +162,19 @@ class Registry:
         Raises BadRequest for an invalid name, path or glob. Does not access the disk if `seen`
         is given.
         """
-        _check_name(name)
+        _check_name(settings.name)
         root = seen or make_root(os.path.expanduser(path))
-        entry = Entry(
-            id=root.id,
-            name=name or root.name,
-            root=root.path,
-            include=tuple(include),
-            exclude=tuple(exclude),
-            read_only=tuple(read_only),
-            preset=preset,
-            memory_dir=memory_dir,
-            is_user_wide=is_user_wide,
-            allow_links_to=tuple(links),
-        )
-        if place is not None and not entry.include and preset in ("", place.preset):
+        named = replace(settings, name=settings.name or root.name)
+        entry = Entry(id=root.id, root=root.path, **asdict(named))
+        if place is not None and not entry.include and entry.preset in ("", place.preset):
             entry = replace(
                 entry,
                 preset=place.preset,
                 exclude=entry.exclude or place.exclude,
-                memory_dir=memory_dir or place.memory_dir,
+                memory_dir=entry.memory_dir or place.memory_dir,
             )
         if entry.is_collection:
-            return _make_collection(entry, name)
+            return _make_collection(entry, settings.name)
         try:
             _check_globs(entry)
         except ValueError as error:
@@ -435,7 +419,7 @@ class Registry:
             raise StoreFailed(
                 f"{self._file.name} cannot be read: {error.strerror}", hint=hint
             ) from error
-        except (ValueError, TypeError, KeyError, BadRequest) as error:
+        except (ValueError, TypeError, KeyError, ValidationError, BadRequest) as error:
             aside = self._file.with_suffix(".damaged")
             with contextlib.suppress(OSError):
                 self._file.rename(aside)
@@ -476,22 +460,10 @@ class Registry:
 
 
 def _read_row(row: dict[str, Any]) -> Entry:
-    """Raises KeyError, TypeError, ValueError or BadRequest for a row not made by `_write_file`."""
-    entry = Entry(
-        id=str(row["id"]),
-        name=str(row["name"]),
-        root=str(row["root"]),
-        include=tuple(map(str, row["include"])),
-        exclude=tuple(map(str, row["exclude"])),
-        # Files of older versions lack these.
-        read_only=tuple(map(str, row.get("read_only", ()))),
-        preset=msgspec.convert(row.get("preset", ""), Literal[Preset, ""]),
-        memory_dir=str(row.get("memory_dir", "")),
-        is_user_wide=row.get("is_user_wide", False) is True,
-        source="added",
-        collection=str(row.get("collection", "")),
-        project=str(row.get("project", "")),
-    )
+    """Raises TypeError, ValueError, ValidationError or BadRequest for a row not made by
+    `_write_file`. Rows of older versions lack some fields.
+    """
+    entry = msgspec.convert({key: row[key] for key in SAVED_FIELDS if key in row}, Entry)
     if entry.is_collection:
         return entry
     _check_globs(entry)

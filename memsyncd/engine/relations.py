@@ -17,7 +17,7 @@ from memsyncd.config import Config
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.search.highlight import highlight, strip_title
 from memsyncd.engine.metadata import describe_meta, is_expired
-from memsyncd.engine.redaction import read_redacted_sections, read_redacted_texts
+from memsyncd.engine.redaction import read_redacted_chunks, read_redacted_sections
 from memsyncd.protocol.search import Hit, RelatedSection
 from memsyncd.store.lookup import has_relation, read_levels
 from memsyncd.store.pool import Reader
@@ -197,7 +197,7 @@ class RelatedReader:
     def describe(self, related: RelatedChunks) -> RelatedSection:
         first = related.chunks[0]
         section = related.sections[first.section]
-        text = read_redacted_texts(self._reader, [first], self._config)[first.chunk]
+        text = read_redacted_chunks(self._reader, [first.chunk], self._config)[first.chunk]
         title = section.heading[-1] if section.heading else ""
         return RelatedSection(
             relation=related.relation.name,

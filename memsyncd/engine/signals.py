@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.rebuild import check_open
-from memsyncd.engine.records import open_records
+from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, StoreFailed
+from memsyncd.errors import BadRequest
 from memsyncd.protocol.signals import (
     Signal,
     SignalAckParams,
@@ -24,7 +23,7 @@ from memsyncd.protocol.signals import (
     SignalSendParams,
     SignalSent,
 )
-from memsyncd.store.signals import NewSignal, Signals, StoredSignal
+from memsyncd.store.signals import NewSignal, StoredSignal
 
 NAME_ONE = "name an agent, a session or a task"
 
@@ -49,7 +48,7 @@ def send_signal(
     workspace: Workspace, config: Config, clock: Clock, params: SignalSendParams, *, sender: str
 ) -> Job[SignalSent]:
     """Store a signal, unless its sender has sent it before. Raises Busy, StoreFailed."""
-    signals = open_signals(workspace, clock)
+    signals = require_records(workspace, clock).signals
     now_s = clock.wall_s()
     lifetime_s = config.signal.max_age_s if params.expires_s is None else params.expires_s
     new = NewSignal(
@@ -71,7 +70,7 @@ def read_inbox(
     workspace: Workspace, config: Config, clock: Clock, params: SignalInboxParams
 ) -> Job[SignalBox]:
     """List the signals to a reader, unread first. Raises StoreFailed."""
-    found, n_unread = open_signals(workspace, clock).find(
+    found, n_unread = require_records(workspace, clock).signals.find(
         params.addresses,
         reader=name_reader(params),
         now_s=clock.wall_s(),
@@ -92,7 +91,7 @@ def read_outbox(
     sender: str,
 ) -> Job[SignalBox]:
     """List the signals that a sender has sent, with their receipts. Raises StoreFailed."""
-    signals = open_signals(workspace, clock)
+    signals = require_records(workspace, clock).signals
     found = signals.find_sent(None if params.everyone else sender, limit=params.limit)
     yield
     return _make_box(workspace, config, found, has_receipts=True)
@@ -102,7 +101,7 @@ def ack_signals(
     workspace: Workspace, _config: Config, clock: Clock, params: SignalAckParams
 ) -> Job[SignalsAcked]:
     """Acknowledge signals for a reader, all in one commit. Raises StoreFailed."""
-    acked, already = open_signals(workspace, clock).ack(
+    acked, already = require_records(workspace, clock).signals.ack(
         params.signals, params.addresses, reader=name_reader(params), now_s=clock.wall_s()
     )
     yield
@@ -113,15 +112,6 @@ def ack_signals(
         already=already,
         unknown=[one for one in dict.fromkeys(params.signals) if one not in known],
     )
-
-
-def open_signals(workspace: Workspace, clock: Clock) -> Signals:
-    """Open the records and return their signals. Raises StoreFailed."""
-    check_open(workspace)
-    open_records(workspace, clock)
-    if workspace.records is None:
-        raise StoreFailed("records.db cannot be opened", hint="see: memsyncd status")
-    return workspace.records.signals
 
 
 def describe_signal(stored: StoredSignal, config: Config, *, has_receipts: bool) -> Signal:

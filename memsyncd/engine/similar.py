@@ -5,28 +5,17 @@ words selects candidates, whose texts are compared with it, those of a field als
 
 Near copies are found by their words, all sections with all, and with vectors also by their cosines,
 if they have some words in common: the cosine that copies have depends on the model.
-
-Patterns recur in several workspaces: sections of the same kind and topic with similar texts. First
-each workspace counts its sections by kind and topic; then it reads those of the kinds and topics
-that others have as well. So the time depends on what may recur, and is bounded: of each workspace
-the sections saved last are compared, by their beginnings.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import msgspec
-from msgspec.structs import replace
+from typing import NamedTuple
 
 from memsyncd.config import Config
 from memsyncd.core.editing.topic_fields import split_values
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.model import Span
-from memsyncd.core.search.highlight import highlight, strip_title
 from memsyncd.core.search.query import Filters as StoreFilters
 from memsyncd.core.search.similarity import (
     Features,
@@ -34,16 +23,13 @@ from memsyncd.core.search.similarity import (
     find_features,
     find_near_copies,
     group_pairs,
-    group_similar,
     make_similar_query,
 )
 from memsyncd.engine.browse import find_stored_section
 from memsyncd.engine.candidates import VECTORS_SHARE, uses_vectors
-from memsyncd.engine.metadata import describe_meta, is_expired
+from memsyncd.engine.metadata import describe_meta
 from memsyncd.engine.redaction import (
     must_redact,
-    read_redacted_sections,
-    read_redacted_texts,
     redact_section,
 )
 from memsyncd.engine.search import RunOptions, complete_filters, search
@@ -55,10 +41,6 @@ from memsyncd.protocol.search import (
     Duplicates,
     DuplicatesParams,
     Filters,
-    Hit,
-    Pattern,
-    PatternSection,
-    PatternsParams,
     SearchParams,
     SimilarParams,
     SimilarSection,
@@ -66,20 +48,17 @@ from memsyncd.protocol.search import (
 )
 from memsyncd.protocol.semantic import SemanticState
 from memsyncd.semantic import Cosines
-from memsyncd.store.connection import is_cancelled, make_timeout_error
 from memsyncd.store.lookup import (
     StoredSection,
+    by_path,
     read_anchors_of,
     read_chunks_of,
     read_digest,
-    read_notes,
     read_sections_of,
+    stream_notes,
 )
 from memsyncd.store.metadata import (
-    CategorySection,
-    count_categories,
     count_sections,
-    find_category_sections,
 )
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -88,6 +67,7 @@ from memsyncd.store.search import (
     find_rows,
     list_allowed,
     read_section_titles,
+    read_sections,
 )
 from memsyncd.store.texts import read_note_text, read_texts
 
@@ -139,7 +119,6 @@ def find_nearly_same(
     """
     wanted = find_features(text)
     words = frozenset(one for one in wanted if len(one) == 1)
-    found: dict[str, SimilarSection] = {}
     with workspace.acquire(config.search.timeout_s) as reader:
         match = _match_rarest(reader, make_similar_query(text).split())
         if not match:
@@ -152,14 +131,9 @@ def find_nearly_same(
             for row in rows
             if len(words & find_features(texts[row[0]])) >= NEAR_SHARE * len(words)
         }
-        titles = read_section_titles(reader, near)
-        paths = {title.anchor.rpartition("#")[0] for title in titles.values()}
-        for path in sorted(paths):
-            anchors = {one.anchor for one in titles.values()}
-            for one in _compare_note(reader, workspace, path, anchors, wanted, config, now_s):
-                found[one.anchor] = one
-    ordered = sorted(found.values(), key=lambda one: (-one.similarity, one.path, one.start_line))
-    return [one for one in ordered if one.similarity >= config.memory.similar_from][:limit]
+        anchors = {title.anchor for title in read_section_titles(reader, near).values()}
+        found = _compare_sections(reader, workspace, anchors, wanted, config, now_s)
+    return [one for one in found if one.similarity >= config.memory.similar_from][:limit]
 
 
 def _match_rarest(reader: Reader, words: Sequence[str]) -> str:
@@ -171,40 +145,58 @@ def _match_rarest(reader: Reader, words: Sequence[str]) -> str:
     return " OR ".join(rare) or " AND ".join(match for _, match in held[:N_RAREST])
 
 
-def _compare_note(
+def _compare_sections(
     reader: Reader,
     workspace: Workspace,
-    path: str,
     anchors: Collection[str],
     wanted: Features,
     config: Config,
     now_s: float,
-) -> Iterator[SimilarSection]:
-    """Compare these sections of a note."""
-    lines = read_note_text(reader, path).split("\n")
-    digest = read_digest(reader, path) or ""
-    show = redact_section if must_redact(reader, config) else _show_whole
-    for section in read_sections_of(reader, path):
-        if section.anchor in anchors:
-            own = "\n".join(lines[section.span.start - 1 : section.span.end])
-            meta = describe_meta(show(section), config.kinds, now_s)
-            similarity = _compare(wanted, own)
-            yield describe_similar(workspace.id, path, digest, show(section), meta, similarity)
+) -> list[SimilarSection]:
+    """Describe these sections with their similarity, the most similar first: that of the whole, or
+    of the most similar value of a field.
+    """
+    found: list[tuple[float, SimilarSection]] = []
+    for path in sorted({anchor.rpartition("#")[0] for anchor in anchors}):
+        digest = read_digest(reader, path) or ""
+        for section, text in _read_sections(reader, path):
+            if section.anchor in anchors:
+                values = map(find_features, split_values(text))
+                similarity = max(compute_similarity(wanted, one) for one in values)
+                shown = describe_similar(
+                    reader, workspace, section, digest, similarity, config, now_s
+                )
+                found.append((similarity, shown))
+    found.sort(key=lambda one: (-one[0], one[1].path, one[1].start_line))
+    return [one for _, one in found]
 
 
-def _show_whole(section: StoredSection) -> StoredSection:
-    return section
-
-
-def _compare(wanted: Features, own: str) -> float:
-    """The similarity of a section, or of the most similar value of a field."""
-    return max(compute_similarity(wanted, find_features(one)) for one in split_values(own))
+def describe_similar(
+    reader: Reader,
+    workspace: Workspace,
+    section: StoredSection,
+    digest: str,
+    similarity: float,
+    config: Config,
+    now_s: float,
+) -> SimilarSection:
+    """Describe a section as indexed, as it may be shown; `digest` is that of its file."""
+    if must_redact(reader, config):
+        section = redact_section(section)
+    return SimilarSection(
+        workspace=workspace.id,
+        anchor=section.anchor,
+        path=section.anchor.rpartition("#")[0],
+        start_line=section.span.start,
+        end_line=section.span.end,
+        heading=list(section.heading),
+        digest=digest,
+        similarity=round(similarity, 3),
+        **describe_meta(section, config.kinds, now_s),
+    )
 
 
 # --- what is compared ---------------------------------------------------------------------------
-
-_Section = tuple[str, Span | None]
-_NOTHING: _Section = ("", None)
 
 
 class _Subject(NamedTuple):
@@ -220,12 +212,13 @@ def _read_subject(
     if params.text is not None:
         return _Subject(params.text)
     if params.anchor is not None:
-        path, section = find_stored_section(reader, params.anchor)
-        text = _read_sections(reader, path).get(section.anchor, _NOTHING)[0]
-        return _Subject(text, frozenset([params.anchor]))
+        path, _ = find_stored_section(reader, params.anchor)
+        texts = [text for one, text in _read_sections(reader, path) if one.anchor == params.anchor]
+        return _Subject("".join(texts), frozenset([params.anchor]))
     of_topic = Filters(meta=[f"topic={params.topic}"], include_archived=params.include_archived)
-    notes = read_notes(reader, path=None, filters=complete_filters(of_topic, config, options.now_s))
-    anchors = [section.anchor for note in notes for section in note.sections]
+    filters = complete_filters(of_topic, config, options.now_s)
+    notes = sorted(stream_notes(reader, filters=filters), key=by_path)
+    anchors = frozenset(section.anchor for note in notes for section in note.sections)
     if not anchors:
         raise NoteNotFound(
             f"no section has the topic {params.topic}",
@@ -234,19 +227,17 @@ def _read_subject(
     texts = [
         text
         for note in notes
-        for anchor, (text, _) in _read_sections(reader, note.path).items()
-        if anchor in {*anchors}
+        for section, text in _read_sections(reader, note.path)
+        if section.anchor in anchors
     ]
-    return _Subject("\n\n".join(texts)[:TOPIC_CHARACTERS], frozenset(anchors))
+    return _Subject("\n\n".join(texts)[:TOPIC_CHARACTERS], anchors)
 
 
-def _read_sections(reader: Reader, path: str) -> dict[str, _Section]:
-    """The text and the lines of each section of a note, without the sections beneath it."""
+def _read_sections(reader: Reader, path: str) -> Iterator[tuple[StoredSection, str]]:
+    """Yield the sections of a note with their texts, without those of the sections beneath."""
     lines = read_note_text(reader, path).split("\n")
-    return {
-        one.anchor: ("\n".join(lines[one.span.start - 1 : one.span.end]), one.span)
-        for one in read_sections_of(reader, path)
-    }
+    for one in read_sections_of(reader, path):
+        yield one, "\n".join(lines[one.span.start - 1 : one.span.end])
 
 
 # --- by vectors ---------------------------------------------------------------------------------
@@ -284,30 +275,25 @@ def _find_near(
     for chunk, _, section, *_ in rows:
         best[section] = max(best.get(section, -1.0), cosines.of[chunk])
     least = _find_least(cosines, params.min_similarity, status.total)
-    found = read_redacted_sections(
-        reader, [section for section, cosine in best.items() if cosine >= least], config
-    )
+    near = [section for section, cosine in best.items() if cosine >= least]
+    found = read_sections(reader, near)
     by_anchor = {
-        found[section].anchor: (cosine, found[section])
+        found[section].anchor: (cosine, found[section].digest)
         for section, cosine in sorted(best.items(), key=lambda one: (-one[1], one[0]))
         if section in found and found[section].anchor not in subject.anchors
     }
-    sections = []
-    for anchor, (cosine, shown) in [*by_anchor.items()][: params.limit]:
-        span = find_stored_section(reader, anchor)[1].span
-        sections.append(
-            SimilarSection(
-                workspace=workspace.id,
-                anchor=anchor,
-                path=anchor.rpartition("#")[0],
-                start_line=span.start,
-                end_line=span.end,
-                heading=list(shown.heading),
-                digest=shown.digest,
-                similarity=round(min(1.0, max(0.0, cosine)), 3),
-                **describe_meta(shown, config.kinds, options.now_s),
-            )
+    sections = [
+        describe_similar(
+            reader,
+            workspace,
+            find_stored_section(reader, anchor)[1],
+            digest,
+            min(1.0, max(0.0, cosine)),
+            config,
+            options.now_s,
         )
+        for anchor, (cosine, digest) in [*by_anchor.items()][: params.limit]
+    ]
     return SimilarSections(
         sections=sections,
         semantic="ready" if status.state == "ready" else "partial",
@@ -341,56 +327,11 @@ def _find_by_words(
         filters=Filters(include_archived=params.include_archived),
     )
     hits = search([workspace], request, config, options).hits if request.query else []
-    sections: dict[str, _Section] = {}
+    anchors = {hit.anchor for hit in hits} - subject.anchors
     with workspace.acquire(config.search.timeout_s) as reader:
-        for path in dict.fromkeys(hit.path for hit in hits):
-            sections |= _read_sections(reader, path)
-    found: dict[str, tuple[float, Hit]] = {}
-    for hit in hits:
-        if hit.anchor not in subject.anchors:
-            text, span = sections.get(hit.anchor, _NOTHING)
-            # A passage may go on to the neighbours of its section.
-            lines = {"start_line": span.start, "end_line": span.end} if span else {}
-            similarity = _compare(wanted, text)
-            found[hit.anchor] = similarity, replace(hit, **lines)
-    ordered = sorted(found.values(), key=lambda one: (-one[0], one[1].path, one[1].start_line))
+        found = _compare_sections(reader, workspace, anchors, wanted, config, options.now_s)
     least = LEAST_BY_WORDS if params.min_similarity is None else params.min_similarity
-    return [
-        _describe(similarity, hit)
-        for similarity, hit in ordered[: params.limit]
-        if similarity >= least
-    ]
-
-
-_OF_A_HIT = [name for name in SimilarSection.__struct_fields__ if name in Hit.__struct_fields__]
-
-
-def _describe(similarity: float, hit: Hit) -> SimilarSection:
-    return SimilarSection(
-        similarity=round(similarity, 3), **{name: getattr(hit, name) for name in _OF_A_HIT}
-    )
-
-
-def describe_similar(
-    workspace: str,
-    path: str,
-    digest: str,
-    section: StoredSection,
-    meta: Mapping[str, Any],
-    similarity: float,
-) -> SimilarSection:
-    """Describe a section as indexed; `meta` is what `describe_meta` returns for it."""
-    return SimilarSection(
-        workspace=workspace,
-        anchor=section.anchor,
-        path=path,
-        start_line=section.span.start,
-        end_line=section.span.end,
-        heading=list(section.heading),
-        digest=digest,
-        similarity=round(similarity, 3),
-        **meta,
-    )
+    return [one for one in found[: params.limit] if one.similarity >= least]
 
 
 # --- near copies --------------------------------------------------------------------------------
@@ -432,11 +373,12 @@ def find_duplicates(
     with workspace.acquire(config.search.timeout_s) as reader:
         filters = complete_filters(params.filters, config, options.now_s)
         sections = [*_read_compared(reader, filters)]
-        features = [find_features(one.text) for one in sections]
-        copies = find_near_copies(features, params.min_similarity)
-        shared = {(pair.one, pair.other): pair.similarity for pair in copies}
         show = redact if must_redact(reader, config) else str
         near = _find_near_pairs(reader, near_chunks, sections)
+    # To compare them takes longer than a statement may.
+    features = [find_features(one.text) for one in sections]
+    copies = find_near_copies(features, params.min_similarity)
+    shared = {(pair.one, pair.other): pair.similarity for pair in copies}
     cosines: dict[_Pair, float] = {}
     if near is not None:
         state = "ready" if workspace.vectors.status().state == "ready" else "partial"
@@ -466,7 +408,7 @@ def _read_compared(reader: Reader, filters: StoreFilters) -> Iterator[_Compared]
             f"{n_sections} sections are too many to compare",
             hint=f"name a folder with --path, so that there are at most {MAX_COMPARED}",
         )
-    for note in read_notes(reader, filters=filters):
+    for note in sorted(stream_notes(reader, filters=filters), key=by_path):
         lines = read_note_text(reader, note.path).split("\n")
         for one in note.sections:
             text = "\n".join(lines[one.span.start - 1 : one.span.end])
@@ -518,136 +460,4 @@ def _describe_group(
         ],
         similarity=round(min(one for pair, one in shared.items() if within.issuperset(pair)), 3),
         cosine=round(min(1.0, *near), 3) if near else None,
-    )
-
-
-# --- patterns -------------------------------------------------------------------------------------
-
-
-# Sections that one request compares, of all workspaces together, and of each at least.
-MAX_COMPARED = 2_000
-MIN_OF_EACH = 20
-# The beginning of a text that is compared: 0.3 ms each.
-COMPARED_CHARACTERS = 1_000
-# Less than four words are too few to compare: headings of many notes are the same.
-MIN_FEATURES = 7
-
-Category = tuple[str | None, str | None]
-"""A kind and a topic, of which one may be None."""
-
-
-class ReadSection(NamedTuple):
-    """A section as it is compared, and as the answer shows it."""
-
-    category: Category
-    features: Features
-    shown: PatternSection
-
-
-class ReadSections(msgspec.Struct, frozen=True, kw_only=True):
-    """The sections of one workspace, and how many were left out of the comparison."""
-
-    sections: Sequence[ReadSection]
-    n_left_out: int
-
-
-def read_categories(
-    workspace: Workspace, params: PatternsParams, limit_s: float
-) -> dict[Category, int]:
-    """Count the sections of a workspace by kind and topic, those that state neither left out."""
-    with workspace.acquire(limit_s) as reader:
-        counts = count_categories(reader)
-    return {
-        category: n_sections
-        for category, n_sections in counts.items()
-        if (not params.kind or category[0] in params.kind)
-        and (params.topic is None or category[1] == params.topic)
-    }
-
-
-def find_shared_categories(
-    counts: Sequence[Mapping[Category, int]], min_workspaces: int
-) -> set[Category]:
-    """Return what so many workspaces have."""
-    found = Counter(category for one in counts for category in one)
-    return {category for category, n_workspaces in found.items() if n_workspaces >= min_workspaces}
-
-
-def read_category_sections(
-    workspace: Workspace,
-    categories: Collection[Category],
-    n_sections: int,
-    config: Config,
-    options: RunOptions,
-    *,
-    most: int,
-) -> ReadSections:
-    """Read the sections of these kinds and topics that were saved last, at most `most` of the
-    `n_sections` that there are. Raises what `Workspace.acquire` raises.
-    """
-    with workspace.acquire(options.timeout_s or config.search.timeout_s) as reader:
-        rows = find_category_sections(reader, categories, limit=most)
-        metas = read_redacted_sections(reader, [row.section for row in rows], config)
-        texts = read_redacted_texts(reader, rows, config)
-    found = []
-    for row in rows:
-        section = metas[row.section]
-        text = strip_title(texts[row.chunk], section.heading[-1] if section.heading else "")
-        features = find_features(text[:COMPARED_CHARACTERS])
-        if len(features) >= MIN_FEATURES and not is_expired(section.expires, options.now_s):
-            shown = PatternSection(
-                workspace=workspace.id,
-                anchor=section.anchor,
-                path=row.path,
-                start_line=row.span.start,
-                end_line=row.span.end,
-                heading=list(section.heading),
-                snippet=highlight(text, {}),
-                **describe_meta(section, config.kinds, options.now_s),
-            )
-            found.append(ReadSection(_name_category(row), features, shown))
-    return ReadSections(sections=found, n_left_out=max(0, n_sections - len(rows)))
-
-
-def _name_category(row: CategorySection) -> Category:
-    return row.kind, row.topic
-
-
-def find_patterns(parts: Sequence[ReadSections], params: PatternsParams) -> list[Pattern]:
-    """Group the sections of each kind and topic that are similar; those that most workspaces have
-    come first.
-    """
-    by_category: dict[Category, list[ReadSection]] = {}
-    for one in (section for part in parts for section in part.sections):
-        by_category.setdefault(one.category, []).append(one)
-    found: list[Pattern] = []
-    for sections in by_category.values():
-        if is_cancelled():
-            raise make_timeout_error()
-        items = [(one.shown.workspace, one.features) for one in sections]
-        for group in group_similar(items, params.min_similarity):
-            shown = [sections[number].shown for number in group.members]
-            n_workspaces = len({one.workspace for one in shown})
-            if n_workspaces >= params.min_workspaces:
-                found.append(
-                    Pattern(
-                        kind=shown[0].kind,
-                        topic=shown[0].meta.get("topic"),
-                        similarity=round(group.similarity, 3),
-                        n_workspaces=n_workspaces,
-                        sections=shown,
-                    )
-                )
-    found.sort(key=_order)
-    return found
-
-
-def _order(pattern: Pattern) -> tuple[int, int, float, str, str]:
-    first = pattern.sections[0]
-    return (
-        -pattern.n_workspaces,
-        -len(pattern.sections),
-        -pattern.similarity,
-        first.workspace,
-        first.anchor,
     )

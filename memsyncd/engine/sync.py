@@ -380,14 +380,14 @@ def _scan(
     if request.only is None and not request.is_full:
         known = index.known_stats()
         workspace.detect_memory()
-        snapshot = scan(workspace.scope, known=known, pruning=workspace.pruning)
+        snapshot = scan(workspace.scope, known=known, ignore_rules=workspace.ignore_rules)
         recorded = index.find_recorded(find_not_skipped(known, snapshot.unchanged))
     else:
         only, missing = request.only, workspace.missing.since_s.keys()
         # Missing notes are needed to recognise moves.
         recorded = index.recorded(None if only is None else only | missing)
         workspace.detect_memory()
-        snapshot = scan(workspace.scope, only=only, pruning=workspace.pruning)
+        snapshot = scan(workspace.scope, only=only, ignore_rules=workspace.ignore_rules)
         if snapshot.only is None and only is not None:
             recorded = index.recorded()
     if is_away(workspace, recorded, snapshot):
@@ -484,9 +484,9 @@ def _find_patch(file: ReadFile, config: Config, index: Index) -> PatchNote | Non
     """An edit of a large note, if only its lines need be parsed and written."""
     if len(file.data) < PATCH_BYTES or (old := index.read_outline(file.path.text)) is None:
         return None
-    from memsyncd.core.markdown.patch import parse_patch
+    from memsyncd.core.markdown.rechunk import rechunk_note
 
-    patch = parse_patch(file.path, file.data, old, config.chunking, config.guard)
+    patch = rechunk_note(file.path, file.data, old, config.chunking, config.guard)
     if patch is None:
         return None
     return PatchNote(patch=patch, stat=file.record.stat, read_at_ns=file.record.read_at_ns)

@@ -52,7 +52,7 @@ from memsyncd.protocol.tasks import (
     Triage,
     TriageParams,
 )
-from memsyncd.store.lookup import has_relation, read_digest, read_notes
+from memsyncd.store.lookup import by_path, has_relation, read_digest, stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.texts import read_note_text
 
@@ -84,8 +84,9 @@ def read_task_sections(
     with workspace.acquire(READ_LIMIT_S) as reader:
         compiled = complete_filters(filters, config, now_s)
         is_masking = must_redact(reader, config)
-        stored = read_notes(reader, filters=compiled, has_task=has_task)
-        for note in redact_notes(reader, [note for note in stored if note.sections], config):
+        stored = stream_notes(reader, filters=compiled, has_task=has_task)
+        notes = sorted((note for note in stored if note.sections), key=by_path)
+        for note in redact_notes(reader, notes, config):
             lines = read_note_text(reader, note.path).split("\n")
             for section in note.sections:
                 first = section.span.start - 1 + bool(section.level)

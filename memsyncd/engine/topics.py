@@ -54,7 +54,7 @@ from memsyncd.core.search.query import Filters
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, Edit, Put
 from memsyncd.engine.history import Target, iter_revisions, open_history, read_texts
-from memsyncd.engine.memory_tool import choose_note, copy_fields
+from memsyncd.engine.memory_tool import check_digest, choose_note, copy_fields
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
@@ -70,7 +70,6 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
-    Conflict,
     EditRefused,
     MemsyncdError,
     NoteNotFound,
@@ -101,9 +100,10 @@ from memsyncd.store.links import StoredLinks
 from memsyncd.store.lookup import (
     StoredNote,
     StoredSection,
+    by_path,
     read_digest,
-    read_notes,
     read_sections_of,
+    stream_notes,
     stream_sections,
 )
 from memsyncd.store.pool import Reader
@@ -187,8 +187,8 @@ def list_topics(
     """List the markdown notes, by salience unless another order is asked for."""
     filters = Filters(includes_archived=params.include_archived, includes_expired=True)
     with workspace.acquire(READ_LIMIT_S) as reader:
-        found = read_notes(reader, path=params.path, filters=filters, has_sections=False)
-        notes = [one for one in found if is_markdown(one.path)]
+        found = stream_notes(reader, path=params.path, filters=filters, has_sections=False)
+        notes = sorted((one for one in found if is_markdown(one.path)), key=by_path)
         if params.sort == "salience":
             valued = _value_topics(reader, config, params.path, filters, accesses)
             notes.sort(key=lambda one: (-valued.get(one.path, 0.0), one.path))
@@ -198,7 +198,7 @@ def list_topics(
         # All sections are read, and redacted, of those topics alone that are shown.
         among = [one.path for one in notes[: params.limit]]
         places = {path: at for at, path in enumerate(among)}
-        notes_shown = read_notes(reader, among=among, filters=filters)
+        notes_shown = stream_notes(reader, among=among, filters=filters)
         shown = list(redact_notes(reader, notes_shown, config))
     listed = [_describe_topic(one, config, accesses, now_s) for one in shown]
     listed.sort(key=lambda one: places[one.path])
@@ -287,14 +287,12 @@ def read_topic(
     """Read a topic as indexed. Raises NoteNotFound."""
     path = find_topic(workspace, config, params.topic)
     with workspace.acquire(READ_LIMIT_S) as reader:
-        sections = read_sections_of(reader, path.text)
-        digest = read_digest(reader, path.text)
-        if digest is None:
+        note = next(stream_notes(reader, among=[path.text], filters=EVERYTHING), None)
+        if note is None:
             raise NoteNotFound(f"{path.text} is not indexed yet", hint="try again in a moment")
         text = read_note_text(reader, path.text)
-        note = next(iter(read_notes(reader, path=path.text, filters=EVERYTHING)))
         show: Callable[[str], str] = redact if must_redact(reader, config) else str
-    lines = text.split("\n")
+    lines, sections = text.split("\n"), note.sections
     fields = [
         _describe_field(part, lines, config, accesses, now_s, show)
         for head, part in list_fields(sections)
@@ -307,7 +305,7 @@ def read_topic(
         path=path.text,
         title=show(note.title),
         summary=show(read_summary(path.text, data)),
-        digest=digest,
+        digest=note.digest,
         salience=_value_topic(sections, config, accesses),
         accesses=sum(accesses.get(one.anchor, 0) for one in sections),
         fields=fields,
@@ -385,9 +383,7 @@ def find_near_topic(
         digest = read_digest(reader, path)
         if head is None or digest is None or head.status == ARCHIVED:
             return near
-        same = describe_similar(
-            workspace.id, path, digest, head, describe_meta(head, config.kinds, now_s), 1.0
-        )
+        same = describe_similar(reader, workspace, head, digest, 1.0, config, now_s)
     return [same, *(one for one in near if one.anchor != same.anchor)][:SIMILAR_LIMIT]
 
 
@@ -448,7 +444,7 @@ def make_append_decision(
 
     def decide() -> tuple[Edit, FieldWritten]:
         file = _read(workspace, path)
-        _check_digest(path, file, params.if_digest)
+        check_digest(params.if_digest, path.text, file)
         appended = _append(path, file.data, params.field, addition, config, at, params.keep)
         return _write_field(workspace, config, file, appended, "field.append", client)
 
@@ -590,16 +586,6 @@ def _read(workspace: Workspace, path: NotePath) -> TextFile:
     return file
 
 
-def _check_digest(path: NotePath, file: TextFile, if_digest: str | None) -> None:
-    if if_digest is not None and if_digest != file.digest:
-        raise Conflict(
-            f"{path.text} is not what it was when you read it",
-            hint="read it again, then repeat the request",
-            if_digest=if_digest,
-            digest=file.digest,
-        )
-
-
 # --- topics -------------------------------------------------------------------------------------
 
 
@@ -713,16 +699,7 @@ def _write_topic(
     return Edit(command=command, client=client, path=path.text, operations=puts), change
 
 
-_PATCHED: Final = (
-    "kind",
-    "priority",
-    "lifecycle",
-    "source",
-    "task",
-    "session",
-    "scope",
-    "expires",
-)
+_PATCHED: Final = "kind priority lifecycle source task session scope expires".split()
 
 
 def make_patch_decision(
@@ -737,7 +714,7 @@ def make_patch_decision(
 
     def decide() -> tuple[Edit, TopicChange]:
         file = _read(workspace, path)
-        _check_digest(path, file, params.if_digest)
+        check_digest(params.if_digest, path.text, file)
         data = _merge(workspace, path, file.data, relate, unrelate)
         if params.summary is not None and params.summary.strip() != read_summary(path.text, data):
             data = replace_summary(path.text, data, params.summary)

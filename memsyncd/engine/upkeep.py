@@ -56,7 +56,7 @@ from memsyncd.protocol.upkeep import (
     UpkeepItem,
     UpkeepPlan,
 )
-from memsyncd.store.lookup import StoredNote, StoredSection, read_notes, stream_sections
+from memsyncd.store.lookup import StoredNote, StoredSection, by_path, stream_notes, stream_sections
 
 PLAN_LIMIT_S = 10.0
 PROJECT = "project"
@@ -369,7 +369,7 @@ def _make_plan(
 ) -> Planned:
     """Judge the memories that are selected in the notes `among`, None for all."""
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = read_notes(reader, among=among, filters=EVERYTHING)
+        notes = sorted(stream_notes(reader, among=among, filters=EVERYTHING), key=by_path)
     listed: dict[str, list[UpkeepItem]] = {"change": [], "retain": [], "skip": []}
     wanted: dict[NotePath, list[_Wanted]] = {}
     for memory in select(notes):
@@ -526,7 +526,7 @@ def make_promote_decision(
         puts, added = append_additions(workspace, config, additions, paths, at)
         new = iter(added)
         answer = [
-            _place(one, next(new).anchor) if one.is_new and not params.dry_run else one
+            replace(one, anchor=next(new).anchor) if one.is_new and not params.dry_run else one
             for one in promoted
         ]
         operations = () if params.dry_run else puts
@@ -536,10 +536,6 @@ def make_promote_decision(
     return decide
 
 
-def _place(promoted: PromotedMemory, anchor: str) -> PromotedMemory:
-    return replace(promoted, anchor=anchor)
-
-
 def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memory]:
     if params.anchor is not None:
         passing = {params.anchor}
@@ -547,7 +543,8 @@ def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memo
         filters = Filters(kinds=(TASK_SUMMARY,), tasks=(params.task or "",))
         passing = find_anchors(workspace, filters)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = read_notes(reader, among=find_paths(passing), filters=EVERYTHING)
+        found = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
+        notes = sorted(found, key=by_path)
     if params.anchor is not None:
         return [*list_named(notes, [params.anchor])]
     memories = [one for one in list_memories(notes) if one.head.anchor in passing]

@@ -24,7 +24,7 @@ from memsyncd.engine.upkeep import EVERYTHING
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.protocol.memory import FieldFault, NewSection, Validation
-from memsyncd.store.lookup import StoredSection, read_notes, read_problems
+from memsyncd.store.lookup import StoredSection, read_problems, stream_notes
 
 
 def validate_section(section: Mapping[str, Any], config: Config) -> Validation:
@@ -71,7 +71,7 @@ def validate_notes(workspace: Workspace, config: Config, path: str | None) -> Va
     Raises NoteNotFound if no note is at the path, so that a mistyped one does not pass.
     """
     with workspace.acquire(READ_LIMIT_S) as reader:
-        notes = read_notes(reader, path=path, filters=EVERYTHING)
+        notes = list(stream_notes(reader, path=path, filters=EVERYTHING))
         problems = read_problems(reader)
     if path is not None and not notes:
         raise NoteNotFound(

@@ -218,7 +218,7 @@ class WorkerPool:
 
     def _choose(self) -> str | None:
         queues = self._queues.items()
-        waiting = ((key, any(job.is_urgent for job in jobs)) for key, jobs in queues)
+        waiting = [(key, any(job.is_urgent for job in jobs)) for key, jobs in queues]
         return choose_key(waiting, self._running.keys() | self._paused.keys())
 
     def _detach(self, key: str) -> None:

@@ -28,7 +28,7 @@ from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.errors import Busy, StoreFailed
 from memsyncd.files.folder_kinds import AGENT_GLOBS, Preset
-from memsyncd.files.ignore_rules import Pruning
+from memsyncd.files.ignore_rules import WorkspaceRules
 from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
 from memsyncd.semantic import NoVectors, VectorSearch
 from memsyncd.store.accesses import AccessCount, Recalls
@@ -48,27 +48,36 @@ WATCH_LIMIT = "watch_limit"
 SEMANTIC_FAULT, SEMANTIC_NOTICE = "semantic", "semantic_notice"
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A registered workspace. `root` is a real path.
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a workspace; what is empty is not given.
 
-    `preset` is empty if none was given, which means `memory`; `vault` includes every note beneath
-    the root; `claude-code` makes it a collection, of which each memory folder is a workspace. Those
-    have its id as `collection`, and `project` is the path of an agent's project, empty if unknown.
-    An empty `memory_dir` is the preset's: `.memories`, or in a vault `.`, the root.
-    The pinned notes and preferences of the user-wide workspace join the contexts of all others.
-    `source` says whether the configuration or `workspace.add` registered it.
+    Without a `preset` it is `memory`; `vault` includes every note beneath the root; `claude-code`
+    makes it a collection, of which each memory folder is a workspace. An empty `memory_dir` is the
+    preset's: `.memories`, or in a vault `.`, the root. The pinned notes and preferences of the
+    user-wide workspace join the contexts of all others.
     """
 
-    id: str
-    name: str
-    root: str
+    name: str = ""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     preset: Preset | Literal[""] = ""
     memory_dir: str = ""
-    allow_links_to: tuple[str, ...] = ()
     is_user_wide: bool = False
+    allow_links_to: tuple[str, ...] = ()
+
+
+class Entry(Settings, frozen=True, kw_only=True):
+    """A registered workspace. `root` is a real path.
+
+    `source` says whether the configuration or `workspace.add` registered it. The workspaces of a
+    collection have its id as `collection`, and `project` is the path of an agent's project, empty
+    if unknown.
+    """
+
+    id: str
+    name: str
+    root: str
     source: Literal["config", "added"] = "added"
     collection: str = ""
     project: str = ""
@@ -181,23 +190,6 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         n_conditions = len(self.faults) + len(self.notices)
         return self.counts.problems + len(self.scan_problems) + n_conditions
 
-    def with_fault(self, code: str, text: str) -> Condition:
-        """A copy with this fault set, or cleared if `text` is empty."""
-        if self.faults.get(code, "") == text:
-            return self
-        return replace(self, faults=_with_text(self.faults, code, text))
-
-    def with_notice(self, code: str, text: str) -> Condition:
-        """A copy with this notice set, or cleared if `text` is empty."""
-        if self.notices.get(code, "") == text:
-            return self
-        return replace(self, notices=_with_text(self.notices, code, text))
-
-
-def _with_text(texts: Mapping[str, str], code: str, text: str) -> dict[str, str]:
-    rest = {key: value for key, value in texts.items() if key != code}
-    return {**rest, code: text} if text else rest
-
 
 class AccessBuffer:
     """Accesses that are not stored yet, and the counts that were read, both by anchor.
@@ -259,7 +251,7 @@ class Workspace:
         self._unscanned = UnscannedPaths()
         self.root_identity: tuple[int, int] | None = None
         self.link_folders: frozenset[str] = frozenset()
-        self.pruning = Pruning()
+        self.ignore_rules = WorkspaceRules()
         self.pruned: frozenset[str] | None = None
         """The folders that scans have left out of a whole folder, besides those whose name says so;
         None before the first scan."""
@@ -301,13 +293,19 @@ class Workspace:
 
     def set_fault(self, code: str, text: str) -> None:
         """Set a fault, or clear it if `text` is empty; from any thread."""
-        with self._lock:
-            self.condition = self.condition.with_fault(code, text)
+        self._set_text("faults", code, text)
 
     def set_notice(self, code: str, text: str) -> None:
         """Set a notice, or clear it if `text` is empty; from any thread."""
+        self._set_text("notices", code, text)
+
+    def _set_text(self, field: Literal["faults", "notices"], code: str, text: str) -> None:
         with self._lock:
-            self.condition = self.condition.with_notice(code, text)
+            before: Mapping[str, str] = getattr(self.condition, field)
+            if before.get(code, "") != text:
+                rest = {key: value for key, value in before.items() if key != code}
+                texts = {**rest, code: text} if text else rest
+                self.condition = replace(self.condition, **{field: texts})
 
     @property
     def pending(self) -> int:

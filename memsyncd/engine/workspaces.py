@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -28,16 +27,22 @@ from memsyncd.engine.event_buffer import ROOT
 from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.rebuild import close_workspace
 from memsyncd.engine.records import release_records
-from memsyncd.engine.registry import FolderCheck, ProjectCollection, Registry, find_slug
+from memsyncd.engine.registry import (
+    DEFAULT_SETTINGS,
+    FolderCheck,
+    ProjectCollection,
+    Registry,
+    find_slug,
+)
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.vector_upkeep import VectorUpkeep
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, Worker, heartbeat
-from memsyncd.engine.workspace import Entry, Workspace, index_fingerprint
+from memsyncd.engine.workspace import Entry, Settings, Workspace, index_fingerprint
 from memsyncd.errors import MemsyncdError, WorkspaceNotFound
-from memsyncd.files.folder_kinds import Preset, ProjectListing, list_projects
+from memsyncd.files.folder_kinds import ProjectListing, list_projects
 from memsyncd.files.scope import find_identity, find_worktree_root, is_within_folder
 from memsyncd.logs import Event, get_log
 
@@ -92,21 +97,6 @@ class FilePlace(msgspec.Struct, frozen=True):
     workspace_id: str
     path: str
     worktree: str
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a folder that is added; what is empty is not given."""
-
-    name: str = ""
-    include: Collection[str] = ()
-    exclude: Collection[str] = ()
-    read_only: Collection[str] = ()
-    preset: Preset | Literal[""] = ""
-    memory_dir: str = ""
-    is_user_wide: bool = False
-
-
-DEFAULT_SETTINGS = Settings()
 
 
 class Workspaces:
@@ -422,18 +412,7 @@ class Workspaces:
 
     def make_entry(self, path: str, seen: FolderCheck, settings: Settings) -> Entry:
         """As `Registry.make_entry`, for a folder that was checked."""
-        return self._registry.make_entry(
-            path,
-            name=settings.name,
-            include=settings.include,
-            exclude=settings.exclude,
-            read_only=settings.read_only,
-            preset=settings.preset,
-            memory_dir=settings.memory_dir,
-            is_user_wide=settings.is_user_wide,
-            seen=seen.root,
-            place=seen.place,
-        )
+        return self._registry.make_entry(path, settings, seen=seen.root, place=seen.place)
 
     def add(
         self, path: str, *, settings: Settings = DEFAULT_SETTINGS, seen: FolderCheck | None = None

@@ -1,8 +1,8 @@
 """Leave out of a whole folder what its `.gitignore` files ignore, and folders that hold no notes.
 
-`Pruning` decides for the scans of one workspace. It reads a `.gitignore` file at each scan and
-keeps its rules as long as its text stays the same, so that a scan need not match the names of notes
-that an earlier one has selected by the same rules.
+`WorkspaceRules` decides for the scans of one workspace. It reads a `.gitignore` file at each scan
+and keeps its rules as long as its text stays the same, so that a scan need not match the names of
+notes that an earlier one has selected by the same rules.
 
 The rules of a folder apply to all folders beneath, and the nearest file decides first. They begin
 anew at the top of another git repository, such as a submodule. Files above the workspace's root are
@@ -76,7 +76,7 @@ class FolderRules(msgspec.Struct, frozen=True):
 NO_RULES = FolderRules()
 
 
-class Pruning:
+class WorkspaceRules:
     """Decides for one workspace what is left out. Used by one scan at a time.
 
     `pruned` has the folders that a scan has left out for another reason than their name.

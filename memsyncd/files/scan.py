@@ -49,7 +49,7 @@ from memsyncd.files.confined import (
     find_missing_target_folder,
     find_target,
 )
-from memsyncd.files.ignore_rules import NO_RULES, FolderRules, Pruning
+from memsyncd.files.ignore_rules import NO_RULES, FolderRules, WorkspaceRules
 from memsyncd.files.problems import problem
 from memsyncd.files.read import CAN_BE_DATALESS, file_stat, is_dataless
 from memsyncd.files.scope import (
@@ -74,17 +74,17 @@ def scan(
     only: Collection[str] | None = None,
     *,
     known: KnownStats = NOTHING_KNOWN,
-    pruning: Pruning | None = None,
+    ignore_rules: WorkspaceRules | None = None,
 ) -> Snapshot:
     """Scan the whole workspace, or the paths in `only` (relative to the root) and those beneath.
 
     The state of the disk raises nothing. If a link is within `only`, the whole workspace is
     scanned, since the notes of one link depend on the other links; the snapshot's `only` has the
     scanned paths, without those that no note can have. Notes in listed folders whose stat is the
-    `known` one are in the snapshot's `unchanged`. `pruning` is the workspace's own, kept from scan
-    to scan.
+    `known` one are in the snapshot's `unchanged`. `ignore_rules` are the workspace's own, kept
+    from scan to scan.
     """
-    pruning = pruning or Pruning()
+    ignore_rules = ignore_rules or WorkspaceRules()
     requested = None
     if only is not None:
         requested = frozenset(path for path in only if not path or not _is_refused(path))
@@ -92,7 +92,7 @@ def scan(
     for _ in range(N_ATTEMPTS):
         if before[0] != "present":
             break
-        snapshot = _scan_once(scope, before[1], requested, known, pruning)
+        snapshot = _scan_once(scope, before[1], requested, known, ignore_rules)
         after = stat_root(scope.root)
         if after == before:
             return snapshot
@@ -119,17 +119,17 @@ def _scan_once(
     identity: tuple[int, int] | None,
     only: frozenset[str] | None,
     known: KnownStats,
-    pruning: Pruning,
+    ignore_rules: WorkspaceRules,
 ) -> Snapshot:
-    walk = Walk(scope, known, pruning)
-    pruning.begin()
+    walk = Walk(scope, known, ignore_rules)
+    ignore_rules.begin()
     for path in ("",) if only is None else only:
         walk.visit(path)
     if walk.links and only is not None:
-        return _scan_once(scope, identity, None, known, pruning)
+        return _scan_once(scope, identity, None, known, ignore_rules)
     walk.follow_links()
     if only is None:
-        pruning.end_whole()
+        ignore_rules.end_whole()
     _report_not_indexed(walk, only)
     # A note of two include globs is seen twice, and may change between the two.
     walk.unchanged.difference_update(walk.files)
@@ -142,7 +142,7 @@ def _scan_once(
         unreadable_files=frozenset(walk.unreadable),
         problems=tuple(sorted(set(walk.problems), key=lambda found: (found.path, found.code))),
         link_folders=frozenset(walk.link_folders),
-        pruned_folders=frozenset(pruning.pruned),
+        pruned_folders=frozenset(ignore_rules.pruned),
         only=only,
     )
 
@@ -214,7 +214,7 @@ class Walk(msgspec.Struct):
 
     scope: Scope
     known: KnownStats
-    pruning: Pruning = msgspec.field(default_factory=Pruning)
+    ignore_rules: WorkspaceRules = msgspec.field(default_factory=WorkspaceRules)
     files: dict[str, FileStat] = msgspec.field(default_factory=dict)
     unchanged: set[str] = msgspec.field(default_factory=set)
     failed: set[str] = msgspec.field(default_factory=set)
@@ -255,7 +255,7 @@ class Walk(msgspec.Struct):
     def _visit_included(self, path: str, place: IncludePlace) -> None:
         if place.is_whole:
             folder = path.rpartition("/")[0]
-            rules = self.pruning.find_rules(self.scope.root, folder) if path else NO_RULES
+            rules = self.ignore_rules.find_rules(self.scope.root, folder) if path else NO_RULES
             if rules is not None:
                 self._enter(path, depth=place.depth, rules=rules)
         elif path in ("", place.path) or place.path.startswith(f"{path}/"):
@@ -298,7 +298,7 @@ class Walk(msgspec.Struct):
         if rules is None or not path:
             return False
         if is_folder:
-            return self.pruning.is_pruned(path, rules)
+            return self.ignore_rules.is_pruned(path, rules)
         is_named = is_memory(path) or self.scope.named.matches(path)
         return not is_named and rules.is_ignored(path)
 
@@ -347,14 +347,16 @@ class Walk(msgspec.Struct):
     ) -> None:
         above = folder.rules or NO_RULES
         names = {entry.name for entry in entries}
-        rules = self.pruning.enter(self.scope.root, folder.path, folder.real_path, above, names)
+        rules = self.ignore_rules.enter(
+            self.scope.root, folder.path, folder.real_path, above, names
+        )
         if rules is None:
             return
         n_before = len(self.refused)
         self._add_entries(replace(folder, rules=rules), self._bound(entries), stack)
         # Without known notes it is unknown whether all of them are selected.
         if self.known and len(self.refused) == n_before:
-            self.pruning.note_verified(folder.path, rules)
+            self.ignore_rules.note_verified(folder.path, rules)
 
     def _add_entries(
         self, folder: _Folder, entries: Iterable[os.DirEntry[str]], stack: list[_Folder]
@@ -418,7 +420,7 @@ class Walk(msgspec.Struct):
         rules = folder.rules
         if rules is None or folder.is_linked:
             return False
-        return self.pruning.is_verified(folder.path, rules)
+        return self.ignore_rules.is_verified(folder.path, rules)
 
     def _add_other(
         self, folder: _Folder, path: str, entry: os.DirEntry[str], stack: list[_Folder]
@@ -554,7 +556,7 @@ class Walk(msgspec.Struct):
         """True if a whole folder holds the folder at this path, and does not leave it out."""
         if not self.scope.is_in_whole(f"{path}/x.md"):
             return False
-        rules = self.pruning.find_rules(self.scope.root, path)
+        rules = self.ignore_rules.find_rules(self.scope.root, path)
         return rules is not None
 
     # --- failures ---

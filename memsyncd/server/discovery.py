@@ -8,8 +8,8 @@ from functools import partial
 
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck
-from memsyncd.engine.workspace import Entry
-from memsyncd.engine.workspaces import Settings, Workspaces
+from memsyncd.engine.workspace import Entry, Settings
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, MemsyncdError
 from memsyncd.files.discovery import KnownPlace, ToolFolders, find_places
 from memsyncd.protocol.operations import AddParams, Discovered, DiscoverParams, FoundPlace

@@ -22,8 +22,8 @@ from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_progress, descr
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck, ProjectCollection
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.workspace import Condition, Entry, Workspace, read_freshness
-from memsyncd.engine.workspaces import Settings, Workspaces
+from memsyncd.engine.workspace import Condition, Entry, Settings, Workspace, read_freshness
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.files.scan import NoteCount
 from memsyncd.logs import read_recent_lines
@@ -207,9 +207,9 @@ class Operations:
         seen = await self._places.check_new(path)
         settings = Settings(
             name=params.name or "",
-            include=params.include,
-            exclude=params.exclude,
-            read_only=params.read_only,
+            include=tuple(params.include),
+            exclude=tuple(params.exclude),
+            read_only=tuple(params.read_only),
             preset=params.preset or "",
             memory_dir=params.memory_dir or "",
             is_user_wide=params.user,

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 from collections.abc import Generator, Iterable, Iterator
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from string import ascii_lowercase
 from typing import Any, NamedTuple, TypeVar
 
@@ -91,31 +91,7 @@ class StoredNote(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sections: tuple[StoredSection, ...]
 
 
-def read_notes(
-    reader: Reader,
-    *,
-    filters: Filters,
-    path: str | None = None,
-    among: Iterable[str] | None = None,
-    has_sections: bool = True,
-    has_task: bool = False,
-) -> list[StoredNote]:
-    """Return notes by path: all, those at `path`, which is a path, a folder or a glob, or those of
-    the paths `among`. Without `has_sections` they come without their sections, unless these decide
-    which notes there are; with `has_task` only with those of a task.
-
-    With filters, only sections that pass them, and notes with such sections; filters that only
-    leave out archived sections leave out no note without sections.
-    """
-    notes = stream_notes(
-        reader,
-        filters=filters,
-        path=path,
-        among=among,
-        has_sections=has_sections,
-        has_task=has_task,
-    )
-    return sorted(notes, key=lambda note: note.path)
+by_path = attrgetter("path")
 
 
 def stream_notes(
@@ -127,8 +103,13 @@ def stream_notes(
     has_sections: bool = True,
     has_task: bool = False,
 ) -> Generator[StoredNote, None, None]:
-    """Yield the notes of `read_notes` in no order, each with its sections, so that those of a large
-    vault are not in memory together.
+    """Yield notes in no order: all, those at `path`, which is a path, a folder or a glob, or those
+    of the paths `among`. Each comes with its sections, so that those of a large vault are not in
+    memory together; without `has_sections` only if these decide which notes there are, and with
+    `has_task` only with those of a task.
+
+    With filters, only sections that pass them, and notes with such sections; filters that only
+    leave out archived sections leave out no note without sections.
     """
     where, files = "", None
     bindings: tuple[str, ...] = ()
@@ -166,7 +147,7 @@ _T = TypeVar("_T", bound=NamedTuple)
 def stream_sections(
     reader: Reader, fields: type[_T], *, filters: Filters, path: str | None = None
 ) -> Iterator[Iterator[_T]]:
-    """Yield the sections of `read_notes` by note and line, each as a tuple of the values that
+    """Yield the sections of `stream_notes` by note and line, each as a tuple of the values that
     its fields name. To read all columns of all sections takes ten times as long.
     """
     columns = ", ".join(_COLUMNS[field] for field in fields._fields)

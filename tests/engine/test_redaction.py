@@ -16,7 +16,7 @@ from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import CHUNK_LIMIT_CHARS
 from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.engine.browse import find_problems, list_notes, read_place
-from memsyncd.engine.redaction import read_redacted_texts
+from memsyncd.engine.redaction import read_redacted_chunks
 from memsyncd.engine.search import RunOptions
 from memsyncd.engine.similar import find_duplicates
 from memsyncd.engine.workspace import index_fingerprint
@@ -163,7 +163,7 @@ def test_no_chunk_shows_a_secret_whether_or_not_it_is_redacted_as_a_whole(bench:
         chunks = [row[0] for row in reader.rows("SELECT id FROM chunks")]
         texts = read_texts(reader, chunks)
         found = find_candidates(reader, '"note" OR "hosts"', NO_FILTERS, limit=10_000)
-        shown = read_redacted_texts(reader, found.make_candidates(), MASKED)
+        shown = read_redacted_chunks(reader, [row[0] for row in found.rows], MASKED)
     assert shown
     assert {chunk: redact(text) for chunk, text in shown.items()} == shown
     untouched = [chunk for chunk, text in shown.items() if text == texts[chunk]]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from memsyncd.core.claude_code import slug_project
 from memsyncd.engine.registry import Registry
-from memsyncd.engine.workspace import Entry
+from memsyncd.engine.workspace import Entry, Settings
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
 from memsyncd.files.folder_kinds import AgentProject
 
@@ -45,7 +45,7 @@ def test_added_workspaces_are_there_after_a_restart(home: Path, open_registry: O
     registry = open_registry()
     entry = registry.add(
         registry.make_entry(
-            make_folder(home, "project"), include=["docs/**/*.md"], exclude=["drafts/"]
+            make_folder(home, "project"), Settings(include=("docs/**/*.md",), exclude=("drafts/",))
         )
     )
     assert (entry.name, entry.source) == ("project", "added")
@@ -68,9 +68,13 @@ def test_adding_a_folder_again_changes_only_the_given_fields(
 ) -> None:
     registry = open_registry()
     first = registry.add(
-        registry.make_entry(make_folder(home, "project"), include=["a.md"], exclude=["b.md"])
+        registry.make_entry(
+            make_folder(home, "project"), Settings(include=("a.md",), exclude=("b.md",))
+        )
     )
-    again = registry.add(registry.make_entry(first.root, name="better", include=["c.md"]))
+    again = registry.add(
+        registry.make_entry(first.root, Settings(name="better", include=("c.md",)))
+    )
     assert again == replace(first, name="better", include=("c.md",))
     assert registry.add(registry.make_entry(first.root)) == again
 
@@ -85,18 +89,20 @@ def test_folders_with_the_same_name_get_numbers_and_a_taken_name_is_refused(
     ]
     assert names == ["notes", "notes-2", "notes-3"]
     with pytest.raises(Conflict):
-        registry.add(registry.make_entry(make_folder(home, "d"), name="notes"))
+        registry.add(registry.make_entry(make_folder(home, "d"), Settings(name="notes")))
     with pytest.raises(Conflict):
-        registry.add(registry.make_entry(str(home / "a/notes"), name="notes-2"))
+        registry.add(registry.make_entry(str(home / "a/notes"), Settings(name="notes-2")))
 
 
 def test_the_user_wide_workspace_of_the_configuration_takes_the_place_of_an_added_one(
     home: Path, open_registry: Open
 ) -> None:
     registry = open_registry()
-    added = registry.add(registry.make_entry(make_folder(home, "added"), is_user_wide=True))
+    added = registry.add(
+        registry.make_entry(make_folder(home, "added"), Settings(is_user_wide=True))
+    )
     folder = make_folder(home, "configured")
-    entry = replace(registry.make_entry(folder, is_user_wide=True), source="config")
+    entry = replace(registry.make_entry(folder, Settings(is_user_wide=True)), source="config")
     registry.configure([entry])
     users = {one.name: one.is_user_wide for one in registry.entries.values()}
     assert users == {"added": False, "configured": True}
@@ -108,7 +114,7 @@ def test_the_user_wide_workspace_of_the_configuration_takes_the_place_of_an_adde
 @pytest.mark.parametrize("include", ["/etc/*", "../x", ".git/*", ""])
 def test_invalid_globs_are_refused(home: Path, open_registry: Open, include: str) -> None:
     with pytest.raises(BadRequest):
-        open_registry().make_entry(make_folder(home, "project"), include=[include])
+        open_registry().make_entry(make_folder(home, "project"), Settings(include=(include,)))
 
 
 def test_folders_that_are_too_large_or_do_not_exist_are_refused(
@@ -159,7 +165,7 @@ def test_a_configured_workspace_replaces_an_added_one_and_changes_only_in_the_fi
     with pytest.raises(Conflict):
         registry.remove(configured)
     with pytest.raises(Conflict):
-        registry.add(registry.make_entry(added.root, name="other"))
+        registry.add(registry.make_entry(added.root, Settings(name="other")))
     assert registry.add(registry.make_entry(added.root)) == configured
 
 
@@ -220,9 +226,9 @@ def test_another_configuration_keeps_added_workspaces(home: Path, open_registry:
 
 def test_an_ambiguous_name_finds_no_workspace(home: Path, open_registry: Open) -> None:
     registry = open_registry()
-    added = registry.add(registry.make_entry(make_folder(home, "one"), name="notes"))
+    added = registry.add(registry.make_entry(make_folder(home, "one"), Settings(name="notes")))
     configured = replace(
-        registry.make_entry(make_folder(home, "two"), name="notes"), source="config"
+        registry.make_entry(make_folder(home, "two"), Settings(name="notes")), source="config"
     )
     registry.configure([configured])
     with pytest.raises(Conflict, match="2 workspaces are called notes") as refused:
@@ -255,7 +261,9 @@ def test_a_failure_while_writing_leaves_the_file_as_it_was(
 
 def test_a_file_of_a_version_without_presets_is_read(home: Path, open_registry: Open) -> None:
     registry = open_registry()
-    entry = registry.add(registry.make_entry(make_folder(home, "project"), include=["docs/**"]))
+    entry = registry.add(
+        registry.make_entry(make_folder(home, "project"), Settings(include=("docs/**",)))
+    )
     file = home / "state" / "workspaces.json"
     rows = json.loads(file.read_text())
     for key in ("read_only", "preset", "memory_dir"):
@@ -269,10 +277,10 @@ def test_a_known_folder_gets_the_settings_that_are_given_and_keeps_the_others(
 ) -> None:
     registry = open_registry()
     root = make_folder(home, "project")
-    registry.add(registry.make_entry(root, preset="vault", exclude=["drafts"]))
-    again = registry.add(registry.make_entry(root, memory_dir="inbox"))
+    registry.add(registry.make_entry(root, Settings(preset="vault", exclude=("drafts",))))
+    again = registry.add(registry.make_entry(root, Settings(memory_dir="inbox")))
     assert (again.preset, again.exclude, again.memory_folder) == ("vault", ("drafts",), "inbox")
-    assert registry.add(registry.make_entry(root, preset="memory")).preset == "memory"
+    assert registry.add(registry.make_entry(root, Settings(preset="memory"))).preset == "memory"
 
 
 # --- collections ----------------------------------------------------------------------------------
@@ -375,7 +383,9 @@ def test_a_collection_of_the_configuration_keeps_its_workspaces_while_it_is_ther
 ) -> None:
     registry = open_registry()
     api, web = make_project(home, "api"), make_project(home, "web")
-    entry = registry.make_entry(str(home / ".claude"), preset="claude-code", exclude=["*-web"])
+    entry = registry.make_entry(
+        str(home / ".claude"), Settings(preset="claude-code", exclude=("*-web",))
+    )
     configured = replace(entry, source="config")
     registry.configure([configured])
     registry.note_projects(configured, (api, web))
@@ -409,8 +419,8 @@ def test_a_collection_takes_no_globs_and_no_taken_name(home: Path, open_registry
     path = str(home / ".claude")
     for options in ({"include": ["*.md"]}, {"read_only": ["a.md"]}, {"memory_dir": "a"}):
         with pytest.raises(BadRequest, match="exclude alone"):
-            registry.make_entry(path, preset="claude-code", **options)
-    registry.add(registry.make_entry(make_folder(home, "notes"), name="claude-code"))
+            registry.make_entry(path, Settings(preset="claude-code", **options))
+    registry.add(registry.make_entry(make_folder(home, "notes"), Settings(name="claude-code")))
     assert add_collection(registry, home).name == "claude-code-2"
     with pytest.raises(Conflict):
-        registry.add(registry.make_entry(make_folder(home, "n2"), name="claude-code-2"))
+        registry.add(registry.make_entry(make_folder(home, "n2"), Settings(name="claude-code-2")))

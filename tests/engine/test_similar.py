@@ -158,6 +158,18 @@ def test_more_sections_than_can_be_compared_are_refused_with_a_way_out(
     assert "--path" in refused.value.hint
 
 
+def test_two_thousand_sections_are_not_too_many(bench: Any) -> None:
+    bench.config = SEARCH_POLICY
+    sections = "".join(f"## Part {n}\n\nEntry {n} alone.\n\n" for n in range(2_001))
+    bench.write("MEMORY.md", f"# Log\n\n{sections}## Timeout\n\n{TEXT}\n\n## Again\n\n{TEXT}\n")
+    bench.rebuild()
+    [group] = plan(bench, min_similarity=0.9).groups
+    assert {one.anchor for one in group.sections} == {
+        "MEMORY.md#log/timeout",
+        "MEMORY.md#log/again",
+    }
+
+
 def test_what_nearly_exists_is_found_by_its_rarest_words_among_many_sections(bench: Any) -> None:
     common = "".join(
         f"## Note {n}\n\nThe service restarts when the pool number {n} waits.\n\n"

@@ -286,6 +286,15 @@ def test_a_topic_with_the_title_of_another_is_near_and_can_be_appended_to(redis:
     assert [one.text for one in read(redis).fields[0].values] == ["It stopped.", "It runs."]
 
 
+def test_a_topic_with_the_same_name_is_reported_without_its_secrets(bench: Any) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    bench.write(".memories/redis.md", f"# Redis {token}\n\nA cache.\n")
+    bench.sync()
+    params = TopicCreateParams(title="redis", summary="Something else.")
+    [near] = find_near_topic(bench.workspace, Config(), params, now_s=NOW_S)
+    assert near.heading == ["Redis [masked: GitHub token]"]
+
+
 def test_an_archived_field_takes_no_value(redis: Any) -> None:
     apply(redis, "topic.archive", "Redis")
     with pytest.raises(EditRefused, match="is archived"):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memsyncd.core.changes.diff import Snapshot, pack_stat
 from memsyncd.core.ignore_rules import is_pruned_path
 from memsyncd.core.notepath import is_note_name
-from memsyncd.files.ignore_rules import Pruning
+from memsyncd.files.ignore_rules import WorkspaceRules
 from memsyncd.files.scan import count_notes, scan
 from tests.files.conftest import parse_scope
 from tests.files.test_scan import write
@@ -97,13 +97,13 @@ def test_an_ignore_file_that_cannot_be_read_any_more_keeps_its_rules(root: Path)
     ignore = write(root, ".gitignore", "a.md\n")
     write(root, "a.md")
     write(root, "b.md")
-    scope, pruning = parse_scope(str(root), include=["**"]), Pruning()
-    assert sorted(scan(scope, pruning=pruning).files) == ["b.md"]
+    scope, ignore_rules = parse_scope(str(root), include=["**"]), WorkspaceRules()
+    assert sorted(scan(scope, ignore_rules=ignore_rules).files) == ["b.md"]
     ignore.unlink()
     ignore.mkdir()
-    assert sorted(scan(scope, pruning=pruning).files) == ["b.md"]
+    assert sorted(scan(scope, ignore_rules=ignore_rules).files) == ["b.md"]
     ignore.rmdir()
-    assert sorted(scan(scope, pruning=pruning).files) == ["a.md", "b.md"]
+    assert sorted(scan(scope, ignore_rules=ignore_rules).files) == ["a.md", "b.md"]
 
 
 def test_a_link_into_the_whole_folder_finds_no_note_twice(root: Path) -> None:
@@ -165,7 +165,7 @@ def test_known_notes_are_matched_again_when_a_rule_changes(root: Path) -> None:
     paths = ["a/b.md", "a/c.md", "d.md"]
     for path in paths:
         write(root, path)
-    scope, pruning = parse_scope(str(root), include=["**"]), Pruning()
+    scope, ignore_rules = parse_scope(str(root), include=["**"]), WorkspaceRules()
     known = packed(root, paths)
     for text, expected in (
         ("", paths),
@@ -178,9 +178,9 @@ def test_known_notes_are_matched_again_when_a_rule_changes(root: Path) -> None:
         ("a/*\n!b.md\n", ["a/b.md", "d.md"]),
     ):
         write(root, ".gitignore", text)
-        assert all_of(scan(scope, known=known, pruning=pruning)) == expected
+        assert all_of(scan(scope, known=known, ignore_rules=ignore_rules)) == expected
     write(root, "a/.gitignore", "*\n")
-    assert all_of(scan(scope, known=known, pruning=pruning)) == ["d.md"]
+    assert all_of(scan(scope, known=known, ignore_rules=ignore_rules)) == ["d.md"]
 
 
 def test_a_count_is_complete_or_ends_at_its_limit(root: Path) -> None:
@@ -305,7 +305,7 @@ def test_a_scan_finds_the_notes_that_git_would_add(
 def test_scans_with_known_notes_find_what_a_first_scan_finds(
     repository: Path, files: list[str], ignores: list[dict[str, str]]
 ) -> None:
-    scope, pruning = parse_scope(str(repository), include=["**"]), Pruning()
+    scope, ignore_rules = parse_scope(str(repository), include=["**"]), WorkspaceRules()
     known: dict[str, bytes] = {}
     for one in ignores:
         for path in repository.rglob(".gitignore"):
@@ -313,6 +313,6 @@ def test_scans_with_known_notes_find_what_a_first_scan_finds(
         fill(repository, files, one)
         first = sorted(scan(scope).files)
         for _ in range(2):
-            assert all_of(scan(scope, known=known, pruning=pruning)) == first
+            assert all_of(scan(scope, known=known, ignore_rules=ignore_rules)) == first
             known |= packed(repository, first)
             known = {path: stat for path, stat in known.items() if (repository / path).is_file()}

@@ -14,7 +14,7 @@ from memsyncd.core.search.query import NO_FILTERS, Filters, extract_filters
 from memsyncd.errors import BadRequest
 from memsyncd.store.filters import compile_filters, compile_section_filters, find_file_ids
 from memsyncd.store.index import Index, PutNote
-from memsyncd.store.lookup import read_notes
+from memsyncd.store.lookup import stream_notes
 from memsyncd.store.metadata import count_sections
 
 Put = Callable[..., PutNote]
@@ -186,7 +186,7 @@ def test_the_tier_of_a_section_is_asked_once_however_many_groups_and_chunks_ther
         found = count_sections(reader, filters, ["kind", "month", "tag"], most=5)
         assert sorted(asked) == ["a.md#one", "b.md#two"]
         assert (found.n_sections, found.n_notes) == (1, 1)
-        assert [note.path for note in read_notes(reader, filters=filters)] == ["a.md"]
+        assert [note.path for note in stream_notes(reader, filters=filters)] == ["a.md"]
     assert sorted(asked) == ["a.md#one", "a.md#one", "b.md#two", "b.md#two"]
 
 

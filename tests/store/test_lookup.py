@@ -12,6 +12,7 @@ from memsyncd.store import lookup
 from memsyncd.store.index import DropNote, Index, PutNote
 from memsyncd.store.lookup import (
     StoredNote,
+    by_path,
     count_kinds,
     count_matches,
     count_tags,
@@ -21,10 +22,10 @@ from memsyncd.store.lookup import (
     find_words_by_first_letter,
     read_anchors,
     read_digest,
-    read_notes,
     read_problems,
     read_section,
     read_sections_of,
+    stream_notes,
     stream_sections,
 )
 
@@ -62,7 +63,7 @@ def list_notes(
 ) -> list[StoredNote]:
     filters = Filters(kinds=(kind,) if kind else (), tags=(tag,) if tag else ())
     with index.pool.acquire(5) as reader:
-        return read_notes(reader, path=path, filters=filters)
+        return sorted(stream_notes(reader, path=path, filters=filters), key=by_path)
 
 
 def show(notes: list[StoredNote]) -> dict[str, list[str]]:
@@ -135,7 +136,7 @@ def test_notes_of_given_paths_are_read_and_no_others(filled: Index) -> None:
     every = {note.path: note for note in list_notes(filled)}
     with filled.pool.acquire(5) as reader:
         for among in ([], ["MEMORY.md"], [".memories/b.md", "none.md", "MEMORY.md"]):
-            found = read_notes(reader, among=among, filters=NO_FILTERS)
+            found = sorted(stream_notes(reader, among=among, filters=NO_FILTERS), key=by_path)
             assert found == [every[path] for path in sorted(among) if path in every]
 
 
@@ -150,7 +151,7 @@ def test_sections_are_streamed_with_the_values_that_are_asked_for(filled: Index)
     for path in (None, ".memories", "MEMORY.md"):
         for filters in (NO_FILTERS, Filters(kinds=("error",)), Filters(tags=("auth",))):
             with filled.pool.acquire(5) as reader:
-                notes = read_notes(reader, path=path, filters=filters)
+                notes = list(stream_notes(reader, path=path, filters=filters))
             wanted = [
                 _Place(one.level, one.anchor, one.kind) for note in notes for one in note.sections
             ]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memsyncd.config import ChunkingConfig, GuardConfig
 from memsyncd.core.markdown.notenames import list_names
-from memsyncd.core.markdown.patch import parse_patch
+from memsyncd.core.markdown.rechunk import rechunk_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.store.index import FTS_TABLES, DropNote, Index, PatchNote, PutNote, Update
 from memsyncd.store.lookup import read_anchors
@@ -313,7 +313,7 @@ def make_patch(index: Index, update: PutNote) -> PatchNote | None:
     """The same change as a patch, if it is one."""
     old = index.read_outline(update.note.path)
     assert old is not None
-    patch = parse_patch(
+    patch = rechunk_note(
         NotePath(update.note.path), update.note.text.encode(), old, POLICY, GuardConfig()
     )
     if patch is None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memsyncd.core.guard.prefilter import Hints, fold_case
+from memsyncd.core.guard.prefilter import Prefilter, fold_case
 
 
 class Injection(NamedTuple):
@@ -32,7 +32,7 @@ class InjectionPattern(NamedTuple):
     """
 
     what: str
-    hints: Hints
+    hints: Prefilter
     pattern: re.Pattern[str]
     back: int = 0
     describes: re.Pattern[str] | None = None
@@ -100,13 +100,13 @@ _DOES = (
 INJECTION_PATTERNS = (
     InjectionPattern(
         "tells its reader to forget earlier instructions",
-        Hints(b"ignore", b"disregard", b"forget", letter=b"g"),
+        Prefilter(b"ignore", b"disregard", b"forget", letter=b"g"),
         _FORGET,
         describes=_DESCRIBES,
     ),
     InjectionPattern(
         "gives its reader another role",
-        Hints(b"you are now"),
+        Prefilter(b"you are now"),
         re.compile(
             rf"(?i)you are now[ \t\n]{{1,4}}(?:(?:an?|the|my|our)[ \t\n]{{1,4}}{_ANY}{_ROLE}\b"
             rf"|dan\b|jailbroken|unrestricted"
@@ -118,7 +118,7 @@ INJECTION_PATTERNS = (
     ),
     InjectionPattern(
         "tells its reader to keep something from the user",
-        Hints(b"the user"),
+        Prefilter(b"the user"),
         re.compile(
             r"(?i)(?:(?:do not|don['’]?t|never)[ \t\n]{1,4}(?:tell|mention|inform|reveal)"
             r"[ \t\n]{1,4}"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 
-class Hints:
+class Prefilter:
     """Words to look for in folded texts.
 
     Words that share a rare letter are found in one pass that skips from one such letter to the

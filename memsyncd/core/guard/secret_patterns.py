@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from memsyncd.core.guard.prefilter import Hints
+from memsyncd.core.guard.prefilter import Prefilter
 
 # The shortest run of all: an access key of AWS, the header of the shortest JWT.
 MIN_RUN_CHARS = 20
@@ -265,9 +265,9 @@ _PLACEHOLDER = re.compile(
 
 
 _FINDERS = (
-    Hints(b"pass", b"pwd", letter=b"p"),
-    Hints(b"secret"),
-    Hints(b"key", b"token", letter=b"k"),
+    Prefilter(b"pass", b"pwd", letter=b"p"),
+    Prefilter(b"secret"),
+    Prefilter(b"key", b"token", letter=b"k"),
 )
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.guard.prefilter import Hints, find_all, fold_case
+from memsyncd.core.guard.prefilter import Prefilter, find_all, fold_case
 from memsyncd.core.guard.secret_patterns import (
     ASSIGNMENT,
     KEYWORDS,
@@ -300,7 +300,7 @@ class _CredentialPattern(NamedTuple):
     """
 
     what: str
-    hints: Hints
+    hints: Prefilter
     pattern: re.Pattern[str]
     is_secret: Callable[[re.Match[str]], bool]
 
@@ -342,7 +342,7 @@ _DISCORD = r"(?<=/api/web)hooks/(?=\d{15,22}/[\w-]{60,80})"
 _CREDENTIAL_PATTERNS = (
     _CredentialPattern(
         "credentials in a header",
-        Hints(b"authorization", letter=b"z"),
+        Prefilter(b"authorization", letter=b"z"),
         re.compile(
             rf"(?i)authorization[\"'`*\]]{{0,4}}[ \t]{{0,4}}[:=][ \t]{{0,4}}[\"'`]{{0,2}}{_SCHEME}"
             r"(?P<value>[\w.~+/=-]{8,2000})",
@@ -352,7 +352,7 @@ _CREDENTIAL_PATTERNS = (
     ),
     _CredentialPattern(
         "password in a command",
-        Hints(b"curl ", letter=b"u"),
+        Prefilter(b"curl ", letter=b"u"),
         re.compile(
             rf"(?i)curl [^\n]{{0,120}}?(?<=[ \t])(?:-u|--user)[ =]?[\"']?(?P<user>{_USER}):"
             rf"(?P<value>[^\s\"'`<>]{{1,128}})"
@@ -361,7 +361,7 @@ _CREDENTIAL_PATTERNS = (
     ),
     _CredentialPattern(
         "webhook",
-        Hints(b"hooks", letter=b"k"),
+        Prefilter(b"hooks", letter=b"k"),
         re.compile(rf"(?i)(?:{_SLACK}|{_DISCORD})(?P<value>[\w/-]+)", re.ASCII),
         _is_webhook,
     ),

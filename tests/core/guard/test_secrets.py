@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.guard.prefilter import Hints, fold_case
+from memsyncd.core.guard.prefilter import Prefilter, fold_case
 from memsyncd.core.guard.secret_patterns import (
     KEYWORDS,
     MIN_RUN_CHARS,
@@ -366,7 +366,7 @@ def test_hints_that_are_searched_together_are_all_found(
     text: str, pieces: list[tuple[bytes, str]]
 ) -> None:
     folded = fold_case(text + "".join(hint.decode() + after for hint, after in pieces))
-    alone = {(at, hint) for hint in KEYWORDS for at, _ in Hints(hint).find(folded)}
+    alone = {(at, hint) for hint in KEYWORDS for at, _ in Prefilter(hint).find(folded)}
     assert set(find_keywords(folded)) == alone
 
 

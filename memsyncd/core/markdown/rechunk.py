@@ -1,10 +1,10 @@
-"""Parse only the sections of a note that an edit changed.
+"""Re-chunk a changed note: parse and chunk only the sections that an edit changed.
 
 The lines that the old and the new text share at their beginning and end are found first. Parsing
 begins at the last ATX heading before the first changed line, and ends at the first ATX heading
 after the last one: nothing above such a heading depends on what follows it, and nothing beneath it
 on what precedes it. An edit that changes the headings themselves, or a note whose problems depend
-on more than these lines, is parsed whole: `parse_patch` returns None. A test compares the outcome
+on more than these lines, is parsed whole: `rechunk_note` returns None. A test compares the outcome
 with `parse_note`.
 """
 
@@ -39,7 +39,7 @@ _WHOLE_PROBLEMS = frozenset(
 )
 
 
-def parse_patch(
+def rechunk_note(
     path: NotePath,
     data: bytes,
     old: Outline,

@@ -5,8 +5,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.config import Config
-from memsyncd.core.markdown import parse
-from memsyncd.core.markdown import patch as patches
+from memsyncd.core.markdown import parse, rechunk
 from memsyncd.core.model import Note, NotePatch, Outline, OutlineSection
 from memsyncd.core.notepath import NotePath
 
@@ -31,8 +30,8 @@ def parse_note(path: NotePath, data: bytes) -> Note:
     return parse.parse_note(path, data, CONFIG.chunking, CONFIG.guard)
 
 
-def parse_patch(path: NotePath, data: bytes, old: Outline) -> NotePatch | None:
-    return patches.parse_patch(path, data, old, CONFIG.chunking, CONFIG.guard)
+def rechunk_note(path: NotePath, data: bytes, old: Outline) -> NotePatch | None:
+    return rechunk.rechunk_note(path, data, old, CONFIG.chunking, CONFIG.guard)
 
 
 def make_outline(note: Note) -> Outline:
@@ -92,7 +91,7 @@ def test_a_patch_gives_the_note_that_parsing_all_of_it_gives(
     assume(edited != lines)
     old = parse_note(PATH, "\n".join(lines).encode())
     new = "\n".join(edited).encode()
-    patch = parse_patch(PATH, new, make_outline(old))
+    patch = rechunk_note(PATH, new, make_outline(old))
     event(f"patched: {patch is not None}")
     if patch is not None:
         assert apply_patch(old, patch) == parse_note(PATH, new)
@@ -103,7 +102,7 @@ def test_one_line_changes_its_section_alone() -> None:
     old = parse_note(PATH, "\n".join(lines).encode())
     lines[102] = "other"
     lines.insert(103, "more")
-    patch = parse_patch(PATH, "\n".join(lines).encode(), make_outline(old))
+    patch = rechunk_note(PATH, "\n".join(lines).encode(), make_outline(old))
     assert patch is not None
     assert [section.heading for section in patch.note.sections] == [("head 25",)]
     assert (patch.start, patch.old_after, patch.n_shift) == (101, 105, 1)
@@ -112,5 +111,5 @@ def test_one_line_changes_its_section_alone() -> None:
 
 def test_a_heading_that_changes_asks_for_the_whole_note() -> None:
     old = parse_note(PATH, b"# one\n\ntext\n\n# two\n\ntext\n")
-    assert parse_patch(PATH, b"# one\n\ntext\n\n# three\n\ntext\n", make_outline(old)) is None
-    assert parse_patch(PATH, b"# one\n\n## new\n\n# two\n\ntext\n", make_outline(old)) is None
+    assert rechunk_note(PATH, b"# one\n\ntext\n\n# three\n\ntext\n", make_outline(old)) is None
+    assert rechunk_note(PATH, b"# one\n\n## new\n\n# two\n\ntext\n", make_outline(old)) is None
