@@ -100,7 +100,7 @@ COMMANDS = {
         _config,
         arguments=(
             Argument("action", "ACTION", _ACTIONS, choices=("show", "check", "path")),
-            Argument("file", "FILE", "another file than the default one", many="optional"),
+            Argument("file", "[FILE]", "another file than the default one"),
         ),
         options=(JSON,),
         examples=(

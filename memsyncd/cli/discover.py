@@ -146,7 +146,7 @@ def _add_places(places: list[dict[str, Any]], args: Args, console: Console) -> i
 COMMANDS = {
     "discover": Command(
         _discover,
-        arguments=(Argument("names", "NAME", "with --add: only these of the places", many="any"),),
+        arguments=(Argument("names", "[NAME…]", "with --add: only these of the places"),),
         options=(
             Option("--add", "add the named places, or all, after a question"),
             Option("-y --yes", "add all without asking; needed without a terminal"),

@@ -22,7 +22,6 @@ from memsyncd.cli.parser import (
     Command,
     Option,
     make_workspace_option,
-    parse_count,
 )
 from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest
@@ -203,10 +202,7 @@ def _report_purged(answer: dict[str, Any], console: Console) -> None:
 
 
 _TARGET = Argument(
-    "target",
-    "ANCHOR|PATH",
-    "a section, a note or a folder; by default the whole workspace",
-    many="optional",
+    "target", "[ANCHOR|PATH]", "a section, a note or a folder; by default the whole workspace"
 )
 
 
@@ -274,13 +270,8 @@ COMMANDS = {
         _list,
         arguments=(_TARGET,),
         options=(
-            Option(
-                "-n --limit",
-                f"at most N revisions (default {DEFAULT_LIMIT})",
-                metavar="N",
-                parse=parse_count,
-            ),
-            Option("--before", "only revisions older than N", metavar="N", parse=parse_count),
+            Option("-n --limit N", f"at most N revisions (default {DEFAULT_LIMIT})"),
+            Option("--before N", "only revisions older than N"),
             make_workspace_option(),
             JSON,
         ),
@@ -290,18 +281,14 @@ COMMANDS = {
                 summary="delete revisions for good; notes stay unchanged",
                 arguments=(
                     Argument(
-                        "target",
-                        "ANCHOR|PATH",
-                        "all revisions of a section, a note or a folder",
-                        many="optional",
+                        "target", "[ANCHOR|PATH]", "all revisions of a section, a note or a folder"
                     ),
                 ),
                 options=(
-                    Option("--revision", "delete revision N", metavar="N", parse=parse_count),
+                    Option("--revision N", "delete revision N"),
                     Option(
-                        "--containing",
+                        "--containing TEXT",
                         "delete those whose text contained this; - reads it from stdin",
-                        metavar="TEXT",
                     ),
                     Option("--all", "delete every revision of the workspace"),
                     make_workspace_option(),
@@ -339,12 +326,7 @@ COMMANDS = {
         arguments=(TARGET,),
         options=(
             REVISION,
-            Option(
-                "--change-set",
-                "all changes of change set N, such as renaming a folder",
-                metavar="N",
-                parse=parse_count,
-            ),
+            Option("--change-set N", "all changes of change set N, such as renaming a folder"),
             make_workspace_option(),
             CLIENT_OPTION,
             TIMEOUT,

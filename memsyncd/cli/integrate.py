@@ -18,7 +18,7 @@ import tempfile
 
 import memsyncd
 from memsyncd.cli.console import Console
-from memsyncd.cli.parser import Argument, Command, Option, make_choice
+from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import BadRequest, EditRefused
@@ -467,10 +467,9 @@ COMMANDS = {
         arguments=(Argument("client", "CLIENT", ", ".join(CLIENTS), choices=tuple(CLIENTS)),),
         options=(
             Option(
-                "--scope",
+                "--scope SCOPE",
                 "user: in all projects; project: in the current folder, to be shared",
-                metavar="SCOPE",
-                parse=make_choice((USER, PROJECT)),
+                choices=(USER, PROJECT),
             ),
             Option("-y --yes", "write without asking; needed without a terminal"),
             Option("--print", "print the changes as a diff and write nothing"),

@@ -12,9 +12,7 @@ from memsyncd.cli.parser import (
     Argument,
     Command,
     Option,
-    make_choice,
     make_workspace_option,
-    parse_count,
 )
 from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.errors import BadRequest
@@ -128,35 +126,21 @@ COMMANDS = {
         arguments=(
             Argument(
                 "target",
-                "ANCHOR|PATH",
+                "[ANCHOR|PATH]",
                 "a note or section; without one, all links of the workspace",
-                many="optional",
             ),
         ),
         options=(
             Option("--out", "only links from it"),
             Option("--backlinks", "only links to it"),
-            Option(
-                "--relation", "only typed links such as resolved_by", metavar="R", is_repeated=True
-            ),
-            Option(
-                "--depth",
-                "follow links this many steps (default 1)",
-                metavar="N",
-                parse=parse_count,
-            ),
+            Option("--relation R…", "only typed links such as resolved_by"),
+            Option("--depth N", "follow links this many steps (default 1)"),
             Option("--dangling", "only links to notes that do not exist"),
+            Option("--limit N", f"at most this many (default {DEFAULT_LIMIT})"),
             Option(
-                "--limit",
-                f"at most this many (default {DEFAULT_LIMIT})",
-                metavar="N",
-                parse=parse_count,
-            ),
-            Option(
-                "--format",
+                "--format F",
                 "draw the links: dot, for Graphviz, or svg",
-                metavar="F",
-                parse=make_choice(("dot", "svg")),
+                choices=("dot", "svg"),
             ),
             make_workspace_option("the links of this workspace"),
             JSON,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.parser import Argument, Option, parse_count
+from memsyncd.cli.parser import Argument, Option
 from memsyncd.client.anchors import split_anchor
 from memsyncd.errors import BadRequest
 
@@ -103,11 +103,9 @@ def roots_by_id(workspaces: Sequence[dict[str, Any]]) -> dict[str, str]:
 # --- targets of history -------------------------------------------------------------------------
 
 TARGET: Final = Argument(
-    "target", "ANCHOR|PATH|N", "a section, a note, or the number of a revision", many="optional"
+    "target", "[ANCHOR|PATH|N]", "a section, a note, or the number of a revision"
 )
-REVISION: Final = Option(
-    "--revision", "revision N, as the number alone does", metavar="N", parse=parse_count
-)
+REVISION: Final = Option("--revision N", "revision N, as the number alone does")
 
 
 def find_target(text: str | None, console: Console) -> tuple[str | None, dict[str, object]]:

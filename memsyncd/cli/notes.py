@@ -19,7 +19,6 @@ from memsyncd.cli.parser import (
     Argument,
     Command,
     Option,
-    make_choice,
     make_group,
     make_workspace_option,
     parse_fraction,
@@ -145,7 +144,7 @@ CLIENT: Final = "cli"
 # The daemon's default limit for a write; the client waits longer, for the daemon's own error.
 WRITE_MS: Final = 30_000
 CLIENT_OPTION: Final = Option(
-    "--client", f"the writer's name in the history (default {CLIENT})", metavar="NAME"
+    "--client NAME", f"the writer's name in the history (default {CLIENT})"
 )
 
 
@@ -275,21 +274,20 @@ _NOTE = Argument(
     "NOTE",
     "a path that begins with /memories; /memories/MEMORY.md is the workspace's MEMORY.md",
 )
-_TEXT = Argument("text", "TEXT", "the text; - or none to read it from stdin", many="optional")
+_TEXT = Argument("text", "[TEXT]", "the text; - or none to read it from stdin")
 _SHARED = (
     make_workspace_option(),
     CLIENT_OPTION,
     Option(
-        "--dialect",
+        "--dialect D",
         "answer as Anthropic's documents say (docs) or as its SDK does (sdk)",
-        metavar="D",
-        parse=make_choice(("docs", "sdk")),
+        choices=("docs", "sdk"),
     ),
     TIMEOUT,
     JSON,
 )
 _IF_DIGEST = Option(
-    "--if-digest", "only if the note still has this digest, as shown by --json", metavar="DIGEST"
+    "--if-digest DIGEST", "only if the note still has this digest, as shown by --json"
 )
 _WRITING = (_IF_DIGEST, *_SHARED)
 
@@ -297,16 +295,9 @@ _MEMORY_COMMANDS = {
     "view": Command(
         _view,
         summary="print a note with line numbers, or list a folder",
-        arguments=(
-            Argument("path", "NOTE", "a note or folder; by default /memories", many="optional"),
-        ),
+        arguments=(Argument("path", "[NOTE]", "a note or folder; by default /memories"),),
         options=(
-            Option(
-                "--range",
-                "only lines A to B; A- for all from A on",
-                metavar="A-B",
-                parse=_read_range,
-            ),
+            Option("--range A-B", "only lines A to B; A- for all from A on", parse=_read_range),
             *_SHARED,
         ),
         examples=(
@@ -330,12 +321,7 @@ _MEMORY_COMMANDS = {
         arguments=(
             _NOTE,
             Argument("old", "OLD", "the present text; - to read it from stdin"),
-            Argument(
-                "new",
-                "NEW",
-                "the new text, '' for none; - or none to read it from stdin",
-                many="optional",
-            ),
+            Argument("new", "[NEW]", "the new text, '' for none; - or none to read it from stdin"),
         ),
         options=(STDIN, *_WRITING),
         examples=("memsyncd memory str_replace /memories/redis.md '30 s' '45 s'",),
@@ -451,10 +437,9 @@ def _print_place(answer: dict[str, Any], root: str, console: Console) -> None:
 
 
 ON_SIMILAR: Final = Option(
-    "--on-similar",
+    "--on-similar DO",
     "if something says nearly the same: add (default), append to it, or only report it",
-    metavar="DO",
-    parse=make_choice(("add", "append", "report")),
+    choices=("add", "append", "report"),
 )
 _SECTION_FIELDS = (
     "summary",
@@ -533,40 +518,27 @@ COMMANDS = {
     ),
     "remember": Command(
         _remember,
-        arguments=(
-            Argument("text", "TEXT", "the text; - or none to read it from stdin", many="any"),
-        ),
+        arguments=(Argument("text", "[TEXT…]", "the text; - or none to read it from stdin"),),
         options=(
-            Option("--summary", "the heading; by default the beginning of the text", metavar="S"),
+            Option("--summary S", "the heading; by default the beginning of the text"),
+            Option("--kind K", "the kind of memory, such as decision; it selects the note"),
+            Option("--tag T…", "add this tag"),
+            Option("--note PATH", "append to this note"),
             Option(
-                "--kind", "the kind of memory, such as decision; it selects the note", metavar="K"
+                "--importance S", "from 0 to 1; by default that of the kind", parse=parse_fraction
             ),
-            Option("--tag", "add this tag", metavar="T", is_repeated=True),
-            Option("--note", "append to this note", metavar="PATH"),
-            Option(
-                "--importance",
-                "from 0 to 1; by default that of the kind",
-                metavar="S",
-                parse=parse_fraction,
-            ),
-            Option("--priority", "P0, P1, P2 or P3", metavar="P"),
-            Option("--lifecycle", "ephemeral, session, task or project", metavar="L"),
-            Option("--source", "the source", metavar="TEXT"),
-            Option("--task", "the task", metavar="ID"),
-            Option("--session", "the session", metavar="ID"),
-            Option("--topic", "the topic, of at most 100 characters", metavar="TEXT"),
-            Option("--keyword", "add this keyword; at most 20", metavar="K", is_repeated=True),
-            Option("--scope", "the scope", metavar="TEXT"),
-            Option("--created", "the day or time, if not now", metavar="DAY"),
-            Option("--updated", "the day or time of the last change", metavar="DAY"),
-            Option("--expires", "the day or time from which searches leave it out", metavar="DAY"),
-            Option(
-                "--meta",
-                "add metadata of your own",
-                metavar="KEY=VALUE",
-                parse=parse_pair,
-                is_repeated=True,
-            ),
+            Option("--priority P", "P0, P1, P2 or P3"),
+            Option("--lifecycle L", "ephemeral, session, task or project"),
+            Option("--source TEXT", "the source"),
+            Option("--task ID", "the task"),
+            Option("--session ID", "the session"),
+            Option("--topic TEXT", "the topic, of at most 100 characters"),
+            Option("--keyword K…", "add this keyword; at most 20"),
+            Option("--scope TEXT", "the scope"),
+            Option("--created DAY", "the day or time, if not now"),
+            Option("--updated DAY", "the day or time of the last change"),
+            Option("--expires DAY", "the day or time from which searches leave it out"),
+            Option("--meta KEY=VALUE…", "add metadata of your own", parse=parse_pair),
             ON_SIMILAR,
             STDIN,
             make_workspace_option("remember it in this workspace"),

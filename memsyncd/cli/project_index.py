@@ -77,10 +77,8 @@ COMMANDS = {
         options=(
             Option("--dry-run", "change nothing; print what would be done"),
             Option(
-                "--source",
+                "--source PATH[=TAG,TAG]…",
                 "summarise this file as well; wildcards may stand in its last part",
-                metavar="PATH[=TAG,TAG]",
-                is_repeated=True,
                 parse=_parse_source,
             ),
             make_workspace_option("summarise the files of this workspace"),

@@ -18,9 +18,7 @@ from memsyncd.cli.parser import (
     Argument,
     Command,
     Option,
-    make_choice,
     make_workspace_option,
-    parse_count,
     parse_fraction,
 )
 from memsyncd.cli.terminal import clean, clean_line, clean_values
@@ -38,31 +36,24 @@ if TYPE_CHECKING:
 # --- filters ------------------------------------------------------------------------------------
 
 FILTERS: Final = (
-    Option("--kind", "only this kind, such as decision", metavar="K", is_repeated=True),
-    Option("--tag", "only with this tag", metavar="T", is_repeated=True),
-    Option("--path", "only this note, folder or glob", metavar="P", is_repeated=True),
-    Option("--section", "only below this heading or anchor", metavar="S", is_repeated=True),
-    Option("--task", "only of this task", metavar="ID", is_repeated=True),
-    Option("--session", "only of this session", metavar="ID", is_repeated=True),
-    Option("--source", "only from this source", metavar="S", is_repeated=True),
-    Option("--priority", "only of this priority, P0 to P3", metavar="P", is_repeated=True),
+    Option("--kind K…", "only this kind, such as decision"),
+    Option("--tag T…", "only with this tag"),
+    Option("--path P…", "only this note, folder or glob"),
+    Option("--section S…", "only below this heading or anchor"),
+    Option("--task ID…", "only of this task"),
+    Option("--session ID…", "only of this session"),
+    Option("--source S…", "only from this source"),
+    Option("--priority P…", "only of this priority, P0 to P3"),
+    Option("--lifecycle L…", "only ephemeral, session, task or project"),
+    Option("--status S…", "only of this status"),
+    Option("--meta KEY=VALUE…", "only with this other metadata"),
+    Option("--related-to NOTE…", "only notes linked to or from this one"),
+    Option("--tier T…", "only hot, warm or cold by age and importance"),
     Option(
-        "--lifecycle", "only ephemeral, session, task or project", metavar="L", is_repeated=True
+        "--min-importance I", "only of this importance or more, from 0 to 1", parse=parse_fraction
     ),
-    Option("--status", "only of this status", metavar="S", is_repeated=True),
-    Option("--meta", "only with this other metadata", metavar="KEY=VALUE", is_repeated=True),
-    Option(
-        "--related-to", "only notes linked to or from this one", metavar="NOTE", is_repeated=True
-    ),
-    Option("--tier", "only hot, warm or cold by age and importance", metavar="T", is_repeated=True),
-    Option(
-        "--min-importance",
-        "only of this importance or more, from 0 to 1",
-        metavar="I",
-        parse=parse_fraction,
-    ),
-    Option("--after", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", metavar="DAY"),
-    Option("--before", "only before this day, month or year", metavar="DAY"),
+    Option("--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'"),
+    Option("--before DAY", "only before this day, month or year"),
     Option("--archived", "only archived sections, which are left out otherwise"),
     Option("--expired", "only expired sections, which are left out otherwise"),
     Option("--include-archived", "archived sections too"),
@@ -76,16 +67,9 @@ def filters_from(args: Args) -> dict[str, object] | None:
     return {name: value for name, value in given.items() if value} or None
 
 
-FOLLOW: Final = Option(
-    "--follow", "show what this relation leads to: resolved_by", metavar="R", is_repeated=True
-)
+FOLLOW: Final = Option("--follow R…", "show what this relation leads to: resolved_by")
 SORTS: Final = ("relevance", "decay", "importance", "priority", "recency", "file")
-SORT: Final = Option(
-    "--sort",
-    "by decay, importance, priority, recency or file",
-    metavar="S",
-    parse=make_choice(SORTS),
-)
+SORT: Final = Option("--sort S", "by decay, importance, priority, recency or file", choices=SORTS)
 
 
 # --- search -------------------------------------------------------------------------------------
@@ -333,20 +317,15 @@ COMMANDS = {
     "search": Command(
         _search,
         keeps_exclusions=True,
-        arguments=(
-            Argument(
-                "query", "QUERY", 'words, "phrases", -not, prefix*, kind:decision', many="some"
-            ),
-        ),
+        arguments=(Argument("query", "QUERY…", 'words, "phrases", -not, prefix*, kind:decision'),),
         options=(
             make_workspace_option("search this workspace, or several", is_repeated=True),
             Option("--all", "search all workspaces"),
-            Option("-n --limit", "at most N hits (default 10)", metavar="N", parse=parse_count),
+            Option("-n --limit N", "at most N hits (default 10)"),
             *FILTERS,
             Option(
-                "--min-score",
+                "--min-score S",
                 "only hits that score at least S, from 0 to 1",
-                metavar="S",
                 parse=parse_fraction,
             ),
             SORT,
@@ -354,13 +333,7 @@ COMMANDS = {
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,
             Option("--explain", "show the parts of each score"),
-            Option(
-                "--open",
-                "open the first hit, or the Nth, in $VISUAL or $EDITOR",
-                metavar="N",
-                parse=parse_count,
-                bare=1,
-            ),
+            Option("--open N", "open the first hit, or the Nth, in $VISUAL or $EDITOR", bare=1),
             JSON,
         ),
         examples=(
@@ -376,31 +349,17 @@ COMMANDS = {
         _context,
         keeps_exclusions=True,
         arguments=(
-            Argument(
-                "query",
-                "QUERY",
-                "the subject; without one, the context of a new session",
-                many="any",
-            ),
+            Argument("query", "[QUERY…]", "the subject; without one, the context of a new session"),
         ),
         options=(
             make_workspace_option("use this workspace, or several", is_repeated=True),
             Option("--all", "use all workspaces"),
             Option("--no-user", "without the user-wide workspace"),
-            Option(
-                "-n --max-tokens",
-                "at most N tokens, from 100 to 50,000 (default 2000)",
-                metavar="N",
-                parse=parse_count,
-            ),
-            Option("--max-bytes", "at most N bytes as well", metavar="N", parse=parse_count),
+            Option("-n --max-tokens N", "at most N tokens, from 100 to 50,000 (default 2000)"),
+            Option("--max-bytes N", "at most N bytes as well"),
             *FILTERS,
             SORT,
-            Option(
-                "--heading",
-                "the first line (default '## Prior Knowledge'); '' for none",
-                metavar="TEXT",
-            ),
+            Option("--heading TEXT", "the first line (default '## Prior Knowledge'); '' for none"),
             FOLLOW,
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,

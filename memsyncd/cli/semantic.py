@@ -236,9 +236,8 @@ def _print(answer: dict[str, Any], console: Console) -> int:
 
 
 _WORKSPACE: Final = Option(
-    "-w --workspace",
+    "-w --workspace WS",
     "of this workspace alone: a name, an id or a folder in it; of all by default",
-    metavar="WS",
 )
 _COMMANDS: Final = {
     "status": Command(

@@ -14,7 +14,6 @@ from memsyncd.cli.parser import (
     Option,
     make_group,
     make_workspace_option,
-    parse_count,
 )
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import BadRequest
@@ -134,15 +133,13 @@ def _read_lifetime(text: str) -> float:
 
 
 _READER: Final = (
-    Option("--agent", "the agent that reads", metavar="NAME"),
-    Option("--session", "the session that reads", metavar="ID"),
-    Option("--task", "the task that the signals are about", metavar="ID"),
+    Option("--agent NAME", "the agent that reads"),
+    Option("--session ID", "the session that reads"),
+    Option("--task ID", "the task that the signals are about"),
 )
-_LIMIT: Final = Option(
-    "-n --limit", "at most N signals (default 50)", metavar="N", parse=parse_count
-)
-_TYPE: Final = Option("--type", "such as completion, blocked, question", metavar="TYPE")
-_SENDER: Final = Option("--client", f"the sender's name (default {CLIENT})", metavar="NAME")
+_LIMIT: Final = Option("-n --limit N", "at most N signals (default 50)")
+_TYPE: Final = Option("--type TYPE", "such as completion, blocked, question")
+_SENDER: Final = Option("--client NAME", f"the sender's name (default {CLIENT})")
 _SHARED: Final = (make_workspace_option("in this workspace"), JSON)
 
 _SIGNAL_COMMANDS = {
@@ -151,15 +148,14 @@ _SIGNAL_COMMANDS = {
         summary="send a signal to agents, sessions or tasks",
         arguments=(Argument("text", "TEXT", "what to tell them"),),
         options=(
-            Option("--agent", "to this agent", metavar="NAME", is_repeated=True),
-            Option("--session", "to this session", metavar="ID", is_repeated=True),
-            Option("--task", "to everybody on this task", metavar="ID", is_repeated=True),
+            Option("--agent NAME…", "to this agent"),
+            Option("--session ID…", "to this session"),
+            Option("--task ID…", "to everybody on this task"),
             _TYPE,
-            Option("--key", "send it once, however often this is repeated", metavar="KEY"),
+            Option("--key KEY", "send it once, however often this is repeated"),
             Option(
-                "--expires",
+                "--expires TIME",
                 "after this time nobody receives it: 30m, 12h, 7d",
-                metavar="TIME",
                 parse=_read_lifetime,
             ),
             _SENDER,
@@ -189,7 +185,7 @@ _SIGNAL_COMMANDS = {
     "ack": Command(
         _ack,
         summary="acknowledge signals, so that this reader receives them no more",
-        arguments=(Argument("signals", "NUMBER", "the signals' numbers", many="some"),),
+        arguments=(Argument("signals", "NUMBER…", "the signals' numbers"),),
         options=(*_READER, *_SHARED),
         examples=("memsyncd signal ack 12 13 --agent claude",),
     ),

@@ -13,7 +13,6 @@ from memsyncd.cli.parser import (
     Command,
     Option,
     make_workspace_option,
-    parse_count,
     parse_fraction,
 )
 from memsyncd.cli.search import report_left_out
@@ -170,25 +169,19 @@ def _read_what(
 COMMANDS = {
     "similar": Command(
         _similar,
-        arguments=(Argument("section", "SECTION", "a section: PATH#heading", many="optional"),),
+        arguments=(Argument("section", "[SECTION]", "a section: PATH#heading"),),
         options=(
-            Option("--text", "compare this text", metavar="TEXT"),
+            Option("--text TEXT", "compare this text"),
             Option("--stdin", "compare a text read from stdin"),
-            Option("--topic", "what is near the sections of this topic", metavar="TOPIC"),
+            Option("--topic TOPIC", "what is near the sections of this topic"),
             Option("--duplicates", "plan which sections to merge: groups of near copies"),
+            Option("--path P…", "with --duplicates: only this note, folder or glob"),
             Option(
-                "--path",
-                "with --duplicates: only this note, folder or glob",
-                metavar="P",
-                is_repeated=True,
-            ),
-            Option(
-                "--min-similarity",
+                "--min-similarity S",
                 "from 0 to 1; from 0.7 of the words on both say nearly the same",
-                metavar="S",
                 parse=parse_fraction,
             ),
-            Option("-n --limit", "at most N sections or groups", metavar="N", parse=parse_count),
+            Option("-n --limit N", "at most N sections or groups"),
             Option("--include-archived", "also archived sections"),
             make_workspace_option("look in this workspace"),
             JSON,
@@ -203,21 +196,11 @@ COMMANDS = {
         _patterns,
         options=(
             make_workspace_option("compare these workspaces", default="all", is_repeated=True),
-            Option("--kind", "only of this kind", metavar="K", is_repeated=True),
-            Option("--topic", "only of this topic", metavar="TEXT"),
-            Option(
-                "--min-similarity",
-                "from 0.1 to 1 (default 0.5)",
-                metavar="S",
-                parse=parse_fraction,
-            ),
-            Option(
-                "--min-workspaces",
-                "in so many at least (default 2)",
-                metavar="N",
-                parse=parse_count,
-            ),
-            Option("-n --limit", "at most N patterns (default 20)", metavar="N", parse=parse_count),
+            Option("--kind K…", "only of this kind"),
+            Option("--topic TEXT", "only of this topic"),
+            Option("--min-similarity S", "from 0.1 to 1 (default 0.5)", parse=parse_fraction),
+            Option("--min-workspaces N", "in so many at least (default 2)"),
+            Option("-n --limit N", "at most N patterns (default 20)"),
             TIMEOUT,
             JSON,
         ),

@@ -18,9 +18,7 @@ from memsyncd.cli.parser import (
     Argument,
     Command,
     Option,
-    make_choice,
     make_workspace_option,
-    parse_count,
 )
 from memsyncd.cli.search import FILTERS, filters_from
 from memsyncd.cli.terminal import clean_values
@@ -140,19 +138,12 @@ COMMANDS = {
         _stats,
         options=(
             Option(
-                "--by",
+                "--by G…",
                 "count by kind, tag, task, month, size (these by default), session, source,"
                 " priority, lifecycle or status",
-                metavar="G",
-                parse=make_choice(GROUPS),
-                is_repeated=True,
+                choices=GROUPS,
             ),
-            Option(
-                "-n --limit",
-                "at most N values of each (default 20)",
-                metavar="N",
-                parse=parse_count,
-            ),
+            Option("-n --limit N", "at most N values of each (default 20)"),
             *FILTERS,
             make_workspace_option("count in this workspace"),
             JSON,
@@ -168,14 +159,13 @@ COMMANDS = {
         arguments=(
             Argument(
                 "target",
-                "ANCHOR|PATH",
+                "[ANCHOR|PATH]",
                 "a section, note or folder; without one, the whole workspace",
-                many="optional",
             ),
         ),
         options=(
             Option("--last", "the most recently recalled first, not the most often"),
-            Option("-n --limit", "at most N sections (default 20)", metavar="N", parse=parse_count),
+            Option("-n --limit N", "at most N sections (default 20)"),
             make_workspace_option("count in this workspace"),
             JSON,
         ),

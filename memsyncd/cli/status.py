@@ -190,12 +190,12 @@ def _metrics(args: Args, console: Console) -> int:
 COMMANDS = {
     "status": Command(
         _status,
-        options=(Option("-w --workspace", "only this workspace", metavar="WS"), JSON),
+        options=(Option("-w --workspace WS", "only this workspace"), JSON),
         examples=("memsyncd status", "memsyncd status -w notes --json"),
     ),
     "problems": Command(
         _problems,
-        options=(Option("-w --workspace", "only this workspace", metavar="WS"), JSON),
+        options=(Option("-w --workspace WS", "only this workspace"), JSON),
         examples=("memsyncd problems", "memsyncd problems -w ."),
     ),
     "metrics": Command(

@@ -12,7 +12,6 @@ from memsyncd.cli.parser import (
     Option,
     make_group,
     make_workspace_option,
-    parse_count,
     parse_pair,
 )
 from memsyncd.cli.terminal import clean, clean_values
@@ -211,17 +210,17 @@ def _profile(args: Args, console: Console) -> int:
 
 _TASK: Final = Argument("task", "TASK", "the task, such as WU-123")
 _ARCHIVED: Final = Option("--include-archived", "archived sections too")
-_BYTES: Final = Option("--max-bytes", "at most N bytes", metavar="N", parse=parse_count)
-_LIMIT: Final = Option("-n --limit", "at most N sections", metavar="N", parse=parse_count)
-_OF_TASK: Final = Option("--task", "the task", metavar="ID")
-_AGENT: Final = Option("--agent", "show the signals to this agent, too", metavar="NAME")
+_BYTES: Final = Option("--max-bytes N", "at most N bytes")
+_LIMIT: Final = Option("-n --limit N", "at most N sections")
+_OF_TASK: Final = Option("--task ID", "the task")
+_AGENT: Final = Option("--agent NAME", "show the signals to this agent, too")
 _SHARED: Final = (make_workspace_option("in this workspace"), JSON)
 
 _TASK_COMMANDS = {
     "ready": Command(
         _ready,
         summary="list what can be worked on: P0 first, then the oldest",
-        arguments=(Argument("task", "TASK", "the task; without one, all", many="optional"),),
+        arguments=(Argument("task", "[TASK]", "the task; without one, all"),),
         options=(_ARCHIVED, _LIMIT, *_SHARED),
         examples=("memsyncd task ready WU-123",),
     ),
@@ -238,7 +237,7 @@ _TASK_COMMANDS = {
         arguments=(_TASK,),
         options=(
             _BYTES,
-            Option("--sort", "each part by recency (default) or decay", metavar="S"),
+            Option("--sort S", "each part by recency (default) or decay"),
             _ARCHIVED,
             *_SHARED,
         ),
@@ -250,14 +249,8 @@ _TASK_COMMANDS = {
         arguments=(Argument("text", "TEXT", "what is done, and what is next"),),
         options=(
             _OF_TASK,
-            Option("--session", "the session", metavar="ID"),
-            Option(
-                "--meta",
-                "such as milestone=ports",
-                metavar="KEY=VALUE",
-                parse=parse_pair,
-                is_repeated=True,
-            ),
+            Option("--session ID", "the session"),
+            Option("--meta KEY=VALUE…", "such as milestone=ports", parse=parse_pair),
             CLIENT_OPTION,
             *_SHARED,
         ),
@@ -282,7 +275,7 @@ _SESSION_COMMANDS = {
         summary="record that a session begins",
         arguments=(
             Argument("session", "SESSION", "the session's id"),
-            Argument("text", "TEXT", "what it is to do", many="optional"),
+            Argument("text", "[TEXT]", "what it is to do"),
         ),
         options=(_OF_TASK, _AGENT, _BYTES, CLIENT_OPTION, *_SHARED),
         examples=("memsyncd session start s-7 'Finish the ports.' --task WU-123",),
@@ -290,7 +283,7 @@ _SESSION_COMMANDS = {
     "resume": Command(
         _resume,
         summary="print what restores an agent after its context was cleared",
-        arguments=(Argument("session", "SESSION", "the session's id", many="optional"),),
+        arguments=(Argument("session", "[SESSION]", "the session's id"),),
         options=(_OF_TASK, _AGENT, _BYTES, *_SHARED),
         examples=("memsyncd session resume s-7 --agent claude",),
     ),
@@ -304,10 +297,10 @@ COMMANDS = {
     "triage": Command(
         _triage,
         options=(
-            Option("--tag", "sections with this tag (default bug)", metavar="T", is_repeated=True),
-            Option("--promote", "make a task of this section", metavar="ANCHOR"),
-            Option("--task", "the name of the task", metavar="ID"),
-            Option("--priority", "its priority, P0 to P3", metavar="P"),
+            Option("--tag T…", "sections with this tag (default bug)"),
+            Option("--promote ANCHOR", "make a task of this section"),
+            Option("--task ID", "the name of the task"),
+            Option("--priority P", "its priority, P0 to P3"),
             _LIMIT,
             CLIENT_OPTION,
             *_SHARED,
@@ -320,7 +313,7 @@ COMMANDS = {
     "profile": Command(
         _profile,
         options=(
-            Option("--tag", "only sections with this tag", metavar="T", is_repeated=True),
+            Option("--tag T…", "only sections with this tag"),
             _ARCHIVED,
             _LIMIT,
             *_SHARED,

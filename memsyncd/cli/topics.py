@@ -22,7 +22,6 @@ from memsyncd.cli.parser import (
     Option,
     make_group,
     make_workspace_option,
-    parse_count,
     parse_fraction,
     parse_pair,
 )
@@ -259,48 +258,38 @@ _METADATA = (
 _TOPIC: Final = Argument("topic", "TOPIC", "its path, its name in the memory folder, or its title")
 _FIELD: Final = Argument("field", "FIELD", "the heading of a section, or its anchor")
 _ARCHIVED: Final = Option("--include-archived", "archived ones too")
-_LIMIT: Final = Option("-n --limit", "at most N", metavar="N", parse=parse_count)
+_LIMIT: Final = Option("-n --limit N", "at most N")
 _READING: Final = (make_workspace_option("in this workspace"), JSON)
 _WRITING: Final = (make_workspace_option("in this workspace"), CLIENT_OPTION, TIMEOUT, JSON)
-_KIND: Final = Option("--kind", "the kind, such as decision", metavar="K")
-_TAG: Final = Option("--tag", "add this tag", metavar="T", is_repeated=True)
-_IMPORTANCE: Final = Option("--importance", "from 0 to 1", metavar="S", parse=parse_fraction)
-_SOURCE: Final = Option("--source", "the source", metavar="TEXT")
-_IF_DIGEST: Final = Option("--if-digest", "only if the note has this digest", metavar="DIGEST")
+_KIND: Final = Option("--kind K", "the kind, such as decision")
+_TAG: Final = Option("--tag T…", "add this tag")
+_IMPORTANCE: Final = Option("--importance S", "from 0 to 1", parse=parse_fraction)
+_SOURCE: Final = Option("--source TEXT", "the source")
+_IF_DIGEST: Final = Option("--if-digest DIGEST", "only if the note has this digest")
 _STATED: Final = (
     _KIND,
     _IMPORTANCE,
-    Option("--priority", "P0, P1, P2 or P3", metavar="P"),
-    Option("--lifecycle", "ephemeral, session, task or project", metavar="L"),
+    Option("--priority P", "P0, P1, P2 or P3"),
+    Option("--lifecycle L", "ephemeral, session, task or project"),
     _SOURCE,
-    Option("--task", "the task", metavar="ID"),
-    Option("--session", "the session", metavar="ID"),
-    Option("--scope", "the scope", metavar="TEXT"),
-    Option("--expires", "the day or time from which searches leave it out", metavar="DAY"),
-    Option("--keyword", "a keyword; at most 20", metavar="K", is_repeated=True),
-    Option(
-        "--meta",
-        "metadata of your own",
-        metavar="KEY=VALUE",
-        parse=_parse_pair,
-        is_repeated=True,
-    ),
+    Option("--task ID", "the task"),
+    Option("--session ID", "the session"),
+    Option("--scope TEXT", "the scope"),
+    Option("--expires DAY", "the day or time from which searches leave it out"),
+    Option("--keyword K…", "a keyword; at most 20"),
+    Option("--meta KEY=VALUE…", "metadata of your own", parse=_parse_pair),
 )
 _RELATE: Final = Option(
-    "--relate",
-    "a relation, such as resolved_by=redis-timeouts",
-    metavar="KIND=NOTE",
-    parse=_parse_relation,
-    is_repeated=True,
+    "--relate KIND=NOTE…", "a relation, such as resolved_by=redis-timeouts", parse=_parse_relation
 )
 
 _COMMANDS = {
     "list": Command(
         _list,
         summary="list topics by salience",
-        arguments=(Argument("path", "PATH", "a note, folder or glob", many="optional"),),
+        arguments=(Argument("path", "[PATH]", "a note, folder or glob"),),
         options=(
-            Option("--sort", "by salience (default), recency or file", metavar="S"),
+            Option("--sort S", "by salience (default), recency or file"),
             _ARCHIVED,
             _LIMIT,
             *_READING,
@@ -319,22 +308,14 @@ _COMMANDS = {
         summary="create a note for a topic",
         arguments=(
             Argument("title", "TITLE", "its title"),
-            Argument("summary", "TEXT", "its summary", many="optional"),
+            Argument("summary", "[TEXT]", "its summary"),
         ),
         options=(
-            Option(
-                "--field",
-                "a field with its first value",
-                metavar="NAME=TEXT",
-                parse=_parse_pair,
-                is_repeated=True,
-            ),
+            Option("--field NAME=TEXT…", "a field with its first value", parse=_parse_pair),
             _RELATE,
             _TAG,
             *_STATED,
-            Option(
-                "--note", "the note to create, by default named after the title", metavar="PATH"
-            ),
+            Option("--note PATH", "the note to create, by default named after the title"),
             ON_SIMILAR,
             *_WRITING,
         ),
@@ -345,17 +326,11 @@ _COMMANDS = {
         summary="change title, summary, metadata or relations; '' removes one",
         arguments=(_TOPIC,),
         options=(
-            Option("--title", "the title", metavar="TEXT"),
-            Option("--summary", "the text below the title", metavar="TEXT"),
+            Option("--title TEXT", "the title"),
+            Option("--summary TEXT", "the text below the title"),
             _RELATE,
-            Option(
-                "--unrelate",
-                "remove a relation",
-                metavar="KIND=NOTE",
-                parse=_parse_relation,
-                is_repeated=True,
-            ),
-            Option("--tag", "its tags, all of them", metavar="T", is_repeated=True),
+            Option("--unrelate KIND=NOTE…", "remove a relation", parse=_parse_relation),
+            Option("--tag T…", "its tags, all of them"),
             *_STATED,
             _IF_DIGEST,
             *_WRITING,
@@ -368,14 +343,14 @@ _COMMANDS = {
         arguments=(
             _TOPIC,
             _FIELD,
-            Argument("text", "TEXT", "the value; - or none to read it from stdin", many="any"),
+            Argument("text", "[TEXT…]", "the value; - or none to read it from stdin"),
         ),
         options=(
             _KIND,
             _TAG,
             _IMPORTANCE,
             _SOURCE,
-            Option("--keep", "keep N values in the note", metavar="N", parse=parse_count),
+            Option("--keep N", "keep N values in the note"),
             ON_SIMILAR,
             _IF_DIGEST,
             STDIN,
@@ -389,7 +364,7 @@ _COMMANDS = {
         arguments=(_TOPIC, _FIELD),
         options=(
             _LIMIT,
-            Option("--before", "before this revision", metavar="N", parse=parse_count),
+            Option("--before N", "before this revision"),
             *_READING,
         ),
         examples=("memsyncd topic history auth-service Status",),
@@ -397,14 +372,14 @@ _COMMANDS = {
     "archive": Command(
         _archive,
         summary="archive whole topics; a dry run first",
-        arguments=(Argument("topic", "TOPIC", "topics by path, name or title", many="some"),),
+        arguments=(Argument("topic", "TOPIC…", "topics by path, name or title"),),
         options=(APPLY, PLAN, *_WRITING),
         examples=("memsyncd topic archive auth-service --apply",),
     ),
     "restore": Command(
         _restore,
         summary="restore archived topics, byte for byte",
-        arguments=(Argument("topic", "TOPIC", "topics by path, name or title", many="some"),),
+        arguments=(Argument("topic", "TOPIC…", "topics by path, name or title"),),
         options=(APPLY, PLAN, *_WRITING),
         examples=("memsyncd topic restore auth-service --apply",),
     ),

@@ -15,7 +15,6 @@ from memsyncd.cli.parser import (
     Command,
     Option,
     make_workspace_option,
-    parse_count,
     parse_number,
 )
 from memsyncd.cli.search import FILTERS, FOLLOW, filters_from
@@ -197,10 +196,10 @@ def _recall(args: Args, console: Console) -> int:
     return 0 if answer["memories"] else NOTHING_FOUND
 
 
-_BELOW = Option("--below", "those worth less than this", metavar="N", parse=_read_limit)
-_ANCHORS = Argument("anchor", "ANCHOR", "memories by their anchors", many="any")
+_BELOW = Option("--below N", "those worth less than this", parse=_read_limit)
+_ANCHORS = Argument("anchor", "[ANCHOR…]", "memories by their anchors")
 APPLY = Option("--apply", "do it; otherwise only what would change is shown")
-PLAN = Option("--plan", "only if the plan is still this one, as a dry run shows", metavar="DIGEST")
+PLAN = Option("--plan DIGEST", "only if the plan is still this one, as a dry run shows")
 _PLANNED = (
     APPLY,
     PLAN,
@@ -229,11 +228,11 @@ COMMANDS = {
     ),
     "promote": Command(
         _promote,
-        arguments=(Argument("anchor", "ANCHOR", "a memory by its anchor", many="optional"),),
+        arguments=(Argument("anchor", "[ANCHOR]", "a memory by its anchor"),),
         options=(
-            Option("--task", "all summaries of this task instead", metavar="ID"),
-            Option("--tag", "decision, convention, pattern, pitfall, …", metavar="T"),
-            Option("--note", "promote to this note", metavar="PATH"),
+            Option("--task ID", "all summaries of this task instead"),
+            Option("--tag T", "decision, convention, pattern, pitfall, …"),
+            Option("--note PATH", "promote to this note"),
             Option("--dry-run", "only show what would be promoted"),
             make_workspace_option(),
             CLIENT_OPTION,
@@ -246,17 +245,12 @@ COMMANDS = {
     ),
     "recall": Command(
         _recall,
-        arguments=(Argument("keyword", "KEYWORD", "any of these keywords", many="any"),),
+        arguments=(Argument("keyword", "[KEYWORD…]", "any of these keywords"),),
         options=(
-            Option("--topic", "of this topic", metavar="TEXT"),
-            Option("--kind", "of this kind", metavar="K"),
-            Option("--text", "words, if nothing else finds a memory", metavar="TEXT"),
-            Option(
-                "--max-tokens",
-                "the budget, 100 to 50,000 tokens (default 2,000)",
-                metavar="N",
-                parse=parse_count,
-            ),
+            Option("--topic TEXT", "of this topic"),
+            Option("--kind K", "of this kind"),
+            Option("--text TEXT", "words, if nothing else finds a memory"),
+            Option("--max-tokens N", "the budget, 100 to 50,000 tokens (default 2,000)"),
             FOLLOW,
             make_workspace_option(),
             JSON,
@@ -273,9 +267,7 @@ COMMANDS = {
     ),
     "check": Command(
         _check,
-        arguments=(
-            Argument("path", "PATH", "a note, folder or glob; by default all", many="optional"),
-        ),
+        arguments=(Argument("path", "[PATH]", "a note, folder or glob; by default all"),),
         options=(make_workspace_option("check in this workspace"), JSON),
         examples=("memsyncd check", "memsyncd check .memories/decisions.md"),
     ),

@@ -27,9 +27,7 @@ from memsyncd.cli.parser import (
     Argument,
     Command,
     Option,
-    make_choice,
     make_workspace_option,
-    parse_count,
 )
 from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.terminal import clean_line, clean_values
@@ -441,12 +439,7 @@ def render_sync_report(report: dict[str, Any], paint: Paint) -> str:
     return " · ".join(filter(None, [", ".join(changes), *written, failed, took]))
 
 
-_SYNC_TIMEOUT = Option(
-    "--timeout-ms",
-    "give up after this long; by default wait until done",
-    metavar="MS",
-    parse=parse_count,
-)
+_SYNC_TIMEOUT = Option("--timeout-ms MS", "give up after this long; by default wait until done")
 
 
 # --- watch --------------------------------------------------------------------------------------
@@ -520,9 +513,7 @@ def render_change(
 COMMANDS = {
     "init": Command(
         _init,
-        arguments=(
-            Argument("path", "PATH", "the folder; by default the current one", many="optional"),
-        ),
+        arguments=(Argument("path", "[PATH]", "the folder; by default the current one"),),
         options=(
             Option("--union", "have git merge memories of two branches, by .gitattributes"),
             Option("--user", "the user-wide memory, which joins the context of every workspace"),
@@ -533,27 +524,20 @@ COMMANDS = {
         _add,
         arguments=(Argument("path", "PATH", "the folder"),),
         options=(
-            Option("--name", "the workspace's name; by default the folder's", metavar="N"),
+            Option("--name NAME", "the workspace's name; by default the folder's"),
             Option(
-                "--preset",
+                "--preset P",
                 "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of "
                 "each project; else the folder decides",
-                metavar="P",
-                parse=make_choice(("memory", "vault", "claude-code")),
+                choices=("memory", "vault", "claude-code"),
             ),
             Option(
-                "--include",
+                "--include G…",
                 "also index these, such as 'docs/**/*.md', and no longer those named before",
-                metavar="G",
-                is_repeated=True,
             ),
-            Option("--exclude", "do not index these files", metavar="G", is_repeated=True),
-            Option(
-                "--read-only", "also index these, and never write", metavar="G", is_repeated=True
-            ),
-            Option(
-                "--memory-dir", "the folder to write memories to; . for PATH itself", metavar="D"
-            ),
+            Option("--exclude G…", "do not index these files"),
+            Option("--read-only G…", "also index these, and never write"),
+            Option("--memory-dir D", "the folder to write memories to; . for PATH itself"),
             JSON,
         ),
         examples=(
@@ -609,7 +593,7 @@ COMMANDS = {
         options=(
             make_workspace_option("watch this workspace"),
             Option("--all", "watch all workspaces"),
-            Option("--path", "only notes that match", metavar="G", is_repeated=True),
+            Option("--path G…", "only notes that match"),
             Option("--json", "print each change as one line of JSON"),
         ),
         examples=("memsyncd watch", "memsyncd watch --all --json"),
