@@ -81,7 +81,7 @@ def _spawn(paths: list[str], console: Console) -> int:
     terminal = console.terminal
     terminal.report(f"memsyncd {memsyncd.__version__} runs in the background (pid {answer['pid']})")
     if terminal.is_err_terminal:
-        terminal.report(terminal.err_paint("dim", f"its log: {clean_line(spawned.log_file)}"))
+        terminal.note(f"its log: {clean_line(spawned.log_file)}")
     show_until_indexed(console)
     return 0
 

@@ -112,7 +112,7 @@ def name_options(error: MemsyncdError, name: str, command: Command) -> tuple[str
     message, hint = error.message, error.hint
     if match := re.fullmatch(_PARAMETER, message):
         place = match[1].partition("[")[0].rpartition(".")[2]
-        shown = words.get(place) or words.get(place.removesuffix("s"), place)
+        shown = words.get(place, place)
         rest = match[2]
         for rule, plain in _RULES.items():
             rest = re.sub(rule, plain, rest)

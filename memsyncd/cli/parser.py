@@ -59,6 +59,8 @@ class Option:
     from 1, and others texts. The long flag names the attribute that holds it: False or True without
     a value; None or the value; a list if it may be repeated. With a `bare` value the flag may be
     given alone, and a value must be attached to it: `--open=2`. With `choices`, others are refused.
+
+    `name` is another name for the attribute, where the request calls it otherwise.
     """
 
     __slots__ = ("bare", "choices", "flags", "help", "is_repeated", "metavar", "name", "parse")
@@ -71,11 +73,12 @@ class Option:
         parse: Callable[[str], object] | None = None,
         choices: tuple[str, ...] = (),
         bare: object = None,
+        name: str = "",
     ) -> None:
         words = usage.split()
         metavar = "" if words[-1].startswith("-") else words.pop()
         self.flags: Final = tuple(words)
-        self.name: Final = words[-1].removeprefix("--").replace("-", "_")
+        self.name: Final = name or words[-1].removeprefix("--").replace("-", "_")
         self.help: Final = help_text
         self.is_repeated: Final = metavar.endswith("…")
         self.metavar: Final = metavar.removesuffix("…")

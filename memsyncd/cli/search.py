@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.console import NOTHING_FOUND, report_freshness
+from memsyncd.cli.calls import show_answer
 from memsyncd.cli.format import (
     list_parts,
     render_count,
     render_explanation,
     render_hit,
 )
-from memsyncd.cli.note_arguments import roots_by_id
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -67,6 +66,11 @@ def filters_from(args: Args) -> dict[str, object] | None:
     return {name: value for name, value in given.items() if value} or None
 
 
+def take_filters(args: Args, _console: Console) -> dict[str, Any]:
+    """Return the parameter `filters`, in place of the options for them."""
+    return {**dict.fromkeys(option.name for option in FILTERS), "filters": filters_from(args)}
+
+
 FOLLOW: Final = Option("--follow R…", "show what this relation leads to: resolved_by")
 SORTS: Final = ("relevance", "decay", "importance", "priority", "recency", "file")
 SORT: Final = Option("--sort S", "by decay, importance, priority, recency or file", choices=SORTS)
@@ -80,26 +84,19 @@ DEFAULT_LIMIT = 10
 
 
 def _search(args: Args, console: Console) -> int:
-    _check_search(args)
+    if args.open and args.json:
+        raise BadRequest("--open and --json do not go together", hint="use only one of them")
     console.set_timeout_ms(args.timeout_ms)
     answer = console.call_on_several(_list_workspaces(args), "search", **_search_params(args))
-    if args.json:
-        console.terminal.print_json(answer)
-    elif answer["hits"]:
+    return show_answer(answer, args, console, _show_found, found="hits")
+
+
+def _show_found(answer: dict[str, Any], args: Args, console: Console) -> None:
+    if answer["hits"]:
         _show_hits(answer, console, args)
     else:
         _report_no_hits(clean_values(answer), console)
-    if not args.json:
-        _report_query_problems(answer, console)
-        _report_semantic(answer, console)
-        report_left_out(answer, console)
-        report_freshness(answer, console)
-    return 0 if answer["hits"] else NOTHING_FOUND
-
-
-def _check_search(args: Args) -> None:
-    if args.open and args.json:
-        raise BadRequest("--open and --json do not go together", hint="use only one of them")
+    _report_query(answer, console)
 
 
 def _list_workspaces(args: Args) -> list[str]:
@@ -113,7 +110,7 @@ def report_left_out(answer: dict[str, Any], console: Console) -> None:
     for one in clean_values(answer["workspaces"]):
         if one["failure"]:
             text = f"without {one['name']}: {one['failure']}"
-            console.terminal.report(console.terminal.err_paint("yellow", text))
+            console.terminal.warn(text)
 
 
 def _search_params(args: Args) -> dict[str, object]:
@@ -131,18 +128,18 @@ def _search_params(args: Args) -> dict[str, object]:
 
 
 def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
-    workspaces = answer["workspaces"]
+    roots = {one["id"]: one["root"] for one in answer["workspaces"]}
     if args.open:
-        _open_hit(answer["hits"], args.open, roots_by_id(workspaces), console)
+        _open_hit(answer["hits"], args.open, roots, console)
     terminal, hits = console.terminal, clean_values(answer["hits"])
-    _print_hits(hits, roots_by_id(clean_values(workspaces)), console)
+    _print_hits(hits, roots, console)
     if args.explain:
         terminal.print()
         terminal.print(render_explanation(hits, terminal.paint))
         for line in list_parts(hits):
-            terminal.report(terminal.err_paint("dim", line))
+            terminal.note(line)
     if answer["relaxed"]:
-        terminal.report(terminal.err_paint("dim", describe_relaxed(hits)))
+        terminal.note(describe_relaxed(hits))
 
 
 def describe_relaxed(hits: list[dict[str, Any]]) -> str:
@@ -189,16 +186,15 @@ def _report_no_hits(answer: dict[str, Any], console: Console) -> None:
         terminal.report(f"did you mean: {terminal.err_paint('bold', meant)}")
 
 
-def _report_query_problems(answer: dict[str, Any], console: Console) -> None:
+def _report_query(answer: dict[str, Any], console: Console) -> None:
+    """Report what is wrong with the query, why not all was searched by meaning, and the workspaces
+    that the answer lacks.
+    """
     # A daemon that was started before an update sends none.
     for problem in answer.get("query_problems", ()):
-        console.terminal.report(console.terminal.err_paint("yellow", clean_line(problem)))
-
-
-def _report_semantic(answer: dict[str, Any], console: Console) -> None:
-    reason = describe_semantic(answer)
-    if reason:
-        console.terminal.report(console.terminal.err_paint("dim", reason))
+        console.terminal.warn(clean_line(problem))
+    console.terminal.note(describe_semantic(answer))
+    report_left_out(answer, console)
 
 
 def describe_semantic(answer: Mapping[str, Any]) -> str:
@@ -255,11 +251,7 @@ def exec_editor(words: list[str]) -> NoReturn:
 def _context(args: Args, console: Console) -> int:
     console.set_timeout_ms(args.timeout_ms)
     answer = console.call_on_several(_list_workspaces(args), "context", **_context_params(args))
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _print_block(answer, console)
-    return 0 if answer["text"] else NOTHING_FOUND
+    return show_answer(answer, args, console, _show_block, found="text")
 
 
 def _context_params(args: Args) -> dict[str, object]:
@@ -277,7 +269,7 @@ def _context_params(args: Args) -> dict[str, object]:
     }
 
 
-def _print_block(answer: dict[str, Any], console: Console) -> None:
+def _show_block(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
     if answer["text"]:
         terminal.print(clean(answer["text"]))
@@ -292,13 +284,10 @@ def _print_block(answer: dict[str, Any], console: Console) -> None:
         )
         summary = f"{answer['tokens']:,} tokens; no room for {n_sections} more{weaker},"
         summary += " see --json and --max-tokens"
-        terminal.report(terminal.err_paint("dim", summary))
+        terminal.note(summary)
     for line in _list_sources(clean_values(answer)):
-        terminal.report(terminal.err_paint("dim", line))
-    _report_query_problems(answer, console)
-    _report_semantic(answer, console)
-    report_left_out(answer, console)
-    report_freshness(answer, console)
+        terminal.note(line)
+    _report_query(answer, console)
 
 
 def _list_sources(answer: dict[str, Any]) -> list[str]:

@@ -170,7 +170,7 @@ def _warm(args: Args, console: Console) -> int:
         answer = _wait(args, console)
     except KeyboardInterrupt:
         console.terminal.report("it continues by itself; see: memsyncd semantic status")
-        return 130
+        raise
     if args.json:
         console.terminal.print_json(answer)
         return 0 if _is_whole(answer) else 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.console import NOTHING_FOUND
+from memsyncd.cli.calls import CLIENT, call, make_call, show_answer
 from memsyncd.cli.format import render_age
-from memsyncd.cli.notes import CLIENT
 from memsyncd.cli.parser import (
     JSON,
     Argument,
@@ -28,77 +27,32 @@ if TYPE_CHECKING:
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def _send(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "signal.send",
-        content=args.text,
-        type=args.type,
-        agents=args.agent or None,
-        sessions=args.session or None,
-        tasks=args.task or None,
-        key=args.key,
-        expires_s=args.expires,
-        client=args.client or CLIENT,
-    )
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-        return 0
+def _show_sent(answer: dict[str, Any], _args: Args, console: Console) -> None:
     number = answer["signal"]["id"]
-    terminal.print(f"signal {number}" if answer["is_new"] else f"signal {number}, sent before")
-    return 0
+    console.terminal.print(f"signal {number}" + ("" if answer["is_new"] else ", sent before"))
 
 
 def _show_inbox(args: Args, console: Console) -> int:
-    reader = {"agent": args.agent, "session": args.session, "task": args.task}
-    answer = console.call_on(
-        args.workspace,
-        "signal.inbox",
-        **reader,
-        type=args.type,
-        include_read=args.all,
-        limit=args.limit,
-    )
-    _show(answer, args, console)
+    answer = call(args, console, "signal.inbox", all=None, ack=None, include_read=args.all)
+    status = show_answer(answer, args, console, _show, found="signals")
     unread = [one["id"] for one in answer["signals"] if one["acked_at"] is None]
     if args.ack and unread:
+        reader = {"agent": args.agent, "session": args.session, "task": args.task}
         console.call_on(args.workspace, "signal.ack", **reader, signals=unread)
-    return 0 if answer["signals"] else NOTHING_FOUND
+    return status
 
 
-def _show_outbox(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "signal.outbox",
-        client=args.client or CLIENT,
-        everyone=args.all,
-        limit=args.limit,
-    )
-    _show(answer, args, console)
-    return 0 if answer["signals"] else NOTHING_FOUND
+def _show_acked(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    for name, label in _ACKED.items():
+        if answer[name]:
+            console.terminal.print(f"{label}: {', '.join(map(str, answer[name]))}")
 
 
-def _ack(args: Args, console: Console) -> int:
-    reader = {"agent": args.agent, "session": args.session, "task": args.task}
-    numbers = [_read_number(text) for text in args.signals]
-    answer = console.call_on(args.workspace, "signal.ack", **reader, signals=numbers)
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-    else:
-        for name in ("acked", "already", "unknown"):
-            if answer[name]:
-                label = {"acked": "acknowledged", "already": "acknowledged before"}.get(name, name)
-                terminal.print(f"{label}: {', '.join(map(str, answer[name]))}")
-    return 0 if answer["acked"] or answer["already"] else NOTHING_FOUND
+_ACKED = {"acked": "acknowledged", "already": "acknowledged before", "unknown": "unknown"}
 
 
-def _show(answer: dict[str, Any], args: Args, console: Console) -> None:
-    if args.json:
-        console.terminal.print_json(answer)
-        return
-    for signal in clean_values(answer)["signals"]:
+def _show(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    for signal in clean_values(answer["signals"]):
         _print_signal(signal, console)
     if not answer["signals"]:
         console.terminal.report("no signals")
@@ -144,19 +98,20 @@ _SHARED: Final = (make_workspace_option("in this workspace"), JSON)
 
 _SIGNAL_COMMANDS = {
     "send": Command(
-        _send,
+        make_call("signal.send", _show_sent),
         summary="send a signal to agents, sessions or tasks",
-        arguments=(Argument("text", "TEXT", "what to tell them"),),
+        arguments=(Argument("content", "TEXT", "what to tell them"),),
         options=(
-            Option("--agent NAME…", "to this agent"),
-            Option("--session ID…", "to this session"),
-            Option("--task ID…", "to everybody on this task"),
+            Option("--agent NAME…", "to this agent", name="agents"),
+            Option("--session ID…", "to this session", name="sessions"),
+            Option("--task ID…", "to everybody on this task", name="tasks"),
             _TYPE,
             Option("--key KEY", "send it once, however often this is repeated"),
             Option(
                 "--expires TIME",
                 "after this time nobody receives it: 30m, 12h, 7d",
                 parse=_read_lifetime,
+                name="expires_s",
             ),
             _SENDER,
             *_SHARED,
@@ -177,13 +132,23 @@ _SIGNAL_COMMANDS = {
         examples=("memsyncd signal inbox --agent claude --task WU-124 --ack",),
     ),
     "outbox": Command(
-        _show_outbox,
+        make_call(
+            "signal.outbox",
+            _show,
+            found="signals",
+            make_params=lambda args, _console: {"all": None, "everyone": args.all},
+        ),
         summary="list the signals that were sent, and who has read them",
         options=(_SENDER, Option("--all", "of all senders"), _LIMIT, *_SHARED),
         examples=("memsyncd signal outbox --all",),
     ),
     "ack": Command(
-        _ack,
+        make_call(
+            "signal.ack",
+            _show_acked,
+            found="acked already",
+            make_params=lambda args, _console: {"signals": [*map(_read_number, args.signals)]},
+        ),
         summary="acknowledge signals, so that this reader receives them no more",
         arguments=(Argument("signals", "NUMBER…", "the signals' numbers"),),
         options=(*_READER, *_SHARED),
