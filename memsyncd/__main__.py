@@ -4,8 +4,6 @@
 import os
 import sys
 
-from memsyncd.cli.main import main
-
 
 def leave(code: int) -> None:
     """End the process. A command without threads has nothing left to do: freeing its memory would
@@ -22,5 +20,15 @@ def leave(code: int) -> None:
     sys.exit(code)
 
 
+def run() -> int:
+    """Run the command line. An interrupt while it is being imported has the status of any other."""
+    try:
+        from memsyncd.cli.main import main
+
+        return main()
+    except KeyboardInterrupt:
+        return 130
+
+
 if __name__ == "__main__":
-    leave(main())
+    leave(run())

@@ -11,8 +11,9 @@ import os
 import shutil
 import sys
 
+from memsyncd.cli.calls import CLIENT, show_answer
 from memsyncd.cli.format import render_count, render_size
-from memsyncd.cli.notes import CLIENT, DASH
+from memsyncd.cli.notes import DASH
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import AlreadyExists, BadRequest, Unwritable
@@ -167,11 +168,7 @@ def _restore(args: Args, console: Console) -> int:
             answer = console.call("records.restore", workspace=prepared["workspace"], **requested)
         finally:
             _remove(staged)
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _report_restored(clean_values(answer), console)
-    return 0
+    return show_answer(answer, args, console, _show_restored)
 
 
 def _open_backup(name: str) -> BinaryIO:
@@ -206,8 +203,8 @@ def _stage(source: BinaryIO, staged: str) -> None:
         ) from error
 
 
-def _report_restored(answer: dict[str, Any], console: Console) -> None:
-    terminal = console.terminal
+def _show_restored(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    terminal, answer = console.terminal, clean_values(answer)
     terminal.report(f"restored {render_count(answer['revisions'], 'revision')}")
     if answer["recorded"]:
         terminal.report(
@@ -215,9 +212,7 @@ def _report_restored(answer: dict[str, Any], console: Console) -> None:
         )
     if answer["dropped"]:
         n_dropped = render_count(answer["dropped"], "revision")
-        terminal.report(
-            terminal.err_paint("yellow", f"{n_dropped} dropped: [history] keeps no more")
-        )
+        terminal.warn(f"{n_dropped} dropped: [history] keeps no more")
     if answer["set_aside"]:
         terminal.report(f"the former history is kept as {answer['set_aside']}")
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.format import render_path, render_span
-from memsyncd.cli.note_arguments import roots_by_id
-from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, read_stdin, report_unless_indexed
+from memsyncd.cli.calls import CLIENT_OPTION, make_call
+from memsyncd.cli.notes import read_stdin
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -20,44 +19,28 @@ from memsyncd.errors import BadRequest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
+    from typing import Any
 
     from memsyncd.cli.console import Console
 
 
-def _capture(args: Args, console: Console) -> int:
+def _make_params(args: Args, console: Console) -> dict[str, Any]:
     artifacts = [{"content": _read_file(path, console), "path": path[:200]} for path in args.file]
     if args.stdin:
         artifacts.append({"content": read_stdin(console)})
-    if not artifacts and args.error is None and not args.answer:
+    if not artifacts and args.error is None and not args.answers:
         raise BadRequest(
             "capture: there is nothing to capture", hint="name a FILE, or use --error or --answer"
         )
-    console.set_timeout_ms(args.timeout_ms or WRITE_MS)
-    answer = console.call_on(
-        args.workspace,
-        "capture",
-        step=args.step,
-        artifacts=artifacts,
-        error=args.error,
-        answers=dict(args.answer),
-        run_id=args.run_id,
-        kind=args.kind,
-        tags=args.tag,
-        client=args.client or CLIENT,
-        timeout_ms=args.timeout_ms,
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-        return 0
-    roots = roots_by_id(console.call("workspace.list")["workspaces"])
-    root = roots.get(answer["workspace"], "")
+    answers = dict(args.answers)
+    return {"artifacts": artifacts, "answers": answers, "file": None, "stdin": None}
+
+
+def _show_captured(answer: dict[str, Any], _args: Args, console: Console) -> None:
     for added in clean_values(answer["added"]):
-        path = render_path(added["path"], root, console.cwd)
-        console.terminal.print(render_span(path, added["start_line"], added["end_line"]))
+        console.terminal.print(console.render_place(added, answer["workspace"]))
     if not answer["added"]:
         console.terminal.report("nothing new: the notes hold it already")
-    report_unless_indexed(answer, console)
-    return 0
 
 
 def _read_file(path: str, console: Console) -> str:
@@ -78,23 +61,22 @@ def _read_file(path: str, console: Console) -> str:
 
 COMMANDS = {
     "capture": Command(
-        _capture,
+        make_call("capture", _show_captured, make_params=_make_params),
         arguments=(
             Argument("step", "STEP", "the step's name; the configuration names its kind"),
-            Argument("file", "FILE", "a markdown file that it produced; - for stdin", many="any"),
+            Argument("file", "[FILE…]", "a markdown file that it produced; - for stdin"),
         ),
         options=(
-            Option("--run-id", "the run, kept with each section", metavar="ID"),
-            Option("--error", "the step failed with this message", metavar="TEXT"),
+            Option("--run-id ID", "the run, kept with each section"),
+            Option("--error TEXT", "the step failed with this message"),
             Option(
-                "--answer",
+                "--answer QUESTION=ANSWER…",
                 "an answer of an interview",
-                metavar="QUESTION=ANSWER",
-                is_repeated=True,
                 parse=parse_pair,
+                name="answers",
             ),
-            Option("--kind", "the kind; by default that of the step", metavar="K"),
-            Option("--tag", "add this tag", metavar="T", is_repeated=True),
+            Option("--kind K", "the kind; by default that of the step"),
+            Option("--tag T…", "add this tag", name="tags"),
             Option("--stdin", "read an artifact from stdin, like FILE -"),
             make_workspace_option("capture into this workspace"),
             CLIENT_OPTION,

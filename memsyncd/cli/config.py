@@ -87,9 +87,7 @@ def _load(path: str, console: Console, *, is_named: bool) -> Loaded:
     env = {**console.env, CONFIG_VARIABLE: path} if is_named else console.env
     loaded = load_config(path, env)
     for warning in loaded.warnings:
-        console.terminal.report(
-            console.terminal.err_paint("yellow", f"warning: {clean_line(warning)}")
-        )
+        console.terminal.warn(f"warning: {clean_line(warning)}")
     return loaded
 
 
@@ -100,7 +98,7 @@ COMMANDS = {
         _config,
         arguments=(
             Argument("action", "ACTION", _ACTIONS, choices=("show", "check", "path")),
-            Argument("file", "FILE", "another file than the default one", many="optional"),
+            Argument("file", "[FILE]", "another file than the default one"),
         ),
         options=(JSON,),
         examples=(

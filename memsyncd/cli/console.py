@@ -7,9 +7,10 @@ folder that is in none, commands that only read use the only one there is, and s
 from __future__ import annotations
 
 import os
+import sys
 import time
 
-from memsyncd.cli.format import render_bar, render_freshness, truncate
+from memsyncd.cli.format import render_bar, render_place, truncate
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client import TIMEOUT_S, NoAnswer, connect
 from memsyncd.errors import WorkspaceNotFound
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from memsyncd.cli.terminal import Terminal
+    from memsyncd.cli.terminal import Paint, Terminal
     from memsyncd.client import Client
 
 
-# The exit status of a command that has nothing to show.
+# The exit status of a command that has nothing to show, and of one that Ctrl-C ended.
 NOTHING_FOUND = 1
+INTERRUPTED = 130
 
 # Added to the `timeout_ms` of a request, so that the daemon's own refusal arrives first.
 GRACE_S = 2.0
@@ -80,13 +82,36 @@ class Console:
     was deleted.
     """
 
-    __slots__ = ("_client", "cwd", "env", "terminal")
+    __slots__ = ("_client", "_roots", "cwd", "env", "terminal")
 
     def __init__(self, terminal: Terminal, env: Mapping[str, str]) -> None:
         self.terminal = terminal
         self.env = env
         self.cwd = _find_cwd()
         self._client: Client | None = None
+        self._roots: dict[str, str] | None = None
+
+    @property
+    def roots(self) -> dict[str, str]:
+        """The folders of all workspaces by their ids."""
+        if self._roots is None:
+            answer = self.call("workspace.list")
+            self._roots = {str(one["id"]): str(one["root"]) for one in answer["workspaces"]}
+        return self._roots
+
+    def render_place(
+        self, section: Mapping[str, Any], workspace: str, paint: Paint | None = None
+    ) -> str:
+        """Render the path and lines of a cleaned section, as a link; by default for stdout."""
+        root = self.roots.get(workspace, "")
+        return render_place(section, paint or self.terminal.paint, root=root, cwd=self.cwd)
+
+    def confirm(self, question: str) -> bool:
+        """Ask on stderr for a yes. Only where `can_ask`."""
+        self.terminal.out.flush()
+        self.terminal.err.write(f"{question} [y/N] ")
+        self.terminal.err.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     @property
     def client(self) -> Client:
@@ -156,7 +181,7 @@ class Console:
             # Without a workspace, it returns all of them instead of failing.
             raise self._make_choice_error(error)
         text = "the current folder is in no workspace: this is from the only one there is"
-        self.terminal.report(self.terminal.err_paint("yellow", text))
+        self.terminal.warn(text)
         self.terminal.report("  → add it with `memsyncd add .`, or name a workspace with -w")
         return answer
 
@@ -199,10 +224,9 @@ class Console:
         )
 
 
-def report_freshness(answer: dict[str, Any], console: Console) -> None:
-    """Report how far the index of an answer is behind the disk."""
-    if stale := render_freshness(answer["freshness"]):
-        console.terminal.report(console.terminal.err_paint("yellow", stale))
+def can_ask() -> bool:
+    """True if somebody can answer a question."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _find_cwd() -> str:
@@ -261,7 +285,7 @@ class Progress:
 
 
 def show_until_indexed(console: Console) -> None:
-    """Draw progress on a terminal until everything is indexed; Ctrl-C stops the drawing, not the
+    """Draw progress on a terminal until everything is indexed. Ctrl-C ends the command, not the
     indexing.
     """
     if not console.terminal.can_draw:
@@ -272,6 +296,7 @@ def show_until_indexed(console: Console) -> None:
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         console.terminal.report("indexing continues in the background; see `memsyncd status`")
+        raise
     console.terminal.clear()
 
 

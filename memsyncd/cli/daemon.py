@@ -81,7 +81,7 @@ def _spawn(paths: list[str], console: Console) -> int:
     terminal = console.terminal
     terminal.report(f"memsyncd {memsyncd.__version__} runs in the background (pid {answer['pid']})")
     if terminal.is_err_terminal:
-        terminal.report(terminal.err_paint("dim", f"its log: {clean_line(spawned.log_file)}"))
+        terminal.note(f"its log: {clean_line(spawned.log_file)}")
     show_until_indexed(console)
     return 0
 
@@ -124,7 +124,7 @@ def _start_service(console: Console, *, running_pid: int | None) -> bool:
     return start_service(console, running_pid=running_pid)
 
 
-_PATHS = Argument("paths", "PATH", "folders to add first", many="any")
+_PATHS = Argument("paths", "[PATH…]", "folders to add first")
 
 
 COMMANDS = {
@@ -133,8 +133,7 @@ COMMANDS = {
         arguments=(_PATHS,),
         options=(
             Option(
-                "--init",
-                "create PATHs, and MEMORY.md and .memories/ in them, if they are missing",
+                "--init", "create PATHs, and MEMORY.md and .memories/ in them, if they are missing"
             ),
         ),
         examples=("memsyncd run", "memsyncd run ~/notes ."),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from memsyncd.cli.console import NOTHING_FOUND, show_until_indexed
+from memsyncd.cli.console import NOTHING_FOUND, can_ask, show_until_indexed
 from memsyncd.cli.format import render_count
 from memsyncd.cli.parser import JSON, Argument, Command, Option, find_nearest
 from memsyncd.cli.terminal import clean_line, clean_values
@@ -110,12 +108,10 @@ def _confirm(places: list[dict[str, Any]], console: Console) -> None:
     """Ask before all places are added. Raises BadRequest unless the answer is yes."""
     for place in places:
         console.terminal.report(f"{place['name']}  {place['command']}")
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not can_ask():
         hint = "add --yes to add all of these, or name some: memsyncd discover --add NAME"
         raise BadRequest("nothing was added: there is no terminal to ask", hint=hint)
-    console.terminal.err.write(f"Add {render_count(len(places), 'place')}? [y/N] ")
-    console.terminal.err.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not console.confirm(f"Add {render_count(len(places), 'place')}?"):
         raise BadRequest("nothing was added", hint="answer y, or use --yes")
 
 
@@ -146,7 +142,7 @@ def _add_places(places: list[dict[str, Any]], args: Args, console: Console) -> i
 COMMANDS = {
     "discover": Command(
         _discover,
-        arguments=(Argument("names", "NAME", "with --add: only these of the places", many="any"),),
+        arguments=(Argument("names", "[NAME…]", "with --add: only these of the places"),),
         options=(
             Option("--add", "add the named places, or all, after a question"),
             Option("-y --yes", "add all without asking; needed without a terminal"),

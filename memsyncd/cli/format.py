@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 
+from memsyncd.cli.terminal import clean_line
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from memsyncd.cli.terminal import Paint
@@ -130,6 +132,19 @@ def render_span(path: str, start_line: int, end_line: int) -> str:
     return f"{path}:{render_lines(start_line, end_line)}"
 
 
+def render_place(section: Mapping[str, Any], paint: Paint, *, root: str, cwd: str) -> str:
+    """Render the path of a note or section, and its lines if it has some, as a link that opens it;
+    `root` is that of its workspace, empty if unknown.
+    """
+    path, start_line = section["path"], section.get("start_line")
+    place = render_path(path, clean_line(root), cwd)
+    if start_line:
+        place = render_span(place, start_line, section["end_line"])
+    return paint.link(
+        paint("bold blue", place), os.path.join(root, path) if root else "", start_line or 1
+    )
+
+
 def render_lines(start_line: int, end_line: int) -> str:
     """Return `12` or `12-18`."""
     return str(start_line) if start_line == end_line else f"{start_line}-{end_line}"
@@ -148,15 +163,10 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
     terminal, does not wrap the snippet.
     """
     place = render_span(render_path(hit["path"], root, cwd), hit["start_line"], hit["end_line"])
-    linked = paint.link(
-        paint("bold blue", place),
-        os.path.join(root, hit["path"]) if root else "",
-        hit["start_line"],
-    )
     trail = " › ".join(hit["heading"])
     marks = render_meta(hit)
     parts = [
-        linked,
+        render_place(hit, paint, root=root, cwd=cwd),
         trail and truncate(trail, max(width - display_width(place) - 24 - BAR, 24))
         if width
         else trail,

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memsyncd.cli.parser import Argument, Command, Option
+    from memsyncd.cli.parser import Command, Option
     from memsyncd.cli.terminal import Paint
     from memsyncd.errors import MemsyncdError
 
@@ -37,7 +37,7 @@ def render_overview(paint: Paint) -> str:
 
 def render_help(name: str, summary: str, command: Command, paint: Paint, *, width: int) -> str:
     """Render the help of one command."""
-    words = [f"memsyncd {name}", *map(_render_usage, command.arguments), "[OPTIONS]"]
+    words = [f"memsyncd {name}", *(argument.usage for argument in command.arguments), "[OPTIONS]"]
     lines = [
         f"{paint('bold', 'Usage')}  {' '.join(words)}",
         "",
@@ -63,11 +63,6 @@ def render_help(name: str, summary: str, command: Command, paint: Paint, *, widt
     if command.commands:
         lines += ["", f"`memsyncd {name} COMMAND --help` describes one command."]
     return "\n".join(lines)
-
-
-def _render_usage(argument: Argument) -> str:
-    text = argument.metavar + ("…" if argument.many in ("any", "some") else "")
-    return f"[{text}]" if argument.many in ("any", "optional") else text
 
 
 def _render_option(option: Option) -> tuple[str, str]:
@@ -117,7 +112,7 @@ def name_options(error: MemsyncdError, name: str, command: Command) -> tuple[str
     message, hint = error.message, error.hint
     if match := re.fullmatch(_PARAMETER, message):
         place = match[1].partition("[")[0].rpartition(".")[2]
-        shown = words.get(place) or words.get(place.removesuffix("s"), place)
+        shown = words.get(place, place)
         rest = match[2]
         for rule, plain in _RULES.items():
             rest = re.sub(rule, plain, rest)

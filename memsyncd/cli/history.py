@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.console import NOTHING_FOUND
+from memsyncd.cli.calls import CLIENT_OPTION, make_call
 from memsyncd.cli.format import render_age, render_count, render_size, render_table
-from memsyncd.cli.note_arguments import REVISION, TARGET, call_on_revision, find_target
-from memsyncd.cli.notes import (
-    CLIENT,
-    CLIENT_OPTION,
-    DASH,
-    WRITE_MS,
-    read_stdin,
-    report_unless_indexed,
-)
+from memsyncd.cli.note_arguments import REVISION, TARGET, find_revision, take_place
+from memsyncd.cli.notes import DASH, read_stdin
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -22,7 +15,6 @@ from memsyncd.cli.parser import (
     Command,
     Option,
     make_workspace_option,
-    parse_count,
 )
 from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest
@@ -111,135 +103,69 @@ def _paint_line(line: str, paint: Paint) -> str:
 DEFAULT_LIMIT = 20
 
 
-def _list(args: Args, console: Console) -> int:
-    root, params = find_target(args.target, console)
-    answer = console.call_on(
-        args.workspace or root, "history", **params, limit=args.limit, before=args.before
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _print_revisions(clean_values(answer["revisions"]), args.limit or DEFAULT_LIMIT, console)
-    return 0 if answer["revisions"] else NOTHING_FOUND
-
-
-def _print_revisions(revisions: list[dict[str, Any]], limit: int, console: Console) -> None:
-    terminal = console.terminal
+def _show_revisions(answer: dict[str, Any], args: Args, console: Console) -> None:
+    terminal, revisions = console.terminal, clean_values(answer["revisions"])
     for line in render_revisions(revisions, terminal.paint, now_s=time.time()):
         terminal.print(line)
     if not revisions:
         terminal.report("no changes recorded")
-    elif len(revisions) == limit:
-        terminal.report(
-            terminal.err_paint("dim", f"older ones: --before {revisions[-1]['revision']}")
-        )
+    elif len(revisions) == (args.limit or DEFAULT_LIMIT):
+        terminal.note(f"older ones: --before {revisions[-1]['revision']}")
 
 
-def _diff(args: Args, console: Console) -> int:
-    _check_target(args, "diff")
-    answer = call_on_revision(args, console, "diff", to_now=args.to_now or None)
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-    elif answer["diff"]:
-        terminal.print(render_diff(clean(answer["diff"]), terminal.paint))
+def _show_diff(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    if answer["diff"]:
+        console.terminal.print(render_diff(clean(answer["diff"]), console.terminal.paint))
     else:
-        terminal.report(f"{clean_line(answer['path'])}: both texts are the same")
-    return 0 if answer["diff"] else NOTHING_FOUND
+        console.terminal.report(f"{clean_line(answer['path'])}: both texts are the same")
 
 
-def _check_target(args: Args, name: str) -> None:
-    if not (args.target or args.revision):
-        raise BadRequest(
-            f"{name}: name a section, a note or a revision",
-            hint="list revisions with `memsyncd history`",
-        )
+def _find_changes(args: Args, console: Console) -> dict[str, Any]:
+    if not (args.target or args.revision or getattr(args, "change_set", None)):
+        others = ", a revision or a change set" if hasattr(args, "change_set") else " or a revision"
+        hint = "list revisions with `memsyncd history`"
+        raise BadRequest(f"name a section, a note{others}", hint=hint)
+    return find_revision(args, console)
 
 
-def _purge(args: Args, console: Console) -> int:
-    containing = (
-        read_stdin(console).removesuffix("\n") if args.containing == DASH else args.containing
-    )
+def _find_purged(args: Args, console: Console) -> dict[str, Any]:
+    containing = args.containing
+    if containing == DASH:
+        containing = read_stdin(console).removesuffix("\n")
     if (args.target, args.revision, containing) == (None, None, None) and not args.all:
         raise BadRequest(
             "history purge: name the revisions to delete",
             hint="name a note, --revision N, --containing TEXT or --all",
         )
-    root, params = find_target(args.target, console)
-    request = {
-        **params,
-        "revision": args.revision,
-        "containing": containing,
-        "all": args.all or None,
-    }
-    answer = console.call_on(args.workspace or root, "history.purge", **request)
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _report_purged(clean_values(answer), console)
-    return 0 if answer["revisions"] else NOTHING_FOUND
+    return {**take_place(args, console), "containing": containing}
 
 
-def _report_purged(answer: dict[str, Any], console: Console) -> None:
-    terminal = console.terminal
+def _show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    terminal, answer = console.terminal, clean_values(answer)
     n_texts = render_count(answer["texts"], "text")
     terminal.report(
         f"forgot {render_count(answer['revisions'], 'revision')} and {n_texts}"
         if answer["revisions"]
         else "nothing to purge"
     )
-    left = [
-        f"{path} still contains it: remove it there, then purge again"
-        for path in answer["still_in"]
-    ]
+    for path in answer["still_in"]:
+        terminal.warn(f"{path} still contains it: remove it there, then purge again")
     if not answer["is_clean"]:
-        left.append("another program is reading records.db: traces in the file go when it stops")
-    left += [
-        f"{name}, a file set aside beside records.db, may still contain it"
-        for name in answer["set_aside"]
-    ]
-    for line in left:
-        terminal.report(terminal.err_paint("yellow", line))
+        terminal.warn("another program is reading records.db: traces in the file go when it stops")
+    for name in answer["set_aside"]:
+        terminal.warn(f"{name}, a file set aside beside records.db, may still contain it")
 
 
 _TARGET = Argument(
-    "target",
-    "ANCHOR|PATH",
-    "a section, a note or a folder; by default the whole workspace",
-    many="optional",
+    "target", "[ANCHOR|PATH]", "a section, a note or a folder; by default the whole workspace"
 )
 
 
 # --- undo ---------------------------------------------------------------------------------------
 
 
-def _undo(args: Args, console: Console) -> int:
-    if not (args.target or args.revision or args.change_set):
-        raise BadRequest(
-            "undo: name a section, a note, a revision or a change set",
-            hint="list revisions with `memsyncd history`",
-        )
-    console.set_timeout_ms(args.timeout_ms or WRITE_MS)
-    request = {
-        "change_set": args.change_set,
-        "client": args.client or CLIENT,
-        "timeout_ms": args.timeout_ms,
-    }
-    answer = call_on_revision(args, console, "undo", **request)
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _print_undone(
-            clean_values(answer),
-            console,
-            workspace_option=f" -w {clean_line(args.workspace)}" if args.workspace else "",
-        )
-        report_unless_indexed(answer, console)
-    return 0
-
-
-def _print_undone(answer: dict[str, Any], console: Console, *, workspace_option: str) -> None:
-    terminal = console.terminal
+def _show_undone(answer: dict[str, Any], args: Args, console: Console) -> None:
+    terminal, answer = console.terminal, clean_values(answer)
     if answer["change_set"] is None:
         names = ", ".join(dict.fromkeys(revision["path"] for revision in answer["undone"]))
         terminal.report(f"nothing to undo: already as before: {names}")
@@ -247,61 +173,52 @@ def _print_undone(answer: dict[str, Any], console: Console, *, workspace_option:
     for revision in answer["undone"]:
         terminal.print(render_undone(revision, now_s=time.time()))
     for gone in (state["path"] for state in answer["paths"] if state["digest"] is None):
-        terminal.report(terminal.err_paint("dim", f"{gone} does not exist any more, as before"))
-    terminal.report(
-        terminal.err_paint(
-            "dim",
-            f"to revert this: memsyncd undo --change-set {answer['change_set']}{workspace_option}",
-        )
-    )
+        terminal.note(f"{gone} does not exist any more, as before")
+    workspace = f" -w {clean_line(args.workspace)}" if args.workspace else ""
+    undo = f"memsyncd undo --change-set {answer['change_set']}{workspace}"
+    terminal.note(f"to revert this: {undo}")
 
 
 def render_undone(revision: dict[str, Any], *, now_s: float) -> str:
     """Render `.memories/redis.md took back revision 42: str_replace by cli, 3 min ago`."""
     path, old_path = revision["path"], revision["old_path"]
     moved = "" if old_path in (None, path) else f" → {old_path}"
-    change = (
-        f"{describe_change(revision)} by {revision['client']}"
-        if revision["client"]
-        else f"{describe_change(revision)} by another program"
-    )
+    change = f"{describe_change(revision)} by {revision['client'] or 'another program'}"
     age = render_age(revision["at"], now_s)
     return f"{path}{moved}  undid revision {revision['revision']}: {change}, {age}"
 
 
 COMMANDS = {
     "history": Command(
-        _list,
+        make_call(
+            "history",
+            _show_revisions,
+            found="revisions",
+            make_params=take_place,
+        ),
         arguments=(_TARGET,),
         options=(
-            Option(
-                "-n --limit",
-                f"at most N revisions (default {DEFAULT_LIMIT})",
-                metavar="N",
-                parse=parse_count,
-            ),
-            Option("--before", "only revisions older than N", metavar="N", parse=parse_count),
+            Option("-n --limit N", f"at most N revisions (default {DEFAULT_LIMIT})"),
+            Option("--before N", "only revisions older than N"),
             make_workspace_option(),
             JSON,
         ),
         commands={
             "purge": Command(
-                _purge,
+                make_call(
+                    "history.purge", _show_purged, found="revisions", make_params=_find_purged
+                ),
                 summary="delete revisions for good; notes stay unchanged",
                 arguments=(
                     Argument(
-                        "target",
-                        "ANCHOR|PATH",
-                        "all revisions of a section, a note or a folder",
-                        many="optional",
+                        "target", "[ANCHOR|PATH]", "all revisions of a section, a note or a folder"
                     ),
                 ),
                 options=(
-                    Option("--revision", "delete revision N", metavar="N", parse=parse_count),
+                    Option("--revision N", "delete revision N"),
                     Option(
-                        "--containing",
+                        "--containing TEXT",
                         "delete those whose text contained this; - reads it from stdin",
-                        metavar="TEXT",
                     ),
                     Option("--all", "delete every revision of the workspace"),
                     make_workspace_option(),
@@ -320,7 +237,7 @@ COMMANDS = {
         ),
     ),
     "diff": Command(
-        _diff,
+        make_call("diff", _show_diff, found="diff", make_params=_find_changes),
         arguments=(TARGET,),
         options=(
             REVISION,
@@ -335,16 +252,11 @@ COMMANDS = {
         ),
     ),
     "undo": Command(
-        _undo,
+        make_call("undo", _show_undone, make_params=_find_changes),
         arguments=(TARGET,),
         options=(
             REVISION,
-            Option(
-                "--change-set",
-                "all changes of change set N, such as renaming a folder",
-                metavar="N",
-                parse=parse_count,
-            ),
+            Option("--change-set N", "all changes of change set N, such as renaming a folder"),
             make_workspace_option(),
             CLIENT_OPTION,
             TIMEOUT,

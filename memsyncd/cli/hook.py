@@ -16,10 +16,8 @@ import sys
 from memsyncd.cli.parser import (
     Command,
     Option,
-    make_choice,
     make_group,
     make_workspace_option,
-    parse_count,
 )
 from memsyncd.client.connection import connect
 from memsyncd.client.fastjson import encode_json, parse_json
@@ -342,19 +340,13 @@ def _print_instructions(_args: Args, console: Console) -> int:
 
 _OPTIONS = (
     Option(
-        "--client",
+        "--client CLIENT",
         "whose JSON is read and printed; by default it is told by the JSON's fields",
-        metavar="CLIENT",
-        parse=make_choice(CLIENTS),
+        choices=CLIENTS,
     ),
     make_workspace_option("use this workspace"),
-    Option("-n --max-tokens", "at most N tokens of context", metavar="N", parse=parse_count),
-    Option(
-        "--timeout-ms",
-        f"give up after this long (default {TIMEOUT_MS})",
-        metavar="MS",
-        parse=parse_count,
-    ),
+    Option("-n --max-tokens N", "at most N tokens of context"),
+    Option("--timeout-ms MS", f"give up after this long (default {TIMEOUT_MS})"),
     Option("-v --verbose", "say on stderr why nothing is printed"),
 )
 _SUMMARIES = {

@@ -17,8 +17,8 @@ import sys
 import tempfile
 
 import memsyncd
-from memsyncd.cli.console import Console
-from memsyncd.cli.parser import Argument, Command, Option, make_choice
+from memsyncd.cli.console import Console, can_ask
+from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import BadRequest, EditRefused
@@ -313,11 +313,9 @@ def _confirm(args: Args, console: Console) -> None:
     if args.yes:
         return
     console.terminal.out.flush()
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not can_ask():
         raise EditRefused("nothing was changed", hint="add --yes to write the changes above")
-    console.terminal.err.write("Write these changes? [y/N] ")
-    console.terminal.err.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not console.confirm("Write these changes?"):
         raise EditRefused("nothing was changed", hint="answer y to write them, or use --yes")
 
 
@@ -467,10 +465,9 @@ COMMANDS = {
         arguments=(Argument("client", "CLIENT", ", ".join(CLIENTS), choices=tuple(CLIENTS)),),
         options=(
             Option(
-                "--scope",
+                "--scope SCOPE",
                 "user: in all projects; project: in the current folder, to be shared",
-                metavar="SCOPE",
-                parse=make_choice((USER, PROJECT)),
+                choices=(USER, PROJECT),
             ),
             Option("-y --yes", "write without asking; needed without a terminal"),
             Option("--print", "print the changes as a diff and write nothing"),

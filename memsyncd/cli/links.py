@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
-
-from memsyncd.cli.console import NOTHING_FOUND, report_freshness
+from memsyncd.cli.calls import show_answer
 from memsyncd.cli.format import render_path
-from memsyncd.cli.note_arguments import find_workspace_note, parse_target, roots_by_id
+from memsyncd.cli.note_arguments import find_place
 from memsyncd.cli.parser import (
     JSON,
     Argument,
     Command,
     Option,
-    make_choice,
     make_workspace_option,
-    parse_count,
 )
-from memsyncd.cli.terminal import clean, clean_values
-from memsyncd.errors import BadRequest
+from memsyncd.cli.terminal import clean, clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +27,8 @@ MAX_LIMIT: Final = 10_000
 
 
 def _links(args: Args, console: Console) -> int:
-    roots = roots_by_id(console.call("workspace.list")["workspaces"])
-    root, place = _find_place(args.target, console, roots)
+    place = find_place(args.target, console)
+    root = place.pop("workspace", None)
     answer = _list_links(
         console,
         args.workspace or root,
@@ -45,11 +40,7 @@ def _links(args: Args, console: Console) -> int:
         dangling=args.dangling,
         format=args.format,
     )
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _print_links(answer, roots.get(answer["workspace"], ""), console)
-    return 0 if answer["links"] else NOTHING_FOUND
+    return show_answer(answer, args, console, _show_links, found="links")
 
 
 def _list_links(
@@ -68,49 +59,29 @@ def _list_links(
             break
     if len(generations) > 1:
         text = "notes changed meanwhile: some links may be missing or listed twice; ask again"
-        console.terminal.report(console.terminal.err_paint("yellow", text))
+        console.terminal.warn(text)
     return {**answer, "links": links}
 
 
-def _find_place(
-    text: str | None, console: Console, roots: dict[str, str]
-) -> tuple[str | None, dict[str, str]]:
-    """Return the root above the note, if known, and the parameter that names note or section."""
-    if text is None:
-        return None, {}
-    target = parse_target(text)
-    if target.start_line is not None:
-        raise BadRequest(
-            f"links are those of a note or section, not of lines: {text}",
-            hint="name it as PATH or PATH#heading",
-        )
-    root, path = find_workspace_note(target.path, console.cwd, list(roots.values()))
-    if target.heading is None:
-        return root, {"path": path}
-    return root, {"anchor": f"{path}#{target.heading}"}
-
-
-def _print_links(answer: dict[str, Any], root: str, console: Console) -> None:
+def _show_links(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
     if answer["drawing"] is not None:
         terminal.print(clean(answer["drawing"]).rstrip("\n"))
     else:
         for link in clean_values(answer["links"]):
-            terminal.print(_render_link(link, root, console))
+            terminal.print(_render_link(link, answer["workspace"], console))
     n_left_out = answer["n_links"] - len(answer["links"])
     if n_left_out:
         terminal.report(f"{n_left_out:,} more; show them with --limit {answer['n_links']}")
     if not answer["links"]:
         terminal.report("no links")
-    report_freshness(answer, console)
 
 
-def _render_link(link: dict[str, Any], root: str, console: Console) -> str:
-    paint = console.terminal.paint
-    path = link["source"].rpartition("#")[0]
+def _render_link(link: dict[str, Any], workspace: str, console: Console) -> str:
+    paint, root = console.terminal.paint, clean_line(console.roots.get(workspace, ""))
     first, *others = link["lines"]
-    place = f"{render_path(path, root, console.cwd)}:{first}"
-    place = paint.link(paint("bold blue", place), os.path.join(root, path), first)
+    source = {"path": link["source"].rpartition("#")[0], "start_line": first, "end_line": first}
+    place = console.render_place(source, workspace)
     more = "".join(f",{line}" for line in others)
     words = " ".join(filter(None, (link["relation"], "embeds" if link["kind"] == "embed" else "")))
     relation = f"{paint('cyan', words)} " if words else ""
@@ -128,35 +99,21 @@ COMMANDS = {
         arguments=(
             Argument(
                 "target",
-                "ANCHOR|PATH",
+                "[ANCHOR|PATH]",
                 "a note or section; without one, all links of the workspace",
-                many="optional",
             ),
         ),
         options=(
             Option("--out", "only links from it"),
             Option("--backlinks", "only links to it"),
-            Option(
-                "--relation", "only typed links such as resolved_by", metavar="R", is_repeated=True
-            ),
-            Option(
-                "--depth",
-                "follow links this many steps (default 1)",
-                metavar="N",
-                parse=parse_count,
-            ),
+            Option("--relation R…", "only typed links such as resolved_by"),
+            Option("--depth N", "follow links this many steps (default 1)"),
             Option("--dangling", "only links to notes that do not exist"),
+            Option("--limit N", f"at most this many (default {DEFAULT_LIMIT})"),
             Option(
-                "--limit",
-                f"at most this many (default {DEFAULT_LIMIT})",
-                metavar="N",
-                parse=parse_count,
-            ),
-            Option(
-                "--format",
+                "--format F",
                 "draw the links: dot, for Graphviz, or svg",
-                metavar="F",
-                parse=make_choice(("dot", "svg")),
+                choices=("dot", "svg"),
             ),
             make_workspace_option("the links of this workspace"),
             JSON,

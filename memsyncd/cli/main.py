@@ -14,7 +14,7 @@ import sys
 
 import memsyncd
 from memsyncd.cli.commands import ENTRIES, load_command
-from memsyncd.cli.console import Console
+from memsyncd.cli.console import INTERRUPTED, Console
 from memsyncd.cli.parser import find_nearest, parse_command
 from memsyncd.cli.terminal import Terminal, clean_line
 from memsyncd.errors import AlreadyExists, BadRequest, Busy, MemsyncdError, NotFresh
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 EXIT_INTERNAL = 70
-EXIT_INTERRUPTED = 130
 # The status that a shell shows for a program ended by SIGPIPE.
 EXIT_PIPE_CLOSED = 141
 
@@ -44,7 +43,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return EXIT_PIPE_CLOSED
     except KeyboardInterrupt:
         terminal.clear()
-        return EXIT_INTERRUPTED
+        return INTERRUPTED
     except MemsyncdError as error:
         # A line end in a message comes from a file's name, unless the error lists its lines.
         lines = error.data.get("lines")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.parser import Argument, Option, parse_count
+from memsyncd.cli.parser import Argument, Option
 from memsyncd.client.anchors import split_anchor
 from memsyncd.errors import BadRequest
 
@@ -87,7 +87,7 @@ def find_workspace_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str 
     daemon knows whether they are in a worktree. Paths of the memory tool stay unchanged.
     """
     root, found = find_note(path, cwd, roots)
-    if root is None and found.startswith(f"{MEMORIES}/"):
+    if root is None and f"{found}/".startswith(f"{MEMORIES}/"):
         return None, found
     if root is None and found.startswith(("/", "~")):
         full = os.path.normpath(os.path.expanduser(found))
@@ -95,52 +95,46 @@ def find_workspace_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str 
     return root, found
 
 
-def roots_by_id(workspaces: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Map id to root, from a result of `workspace.list`."""
-    return {str(info["id"]): str(info["root"]) for info in workspaces}
-
-
 # --- targets of history -------------------------------------------------------------------------
 
 TARGET: Final = Argument(
-    "target", "ANCHOR|PATH|N", "a section, a note, or the number of a revision", many="optional"
+    "target", "[ANCHOR|PATH|N]", "a section, a note, or the number of a revision"
 )
-REVISION: Final = Option(
-    "--revision", "revision N, as the number alone does", metavar="N", parse=parse_count
-)
+REVISION: Final = Option("--revision N", "revision N, as the number alone does")
 
 
-def find_target(text: str | None, console: Console) -> tuple[str | None, dict[str, object]]:
-    """Return the root above the path, if known, and the parameters that name the target."""
+def find_place(text: str | None, console: Console) -> dict[str, Any]:
+    """Return the parameters that name a note or a section, and the `workspace` above it, if known;
+    none without a text.
+    """
     if text is None:
-        return None, {}
+        return {}
     if not text:
         raise BadRequest(
             "the name of the note is empty",
             hint="name a section, a note or a folder; a dot means the whole workspace",
         )
-    path, heading = split_anchor(text)
-    root, path = find_writable(
-        path, console, roots_by_id(console.call("workspace.list")["workspaces"])
-    )
-    return root, {"path": path} if heading is None else {"anchor": f"{path}#{heading}"}
+    target = parse_target(text)
+    if target.start_line is not None:
+        raise BadRequest(
+            f"a note or a section is needed, without lines: {text}",
+            hint="name it as PATH or PATH#heading",
+        )
+    root, path = find_workspace_note(target.path, console.cwd, list(console.roots.values()))
+    named = {"path": path} if target.heading is None else {"anchor": f"{path}#{target.heading}"}
+    return {**named, "workspace": root}
 
 
-def find_writable(path: str, console: Console, roots: dict[str, str]) -> tuple[str | None, str]:
-    """Return the root above the path, if known, and the path below it; paths of the memory tool
-    stay unchanged.
-    """
-    if path == MEMORIES or path.startswith(f"{MEMORIES}/"):
-        return None, path
-    return find_workspace_note(path, console.cwd, list(roots.values()))
+def take_place(args: Args, console: Console) -> dict[str, Any]:
+    """Return `find_place` of the argument `target`, which is no parameter."""
+    return {"target": None, **find_place(args.target, console)}
 
 
-def call_on_revision(args: Args, console: Console, method: str, **params: object) -> dict[str, Any]:
-    """Call a method on the named revision, or on the latest one of a section or note. A number
+def find_revision(args: Args, console: Console) -> dict[str, Any]:
+    """Return the parameters that name a revision, or the latest one of a section or note. A number
     alone names a revision.
     """
     target: str | None = args.target
-    is_number = target is not None and target.isdecimal() and args.revision is None
-    root, named = find_target(None if is_number else target, console)
-    revision = int(target or 0) if is_number else args.revision
-    return console.call_on(args.workspace or root, method, **named, revision=revision, **params)
+    if target is not None and target.isdecimal() and args.revision is None:
+        return {"target": None, "revision": int(target)}
+    return take_place(args, console)

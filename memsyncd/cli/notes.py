@@ -6,20 +6,16 @@ import contextlib
 import os
 import sys
 
-from memsyncd.cli.format import render_count, render_meta, render_path, render_span
-from memsyncd.cli.note_arguments import (
-    find_workspace_note,
-    find_writable,
-    parse_target,
-    roots_by_id,
-)
+from memsyncd.cli.calls import CLIENT_OPTION, call, make_call, show_answer
+from memsyncd.cli.console import can_ask
+from memsyncd.cli.format import render_count, render_meta, render_span
+from memsyncd.cli.note_arguments import find_workspace_note, parse_target
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
     Argument,
     Command,
     Option,
-    make_choice,
     make_group,
     make_workspace_option,
     parse_fraction,
@@ -33,8 +29,10 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
+    from memsyncd.cli.calls import MakeParams
     from memsyncd.cli.console import Console
     from memsyncd.cli.note_arguments import Target
+    from memsyncd.cli.parser import Action
 
 
 # --- text from the command line or stdin --------------------------------------------------------
@@ -66,9 +64,7 @@ def read_stdin(console: Console) -> str:
     if sys.stdin is None:
         raise BadRequest("stdin is closed", hint="give the text as a word")
     if sys.stdin.isatty():
-        console.terminal.report(
-            console.terminal.err_paint("dim", "type the text; Ctrl-D on a line of its own ends it")
-        )
+        console.terminal.note("type the text; Ctrl-D on a line of its own ends it")
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
@@ -87,8 +83,7 @@ def _get(args: Args, console: Console) -> int:
             f"no such lines: {args.target}",
             hint="give the first line, from 1, then the last: PATH:12-18",
         )
-    roots = roots_by_id(console.call("workspace.list")["workspaces"])
-    root, path = find_workspace_note(target.path, console.cwd, list(roots.values()))
+    root, path = find_workspace_note(target.path, console.cwd, list(console.roots.values()))
     answer = None
     full = os.path.join(console.cwd, path)
     if root is None and args.workspace is None and os.path.lexists(full):
@@ -97,11 +92,7 @@ def _get(args: Args, console: Console) -> int:
             answer = _call_get(target, full, console.cwd, console)
     if answer is None:
         answer = _call_get(target, path, args.workspace or root, console)
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _print_text(answer, roots.get(answer["workspace"], ""), console)
-    return 0
+    return show_answer(answer, args, console, _show_note)
 
 
 def _call_get(target: Target, path: str, workspace: str | None, console: Console) -> dict[str, Any]:
@@ -111,69 +102,48 @@ def _call_get(target: Target, path: str, workspace: str | None, console: Console
     return console.call_on(workspace, "get", path=path, **lines)
 
 
-def _print_text(answer: dict[str, Any], root: str, console: Console) -> None:
+def _show_note(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
     if terminal.is_out_terminal and terminal.is_err_terminal:
-        terminal.report(_render_title(clean_values(answer), root, console))
+        terminal.report(_render_title(clean_values(answer), console))
     terminal.print(clean(answer["text"]).removesuffix("\n"))
 
 
-def _render_title(answer: dict[str, Any], root: str, console: Console) -> str:
+def _render_title(answer: dict[str, Any], console: Console) -> str:
     paint = console.terminal.err_paint
-    place = render_span(
-        render_path(answer["path"], root, console.cwd), answer["start_line"], answer["end_line"]
-    )
-    linked = paint.link(
-        paint("bold blue", place), os.path.join(root, answer["path"]), answer["start_line"]
-    )
-    marks = render_meta(answer)
+    place = console.render_place(answer, answer["workspace"], paint)
     trail = " › ".join(answer["heading"])
     size = f"of {answer['n_lines']} lines"
     if answer["n_links"] or answer["n_backlinks"]:
         size += f"; links: {answer['n_links']} from it, {answer['n_backlinks']} to it"
-    return "  ".join(
-        filter(
-            None,
-            [linked, trail, paint("cyan", marks), paint("dim", size)],
-        )
-    )
+    parts = [place, trail, paint("cyan", render_meta(answer)), paint("dim", size)]
+    return "  ".join(filter(None, parts))
 
 
 # --- memory -------------------------------------------------------------------------------------
 
-CLIENT: Final = "cli"
-# The daemon's default limit for a write; the client waits longer, for the daemon's own error.
-WRITE_MS: Final = 30_000
-CLIENT_OPTION: Final = Option(
-    "--client", f"the writer's name in the history (default {CLIENT})", metavar="NAME"
-)
+
+def _make_view(args: Args, _console: Console) -> dict[str, Any]:
+    return {"path": args.path or "/memories"}
 
 
-def _view(args: Args, console: Console) -> int:
-    return _execute(args, console, "view", path=args.path or "/memories", view_range=args.range)
+def _make_note(args: Args, console: Console) -> dict[str, Any]:
+    text = read_text(args.file_text, console, is_piped=args.stdin)
+    return {"file_text": text, "stdin": None}
 
 
-def _create(args: Args, console: Console) -> int:
-    text = read_text(args.text, console, is_piped=args.stdin)
-    return _execute(args, console, "create", path=args.path, file_text=text)
-
-
-def _replace(args: Args, console: Console) -> int:
-    if args.old == DASH and (args.stdin or args.new in (None, DASH)):
+def _make_replacement(args: Args, console: Console) -> dict[str, Any]:
+    old, new = args.old_str, args.new_str
+    is_piped = args.stdin or new in (None, DASH)
+    if old == DASH and is_piped:
         raise BadRequest(
             "OLD and NEW cannot both come from stdin", hint="give one of them as a word"
         )
-    old = (
-        _drop_newline(read_text(args.old, console, is_piped=False))
-        if args.old == DASH
-        else args.old
-    )
-    new = args.new if args.new not in (None, DASH) and not args.stdin else _read_new(args, console)
-    return _execute(args, console, "str_replace", path=args.path, old_str=old, new_str=new)
-
-
-def _read_new(args: Args, console: Console) -> str:
-    return _drop_newline(read_text(args.new, console, is_piped=args.stdin))
+    if old == DASH:
+        old = _drop_newline(read_stdin(console))
+    if is_piped:
+        new = _drop_newline(read_text(new, console, is_piped=args.stdin))
+    return {"old_str": old, "new_str": new, "stdin": None}
 
 
 def _drop_newline(text: str) -> str:
@@ -181,52 +151,29 @@ def _drop_newline(text: str) -> str:
     return text.removesuffix("\n")
 
 
-def _insert(args: Args, console: Console) -> int:
-    if not args.line.isdecimal():
+def _make_insertion(args: Args, console: Console) -> dict[str, Any]:
+    if not args.insert_line.isdecimal():
         raise BadRequest(
-            f"memory insert: LINE is not a number: {args.line}",
+            f"memory insert: LINE is not a number: {args.insert_line}",
             hint="count lines from 1; 0 inserts before the first",
         )
-    text = read_text(args.text, console, is_piped=args.stdin)
-    return _execute(
-        args, console, "insert", path=args.path, insert_line=int(args.line), insert_text=text
+    text = read_text(args.insert_text, console, is_piped=args.stdin)
+    return {"insert_line": int(args.insert_line), "insert_text": text, "stdin": None}
+
+
+def _call_memory(command: str, make_params: MakeParams | None = None) -> Action:
+    """Make the action of one command of the memory tool."""
+    return make_call(
+        "memory",
+        _show_memory,
+        make_params=lambda args, console: {
+            **(make_params(args, console) if make_params else {}),
+            "command": command,
+        },
     )
 
 
-def _delete(args: Args, console: Console) -> int:
-    return _execute(args, console, "delete", path=args.path)
-
-
-def _rename(args: Args, console: Console) -> int:
-    return _execute(
-        args,
-        console,
-        "rename",
-        old_path=args.old,
-        new_path=args.new,
-        update_links=args.update_links or None,
-        dry_run=args.dry_run or None,
-    )
-
-
-def _execute(args: Args, console: Console, command: str, **params: object) -> int:
-    console.set_timeout_ms(args.timeout_ms or WRITE_MS)
-    own = {
-        "client": args.client or CLIENT,
-        "dialect": args.dialect,
-        "if_digest": getattr(args, "if_digest", None),
-    }
-    answer = console.call_on(
-        args.workspace, "memory", command=command, **params, **own, timeout_ms=args.timeout_ms
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _print_answer(args, answer, console)
-    return 0
-
-
-def _print_answer(args: Args, answer: dict[str, Any], console: Console) -> None:
+def _show_memory(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal = console.terminal
     shown = clean_values(answer)
     is_dry_run = getattr(args, "dry_run", False)
@@ -239,28 +186,10 @@ def _print_answer(args: Args, answer: dict[str, Any], console: Console) -> None:
     if shown["updated_links"] and answer["change_set"] is not None:
         terminal.report(f"to revert all of it: memsyncd undo --change-set {answer['change_set']}")
     for path in shown["skipped_links"]:
-        terminal.report(
-            terminal.err_paint("yellow", f"{path} is read only here: its links stay as they are")
-        )
-    report_unless_indexed(answer, console)
-    _report_unless_searched(answer, console)
-
-
-def report_unless_indexed(answer: dict[str, Any], console: Console) -> None:
-    """Report a write that searches do not find yet."""
-    if not answer["is_indexed"]:
-        console.terminal.report(
-            console.terminal.err_paint(
-                "yellow", "written, but not indexed yet; see `memsyncd status`"
-            )
-        )
-
-
-def _report_unless_searched(answer: dict[str, Any], console: Console) -> None:
+        terminal.warn(f"{path} is read only here: its links stay as they are")
     # A daemon that was started before an update does not tell.
     if not answer.get("is_searched", True):
-        text = "kept, but not searched: only names in .md, .markdown and .txt are"
-        console.terminal.report(console.terminal.err_paint("yellow", text))
+        terminal.warn("kept, but not searched: only names in .md, .markdown and .txt are")
 
 
 def _read_range(text: str) -> list[int]:
@@ -275,37 +204,34 @@ _NOTE = Argument(
     "NOTE",
     "a path that begins with /memories; /memories/MEMORY.md is the workspace's MEMORY.md",
 )
-_TEXT = Argument("text", "TEXT", "the text; - or none to read it from stdin", many="optional")
+_TEXT = "the text; - or none to read it from stdin"
 _SHARED = (
     make_workspace_option(),
     CLIENT_OPTION,
     Option(
-        "--dialect",
+        "--dialect D",
         "answer as Anthropic's documents say (docs) or as its SDK does (sdk)",
-        metavar="D",
-        parse=make_choice(("docs", "sdk")),
+        choices=("docs", "sdk"),
     ),
     TIMEOUT,
     JSON,
 )
 _IF_DIGEST = Option(
-    "--if-digest", "only if the note still has this digest, as shown by --json", metavar="DIGEST"
+    "--if-digest DIGEST", "only if the note still has this digest, as shown by --json"
 )
 _WRITING = (_IF_DIGEST, *_SHARED)
 
 _MEMORY_COMMANDS = {
     "view": Command(
-        _view,
+        _call_memory("view", _make_view),
         summary="print a note with line numbers, or list a folder",
-        arguments=(
-            Argument("path", "NOTE", "a note or folder; by default /memories", many="optional"),
-        ),
+        arguments=(Argument("path", "[NOTE]", "a note or folder; by default /memories"),),
         options=(
             Option(
-                "--range",
+                "--range A-B",
                 "only lines A to B; A- for all from A on",
-                metavar="A-B",
                 parse=_read_range,
+                name="view_range",
             ),
             *_SHARED,
         ),
@@ -315,9 +241,9 @@ _MEMORY_COMMANDS = {
         ),
     ),
     "create": Command(
-        _create,
+        _call_memory("create", _make_note),
         summary="create a note",
-        arguments=(_NOTE, _TEXT),
+        arguments=(_NOTE, Argument("file_text", "[TEXT]", _TEXT)),
         options=(STDIN, *_WRITING),
         examples=(
             "memsyncd memory create /memories/redis.md '# Redis'",
@@ -325,41 +251,42 @@ _MEMORY_COMMANDS = {
         ),
     ),
     "str_replace": Command(
-        _replace,
+        _call_memory("str_replace", _make_replacement),
         summary="replace a text that occurs exactly once in a note",
         arguments=(
             _NOTE,
-            Argument("old", "OLD", "the present text; - to read it from stdin"),
+            Argument("old_str", "OLD", "the present text; - to read it from stdin"),
             Argument(
-                "new",
-                "NEW",
-                "the new text, '' for none; - or none to read it from stdin",
-                many="optional",
+                "new_str", "[NEW]", "the new text, '' for none; - or none to read it from stdin"
             ),
         ),
         options=(STDIN, *_WRITING),
         examples=("memsyncd memory str_replace /memories/redis.md '30 s' '45 s'",),
     ),
     "insert": Command(
-        _insert,
+        _call_memory("insert", _make_insertion),
         summary="insert a text after a line; 0 is before the first",
-        arguments=(_NOTE, Argument("line", "LINE", "after this line"), _TEXT),
+        arguments=(
+            _NOTE,
+            Argument("insert_line", "LINE", "after this line"),
+            Argument("insert_text", "[TEXT]", _TEXT),
+        ),
         options=(STDIN, *_WRITING),
         examples=("memsyncd memory insert /memories/redis.md 12 '- a new item'",),
     ),
     "delete": Command(
-        _delete,
+        _call_memory("delete"),
         summary="delete a note, or a folder with its contents",
         arguments=(_NOTE,),
         options=_WRITING,
         examples=("memsyncd memory delete /memories/redis.md",),
     ),
     "rename": Command(
-        _rename,
+        _call_memory("rename"),
         summary="move a note or a folder",
         arguments=(
-            Argument("old", "OLD", "its path, /memories/…"),
-            Argument("new", "NEW", "its new path"),
+            Argument("old_path", "OLD", "its path, /memories/…"),
+            Argument("new_path", "NEW", "its new path"),
         ),
         options=(
             Option("--update-links", "change the links of all notes so that they stay right"),
@@ -377,36 +304,31 @@ _MEMORY_COMMANDS = {
 # --- remember -----------------------------------------------------------------------------------
 
 
-def _remember(args: Args, console: Console) -> int:
-    content = read_text(" ".join(args.text) if args.text else None, console, is_piped=args.stdin)
-    roots = roots_by_id(console.call("workspace.list")["workspaces"])
-    root, note = (None, None) if args.note is None else find_writable(args.note, console, roots)
-    console.set_timeout_ms(args.timeout_ms or WRITE_MS)
-    fields = {name: getattr(args, name) for name in _SECTION_FIELDS}
-    answer = console.call_on(
-        args.workspace or root,
-        "note.add",
-        content=content,
-        tags=args.tag,
-        keywords=args.keyword,
-        metadata=dict(args.meta),
-        note=note,
-        on_similar=args.on_similar,
-        client=args.client or CLIENT,
-        timeout_ms=args.timeout_ms,
-        **fields,
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-        return 0
+def read_words(words: list[str], args: Args, console: Console) -> str:
+    """Return the words as one text, or stdin as `read_text` does."""
+    return read_text(" ".join(words) if words else None, console, is_piped=args.stdin)
+
+
+def _make_section(args: Args, console: Console) -> dict[str, Any]:
+    root, note = None, args.note
+    if note is not None:
+        root, note = find_workspace_note(note, console.cwd, list(console.roots.values()))
+    return {
+        "content": read_words(args.content, args, console),
+        "stdin": None,
+        "metadata": dict(args.metadata),
+        "note": note,
+        "workspace": root,
+    }
+
+
+def _show_added(answer: dict[str, Any], args: Args, console: Console) -> None:
     if answer["action"] == "reported":
         console.terminal.report("nothing was written")
     else:
-        _print_place(clean_values(answer), roots.get(answer["workspace"], ""), console)
+        console.terminal.print(console.render_place(clean_values(answer), answer["workspace"]))
     report_similar(answer, console)
     _report_similar_kind(answer, args.kind, console)
-    report_unless_indexed(answer, console)
-    return 0
 
 
 def _report_similar_kind(answer: dict[str, Any], kind: str, console: Console) -> None:
@@ -414,7 +336,7 @@ def _report_similar_kind(answer: dict[str, Any], kind: str, console: Console) ->
     similar = answer.get("similar_kind")
     if similar:
         text = f"the kind {kind} is not configured; did you mean {similar}?"
-        console.terminal.report(console.terminal.err_paint("yellow", clean_line(text)))
+        console.terminal.warn(clean_line(text))
     if similar and answer["action"] == "added" and answer["change_set"]:
         undo = f"memsyncd undo --change-set {answer['change_set']}"
         console.terminal.report(f"to write it so instead: {undo}, then --kind {similar}")
@@ -438,41 +360,11 @@ def _is_target(one: dict[str, Any], answer: dict[str, Any]) -> bool:
     return answer["action"] == "appended" and place in (one["anchor"], one["path"])
 
 
-def _print_place(answer: dict[str, Any], root: str, console: Console) -> None:
-    paint = console.terminal.paint
-    place = render_span(
-        render_path(answer["path"], root, console.cwd), answer["start_line"], answer["end_line"]
-    )
-    console.terminal.print(
-        paint.link(
-            paint("bold blue", place), os.path.join(root, answer["path"]), answer["start_line"]
-        )
-    )
-
-
 ON_SIMILAR: Final = Option(
-    "--on-similar",
+    "--on-similar DO",
     "if something says nearly the same: add (default), append to it, or only report it",
-    metavar="DO",
-    parse=make_choice(("add", "append", "report")),
+    choices=("add", "append", "report"),
 )
-_SECTION_FIELDS = (
-    "summary",
-    "kind",
-    "importance",
-    "priority",
-    "lifecycle",
-    "source",
-    "task",
-    "session",
-    "topic",
-    "scope",
-    "created",
-    "updated",
-    "expires",
-)
-
-
 # --- clear --------------------------------------------------------------------------------------
 
 
@@ -480,23 +372,20 @@ def _clear(args: Args, console: Console) -> int:
     workspace = console.find_workspace(args.workspace, to_write=True)
     if not args.yes:
         _confirm_clear(clean_values(workspace), console)
-    console.set_timeout_ms(WRITE_MS)
-    answer = console.call_on(
-        workspace["id"], "memory.clear", confirm=True, client=args.client or CLIENT
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-        return 0
+    params = {"yes": None, "confirm": True, "workspace": workspace["id"]}
+    answer = call(args, console, "memory.clear", **params)
+    return show_answer(answer, args, console, _show_cleared)
+
+
+def _show_cleared(answer: dict[str, Any], _args: Args, console: Console) -> None:
     undo = f"; restore them with: memsyncd undo --change-set {answer['change_set']}"
     removed = render_count(answer["removed"], "note")
     console.terminal.report(f"{removed} removed{undo if answer['change_set'] else ''}")
-    report_unless_indexed(answer, console)
-    return 0
 
 
 def _confirm_clear(workspace: dict[str, Any], console: Console) -> None:
     """Ask for the workspace's name. Raises BadRequest for another answer, or without a terminal."""
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not can_ask():
         raise BadRequest(
             "clear removes every note of memory, and there is no terminal to ask",
             hint="add --yes to remove them without a question",
@@ -532,40 +421,29 @@ COMMANDS = {
         ("memsyncd memory view", "memsyncd memory create /memories/redis.md < redis.md"),
     ),
     "remember": Command(
-        _remember,
-        arguments=(
-            Argument("text", "TEXT", "the text; - or none to read it from stdin", many="any"),
-        ),
+        make_call("note.add", _show_added, make_params=_make_section),
+        arguments=(Argument("content", "[TEXT…]", "the text; - or none to read it from stdin"),),
         options=(
-            Option("--summary", "the heading; by default the beginning of the text", metavar="S"),
+            Option("--summary S", "the heading; by default the beginning of the text"),
+            Option("--kind K", "the kind of memory, such as decision; it selects the note"),
+            Option("--tag T…", "add this tag", name="tags"),
+            Option("--note PATH", "append to this note"),
             Option(
-                "--kind", "the kind of memory, such as decision; it selects the note", metavar="K"
+                "--importance S", "from 0 to 1; by default that of the kind", parse=parse_fraction
             ),
-            Option("--tag", "add this tag", metavar="T", is_repeated=True),
-            Option("--note", "append to this note", metavar="PATH"),
+            Option("--priority P", "P0, P1, P2 or P3"),
+            Option("--lifecycle L", "ephemeral, session, task or project"),
+            Option("--source TEXT", "the source"),
+            Option("--task ID", "the task"),
+            Option("--session ID", "the session"),
+            Option("--topic TEXT", "the topic, of at most 100 characters"),
+            Option("--keyword K…", "add this keyword; at most 20", name="keywords"),
+            Option("--scope TEXT", "the scope"),
+            Option("--created DAY", "the day or time, if not now"),
+            Option("--updated DAY", "the day or time of the last change"),
+            Option("--expires DAY", "the day or time from which searches leave it out"),
             Option(
-                "--importance",
-                "from 0 to 1; by default that of the kind",
-                metavar="S",
-                parse=parse_fraction,
-            ),
-            Option("--priority", "P0, P1, P2 or P3", metavar="P"),
-            Option("--lifecycle", "ephemeral, session, task or project", metavar="L"),
-            Option("--source", "the source", metavar="TEXT"),
-            Option("--task", "the task", metavar="ID"),
-            Option("--session", "the session", metavar="ID"),
-            Option("--topic", "the topic, of at most 100 characters", metavar="TEXT"),
-            Option("--keyword", "add this keyword; at most 20", metavar="K", is_repeated=True),
-            Option("--scope", "the scope", metavar="TEXT"),
-            Option("--created", "the day or time, if not now", metavar="DAY"),
-            Option("--updated", "the day or time of the last change", metavar="DAY"),
-            Option("--expires", "the day or time from which searches leave it out", metavar="DAY"),
-            Option(
-                "--meta",
-                "add metadata of your own",
-                metavar="KEY=VALUE",
-                parse=parse_pair,
-                is_repeated=True,
+                "--meta KEY=VALUE…", "add metadata of your own", parse=parse_pair, name="metadata"
             ),
             ON_SIMILAR,
             STDIN,

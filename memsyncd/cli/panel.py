@@ -62,8 +62,7 @@ def _open_in_terminal(args: Args, console: Console) -> int:
     except WorkspaceNotFound:
         workspaces = console.call("status")["workspaces"]
     console.close()
-    run_app(console.env, workspaces[0]["id"] if workspaces else "")
-    return 0
+    return run_app(console.env, workspaces[0]["id"] if workspaces else "")
 
 
 def can_show(env: Mapping[str, str]) -> bool:

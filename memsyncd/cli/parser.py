@@ -17,12 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import SimpleNamespace as Args
-    from typing import Final, Literal
+    from typing import Final
 
     from memsyncd.cli.console import Console
 
     Action = Callable[[Args, Console], int]
-    Many = Literal["one", "optional", "any", "some"]
     from collections.abc import Iterable, Sequence
     from types import SimpleNamespace
     from typing import NoReturn
@@ -32,58 +31,59 @@ else:
 
 
 class Argument:
-    """A positional argument. `many` is the number of words: one; optional: none or one; any: none
-    or more; some: one or more.
+    """A positional argument, as the help shows it: `FILE`, `[FILE]`, `FILE…` or `[FILE…]`.
 
-    `name` is the attribute that holds it: a text, None for a missing optional one, a list for any
-    and some.
+    `name` is the attribute that holds it: a text, None for a missing optional one, a list where
+    there may be several.
     """
 
-    __slots__ = ("choices", "help", "many", "metavar", "name")
+    __slots__ = ("choices", "help", "is_needed", "is_repeated", "metavar", "name", "usage")
 
     def __init__(
-        self,
-        name: str,
-        metavar: str,
-        help_text: str,
-        *,
-        many: Many = "one",
-        choices: tuple[str, ...] = (),
+        self, name: str, usage: str, help_text: str, *, choices: tuple[str, ...] = ()
     ) -> None:
         self.name: Final = name
-        self.metavar: Final = metavar
+        self.usage: Final = usage
         self.help: Final = help_text
-        self.many: Final = many
         self.choices: Final = choices
+        self.is_needed: Final = not usage.startswith("[")
+        inner = usage if self.is_needed else usage[1:-1]
+        self.is_repeated: Final = inner.endswith("…")
+        self.metavar: Final = inner.removesuffix("…")
 
 
 class Option:
-    """A flag, with a value if it has a `metavar`. `parse` converts the value's text, or raises
-    ValueError.
+    """An option as the help shows it: `--all`, `-n --limit N`, or `--tag T…` if it may be repeated.
 
-    The long flag names the attribute that holds it: False or True without a value; None or the
-    value; a list if the option may be repeated. With a `bare` value the flag may be given alone,
-    and a value must be attached to it: `--open=2`.
+    `parse` converts the value's text, or raises ValueError; by default N and MS are whole numbers
+    from 1, and others texts. The long flag names the attribute that holds it: False or True without
+    a value; None or the value; a list if it may be repeated. With a `bare` value the flag may be
+    given alone, and a value must be attached to it: `--open=2`. With `choices`, others are refused.
+
+    `name` is another name for the attribute, where the request calls it otherwise.
     """
 
-    __slots__ = ("bare", "flags", "help", "is_repeated", "metavar", "name", "parse")
+    __slots__ = ("bare", "choices", "flags", "help", "is_repeated", "metavar", "name", "parse")
 
     def __init__(
         self,
-        flags: str,
+        usage: str,
         help_text: str,
         *,
-        metavar: str = "",
-        parse: Callable[[str], object] = str,
-        is_repeated: bool = False,
+        parse: Callable[[str], object] | None = None,
+        choices: tuple[str, ...] = (),
         bare: object = None,
+        name: str = "",
     ) -> None:
-        self.flags: Final = tuple(flags.split())
-        self.name: Final = self.flags[-1].removeprefix("--").replace("-", "_")
+        words = usage.split()
+        metavar = "" if words[-1].startswith("-") else words.pop()
+        self.flags: Final = tuple(words)
+        self.name: Final = name or words[-1].removeprefix("--").replace("-", "_")
         self.help: Final = help_text
-        self.metavar: Final = metavar
-        self.parse: Final = parse
-        self.is_repeated: Final = is_repeated
+        self.is_repeated: Final = metavar.endswith("…")
+        self.metavar: Final = metavar.removesuffix("…")
+        self.parse: Final = parse or (parse_count if self.metavar in ("N", "MS") else str)
+        self.choices: Final = choices
         self.bare: Final = bare
 
     @property
@@ -140,17 +140,6 @@ def make_group(name: str, commands: dict[str, Command], examples: tuple[str, ...
     return Command(refuse, arguments=(argument,), commands=commands, examples=examples)
 
 
-def make_choice(choices: Sequence[str]) -> Callable[[str], str]:
-    """Make a function that parses one of these words."""
-
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"expected one of {', '.join(choices)}")
-        return text
-
-    return parse
-
-
 def parse_count(text: str) -> int:
     """Parse a whole number from 1."""
     number = int(text) if text.isdecimal() else 0
@@ -191,12 +180,12 @@ def make_workspace_option(
 ) -> Option:
     """Make the option -w; `purpose` says what is done with the workspace."""
     text = f"{purpose}: a name, an id or a folder in it; by default {default}"
-    return Option("-w --workspace", text, metavar="WS", is_repeated=is_repeated)
+    return Option("-w --workspace WS" + "…" * is_repeated, text)
 
 
 HELP = Option("-h --help", "show this help")
 JSON = Option("--json", "print the daemon's answer as one line of JSON")
-TIMEOUT = Option("--timeout-ms", "give up after this long", metavar="MS", parse=parse_count)
+TIMEOUT = Option("--timeout-ms MS", "give up after this long")
 
 
 # --- parsing ------------------------------------------------------------------------------------
@@ -285,6 +274,8 @@ class _Parser:
 
     def _store(self, option: Option, flag: str, value: str) -> None:
         try:
+            if option.choices and value not in option.choices:
+                raise ValueError(f"expected one of {', '.join(option.choices)}")
             parsed = option.parse(value)
         except ValueError as error:
             self._refuse(f"{flag} {value}: {error}")
@@ -295,14 +286,14 @@ class _Parser:
 
     def _assign(self, plain: list[str]) -> None:
         for argument in self.command.arguments:
-            n = len(plain) if argument.many in ("any", "some") else min(1, len(plain))
+            n = len(plain) if argument.is_repeated else min(1, len(plain))
             taken, plain = plain[:n], plain[n:]
-            if not taken and argument.many in ("one", "some"):
+            if not taken and argument.is_needed:
                 choices = f"choose from {', '.join(argument.choices)}" if argument.choices else ""
                 self._refuse(f"{argument.metavar} is missing", choices)
             self._check_choices(argument, taken)
-            is_list = argument.many in ("any", "some")
-            setattr(self.args, argument.name, taken if is_list else taken[0] if taken else None)
+            value = taken if argument.is_repeated else taken[0] if taken else None
+            setattr(self.args, argument.name, value)
         if plain:
             self._refuse(f"too many arguments: {plain[0]}")
 

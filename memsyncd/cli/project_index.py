@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from memsyncd.cli.calls import CLIENT_OPTION, make_call
 from memsyncd.cli.format import render_count, render_table
-from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, report_unless_indexed
 from memsyncd.cli.parser import JSON, TIMEOUT, Command, Option, make_workspace_option
 from memsyncd.cli.terminal import clean_values
 
@@ -15,26 +15,8 @@ if TYPE_CHECKING:
     from memsyncd.cli.console import Console
 
 
-def _index_project(args: Args, console: Console) -> int:
-    console.set_timeout_ms(args.timeout_ms or WRITE_MS)
-    answer = console.call_on(
-        args.workspace,
-        "index_project",
-        sources=args.source,
-        dry_run=args.dry_run,
-        client=args.client or CLIENT,
-        timeout_ms=args.timeout_ms,
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-        return 0
-    _print_changes(clean_values(answer), console, is_dry_run=args.dry_run)
-    report_unless_indexed(answer, console)
-    return 0
-
-
-def _print_changes(answer: dict[str, Any], console: Console, *, is_dry_run: bool) -> None:
-    terminal = console.terminal
+def _show_changes(answer: dict[str, Any], args: Args, console: Console) -> None:
+    terminal, answer = console.terminal, clean_values(answer)
     for one in answer["sources"]:
         terminal.print(f"{one['action']:<9}  {one['path']}")
     for one in answer["skipped"]:
@@ -44,24 +26,19 @@ def _print_changes(answer: dict[str, Any], console: Console, *, is_dry_run: bool
         terminal.report("no source is here; memsyncd sources lists those that are looked for")
     elif not changed:
         terminal.report(f"nothing new: {answer['note']} is up to date")
-    elif is_dry_run:
+    elif args.dry_run:
         terminal.report(f"{render_count(len(changed), 'section')} of {answer['note']} would change")
     else:
         terminal.report(f"written to {answer['note']}")
 
 
-def _sources(args: Args, console: Console) -> int:
-    answer = console.call_on(args.workspace, "sources")
-    if args.json:
-        console.terminal.print_json(answer)
-        return 0
+def _show_sources(answer: dict[str, Any], _args: Args, console: Console) -> None:
     rows = [
         [one["path"], ", ".join(one["tags"]), " ".join(one["files"]) or "-"]
         for one in clean_values(answer["sources"])
     ]
     for row in render_table([["source", "tags", "files here"], *rows]):
         console.terminal.print("".join(row))
-    return 0
 
 
 def _parse_source(text: str) -> dict[str, Any]:
@@ -73,15 +50,14 @@ def _parse_source(text: str) -> dict[str, Any]:
 
 COMMANDS = {
     "index-project": Command(
-        _index_project,
+        make_call("index_project", _show_changes),
         options=(
             Option("--dry-run", "change nothing; print what would be done"),
             Option(
-                "--source",
+                "--source PATH[=TAG,TAG]…",
                 "summarise this file as well; wildcards may stand in its last part",
-                metavar="PATH[=TAG,TAG]",
-                is_repeated=True,
                 parse=_parse_source,
+                name="sources",
             ),
             make_workspace_option("summarise the files of this workspace"),
             CLIENT_OPTION,
@@ -94,7 +70,7 @@ COMMANDS = {
         ),
     ),
     "sources": Command(
-        _sources,
+        make_call("sources", _show_sources),
         options=(make_workspace_option("list those of this workspace"), JSON),
         examples=("memsyncd sources",),
     ),

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.console import NOTHING_FOUND, report_freshness
+from memsyncd.cli.calls import show_answer
 from memsyncd.cli.format import (
     list_parts,
     render_count,
     render_explanation,
     render_hit,
 )
-from memsyncd.cli.note_arguments import roots_by_id
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
     Argument,
     Command,
     Option,
-    make_choice,
     make_workspace_option,
-    parse_count,
     parse_fraction,
 )
 from memsyncd.cli.terminal import clean, clean_line, clean_values
@@ -38,31 +35,24 @@ if TYPE_CHECKING:
 # --- filters ------------------------------------------------------------------------------------
 
 FILTERS: Final = (
-    Option("--kind", "only this kind, such as decision", metavar="K", is_repeated=True),
-    Option("--tag", "only with this tag", metavar="T", is_repeated=True),
-    Option("--path", "only this note, folder or glob", metavar="P", is_repeated=True),
-    Option("--section", "only below this heading or anchor", metavar="S", is_repeated=True),
-    Option("--task", "only of this task", metavar="ID", is_repeated=True),
-    Option("--session", "only of this session", metavar="ID", is_repeated=True),
-    Option("--source", "only from this source", metavar="S", is_repeated=True),
-    Option("--priority", "only of this priority, P0 to P3", metavar="P", is_repeated=True),
+    Option("--kind K…", "only this kind, such as decision"),
+    Option("--tag T…", "only with this tag"),
+    Option("--path P…", "only this note, folder or glob"),
+    Option("--section S…", "only below this heading or anchor"),
+    Option("--task ID…", "only of this task"),
+    Option("--session ID…", "only of this session"),
+    Option("--source S…", "only from this source"),
+    Option("--priority P…", "only of this priority, P0 to P3"),
+    Option("--lifecycle L…", "only ephemeral, session, task or project"),
+    Option("--status S…", "only of this status"),
+    Option("--meta KEY=VALUE…", "only with this other metadata"),
+    Option("--related-to NOTE…", "only notes linked to or from this one"),
+    Option("--tier T…", "only hot, warm or cold by age and importance"),
     Option(
-        "--lifecycle", "only ephemeral, session, task or project", metavar="L", is_repeated=True
+        "--min-importance I", "only of this importance or more, from 0 to 1", parse=parse_fraction
     ),
-    Option("--status", "only of this status", metavar="S", is_repeated=True),
-    Option("--meta", "only with this other metadata", metavar="KEY=VALUE", is_repeated=True),
-    Option(
-        "--related-to", "only notes linked to or from this one", metavar="NOTE", is_repeated=True
-    ),
-    Option("--tier", "only hot, warm or cold by age and importance", metavar="T", is_repeated=True),
-    Option(
-        "--min-importance",
-        "only of this importance or more, from 0 to 1",
-        metavar="I",
-        parse=parse_fraction,
-    ),
-    Option("--after", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'", metavar="DAY"),
-    Option("--before", "only before this day, month or year", metavar="DAY"),
+    Option("--after DAY", "only from this day on: 2026-03-01, 2026-03, 7d, 'last week'"),
+    Option("--before DAY", "only before this day, month or year"),
     Option("--archived", "only archived sections, which are left out otherwise"),
     Option("--expired", "only expired sections, which are left out otherwise"),
     Option("--include-archived", "archived sections too"),
@@ -76,16 +66,14 @@ def filters_from(args: Args) -> dict[str, object] | None:
     return {name: value for name, value in given.items() if value} or None
 
 
-FOLLOW: Final = Option(
-    "--follow", "show what this relation leads to: resolved_by", metavar="R", is_repeated=True
-)
+def take_filters(args: Args, _console: Console) -> dict[str, Any]:
+    """Return the parameter `filters`, in place of the options for them."""
+    return {**dict.fromkeys(option.name for option in FILTERS), "filters": filters_from(args)}
+
+
+FOLLOW: Final = Option("--follow R…", "show what this relation leads to: resolved_by")
 SORTS: Final = ("relevance", "decay", "importance", "priority", "recency", "file")
-SORT: Final = Option(
-    "--sort",
-    "by decay, importance, priority, recency or file",
-    metavar="S",
-    parse=make_choice(SORTS),
-)
+SORT: Final = Option("--sort S", "by decay, importance, priority, recency or file", choices=SORTS)
 
 
 # --- search -------------------------------------------------------------------------------------
@@ -96,26 +84,19 @@ DEFAULT_LIMIT = 10
 
 
 def _search(args: Args, console: Console) -> int:
-    _check_search(args)
+    if args.open and args.json:
+        raise BadRequest("--open and --json do not go together", hint="use only one of them")
     console.set_timeout_ms(args.timeout_ms)
     answer = console.call_on_several(_list_workspaces(args), "search", **_search_params(args))
-    if args.json:
-        console.terminal.print_json(answer)
-    elif answer["hits"]:
+    return show_answer(answer, args, console, _show_found, found="hits")
+
+
+def _show_found(answer: dict[str, Any], args: Args, console: Console) -> None:
+    if answer["hits"]:
         _show_hits(answer, console, args)
     else:
         _report_no_hits(clean_values(answer), console)
-    if not args.json:
-        _report_query_problems(answer, console)
-        _report_semantic(answer, console)
-        report_left_out(answer, console)
-        report_freshness(answer, console)
-    return 0 if answer["hits"] else NOTHING_FOUND
-
-
-def _check_search(args: Args) -> None:
-    if args.open and args.json:
-        raise BadRequest("--open and --json do not go together", hint="use only one of them")
+    _report_query(answer, console)
 
 
 def _list_workspaces(args: Args) -> list[str]:
@@ -129,7 +110,7 @@ def report_left_out(answer: dict[str, Any], console: Console) -> None:
     for one in clean_values(answer["workspaces"]):
         if one["failure"]:
             text = f"without {one['name']}: {one['failure']}"
-            console.terminal.report(console.terminal.err_paint("yellow", text))
+            console.terminal.warn(text)
 
 
 def _search_params(args: Args) -> dict[str, object]:
@@ -147,18 +128,18 @@ def _search_params(args: Args) -> dict[str, object]:
 
 
 def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
-    workspaces = answer["workspaces"]
+    roots = {one["id"]: one["root"] for one in answer["workspaces"]}
     if args.open:
-        _open_hit(answer["hits"], args.open, roots_by_id(workspaces), console)
+        _open_hit(answer["hits"], args.open, roots, console)
     terminal, hits = console.terminal, clean_values(answer["hits"])
-    _print_hits(hits, roots_by_id(clean_values(workspaces)), console)
+    _print_hits(hits, roots, console)
     if args.explain:
         terminal.print()
         terminal.print(render_explanation(hits, terminal.paint))
         for line in list_parts(hits):
-            terminal.report(terminal.err_paint("dim", line))
+            terminal.note(line)
     if answer["relaxed"]:
-        terminal.report(terminal.err_paint("dim", describe_relaxed(hits)))
+        terminal.note(describe_relaxed(hits))
 
 
 def describe_relaxed(hits: list[dict[str, Any]]) -> str:
@@ -205,16 +186,15 @@ def _report_no_hits(answer: dict[str, Any], console: Console) -> None:
         terminal.report(f"did you mean: {terminal.err_paint('bold', meant)}")
 
 
-def _report_query_problems(answer: dict[str, Any], console: Console) -> None:
+def _report_query(answer: dict[str, Any], console: Console) -> None:
+    """Report what is wrong with the query, why not all was searched by meaning, and the workspaces
+    that the answer lacks.
+    """
     # A daemon that was started before an update sends none.
     for problem in answer.get("query_problems", ()):
-        console.terminal.report(console.terminal.err_paint("yellow", clean_line(problem)))
-
-
-def _report_semantic(answer: dict[str, Any], console: Console) -> None:
-    reason = describe_semantic(answer)
-    if reason:
-        console.terminal.report(console.terminal.err_paint("dim", reason))
+        console.terminal.warn(clean_line(problem))
+    console.terminal.note(describe_semantic(answer))
+    report_left_out(answer, console)
 
 
 def describe_semantic(answer: Mapping[str, Any]) -> str:
@@ -271,11 +251,7 @@ def exec_editor(words: list[str]) -> NoReturn:
 def _context(args: Args, console: Console) -> int:
     console.set_timeout_ms(args.timeout_ms)
     answer = console.call_on_several(_list_workspaces(args), "context", **_context_params(args))
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _print_block(answer, console)
-    return 0 if answer["text"] else NOTHING_FOUND
+    return show_answer(answer, args, console, _show_block, found="text")
 
 
 def _context_params(args: Args) -> dict[str, object]:
@@ -293,7 +269,7 @@ def _context_params(args: Args) -> dict[str, object]:
     }
 
 
-def _print_block(answer: dict[str, Any], console: Console) -> None:
+def _show_block(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
     if answer["text"]:
         terminal.print(clean(answer["text"]))
@@ -308,13 +284,10 @@ def _print_block(answer: dict[str, Any], console: Console) -> None:
         )
         summary = f"{answer['tokens']:,} tokens; no room for {n_sections} more{weaker},"
         summary += " see --json and --max-tokens"
-        terminal.report(terminal.err_paint("dim", summary))
+        terminal.note(summary)
     for line in _list_sources(clean_values(answer)):
-        terminal.report(terminal.err_paint("dim", line))
-    _report_query_problems(answer, console)
-    _report_semantic(answer, console)
-    report_left_out(answer, console)
-    report_freshness(answer, console)
+        terminal.note(line)
+    _report_query(answer, console)
 
 
 def _list_sources(answer: dict[str, Any]) -> list[str]:
@@ -333,20 +306,15 @@ COMMANDS = {
     "search": Command(
         _search,
         keeps_exclusions=True,
-        arguments=(
-            Argument(
-                "query", "QUERY", 'words, "phrases", -not, prefix*, kind:decision', many="some"
-            ),
-        ),
+        arguments=(Argument("query", "QUERY…", 'words, "phrases", -not, prefix*, kind:decision'),),
         options=(
             make_workspace_option("search this workspace, or several", is_repeated=True),
             Option("--all", "search all workspaces"),
-            Option("-n --limit", "at most N hits (default 10)", metavar="N", parse=parse_count),
+            Option("-n --limit N", "at most N hits (default 10)"),
             *FILTERS,
             Option(
-                "--min-score",
+                "--min-score S",
                 "only hits that score at least S, from 0 to 1",
-                metavar="S",
                 parse=parse_fraction,
             ),
             SORT,
@@ -354,13 +322,7 @@ COMMANDS = {
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,
             Option("--explain", "show the parts of each score"),
-            Option(
-                "--open",
-                "open the first hit, or the Nth, in $VISUAL or $EDITOR",
-                metavar="N",
-                parse=parse_count,
-                bare=1,
-            ),
+            Option("--open N", "open the first hit, or the Nth, in $VISUAL or $EDITOR", bare=1),
             JSON,
         ),
         examples=(
@@ -376,31 +338,17 @@ COMMANDS = {
         _context,
         keeps_exclusions=True,
         arguments=(
-            Argument(
-                "query",
-                "QUERY",
-                "the subject; without one, the context of a new session",
-                many="any",
-            ),
+            Argument("query", "[QUERY…]", "the subject; without one, the context of a new session"),
         ),
         options=(
             make_workspace_option("use this workspace, or several", is_repeated=True),
             Option("--all", "use all workspaces"),
             Option("--no-user", "without the user-wide workspace"),
-            Option(
-                "-n --max-tokens",
-                "at most N tokens, from 100 to 50,000 (default 2000)",
-                metavar="N",
-                parse=parse_count,
-            ),
-            Option("--max-bytes", "at most N bytes as well", metavar="N", parse=parse_count),
+            Option("-n --max-tokens N", "at most N tokens, from 100 to 50,000 (default 2000)"),
+            Option("--max-bytes N", "at most N bytes as well"),
             *FILTERS,
             SORT,
-            Option(
-                "--heading",
-                "the first line (default '## Prior Knowledge'); '' for none",
-                metavar="TEXT",
-            ),
+            Option("--heading TEXT", "the first line (default '## Prior Knowledge'); '' for none"),
             FOLLOW,
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,

@@ -170,7 +170,7 @@ def _warm(args: Args, console: Console) -> int:
         answer = _wait(args, console)
     except KeyboardInterrupt:
         console.terminal.report("it continues by itself; see: memsyncd semantic status")
-        return 130
+        raise
     if args.json:
         console.terminal.print_json(answer)
         return 0 if _is_whole(answer) else 1
@@ -236,9 +236,8 @@ def _print(answer: dict[str, Any], console: Console) -> int:
 
 
 _WORKSPACE: Final = Option(
-    "-w --workspace",
+    "-w --workspace WS",
     "of this workspace alone: a name, an id or a folder in it; of all by default",
-    metavar="WS",
 )
 _COMMANDS: Final = {
     "status": Command(

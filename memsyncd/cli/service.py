@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import memsyncd
 from memsyncd.cli.background import stop_daemon
 from memsyncd.cli.format import render_count
-from memsyncd.cli.parser import JSON, Command, Option, make_group, parse_count
+from memsyncd.cli.parser import JSON, Command, Option, make_group
 from memsyncd.cli.service_files import find_program, is_current, is_temporary
 from memsyncd.cli.terminal import clean_line
 from memsyncd.dirs import find_user_dirs
@@ -298,12 +298,7 @@ _ACTIONS = {
         summary="show the end of its log",
         options=(
             Option("-f --follow", "follow the log"),
-            Option(
-                "-n --lines",
-                f"the number of lines (default {LOG_LINES})",
-                metavar="N",
-                parse=parse_count,
-            ),
+            Option("-n --lines N", f"the number of lines (default {LOG_LINES})"),
         ),
         examples=("memsyncd service logs -f",),
     ),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.console import NOTHING_FOUND
+from memsyncd.cli.calls import CLIENT, call, make_call, show_answer
 from memsyncd.cli.format import render_age
-from memsyncd.cli.notes import CLIENT
 from memsyncd.cli.parser import (
     JSON,
     Argument,
@@ -14,7 +13,6 @@ from memsyncd.cli.parser import (
     Option,
     make_group,
     make_workspace_option,
-    parse_count,
 )
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import BadRequest
@@ -29,77 +27,32 @@ if TYPE_CHECKING:
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def _send(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "signal.send",
-        content=args.text,
-        type=args.type,
-        agents=args.agent or None,
-        sessions=args.session or None,
-        tasks=args.task or None,
-        key=args.key,
-        expires_s=args.expires,
-        client=args.client or CLIENT,
-    )
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-        return 0
+def _show_sent(answer: dict[str, Any], _args: Args, console: Console) -> None:
     number = answer["signal"]["id"]
-    terminal.print(f"signal {number}" if answer["is_new"] else f"signal {number}, sent before")
-    return 0
+    console.terminal.print(f"signal {number}" + ("" if answer["is_new"] else ", sent before"))
 
 
 def _show_inbox(args: Args, console: Console) -> int:
-    reader = {"agent": args.agent, "session": args.session, "task": args.task}
-    answer = console.call_on(
-        args.workspace,
-        "signal.inbox",
-        **reader,
-        type=args.type,
-        include_read=args.all,
-        limit=args.limit,
-    )
-    _show(answer, args, console)
+    answer = call(args, console, "signal.inbox", all=None, ack=None, include_read=args.all)
+    status = show_answer(answer, args, console, _show, found="signals")
     unread = [one["id"] for one in answer["signals"] if one["acked_at"] is None]
     if args.ack and unread:
+        reader = {"agent": args.agent, "session": args.session, "task": args.task}
         console.call_on(args.workspace, "signal.ack", **reader, signals=unread)
-    return 0 if answer["signals"] else NOTHING_FOUND
+    return status
 
 
-def _show_outbox(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "signal.outbox",
-        client=args.client or CLIENT,
-        everyone=args.all,
-        limit=args.limit,
-    )
-    _show(answer, args, console)
-    return 0 if answer["signals"] else NOTHING_FOUND
+def _show_acked(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    for name, label in _ACKED.items():
+        if answer[name]:
+            console.terminal.print(f"{label}: {', '.join(map(str, answer[name]))}")
 
 
-def _ack(args: Args, console: Console) -> int:
-    reader = {"agent": args.agent, "session": args.session, "task": args.task}
-    numbers = [_read_number(text) for text in args.signals]
-    answer = console.call_on(args.workspace, "signal.ack", **reader, signals=numbers)
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-    else:
-        for name in ("acked", "already", "unknown"):
-            if answer[name]:
-                label = {"acked": "acknowledged", "already": "acknowledged before"}.get(name, name)
-                terminal.print(f"{label}: {', '.join(map(str, answer[name]))}")
-    return 0 if answer["acked"] or answer["already"] else NOTHING_FOUND
+_ACKED = {"acked": "acknowledged", "already": "acknowledged before", "unknown": "unknown"}
 
 
-def _show(answer: dict[str, Any], args: Args, console: Console) -> None:
-    if args.json:
-        console.terminal.print_json(answer)
-        return
-    for signal in clean_values(answer)["signals"]:
+def _show(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    for signal in clean_values(answer["signals"]):
         _print_signal(signal, console)
     if not answer["signals"]:
         console.terminal.report("no signals")
@@ -134,33 +87,31 @@ def _read_lifetime(text: str) -> float:
 
 
 _READER: Final = (
-    Option("--agent", "the agent that reads", metavar="NAME"),
-    Option("--session", "the session that reads", metavar="ID"),
-    Option("--task", "the task that the signals are about", metavar="ID"),
+    Option("--agent NAME", "the agent that reads"),
+    Option("--session ID", "the session that reads"),
+    Option("--task ID", "the task that the signals are about"),
 )
-_LIMIT: Final = Option(
-    "-n --limit", "at most N signals (default 50)", metavar="N", parse=parse_count
-)
-_TYPE: Final = Option("--type", "such as completion, blocked, question", metavar="TYPE")
-_SENDER: Final = Option("--client", f"the sender's name (default {CLIENT})", metavar="NAME")
+_LIMIT: Final = Option("-n --limit N", "at most N signals (default 50)")
+_TYPE: Final = Option("--type TYPE", "such as completion, blocked, question")
+_SENDER: Final = Option("--client NAME", f"the sender's name (default {CLIENT})")
 _SHARED: Final = (make_workspace_option("in this workspace"), JSON)
 
 _SIGNAL_COMMANDS = {
     "send": Command(
-        _send,
+        make_call("signal.send", _show_sent),
         summary="send a signal to agents, sessions or tasks",
-        arguments=(Argument("text", "TEXT", "what to tell them"),),
+        arguments=(Argument("content", "TEXT", "what to tell them"),),
         options=(
-            Option("--agent", "to this agent", metavar="NAME", is_repeated=True),
-            Option("--session", "to this session", metavar="ID", is_repeated=True),
-            Option("--task", "to everybody on this task", metavar="ID", is_repeated=True),
+            Option("--agent NAME…", "to this agent", name="agents"),
+            Option("--session ID…", "to this session", name="sessions"),
+            Option("--task ID…", "to everybody on this task", name="tasks"),
             _TYPE,
-            Option("--key", "send it once, however often this is repeated", metavar="KEY"),
+            Option("--key KEY", "send it once, however often this is repeated"),
             Option(
-                "--expires",
+                "--expires TIME",
                 "after this time nobody receives it: 30m, 12h, 7d",
-                metavar="TIME",
                 parse=_read_lifetime,
+                name="expires_s",
             ),
             _SENDER,
             *_SHARED,
@@ -181,15 +132,25 @@ _SIGNAL_COMMANDS = {
         examples=("memsyncd signal inbox --agent claude --task WU-124 --ack",),
     ),
     "outbox": Command(
-        _show_outbox,
+        make_call(
+            "signal.outbox",
+            _show,
+            found="signals",
+            make_params=lambda args, _console: {"all": None, "everyone": args.all},
+        ),
         summary="list the signals that were sent, and who has read them",
         options=(_SENDER, Option("--all", "of all senders"), _LIMIT, *_SHARED),
         examples=("memsyncd signal outbox --all",),
     ),
     "ack": Command(
-        _ack,
+        make_call(
+            "signal.ack",
+            _show_acked,
+            found="acked already",
+            make_params=lambda args, _console: {"signals": [*map(_read_number, args.signals)]},
+        ),
         summary="acknowledge signals, so that this reader receives them no more",
-        arguments=(Argument("signals", "NUMBER", "the signals' numbers", many="some"),),
+        arguments=(Argument("signals", "NUMBER…", "the signals' numbers"),),
         options=(*_READER, *_SHARED),
         examples=("memsyncd signal ack 12 13 --agent claude",),
     ),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.console import NOTHING_FOUND, report_freshness
-from memsyncd.cli.format import render_count, render_path, render_span
-from memsyncd.cli.note_arguments import find_workspace_note, parse_target, roots_by_id
+from memsyncd.cli.calls import show_answer
+from memsyncd.cli.format import render_count
+from memsyncd.cli.note_arguments import find_place
 from memsyncd.cli.notes import read_stdin
 from memsyncd.cli.parser import (
     JSON,
@@ -13,7 +13,6 @@ from memsyncd.cli.parser import (
     Command,
     Option,
     make_workspace_option,
-    parse_count,
     parse_fraction,
 )
 from memsyncd.cli.search import report_left_out
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 def _similar(args: Args, console: Console) -> int:
     if args.duplicates:
         return _plan_merging(args, console)
-    roots = roots_by_id(console.call("workspace.list")["workspaces"])
-    root, what = _read_what(args, console, roots)
+    what = _read_what(args, console)
+    root = what.pop("workspace", None)
     answer = console.call_on(
         args.workspace or root,
         "similar",
@@ -41,19 +40,17 @@ def _similar(args: Args, console: Console) -> int:
         limit=args.limit,
         include_archived=args.include_archived,
     )
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-        return 0 if answer["sections"] else NOTHING_FOUND
+    return show_answer(answer, args, console, _show_similar, found="sections")
+
+
+def _show_similar(answer: dict[str, Any], _args: Args, console: Console) -> None:
     for one in clean_values(answer["sections"]):
-        path = render_path(one["path"], roots.get(one["workspace"], ""), console.cwd)
-        place = render_span(path, one["start_line"], one["end_line"])
-        terminal.print(f"{one['similarity']:.2f}  {place}  {' > '.join(one['heading'])}")
+        place = console.render_place(one, one["workspace"])
+        trail = " › ".join(one["heading"])
+        console.terminal.print(f"{one['similarity']:.2f}  {place}  {trail}")
     if not answer["sections"]:
-        terminal.report("nothing similar; look further with --min-similarity 0.1")
+        console.terminal.report("nothing similar; look further with --min-similarity 0.1")
     _report_pending(answer, console)
-    report_freshness(answer, console)
-    return 0 if answer["sections"] else NOTHING_FOUND
 
 
 def _patterns(args: Args, console: Console) -> int:
@@ -68,27 +65,19 @@ def _patterns(args: Args, console: Console) -> int:
         limit=args.limit,
         timeout_ms=args.timeout_ms,
     )
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-    else:
-        _print_patterns(answer, console)
-    return 0 if answer["patterns"] else NOTHING_FOUND
+    return show_answer(answer, args, console, _show_patterns, found="patterns")
 
 
-def _print_patterns(answer: dict[str, Any], console: Console) -> None:
+def _show_patterns(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal, shown = console.terminal, clean_values(answer)
     names = {one["id"]: one["name"] for one in shown["workspaces"]}
-    roots = roots_by_id(shown["workspaces"])
     for pattern in shown["patterns"]:
         subject = "  ".join(filter(None, (pattern["kind"], pattern["topic"])))
         places = f"{pattern['n_workspaces']} workspaces"
         terminal.print(f"{terminal.paint('bold', subject)}  {places}  {pattern['similarity']:.2f}")
         for one in pattern["sections"]:
-            path = render_path(one["path"], roots.get(one["workspace"], ""), console.cwd)
-            place = render_span(path, one["start_line"], one["end_line"])
-            name = names.get(one["workspace"], one["workspace"])
-            terminal.print(f"  [{name}] {place}  {' > '.join(one['heading'])}")
+            place, trail = console.render_place(one, one["workspace"]), " › ".join(one["heading"])
+            terminal.print(f"  [{names.get(one['workspace'], one['workspace'])}] {place}  {trail}")
     if not answer["patterns"]:
         terminal.report("nothing recurs; look further with --min-similarity 0.3")
     n_more = answer["n_patterns"] - len(answer["patterns"])
@@ -100,7 +89,6 @@ def _print_patterns(answer: dict[str, Any], console: Console) -> None:
             " notes; narrow with --kind or --topic"
         )
     report_left_out(answer, console)
-    report_freshness(answer, console)
 
 
 def _report_pending(answer: dict[str, Any], console: Console) -> None:
@@ -120,10 +108,11 @@ def _plan_merging(args: Args, console: Console) -> int:
         limit=args.limit,
         filters={"path": args.path} if args.path else None,
     )
+    return show_answer(plan, args, console, _show_plan, found="groups")
+
+
+def _show_plan(plan: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
-    if args.json:
-        terminal.print_json(plan)
-        return 0 if plan["groups"] else NOTHING_FOUND
     for number, group in enumerate(clean_values(plan["groups"]), 1):
         alike = f"{group['similarity']:.0%} of the words"
         alike += f", cosine {group['cosine']:.2f}" if group["cosine"] is not None else ""
@@ -138,15 +127,10 @@ def _plan_merging(args: Args, console: Console) -> int:
     if plan["groups"]:
         terminal.report(f"nothing was changed; {plan['how_to_merge']}")
     _report_pending(plan, console)
-    return 0 if plan["groups"] else NOTHING_FOUND
 
 
-def _read_what(
-    args: Args, console: Console, roots: dict[str, str]
-) -> tuple[str | None, dict[str, str]]:
-    """Return the root above the named note, if any, and the parameter with a section, a text or a
-    topic.
-    """
+def _read_what(args: Args, console: Console) -> dict[str, Any]:
+    """Return the parameter with a section, a text or a topic, and the section's `workspace`."""
     given = (args.section is not None, args.text is not None, bool(args.stdin), bool(args.topic))
     if sum(given) != 1:
         raise BadRequest(
@@ -154,41 +138,34 @@ def _read_what(
             hint="name a section as PATH#heading, or give --text TEXT, --stdin or --topic TOPIC",
         )
     if args.topic:
-        return None, {"topic": args.topic}
+        return {"topic": args.topic}
     if args.section is None:
-        return None, {"text": read_stdin(console) if args.stdin else args.text}
-    target = parse_target(args.section)
-    if target.heading is None:
+        return {"text": read_stdin(console) if args.stdin else args.text}
+    place = find_place(args.section, console)
+    if "anchor" not in place:
         raise BadRequest(
             f"{args.section} is no section",
-            hint="name it as PATH#heading; memsyncd list --notes shows the headings",
+            hint="name it as PATH#heading; memsyncd list --sections shows the headings",
         )
-    root, path = find_workspace_note(target.path, console.cwd, list(roots.values()))
-    return root, {"anchor": f"{path}#{target.heading}"}
+    return place
 
 
 COMMANDS = {
     "similar": Command(
         _similar,
-        arguments=(Argument("section", "SECTION", "a section: PATH#heading", many="optional"),),
+        arguments=(Argument("section", "[SECTION]", "a section: PATH#heading"),),
         options=(
-            Option("--text", "compare this text", metavar="TEXT"),
+            Option("--text TEXT", "compare this text"),
             Option("--stdin", "compare a text read from stdin"),
-            Option("--topic", "what is near the sections of this topic", metavar="TOPIC"),
+            Option("--topic TOPIC", "what is near the sections of this topic"),
             Option("--duplicates", "plan which sections to merge: groups of near copies"),
+            Option("--path P…", "with --duplicates: only this note, folder or glob"),
             Option(
-                "--path",
-                "with --duplicates: only this note, folder or glob",
-                metavar="P",
-                is_repeated=True,
-            ),
-            Option(
-                "--min-similarity",
+                "--min-similarity S",
                 "from 0 to 1; from 0.7 of the words on both say nearly the same",
-                metavar="S",
                 parse=parse_fraction,
             ),
-            Option("-n --limit", "at most N sections or groups", metavar="N", parse=parse_count),
+            Option("-n --limit N", "at most N sections or groups"),
             Option("--include-archived", "also archived sections"),
             make_workspace_option("look in this workspace"),
             JSON,
@@ -203,21 +180,11 @@ COMMANDS = {
         _patterns,
         options=(
             make_workspace_option("compare these workspaces", default="all", is_repeated=True),
-            Option("--kind", "only of this kind", metavar="K", is_repeated=True),
-            Option("--topic", "only of this topic", metavar="TEXT"),
-            Option(
-                "--min-similarity",
-                "from 0.1 to 1 (default 0.5)",
-                metavar="S",
-                parse=parse_fraction,
-            ),
-            Option(
-                "--min-workspaces",
-                "in so many at least (default 2)",
-                metavar="N",
-                parse=parse_count,
-            ),
-            Option("-n --limit", "at most N patterns (default 20)", metavar="N", parse=parse_count),
+            Option("--kind K…", "only of this kind"),
+            Option("--topic TEXT", "only of this topic"),
+            Option("--min-similarity S", "from 0.1 to 1 (default 0.5)", parse=parse_fraction),
+            Option("--min-workspaces N", "in so many at least (default 2)"),
+            Option("-n --limit N", "at most N patterns (default 20)"),
             TIMEOUT,
             JSON,
         ),

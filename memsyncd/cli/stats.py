@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.console import NOTHING_FOUND, report_freshness
+from memsyncd.cli.calls import make_call
 from memsyncd.cli.format import (
     render_age,
     render_count,
@@ -12,18 +12,16 @@ from memsyncd.cli.format import (
     render_size,
     render_table,
 )
-from memsyncd.cli.note_arguments import find_workspace_note, parse_target, roots_by_id
+from memsyncd.cli.note_arguments import take_place
 from memsyncd.cli.parser import (
     JSON,
     Argument,
     Command,
     Option,
-    make_choice,
     make_workspace_option,
-    parse_count,
 )
-from memsyncd.cli.search import FILTERS, filters_from
-from memsyncd.cli.terminal import clean_values
+from memsyncd.cli.search import FILTERS, take_filters
+from memsyncd.cli.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,26 +46,11 @@ GROUPS: Final = (
 BAR: Final = 24
 
 
-def _stats(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "stats",
-        filters=filters_from(args),
-        by=args.by or None,
-        limit=args.limit,
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _print_counts(clean_values(answer), console)
-    return 0 if answer["sections"] else NOTHING_FOUND
-
-
 _TITLES = {"size": "size of the note"}
 
 
-def _print_counts(answer: dict[str, Any], console: Console) -> None:
-    terminal, paint = console.terminal, console.terminal.paint
+def _show_counts(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    terminal, paint, answer = console.terminal, console.terminal.paint, clean_values(answer)
     sections, notes = answer["sections"], answer["notes"]
     terminal.print(
         f"{render_count(sections, 'section')} in {render_count(notes, 'note')},"
@@ -79,7 +62,6 @@ def _print_counts(answer: dict[str, Any], console: Console) -> None:
             terminal.print(paint("bold", f"by {_TITLES.get(group, group)}"))
             for line in _render_counts(counts):
                 terminal.print(line)
-    report_freshness(answer, console)
 
 
 def _render_counts(counts: list[dict[str, Any]]) -> list[str]:
@@ -99,27 +81,14 @@ def _render_counts(counts: list[dict[str, Any]]) -> list[str]:
 # --- Accesses -------------------------------------------------------------------------------------
 
 
-def _accesses(args: Args, console: Console) -> int:
-    roots = roots_by_id(console.call("workspace.list")["workspaces"])
-    root, place = None, {}
-    if args.target is not None:
-        target = parse_target(args.target)
-        root, path = find_workspace_note(target.path, console.cwd, list(roots.values()))
-        heading = target.heading
-        place = {"path": path} if heading is None else {"anchor": f"{path}#{heading}"}
+def _place_accesses(args: Args, console: Console) -> dict[str, Any]:
     sort = "last" if args.last else "count"
-    answer = console.call_on(
-        args.workspace or root, "access.stats", **place, sort=sort, limit=args.limit
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _print_accesses(clean_values(answer), roots.get(answer["workspace"], ""), console)
-    return 0 if answer["counts"] else NOTHING_FOUND
+    return {**take_place(args, console), "last": None, "sort": sort}
 
 
-def _print_accesses(answer: dict[str, Any], root: str, console: Console) -> None:
+def _show_accesses(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal, paint = console.terminal, console.terminal.paint
+    root = clean_line(console.roots.get(answer["workspace"], ""))
     rows = [
         [
             f"{one['count']:,}",
@@ -127,7 +96,7 @@ def _print_accesses(answer: dict[str, Any], root: str, console: Console) -> None
             render_path(one["anchor"], root, console.cwd),
             "" if one["is_indexed"] else paint("yellow", "no such section now"),
         ]
-        for one in answer["counts"]
+        for one in clean_values(answer["counts"])
     ]
     for row in render_table(rows):
         terminal.print("".join(row).rstrip())
@@ -137,22 +106,15 @@ def _print_accesses(answer: dict[str, Any], root: str, console: Console) -> None
 
 COMMANDS = {
     "stats": Command(
-        _stats,
+        make_call("stats", _show_counts, found="sections", make_params=take_filters),
         options=(
             Option(
-                "--by",
+                "--by G…",
                 "count by kind, tag, task, month, size (these by default), session, source,"
                 " priority, lifecycle or status",
-                metavar="G",
-                parse=make_choice(GROUPS),
-                is_repeated=True,
+                choices=GROUPS,
             ),
-            Option(
-                "-n --limit",
-                "at most N values of each (default 20)",
-                metavar="N",
-                parse=parse_count,
-            ),
+            Option("-n --limit N", "at most N values of each (default 20)"),
             *FILTERS,
             make_workspace_option("count in this workspace"),
             JSON,
@@ -164,18 +126,17 @@ COMMANDS = {
         ),
     ),
     "accesses": Command(
-        _accesses,
+        make_call("access.stats", _show_accesses, found="counts", make_params=_place_accesses),
         arguments=(
             Argument(
                 "target",
-                "ANCHOR|PATH",
+                "[ANCHOR|PATH]",
                 "a section, note or folder; without one, the whole workspace",
-                many="optional",
             ),
         ),
         options=(
             Option("--last", "the most recently recalled first, not the most often"),
-            Option("-n --limit", "at most N sections (default 20)", metavar="N", parse=parse_count),
+            Option("-n --limit N", "at most N sections (default 20)"),
             make_workspace_option("count in this workspace"),
             JSON,
         ),

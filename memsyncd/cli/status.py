@@ -7,10 +7,10 @@ import sys
 import time
 
 import memsyncd
-from memsyncd.cli.format import render_age, render_count, render_duration, render_path, render_size
-from memsyncd.cli.note_arguments import roots_by_id
+from memsyncd.cli.calls import show_answer
+from memsyncd.cli.format import render_age, render_count, render_duration, render_place, render_size
 from memsyncd.cli.parser import JSON, Command, Option
-from memsyncd.cli.terminal import clean_values
+from memsyncd.cli.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,20 +33,18 @@ STATE_STYLES = {
 
 
 def _status(args: Args, console: Console) -> int:
-    named = None if args.workspace is None else console.name_workspace(args.workspace)
-    answer = console.call("status", workspace=named)
+    named = console.name_workspace(args.workspace) if args.workspace is not None else None
+    return show_answer(console.call("status", workspace=named), args, console, _show_status)
+
+
+def _show_status(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-        return 0
     terminal.print(render_status(clean_values(answer), terminal.paint, now_s=time.time()))
     if answer["version"] != memsyncd.__version__:
         versions = f"the daemon is {answer['version']}, this program {memsyncd.__version__}"
-        note = f"{versions}: `memsyncd restart` makes them equal"
-        terminal.report(terminal.err_paint("yellow", note))
+        terminal.warn(f"{versions}: `memsyncd restart` makes them equal")
     if not answer["workspaces"]:
         terminal.report("no workspace yet; add this folder with `memsyncd add .`")
-    return 0
 
 
 def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:
@@ -148,31 +146,22 @@ def _render_warning_counts(workspace: dict[str, Any], paint: Paint) -> list[str]
 
 
 def _problems(args: Args, console: Console) -> int:
-    named = None if args.workspace is None else console.name_workspace(args.workspace)
-    answer = console.call("problems", workspace=named)
-    if args.json:
-        console.terminal.print_json(answer)
-        return 0
-    roots = roots_by_id(clean_values(console.call("workspace.list"))["workspaces"])
+    named = console.name_workspace(args.workspace) if args.workspace is not None else None
+    return show_answer(console.call("problems", workspace=named), args, console, _show_problems)
+
+
+def _show_problems(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    paint = console.terminal.paint
     for problem in clean_values(answer)["problems"]:
-        console.terminal.print(
-            _render_problem(problem, roots.get(problem["workspace"], ""), console)
-        )
+        root, line = console.roots.get(problem["workspace"], ""), problem["line"]
+        # Without a path it is the folder itself.
+        known = {"path": problem["path"] or clean_line(root), "start_line": line, "end_line": line}
+        root = root if problem["path"] else ""
+        place = render_place(known, paint, root=root, cwd=console.cwd)
+        hint = f"\n  {paint('cyan', '→')} {problem['hint']}" if problem["hint"] else ""
+        console.terminal.print(f"{place}  {problem['problem']}{hint}")
     if not answer["problems"]:
         console.terminal.report("no problems")
-    return 0
-
-
-def _render_problem(problem: dict[str, Any], root: str, console: Console) -> str:
-    paint = console.terminal.paint
-    place = render_path(problem["path"], root, console.cwd) if problem["path"] else root
-    if problem["line"]:
-        place += f":{problem['line']}"
-    linked = paint.link(
-        paint("bold blue", place), os.path.join(root, problem["path"]), problem["line"] or 1
-    )
-    hint = f"\n  {paint('cyan', '→')} {problem['hint']}" if problem["hint"] else ""
-    return f"{linked}  {problem['problem']}{hint}"
 
 
 # --- metrics ------------------------------------------------------------------------------------
@@ -190,12 +179,12 @@ def _metrics(args: Args, console: Console) -> int:
 COMMANDS = {
     "status": Command(
         _status,
-        options=(Option("-w --workspace", "only this workspace", metavar="WS"), JSON),
+        options=(Option("-w --workspace WS", "only this workspace"), JSON),
         examples=("memsyncd status", "memsyncd status -w notes --json"),
     ),
     "problems": Command(
         _problems,
-        options=(Option("-w --workspace", "only this workspace", metavar="WS"), JSON),
+        options=(Option("-w --workspace WS", "only this workspace"), JSON),
         examples=("memsyncd problems", "memsyncd problems -w ."),
     ),
     "metrics": Command(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.console import NOTHING_FOUND
+from memsyncd.cli.calls import CLIENT_OPTION, make_call
 from memsyncd.cli.format import render_count
-from memsyncd.cli.notes import CLIENT, CLIENT_OPTION
 from memsyncd.cli.parser import (
     JSON,
     Argument,
@@ -12,7 +11,6 @@ from memsyncd.cli.parser import (
     Option,
     make_group,
     make_workspace_option,
-    parse_count,
     parse_pair,
 )
 from memsyncd.cli.terminal import clean, clean_values
@@ -25,238 +23,123 @@ if TYPE_CHECKING:
     from memsyncd.cli.console import Console
 
 
-def _show_items(items: list[dict[str, Any]], console: Console) -> None:
-    paint = console.terminal.paint
-    for one in clean_values({"items": items})["items"]:
-        place = f"{one['path']}:{one['start_line']}-{one['end_line']}"
-        marks = [one["priority"], one["kind"], one["task"], one["status"]]
-        heading = one["heading"][-1] if one["heading"] else ""
-        said = "  ".join(filter(None, (*marks, heading)))
-        console.terminal.print(f"{paint('bold blue', place)}  {said}")
+def _show_items(answer: dict[str, Any], console: Console) -> None:
+    for one in clean_values(answer["items"]):
+        marks = [one["priority"], one["kind"], one["task"], one["status"], *one["heading"][-1:]]
+        place = console.render_place(one, answer["workspace"])
+        console.terminal.print("  ".join(filter(None, (place, *marks))))
 
 
-def _answer_block(answer: dict[str, Any], args: Args, console: Console) -> int:
-    """Print the text of an answer; status 1 if it is empty."""
-    if args.json:
-        console.terminal.print_json(answer)
-    elif answer["text"]:
+def _show_text(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    if answer["text"]:
         console.terminal.print(clean(answer["text"]).removesuffix("\n"))
     else:
         console.terminal.report("there is nothing yet")
-    return 0 if answer["text"] else NOTHING_FOUND
 
 
 # --- task ---------------------------------------------------------------------------------------
 
 
-def _ready(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "task.ready",
-        task=args.task,
-        include_archived=args.include_archived,
-        limit=args.limit,
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _show_items(answer["items"], console)
-        console.terminal.report(f"{answer['n_ready']:,} ready, {answer['blocked']:,} blocked")
-    return 0 if answer["items"] else NOTHING_FOUND
+def _show_ready(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    _show_items(answer, console)
+    console.terminal.report(f"{answer['n_ready']:,} ready, {answer['blocked']:,} blocked")
 
 
-def _list(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace, "task.list", task=args.task, include_archived=args.include_archived
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _show_items(answer["items"], console)
-        if not answer["items"]:
-            console.terminal.report("no section has this task")
-    return 0 if answer["items"] else NOTHING_FOUND
+def _show_list(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    _show_items(answer, console)
+    if not answer["items"]:
+        console.terminal.report("no section has this task")
 
 
-def _context(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "task.context",
-        task=args.task,
-        max_bytes=args.max_bytes,
-        sort=args.sort,
-        include_archived=args.include_archived,
-    )
-    return _answer_block(answer, args, console)
+def _show_checkpoint(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    console.terminal.print(console.render_place(clean_values(answer), answer["workspace"]))
 
 
-def _checkpoint(args: Args, console: Console) -> int:
-    metadata = dict(args.meta)
-    answer = console.call_on(
-        args.workspace,
-        "task.checkpoint",
-        content=args.text,
-        task=args.task,
-        session=args.session,
-        metadata=metadata or None,
-        client=args.client or CLIENT,
-    )
-    _print_added(answer, answer, args, console)
-    return 0
+def _show_summary(answer: dict[str, Any], args: Args, console: Console) -> None:
+    _show_text(answer, args, console)
+    if answer["added"]:
+        added, paint = clean_values(answer["added"]), console.terminal.err_paint
+        place = console.render_place(added, answer["workspace"], paint)
+        console.terminal.report(f"written to {place}")
 
 
-def _summarize(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "task.summarize",
-        task=args.task,
-        max_bytes=args.max_bytes,
-        dry_run=not args.write,
-        client=args.client or CLIENT,
-    )
-    status = _answer_block(answer, args, console)
-    if answer["added"] and not args.json:
-        added = answer["added"]
-        console.terminal.report(f"written to {added['path']}:{added['start_line']}")
-    return status
+# --- session, triage, profile -------------------------------------------------------------------
 
 
-def _print_added(
-    answer: dict[str, Any], added: dict[str, Any], args: Args, console: Console
-) -> None:
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        console.terminal.print(f"{added['path']}:{added['start_line']}-{added['end_line']}")
-
-
-# --- session ------------------------------------------------------------------------------------
-
-
-def _start(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "session.start",
-        session=args.session,
-        task=args.task,
-        content=args.text,
-        agent=args.agent,
-        max_bytes=args.max_bytes,
-        client=args.client or CLIENT,
-    )
-    _print_added(answer, answer["added"], args, console)
-    if not args.json and answer["text"]:
+def _show_start(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    added = clean_values(answer["added"])
+    console.terminal.print(console.render_place(added, answer["workspace"]))
+    if answer["text"]:
         console.terminal.print(clean(answer["text"]).removesuffix("\n"))
-    return 0
 
 
-def _resume(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "session.resume",
-        session=args.session,
-        task=args.task,
-        agent=args.agent,
-        max_bytes=args.max_bytes,
-    )
-    return _answer_block(answer, args, console)
-
-
-# --- triage, profile ----------------------------------------------------------------------------
-
-
-def _triage(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "triage",
-        tag=args.tag or None,
-        promote=args.promote,
-        task=args.task,
-        priority=args.priority,
-        limit=args.limit,
-        client=args.client or CLIENT,
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-        return 0
-    _show_items(answer["items"], console)
+def _show_triage(answer: dict[str, Any], args: Args, console: Console) -> None:
+    _show_items(answer, console)
     counts = f"{answer['open']:,} open, {answer['closed']:,} closed"
     console.terminal.report(f"{counts}, {answer['untriaged']:,} without a task")
     if answer["promoted"] is not None:
-        _print_added(answer, answer["promoted"], args, console)
+        promoted = clean_values(answer["promoted"])
+        console.terminal.print(console.render_place(promoted, answer["workspace"]))
     elif args.promote:
         console.terminal.report("the task has this section already")
-    return 0 if answer["open"] or answer["closed"] else NOTHING_FOUND
 
 
-def _profile(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "profile",
-        tag=args.tag or None,
-        limit=args.limit,
-        include_archived=args.include_archived,
-    )
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _show_items(answer["items"], console)
-        tags = ", ".join(f"{tag} {n}" for tag, n in clean_values(answer["tags"]).items())
-        console.terminal.report(
-            f"{render_count(answer['sections'], 'section')} in"
-            f" {render_count(answer['notes'], 'note')}" + (f"; tags: {tags}" if tags else "")
-        )
-    return 0 if answer["items"] else NOTHING_FOUND
+def _show_profile(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    _show_items(answer, console)
+    tags = ", ".join(f"{tag} {n}" for tag, n in clean_values(answer["tags"]).items())
+    sections, notes = answer["sections"], answer["notes"]
+    counted = f"{render_count(sections, 'section')} in {render_count(notes, 'note')}"
+    console.terminal.report(counted + (f"; tags: {tags}" if tags else ""))
 
 
 _TASK: Final = Argument("task", "TASK", "the task, such as WU-123")
 _ARCHIVED: Final = Option("--include-archived", "archived sections too")
-_BYTES: Final = Option("--max-bytes", "at most N bytes", metavar="N", parse=parse_count)
-_LIMIT: Final = Option("-n --limit", "at most N sections", metavar="N", parse=parse_count)
-_OF_TASK: Final = Option("--task", "the task", metavar="ID")
-_AGENT: Final = Option("--agent", "show the signals to this agent, too", metavar="NAME")
+_BYTES: Final = Option("--max-bytes N", "at most N bytes")
+_LIMIT: Final = Option("-n --limit N", "at most N sections")
+_OF_TASK: Final = Option("--task ID", "the task")
+_AGENT: Final = Option("--agent NAME", "show the signals to this agent, too")
 _SHARED: Final = (make_workspace_option("in this workspace"), JSON)
 
 _TASK_COMMANDS = {
     "ready": Command(
-        _ready,
+        make_call("task.ready", _show_ready, found="items"),
         summary="list what can be worked on: P0 first, then the oldest",
-        arguments=(Argument("task", "TASK", "the task; without one, all", many="optional"),),
+        arguments=(Argument("task", "[TASK]", "the task; without one, all"),),
         options=(_ARCHIVED, _LIMIT, *_SHARED),
         examples=("memsyncd task ready WU-123",),
     ),
     "list": Command(
-        _list,
+        make_call("task.list", _show_list, found="items"),
         summary="list all sections of a task, by path and line",
         arguments=(_TASK,),
         options=(_ARCHIVED, *_SHARED),
         examples=("memsyncd task list WU-123",),
     ),
     "context": Command(
-        _context,
+        make_call("task.context", _show_text, found="text"),
         summary="print profile, summaries, task and discoveries for a prompt",
         arguments=(_TASK,),
         options=(
             _BYTES,
-            Option("--sort", "each part by recency (default) or decay", metavar="S"),
+            Option("--sort S", "each part by recency (default) or decay"),
             _ARCHIVED,
             *_SHARED,
         ),
         examples=("memsyncd task context WU-123 --max-bytes 4096",),
     ),
     "checkpoint": Command(
-        _checkpoint,
+        make_call(
+            "task.checkpoint",
+            _show_checkpoint,
+            make_params=lambda args, _console: {"metadata": dict(args.metadata)},
+        ),
         summary="append the progress of a task or session",
-        arguments=(Argument("text", "TEXT", "what is done, and what is next"),),
+        arguments=(Argument("content", "TEXT", "what is done, and what is next"),),
         options=(
             _OF_TASK,
-            Option("--session", "the session", metavar="ID"),
+            Option("--session ID", "the session"),
             Option(
-                "--meta",
-                "such as milestone=ports",
-                metavar="KEY=VALUE",
-                parse=parse_pair,
-                is_repeated=True,
+                "--meta KEY=VALUE…", "such as milestone=ports", parse=parse_pair, name="metadata"
             ),
             CLIENT_OPTION,
             *_SHARED,
@@ -264,7 +147,12 @@ _TASK_COMMANDS = {
         examples=("memsyncd task checkpoint 'Criteria 1-3 are met.' --task WU-123",),
     ),
     "summarize": Command(
-        _summarize,
+        make_call(
+            "task.summarize",
+            _show_summary,
+            found="text",
+            make_params=lambda args, _console: {"write": None, "dry_run": not args.write},
+        ),
         summary="print a summary of a task; --write keeps it",
         arguments=(_TASK,),
         options=(
@@ -278,19 +166,19 @@ _TASK_COMMANDS = {
 }
 _SESSION_COMMANDS = {
     "start": Command(
-        _start,
+        make_call("session.start", _show_start),
         summary="record that a session begins",
         arguments=(
             Argument("session", "SESSION", "the session's id"),
-            Argument("text", "TEXT", "what it is to do", many="optional"),
+            Argument("content", "[TEXT]", "what it is to do"),
         ),
         options=(_OF_TASK, _AGENT, _BYTES, CLIENT_OPTION, *_SHARED),
         examples=("memsyncd session start s-7 'Finish the ports.' --task WU-123",),
     ),
     "resume": Command(
-        _resume,
+        make_call("session.resume", _show_text, found="text"),
         summary="print what restores an agent after its context was cleared",
-        arguments=(Argument("session", "SESSION", "the session's id", many="optional"),),
+        arguments=(Argument("session", "[SESSION]", "the session's id"),),
         options=(_OF_TASK, _AGENT, _BYTES, *_SHARED),
         examples=("memsyncd session resume s-7 --agent claude",),
     ),
@@ -302,12 +190,12 @@ COMMANDS = {
     ),
     "session": make_group("session", _SESSION_COMMANDS, ("memsyncd session resume s-7",)),
     "triage": Command(
-        _triage,
+        make_call("triage", _show_triage, found="open closed"),
         options=(
-            Option("--tag", "sections with this tag (default bug)", metavar="T", is_repeated=True),
-            Option("--promote", "make a task of this section", metavar="ANCHOR"),
-            Option("--task", "the name of the task", metavar="ID"),
-            Option("--priority", "its priority, P0 to P3", metavar="P"),
+            Option("--tag T…", "sections with this tag (default bug)"),
+            Option("--promote ANCHOR", "make a task of this section"),
+            Option("--task ID", "the name of the task"),
+            Option("--priority P", "its priority, P0 to P3"),
             _LIMIT,
             CLIENT_OPTION,
             *_SHARED,
@@ -318,9 +206,9 @@ COMMANDS = {
         ),
     ),
     "profile": Command(
-        _profile,
+        make_call("profile", _show_profile, found="items"),
         options=(
-            Option("--tag", "only sections with this tag", metavar="T", is_repeated=True),
+            Option("--tag T…", "only sections with this tag"),
             _ARCHIVED,
             _LIMIT,
             *_SHARED,

@@ -135,6 +135,16 @@ class Terminal:
         self.err.write(text + "\n")
         self.err.flush()
 
+    def warn(self, text: str) -> None:
+        """Report what should be noticed, in yellow; nothing for an empty text."""
+        if text:
+            self.report(self.err_paint("yellow", text))
+
+    def note(self, text: str) -> None:
+        """Report what may be passed over, dimmed; nothing for an empty text."""
+        if text:
+            self.report(self.err_paint("dim", text))
+
     def draw(self, text: str) -> None:
         """Draw a line over the last one; do nothing unless stderr is a terminal that can draw."""
         if self.can_draw:

@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.console import NOTHING_FOUND
-from memsyncd.cli.format import render_contradictions, render_count, render_path
-from memsyncd.cli.note_arguments import find_workspace_note, roots_by_id
-from memsyncd.cli.notes import CLIENT, CLIENT_OPTION, WRITE_MS, report_unless_indexed
+from memsyncd.cli.calls import CLIENT_OPTION, call, make_call, show_answer
+from memsyncd.cli.format import render_contradictions, render_count
+from memsyncd.cli.note_arguments import find_workspace_note
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -15,10 +14,9 @@ from memsyncd.cli.parser import (
     Command,
     Option,
     make_workspace_option,
-    parse_count,
     parse_number,
 )
-from memsyncd.cli.search import FILTERS, FOLLOW, filters_from
+from memsyncd.cli.search import FILTERS, FOLLOW, take_filters
 from memsyncd.cli.terminal import clean, clean_values
 
 TYPE_CHECKING = False
@@ -34,77 +32,52 @@ if TYPE_CHECKING:
 FAULTS_FOUND = 1
 
 
+def _place_check(args: Args, console: Console) -> dict[str, Any]:
+    if args.path is None:
+        return {}
+    root, path = find_workspace_note(args.path, console.cwd, list(console.roots.values()))
+    return {"workspace": root, "path": path}
+
+
 def _check(args: Args, console: Console) -> int:
-    root, path = None, None
-    roots = roots_by_id(console.call("workspace.list")["workspaces"])
-    if args.path is not None:
-        root, path = find_workspace_note(args.path, console.cwd, list(roots.values()))
-    answer = console.call_on(args.workspace or root, "validate", path=path)
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-        return 0 if answer["is_valid"] else FAULTS_FOUND
-    for fault in clean_values(answer)["faults"]:
-        root = roots.get(answer["workspace"], "")
-        terminal.print(_render_fault(fault, render_path(fault["path"], root, console.cwd), console))
-    n_faults = render_count(len(answer["faults"]), "fault")
-    terminal.report(f"{render_count(answer['checked'], 'section')} checked, {n_faults}")
+    answer = call(args, console, "validate", **_place_check(args, console))
+    show_answer(answer, args, console, _show_faults)
     return 0 if answer["is_valid"] else FAULTS_FOUND
 
 
-def _render_fault(fault: dict[str, Any], path: str, console: Console) -> str:
-    paint = console.terminal.paint
-    place = f"{path}:{fault['line']}" if fault["line"] else path
-    field = f"{fault['field']} " if fault["field"] else ""
-    return f"{paint('bold blue', place)}  {field}{fault['problem']}; {paint('dim', fault['hint'])}"
+def _show_faults(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    terminal = console.terminal
+    for fault in clean_values(answer["faults"]):
+        lines = {"start_line": fault["line"], "end_line": fault["line"]}
+        place = console.render_place({"path": fault["path"], **lines}, answer["workspace"])
+        field = f"{fault['field']} " if fault["field"] else ""
+        hint = terminal.paint("dim", fault["hint"])
+        terminal.print(f"{place}  {field}{fault['problem']}; {hint}")
+    n_faults = render_count(len(answer["faults"]), "fault")
+    terminal.report(f"{render_count(answer['checked'], 'section')} checked, {n_faults}")
 
 
 # --- archive, unarchive, cleanup ----------------------------------------------------------------
 
 
-def _archive(args: Args, console: Console) -> int:
-    return _keep_up("archive", args, console, **_read_selection(args), below=args.below)
+def _select(args: Args, console: Console) -> dict[str, Any]:
+    return {**take_filters(args, console), **plan_params(args, console)}
 
 
-def _unarchive(args: Args, console: Console) -> int:
-    return _keep_up("archive.restore", args, console, **_read_selection(args))
+def plan_params(args: Args, _console: Console) -> dict[str, Any]:
+    """Return the parameter `dry_run`, in place of --apply."""
+    return {"apply": None, "dry_run": not args.apply}
 
 
-def _clean_up(args: Args, console: Console) -> int:
-    return _keep_up("cleanup", args, console, below=args.below)
+def show_plan(answer: dict[str, Any], args: Args, console: Console) -> None:
+    """Print what an act changes or has changed."""
+    _print_items(answer, console)
+    if (answer["archived"] or answer["restored"]) and not args.apply:
+        plan = f"--apply --plan {answer['plan']}"
+        console.terminal.report(f"dry run: nothing was changed; do it with {plan}")
 
 
-def _read_selection(args: Args) -> dict[str, object]:
-    filters = filters_from(args) or {}
-    return {"anchors": args.anchor or None, "filters": filters or None}
-
-
-def _keep_up(method: str, args: Args, console: Console, **params: object) -> int:
-    console.set_timeout_ms(args.timeout_ms or WRITE_MS)
-    answer = console.call_on(
-        args.workspace,
-        method,
-        **params,
-        dry_run=not args.apply,
-        plan=args.plan,
-        client=args.client or CLIENT,
-        timeout_ms=args.timeout_ms,
-    )
-    return print_plan(answer, args, console)
-
-
-def print_plan(answer: dict[str, Any], args: Args, console: Console) -> int:
-    """Print what an act changes or has changed; status 1 if that is nothing."""
-    n_changed = len(answer["archived"]) + len(answer["restored"])
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        _print_items(answer, console)
-        if n_changed and not args.apply:
-            plan = f"--apply --plan {answer['plan']}"
-            console.terminal.report(f"dry run: nothing was changed; do it with {plan}")
-        report_unless_indexed(answer, console)
-    return 0 if n_changed else NOTHING_FOUND
+CHANGED = "archived restored"
 
 
 def _print_items(answer: dict[str, Any], console: Console) -> None:
@@ -142,28 +115,12 @@ def _read_limit(text: str) -> float:
 # --- promote, recall ----------------------------------------------------------------------------
 
 
-def _promote(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "promote",
-        anchor=args.anchor,
-        task=args.task,
-        tag=args.tag,
-        note=args.note,
-        dry_run=args.dry_run,
-        client=args.client or CLIENT,
-    )
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-        return 0
+def _show_promoted(answer: dict[str, Any], args: Args, console: Console) -> None:
     for one in clean_values(answer)["promoted"]:
         verb = "would be promoted" if args.dry_run else "promoted"
         state = verb if one["is_new"] else "was promoted before"
-        place = one["anchor"] or one["path"]
-        terminal.print(f"{one['source']}  {state}: {terminal.paint('bold blue', place)}")
-    report_unless_indexed(answer, console)
-    return 0
+        place = console.terminal.paint("bold blue", one["anchor"] or one["path"])
+        console.terminal.print(f"{one['source']}  {state}: {place}")
 
 
 def _render_recalled(one: dict[str, Any], paint: Paint) -> str:
@@ -173,34 +130,20 @@ def _render_recalled(one: dict[str, Any], paint: Paint) -> str:
     return "  ".join(filter(None, (paint("bold blue", one["anchor"]), *marks)))
 
 
-def _recall(args: Args, console: Console) -> int:
-    answer = console.call_on(
-        args.workspace,
-        "recall",
-        keywords=args.keyword or None,
-        topic=args.topic,
-        kind=args.kind,
-        text=args.text,
-        max_tokens=args.max_tokens,
-        follow=args.follow or None,
-    )
+def _show_recalled(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-    else:
-        for one in answer["memories"]:
-            terminal.print(_render_recalled(clean_values(one), terminal.paint))
-            terminal.print(f"{clean(one['text'])}\n")
-        stage = f"found by {answer['stage']}" if answer["stage"] else "nothing is found"
-        left = f", {answer['left_out']} left out" if answer["left_out"] else ""
-        terminal.report(f"{stage}: {render_count(len(answer['memories']), 'section')}{left}")
-    return 0 if answer["memories"] else NOTHING_FOUND
+    for one in answer["memories"]:
+        terminal.print(_render_recalled(clean_values(one), terminal.paint))
+        terminal.print(f"{clean(one['text'])}\n")
+    stage = f"found by {answer['stage']}" if answer["stage"] else "nothing is found"
+    left = f", {answer['left_out']} left out" if answer["left_out"] else ""
+    terminal.report(f"{stage}: {render_count(len(answer['memories']), 'section')}{left}")
 
 
-_BELOW = Option("--below", "those worth less than this", metavar="N", parse=_read_limit)
-_ANCHORS = Argument("anchor", "ANCHOR", "memories by their anchors", many="any")
+_BELOW = Option("--below N", "those worth less than this", parse=_read_limit)
+_ANCHORS = Argument("anchors", "[ANCHOR…]", "memories by their anchors")
 APPLY = Option("--apply", "do it; otherwise only what would change is shown")
-PLAN = Option("--plan", "only if the plan is still this one, as a dry run shows", metavar="DIGEST")
+PLAN = Option("--plan DIGEST", "only if the plan is still this one, as a dry run shows")
 _PLANNED = (
     APPLY,
     PLAN,
@@ -212,7 +155,7 @@ _PLANNED = (
 
 COMMANDS = {
     "archive": Command(
-        _archive,
+        make_call("archive", show_plan, found=CHANGED, make_params=_select),
         arguments=(_ANCHORS,),
         options=(_BELOW, *FILTERS, *_PLANNED),
         examples=(
@@ -222,18 +165,18 @@ COMMANDS = {
         ),
     ),
     "unarchive": Command(
-        _unarchive,
+        make_call("archive.restore", show_plan, found=CHANGED, make_params=_select),
         arguments=(_ANCHORS,),
         options=(*FILTERS, *_PLANNED),
         examples=("memsyncd unarchive --kind tool_run", "memsyncd unarchive --path '**' --apply"),
     ),
     "promote": Command(
-        _promote,
-        arguments=(Argument("anchor", "ANCHOR", "a memory by its anchor", many="optional"),),
+        make_call("promote", _show_promoted),
+        arguments=(Argument("anchor", "[ANCHOR]", "a memory by its anchor"),),
         options=(
-            Option("--task", "all summaries of this task instead", metavar="ID"),
-            Option("--tag", "decision, convention, pattern, pitfall, …", metavar="T"),
-            Option("--note", "promote to this note", metavar="PATH"),
+            Option("--task ID", "all summaries of this task instead"),
+            Option("--tag T", "decision, convention, pattern, pitfall, …"),
+            Option("--note PATH", "promote to this note"),
             Option("--dry-run", "only show what would be promoted"),
             make_workspace_option(),
             CLIENT_OPTION,
@@ -245,18 +188,13 @@ COMMANDS = {
         ),
     ),
     "recall": Command(
-        _recall,
-        arguments=(Argument("keyword", "KEYWORD", "any of these keywords", many="any"),),
+        make_call("recall", _show_recalled, found="memories"),
+        arguments=(Argument("keywords", "[KEYWORD…]", "any of these keywords"),),
         options=(
-            Option("--topic", "of this topic", metavar="TEXT"),
-            Option("--kind", "of this kind", metavar="K"),
-            Option("--text", "words, if nothing else finds a memory", metavar="TEXT"),
-            Option(
-                "--max-tokens",
-                "the budget, 100 to 50,000 tokens (default 2,000)",
-                metavar="N",
-                parse=parse_count,
-            ),
+            Option("--topic TEXT", "of this topic"),
+            Option("--kind K", "of this kind"),
+            Option("--text TEXT", "words, if nothing else finds a memory"),
+            Option("--max-tokens N", "the budget, 100 to 50,000 tokens (default 2,000)"),
             FOLLOW,
             make_workspace_option(),
             JSON,
@@ -267,15 +205,13 @@ COMMANDS = {
         ),
     ),
     "cleanup": Command(
-        _clean_up,
+        make_call("cleanup", show_plan, found=CHANGED, make_params=plan_params),
         options=(_BELOW, *_PLANNED),
         examples=("memsyncd cleanup", "memsyncd cleanup --below 0.1 --apply"),
     ),
     "check": Command(
         _check,
-        arguments=(
-            Argument("path", "PATH", "a note, folder or glob; by default all", many="optional"),
-        ),
+        arguments=(Argument("path", "[PATH]", "a note, folder or glob; by default all"),),
         options=(make_workspace_option("check in this workspace"), JSON),
         examples=("memsyncd check", "memsyncd check .memories/decisions.md"),
     ),

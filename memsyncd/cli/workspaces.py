@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 
-from memsyncd.cli.console import (
-    NOTHING_FOUND,
-    report_freshness,
-    show_until_indexed,
-    wait_with_progress,
-)
+from memsyncd.cli.calls import show_answer
+from memsyncd.cli.console import can_ask, show_until_indexed, wait_with_progress
 from memsyncd.cli.format import (
     render_count,
     render_duration,
@@ -21,15 +16,12 @@ from memsyncd.cli.format import (
     render_table,
     render_tags,
 )
-from memsyncd.cli.note_arguments import roots_by_id
 from memsyncd.cli.parser import (
     JSON,
     Argument,
     Command,
     Option,
-    make_choice,
     make_workspace_option,
-    parse_count,
 )
 from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.terminal import clean_line, clean_values
@@ -126,14 +118,11 @@ def _offer_union(args: Args, console: Console, root: str) -> None:
 
 
 def _confirm_union(console: Console) -> bool:
-    if not console.terminal.is_err_terminal or sys.stdin is None or not sys.stdin.isatty():
-        return False
-    console.terminal.err.write(
+    question = (
         "Two branches may each add memories. Have git merge them, by merge=union lines in "
-        ".gitattributes? [y/N] "
+        ".gitattributes?"
     )
-    console.terminal.err.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return console.terminal.is_err_terminal and can_ask() and console.confirm(question)
 
 
 def find_folder(path: str) -> str:
@@ -200,19 +189,20 @@ def _add(args: Args, console: Console) -> int:
         read_only=args.read_only or None,
         memory_dir=args.memory_dir,
     )
-    if args.json:
-        console.terminal.print_json(answer)
-        return 0
+    return show_answer(answer, args, console, _show_added)
+
+
+def _show_added(answer: dict[str, Any], args: Args, console: Console) -> None:
     show_until_indexed(console)
     _print_workspaces(answer, console)
-    if answer.get("collections"):
-        for line in describe_added_projects(clean_values(answer)):
-            console.terminal.report(line)
-        return 0
-    info, found = answer["workspaces"][0], answer["found"]
-    for line in describe_found(clean_values(found), clean_values(info), clean_line(args.path)):
+    answer = clean_values(answer)
+    lines = (
+        describe_added_projects(answer)
+        if answer.get("collections")
+        else describe_found(answer["found"], answer["workspaces"][0], clean_line(args.path))
+    )
+    for line in lines:
         console.terminal.report(line)
-    return 0
 
 
 def describe_added_projects(answer: dict[str, Any]) -> list[str]:
@@ -270,13 +260,12 @@ def _suggest_notes(
 
 def _remove(args: Args, console: Console) -> int:
     answer = console.call("workspace.remove", workspace=console.name_workspace(args.workspace))
-    if args.json:
-        console.terminal.print_json(answer)
-    else:
-        console.terminal.report(
-            f"{clean_line(args.workspace)} is no longer watched; its notes are unchanged"
-        )
-    return 0
+    return show_answer(answer, args, console, _show_removed)
+
+
+def _show_removed(_answer: dict[str, Any], args: Args, console: Console) -> None:
+    name = clean_line(args.workspace)
+    console.terminal.report(f"{name} is no longer watched; its notes are unchanged")
 
 
 def _list(args: Args, console: Console) -> int:
@@ -284,17 +273,17 @@ def _list(args: Args, console: Console) -> int:
     is_filtered = filters_from(args) or args.sort or args.explain
     if args.notes or args.sections or is_filtered or args.workspace:
         return _list_notes(args, console)
-    answer = console.call("workspace.list")
-    if args.json:
-        console.terminal.print_json(answer)
-    elif args.names:
+    return show_answer(console.call("workspace.list"), args, console, _show_workspaces)
+
+
+def _show_workspaces(answer: dict[str, Any], args: Args, console: Console) -> None:
+    if args.names:
         for info in clean_values(answer)["workspaces"]:
             console.terminal.print(info["name"])
     elif answer["workspaces"] or answer["collections"]:
         _print_workspaces(answer, console)
     else:
         console.terminal.report("no workspace yet; add this folder with `memsyncd add .`")
-    return 0
 
 
 def _list_notes(args: Args, console: Console) -> int:
@@ -303,7 +292,7 @@ def _list_notes(args: Args, console: Console) -> int:
     path = args.path[0] if len(args.path) == 1 else None
     if path:
         del filters["path"]
-    has_sections = bool(args.sections or filters or args.sort or args.explain)
+    args.sections = bool(args.sections or filters or args.sort or args.explain)
     answer = console.call_on(
         args.workspace,
         "list",
@@ -312,19 +301,9 @@ def _list_notes(args: Args, console: Console) -> int:
         sort=args.sort,
         explain=args.explain or None,
         # All sections of a large vault are more than an answer may hold.
-        sections=None if has_sections or args.json else False,
+        sections=None if args.sections or args.json else False,
     )
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json(answer)
-    else:
-        roots = roots_by_id(clean_values(console.call("workspace.list"))["workspaces"])
-        for line in _render_notes(clean_values(answer), roots, console, has_sections=has_sections):
-            terminal.print(line)
-        if not answer["notes"]:
-            terminal.report("no notes")
-        report_freshness(answer, console)
-    return 0 if answer["notes"] else NOTHING_FOUND
+    return show_answer(answer, args, console, _show_notes, found="notes")
 
 
 def _print_workspaces(answer: dict[str, Any], console: Console) -> None:
@@ -352,20 +331,19 @@ def _render_collection(info: dict[str, Any]) -> list[str]:
     return [info["name"], info["root"], f"{info['id']}  each project's memory: {state}{excluded}"]
 
 
-def _render_notes(
-    answer: dict[str, Any], roots: dict[str, str], console: Console, *, has_sections: bool
-) -> list[str]:
-    root = roots.get(answer["workspace"], "")
-    paint = console.terminal.paint
-    rows = [_render_note(note, root, console.cwd) for note in answer["notes"]]
-    lines: list[str] = []
-    for note, (path, *rest) in zip(answer["notes"], render_table(rows), strict=True):
+def _show_notes(answer: dict[str, Any], args: Args, console: Console) -> None:
+    terminal, paint, notes = console.terminal, console.terminal.paint, clean_values(answer["notes"])
+    root = clean_line(console.roots.get(answer["workspace"], ""))
+    rows = [_render_note(note, root, console.cwd) for note in notes]
+    for note, (path, *rest) in zip(notes, render_table(rows), strict=True):
         name = path.rstrip()
         linked = paint.link(paint("bold blue", name), os.path.join(root, note["path"]), 1)
-        lines.append(linked + path[len(name) :] + "".join(rest))
-        if has_sections:
-            lines += [_render_section(section, paint) for section in note["sections"]]
-    return [line.rstrip() for line in lines]
+        terminal.print((linked + path[len(name) :] + "".join(rest)).rstrip())
+        if args.sections:
+            for section in note["sections"]:
+                terminal.print(_render_section(section, paint).rstrip())
+    if not notes:
+        terminal.report("no notes")
 
 
 def _render_note(note: dict[str, Any], root: str, cwd: str) -> list[str]:
@@ -412,16 +390,16 @@ def _run_sync(args: Args, console: Console, **params: object) -> int:
     report = wait_with_progress(
         console, request_id, timeout_s=args.timeout_ms and console.client.timeout_s
     )
-    if args.json:
-        console.terminal.print_json(report)
-        return 0
+    return show_answer(report, args, console, _show_report)
+
+
+def _show_report(report: dict[str, Any], _args: Args, console: Console) -> None:
     shown = clean_values(report)
     console.terminal.print(render_sync_report(shown, console.terminal.paint))
     for failed in shown["failed"]:
         console.terminal.report(
             f"{console.terminal.err_paint('yellow', failed['path'])}  {failed['problem']}"
         )
-    return 0
 
 
 def render_sync_report(report: dict[str, Any], paint: Paint) -> str:
@@ -441,12 +419,7 @@ def render_sync_report(report: dict[str, Any], paint: Paint) -> str:
     return " · ".join(filter(None, [", ".join(changes), *written, failed, took]))
 
 
-_SYNC_TIMEOUT = Option(
-    "--timeout-ms",
-    "give up after this long; by default wait until done",
-    metavar="MS",
-    parse=parse_count,
-)
+_SYNC_TIMEOUT = Option("--timeout-ms MS", "give up after this long; by default wait until done")
 
 
 # --- watch --------------------------------------------------------------------------------------
@@ -464,9 +437,7 @@ def _watch(args: Args, console: Console) -> int:
     watched = ", ".join(
         f"{names.get(key, key)} (generation {n})" for key, n in answer["generations"].items()
     )
-    terminal.report(
-        terminal.err_paint("dim", f"watching {watched or 'all future workspaces'}; Ctrl-C ends")
-    )
+    terminal.note(f"watching {watched or 'all future workspaces'}; Ctrl-C ends")
     for method, change in console.client.notifications():
         if method != "changed":
             continue
@@ -520,9 +491,7 @@ def render_change(
 COMMANDS = {
     "init": Command(
         _init,
-        arguments=(
-            Argument("path", "PATH", "the folder; by default the current one", many="optional"),
-        ),
+        arguments=(Argument("path", "[PATH]", "the folder; by default the current one"),),
         options=(
             Option("--union", "have git merge memories of two branches, by .gitattributes"),
             Option("--user", "the user-wide memory, which joins the context of every workspace"),
@@ -533,27 +502,20 @@ COMMANDS = {
         _add,
         arguments=(Argument("path", "PATH", "the folder"),),
         options=(
-            Option("--name", "the workspace's name; by default the folder's", metavar="N"),
+            Option("--name NAME", "the workspace's name; by default the folder's"),
             Option(
-                "--preset",
+                "--preset P",
                 "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of "
                 "each project; else the folder decides",
-                metavar="P",
-                parse=make_choice(("memory", "vault", "claude-code")),
+                choices=("memory", "vault", "claude-code"),
             ),
             Option(
-                "--include",
+                "--include G…",
                 "also index these, such as 'docs/**/*.md', and no longer those named before",
-                metavar="G",
-                is_repeated=True,
             ),
-            Option("--exclude", "do not index these files", metavar="G", is_repeated=True),
-            Option(
-                "--read-only", "also index these, and never write", metavar="G", is_repeated=True
-            ),
-            Option(
-                "--memory-dir", "the folder to write memories to; . for PATH itself", metavar="D"
-            ),
+            Option("--exclude G…", "do not index these files"),
+            Option("--read-only G…", "also index these, and never write"),
+            Option("--memory-dir D", "the folder to write memories to; . for PATH itself"),
             JSON,
         ),
         examples=(
@@ -609,7 +571,7 @@ COMMANDS = {
         options=(
             make_workspace_option("watch this workspace"),
             Option("--all", "watch all workspaces"),
-            Option("--path", "only notes that match", metavar="G", is_repeated=True),
+            Option("--path G…", "only notes that match"),
             Option("--json", "print each change as one line of JSON"),
         ),
         examples=("memsyncd watch", "memsyncd watch --all --json"),

@@ -219,7 +219,7 @@ def test_a_remedy_names_a_whole_command() -> None:
         command = load_command(name)
         if words and words[0] in command.commands:
             command = command.commands[words.pop(0)]
-        needed = [one.metavar for one in command.arguments if one.many in ("one", "some")]
+        needed = [one.metavar for one in command.arguments if one.is_needed]
         assert not needed or words, f"memsyncd {name}: {needed}"
 
 

@@ -430,6 +430,32 @@ def test_an_interrupt_exits_with_130_and_no_traceback(env: dict[str, str], tmp_p
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+INTERRUPT_IMPORT = """
+import runpy, sys
+
+module = sys.argv.pop(1)
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+runpy.run_module("memsyncd", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["memsyncd.cli.main", "memsyncd.cli.console", "memsyncd.cli.status"]
+)
+def test_an_interrupt_while_the_program_is_imported_has_no_traceback(
+    env: dict[str, str], module: str
+) -> None:
+    command = [sys.executable, "-c", INTERRUPT_IMPORT, module, "status"]
+    done = subprocess.run(command, env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_an_internal_error_is_one_sentence_and_has_a_traceback_on_request(
     env: dict[str, str],
 ) -> None:

@@ -11,7 +11,6 @@ from memsyncd.cli.parser import (
     Command,
     Option,
     parse_command,
-    parse_count,
     parse_fraction,
     parse_pair,
 )
@@ -19,11 +18,11 @@ from memsyncd.errors import BadRequest
 
 PLAIN = Command(
     lambda args, console: 0,
-    arguments=(Argument("first", "FIRST", ""), Argument("rest", "REST", "", many="any")),
+    arguments=(Argument("first", "FIRST", ""), Argument("rest", "[REST…]", "")),
     options=(
-        Option("-n --limit", "", metavar="N", parse=parse_count),
-        Option("--tag", "", metavar="T", is_repeated=True),
-        Option("--min-score", "", metavar="S", parse=parse_fraction),
+        Option("-n --limit N", ""),
+        Option("--tag T…", ""),
+        Option("--min-score S", "", parse=parse_fraction),
         JSON,
     ),
 )

@@ -13,6 +13,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -120,7 +121,8 @@ class ShellSession:
                     break
                 screen += piece
                 if interrupt_after and interrupt_after.encode() in screen:
-                    process.send_signal(2)
+                    # To all that run on the terminal, as Ctrl-C does.
+                    os.killpg(process.pid, signal.SIGINT)
                     interrupt_after = ""
         process.wait(SHELL_S)
         return screen.decode().replace("\r\n", "\n")
@@ -301,8 +303,11 @@ def test_an_interrupt_ends_the_drawing_of_progress_but_not_the_indexing(
     session: ShellSession,
 ) -> None:
     write_notes_that_take_seconds(session)
-    screen = session.show("memsyncd start notes", interrupt_after="indexing")
-    assert screen.endswith("indexing continues in the background; see `memsyncd status`\n")
+    line = """sh -c 'trap : INT; memsyncd start notes; echo "status $?"'"""
+    screen = session.show(line, interrupt_after="indexing")
+    assert screen.endswith(
+        "indexing continues in the background; see `memsyncd status`\nstatus 130\n"
+    )
     session.do("memsyncd sync -w notes")
     assert "1,500 notes" in session.do("memsyncd status").stdout
 

@@ -141,7 +141,7 @@ def test_control_c_ends_it_as_it_ends_other_commands(place: Place, open_terminal
     terminal = open_terminal(place.env, place.root)
     terminal.wait_text("ready")
     terminal.write("\x03")
-    assert terminal.wait_end() == 0
+    assert terminal.wait_end() == 130
     assert termios.tcgetattr(terminal.follower) == terminal.modes
 
 

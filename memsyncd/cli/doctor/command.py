@@ -355,9 +355,7 @@ COMMANDS = {
     "doctor": Command(
         _doctor,
         arguments=(
-            Argument(
-                "workspaces", "WS", "names, ids or folders; by default all workspaces", many="any"
-            ),
+            Argument("workspaces", "[WS…]", "names, ids or folders; by default all workspaces"),
         ),
         options=(
             Option("--verify", "read every note and compare it with the index"),

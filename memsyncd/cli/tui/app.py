@@ -22,6 +22,7 @@ from textual.screen import ModalScreen
 from textual.widgets import ContentSwitcher, Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
+from memsyncd.cli.console import INTERRUPTED
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.cli.tui.connection import SharedClient
 from memsyncd.cli.tui.history_view import HistoryView
@@ -365,8 +366,8 @@ class TerminalApp(App[None]):
             self._choose_workspace(chosen if chosen != EVERY_WORKSPACE else "")
 
     def action_help_quit(self) -> None:
-        """Ctrl+C: end, as it does everywhere else in a terminal."""
-        self.exit()
+        """Ctrl+C: end, with the status of an interrupted command."""
+        self.exit(return_code=INTERRUPTED)
 
     def _choose_workspace(self, workspace: str) -> None:
         """Show another workspace; with an empty name the same one."""
@@ -402,9 +403,12 @@ class TerminalApp(App[None]):
         self._switch("history")
 
 
-def run_app(env: Mapping[str, str], workspace: str) -> None:
-    """Run the application until the user quits. Raises the error that has ended it."""
+def run_app(env: Mapping[str, str], workspace: str) -> int:
+    """Run the application until the user quits, and return the exit status. Raises the error that
+    has ended it.
+    """
     app = TerminalApp(env, workspace)
     app.run()
     if app.failure is not None:
         raise app.failure
+    return app.return_code or 0
