@@ -227,7 +227,7 @@ def _read_token(found: re.Match[str]) -> Secret | None:
     return Secret(
         start=found.start(),
         end=found.end(),
-        what=TOKEN_PATTERNS[(found.lastindex or 1) - 1].what,
+        what=TOKEN_PATTERNS[(found.lastindex or 1) - 1][0],
         is_example=is_example,
     )
 
