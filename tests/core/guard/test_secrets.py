@@ -13,20 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.guard.prefilter import Hints, fold_case
-from memsyncd.core.guard.secret_patterns import (
+from memsyncd.core.guard.secrets import (
     KEYWORDS,
     MIN_RUN_CHARS,
+    PRIVATE_KEY,
+    REDACTED_LINE,
     TOKEN_PATTERNS,
     TOKEN_STARTS,
     find_keywords,
-    token_pattern,
-)
-from memsyncd.core.guard.secrets import (
-    PRIVATE_KEY,
-    REDACTED_LINE,
     find_secrets,
     redact,
     redact_secrets,
+    token_pattern,
 )
 
 BASE62 = string.ascii_letters + string.digits
