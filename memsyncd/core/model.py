@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -272,17 +272,6 @@ def count_quarters(text: str) -> int:
     if text.isascii():
         return len(text)
     return len(text) + (QUARTERS_PER_TOKEN - 1) * sum(map(len, _WIDE_RUN.findall(text)))
-
-
-class WrittenLink(NamedTuple):
-    """A link as it is written: the anchor of its section, its line, its parts as text, its kind."""
-
-    source: str
-    line: int
-    target: str
-    heading: str
-    relation: str
-    kind: str = "link"
 
 
 # --- what metadata may say -----------------------------------------------------------------------
