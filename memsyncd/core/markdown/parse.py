@@ -213,15 +213,9 @@ def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]
     problems: list[Problem] = []
     last = blocks[-1] if blocks else None
     if last and last.kind == FENCE and not _is_closed_fence(lines, last):
-        problems.append(
-            make_problem(
-                path,
-                last.start + 1,
-                "unclosed_fence",
-                "a fence is never closed",
-                "close it; the rest of the note is code",
-            )
-        )
+        hint = "close it; the rest of the note is code"
+        found = ("unclosed_fence", "a fence is never closed", hint)
+        problems.append(make_problem(path, last.start + 1, *found))
     if (
         last
         and last.kind == HTML
@@ -229,11 +223,8 @@ def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]
         and "-->" not in lines[last.end - 1]
     ):
         hint = "close it with `-->`; the rest of the note is a comment"
-        problems.append(
-            make_problem(
-                path, last.start + 1, "unclosed_comment", "a comment is never closed", hint
-            )
-        )
+        found = ("unclosed_comment", "a comment is never closed", hint)
+        problems.append(make_problem(path, last.start + 1, *found))
     return problems
 
 
@@ -256,13 +247,6 @@ def find_conflicts(path: str, decoded: Decoded) -> list[Problem]:
             first = at if n_seen == 0 else first
             n_seen += 1
             if n_seen == len(_CONFLICT_MARKS):
-                return [
-                    make_problem(
-                        path,
-                        first + 1,
-                        "conflict_markers",
-                        "holds git conflict markers",
-                        "resolve the conflict",
-                    )
-                ]
+                found = ("conflict_markers", "holds git conflict markers", "resolve the conflict")
+                return [make_problem(path, first + 1, *found)]
     return []
