@@ -516,7 +516,10 @@ def _parse_name(scope: Scope, named: str) -> NotePath:
     text = named if has_suffix else f"{named}.md"
     is_path = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./", "/"))
     # In a vault a path with a folder is one from the root; a name alone is a note in the folder.
-    is_included = scope.named.matches(text) or ("/" in text and scope.whole.matches(text))
+    includes = scope.includes
+    is_included = includes.named_globs.matches(text) or (
+        "/" in text and includes.whole.matches(text)
+    )
     is_whole = is_path or is_included or not scope.memory_dir
     return parse_note_path(text if is_whole else f"{scope.memory_dir}/{text}")
 
