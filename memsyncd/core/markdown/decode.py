@@ -50,6 +50,11 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
 
 
+def is_utf16(data: bytes) -> bool:
+    """True for a note that is read, and not edited by its bytes."""
+    return data.startswith(_UTF16_MARKS)
+
+
 def decode_note(path: str, data: bytes) -> Decoded:
     """Decode bytes as well as possible; never raises.
 
@@ -71,7 +76,7 @@ def decode_note(path: str, data: bytes) -> Decoded:
 
 
 def _decode(path: str, data: bytes, problems: list[Problem]) -> str:
-    if data.startswith(_UTF16_MARKS):
+    if is_utf16(data):
         problems.append(make_problem(path, 1, *_UTF16))
         return data.decode("utf-16", "replace").encode("utf-8", "replace").decode("utf-8")
     if data.startswith(codecs.BOM_UTF8):
