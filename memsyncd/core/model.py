@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, get_args
 
 import msgspec
+
+from memsyncd.core.decay import Tier
 
 # --- Notes ----------------------------------------------------------------------------------------
 
@@ -274,33 +275,24 @@ def count_quarters(text: str) -> int:
     return len(text) + (QUARTERS_PER_TOKEN - 1) * sum(map(len, _WIDE_RUN.findall(text)))
 
 
-class WrittenLink(NamedTuple):
-    """A link as it is written: the anchor of its section, its line, its parts as text, its kind."""
-
-    source: str
-    line: int
-    target: str
-    heading: str
-    relation: str
-    kind: str = "link"
-
-
 # --- what metadata may say -----------------------------------------------------------------------
 
-PRIORITIES = ("P0", "P1", "P2", "P3")
-LIFECYCLES = ("ephemeral", "session", "task", "project")
+# The words of keys, and of a filter, that take no others.
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "priority": ("P0", "P1", "P2", "P3"),
+    "lifecycle": ("ephemeral", "session", "task", "project"),
+    "tier": get_args(Tier),
+}
 # Words of other programs for a key and for a lifecycle.
 OTHER_KEYS: Final = {"wu_id": "task"}
-OTHER_LIFECYCLES: Final = {"wu": "task"}
-NO_OTHERS: Final[Mapping[str, str]] = MappingProxyType({})
+_OTHER_CHOICES: Final = {("lifecycle", "wu"): "task"}
 
 
-def find_choice(
-    value: str, choices: tuple[str, ...], others: Mapping[str, str] = NO_OTHERS
-) -> str | None:
-    """The choice that equals the word, in any case, or for which it is another word."""
+def find_choice(name: str, value: str) -> str | None:
+    """The choice of this key that equals the word, in any case, or for which it is another word."""
     word = value.strip().lower()
-    return next((choice for choice in choices if choice.lower() == word), others.get(word))
+    same = (choice for choice in CHOICES[name] if choice.lower() == word)
+    return next(same, _OTHER_CHOICES.get((name, word)))
 
 
 # --- A note before an edit, and its change --------------------------------------------------------

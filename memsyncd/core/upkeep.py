@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from memsyncd.core.editing.additions import SUMMARY_LIMIT_CHARS, Addition
 from memsyncd.core.editing.sections import find_sections_bytes
-from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.markdown.decode import decode_note, is_utf16
 from memsyncd.core.markdown.frontmatter import find_front_matter, find_section_meta
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
 from memsyncd.core.model import ARCHIVED, Meta, Section
@@ -28,6 +28,7 @@ FORMER_STATUS = "former_status"
 
 _COMMENT = re.compile(rb"((?:[ \t]*\r?\n)*[ \t]*<!--\s*memory:\s*)(.*?)(\s*-->)", re.DOTALL)
 _OTHER_FORM = "its metadata has another form: change its status by hand"
+_WIDE = "it is UTF-16: save it as UTF-8 first"
 _STATUS = b"status: archived"
 _OWN_COMMENT = re.compile(rb"<!-- memory: \{status: archived\} -->(?:\r\n|\r|\n|\Z)")
 _KEY = re.compile(rb"(?<![\w.-])status:(?=\s)")
@@ -70,7 +71,8 @@ def _change_sections(
     is_archived: bool,
 ) -> tuple[bytes, dict[str, str]]:
     places = find_sections_bytes(path, data)
-    refused = {anchor: "the note no longer has it" for anchor in anchors if anchor not in places}
+    missing = _WIDE if is_utf16(data) else "the note no longer has it"
+    refused = {anchor: missing for anchor in anchors if anchor not in places}
     # From the last section on, so that the places of those before it stay.
     for anchor in sorted(set(anchors) & places.keys(), key=places.__getitem__, reverse=True):
         start, end = places[anchor]
@@ -181,8 +183,8 @@ def _restore(own: bytes, head: int) -> bytes | None:
 
 def archive_note(path: str, data: bytes) -> bytes | str:
     """Return the note with `status: archived` in its front matter, or why it stays as it is."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "it is UTF-16: save it as UTF-8 first"
+    if is_utf16(data):
+        return _WIDE
     before = _read_note_meta(path, data)
     if before.status == ARCHIVED:
         return "it is archived already"

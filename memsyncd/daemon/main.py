@@ -60,7 +60,7 @@ from memsyncd.server.reads import Reads
 from memsyncd.server.requests import RequestLog, make_client_log
 from memsyncd.server.server import Server
 from memsyncd.server.session import Limits
-from memsyncd.store.connection import check_sqlite
+from memsyncd.store.connection import sqlite_version
 
 if TYPE_CHECKING:
     from memsyncd.protocol.http import Access
@@ -103,7 +103,7 @@ def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
     stream = ProgressStream(sys.stderr) if terminal else None
     configure_logs = partial(_configure_logs, stream=stream or sys.stderr, is_terminal=terminal)
     configure_logs(loaded)
-    sqlite = check_sqlite()
+    sqlite = sqlite_version()
     inherited = inherit_socket(env, os.getpid())
     owned = open_socket(dirs.socket_path, dirs.lock_path, inherited=inherited)
     port = None

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
-from memsyncd.core.editing.sections import find_section_bytes, replace_section, split_note_sections
+from memsyncd.core.editing.sections import find_sections_bytes, replace_section, split_note_sections
 from memsyncd.core.editing.unified_diff import render_diff
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, parse_note_path
 from memsyncd.engine.accesses import purge_accesses
@@ -229,7 +229,7 @@ def cut_section(data: bytes | None, path: str, heading: str) -> bytes | None:
     """A section's own lines; None if there is no such section, or no note."""
     if data is None:
         return None
-    place = find_section_bytes(path, data, f"{path}#{heading}")
+    place = find_sections_bytes(path, data).get(f"{path}#{heading}")
     return data[place[0] : place[1]] if place else None
 
 
@@ -544,7 +544,7 @@ def _changed_only(path: str, anchor: str, old: bytes, new: bytes, before: bytes 
         return new.startswith(old) and all(
             f"{one}/".startswith(f"{anchor}/") or anchor.startswith(f"{one}/") for one in added
         )
-    if find_section_bytes(path, new, anchor) is not None:
+    if anchor in find_sections_bytes(path, new):
         return replace_section(path, new, anchor, before) == old
     return replace_section(path, old, anchor, b"") == new
 

@@ -33,7 +33,7 @@ from memsyncd.core.editing.memory_path import (
 from memsyncd.core.editing.memory_tool import EditResult, FolderEntry
 from memsyncd.core.markdown.notenames import NoteNames
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.model import PATH_LINK, WrittenLink
+from memsyncd.core.model import PATH_LINK, Link
 from memsyncd.core.notepath import (
     MEMORY_FILE,
     MEMORY_FOLDER,
@@ -324,15 +324,13 @@ def _update_links(workspace: Workspace, rename: Rename) -> tuple[list[Put], list
     return puts, skipped
 
 
-def _find_linking(
-    links: Iterable[WrittenLink], names: NoteNames, moved: Mapping[str, str]
-) -> set[str]:
+def _find_linking(links: Iterable[Link], names: NoteNames, moved: Mapping[str, str]) -> set[str]:
     """The notes with links that a rename may change: the renamed ones, and those that link to
     them.
     """
     found = set(moved)
     for link in links:
-        source = link.source.rpartition("#")[0]
+        source = link.anchor.rpartition("#")[0]
         is_path = link.kind == PATH_LINK
         if source not in found and names.find(source, link.target, is_path=is_path) in moved:
             found.add(source)
@@ -506,7 +504,10 @@ def _parse_name(scope: Scope, named: str) -> NotePath:
     text = named if has_suffix else f"{named}.md"
     is_path = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./", "/"))
     # In a vault a path with a folder is one from the root; a name alone is a note in the folder.
-    is_included = scope.named.matches(text) or ("/" in text and scope.whole.matches(text))
+    includes = scope.includes
+    is_included = includes.named_globs.matches(text) or (
+        "/" in text and includes.whole.matches(text)
+    )
     is_whole = is_path or is_included or not scope.memory_dir
     return parse_note_path(text if is_whole else f"{scope.memory_dir}/{text}")
 

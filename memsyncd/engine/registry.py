@@ -24,7 +24,7 @@ from msgspec import ValidationError
 from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
-from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes, Watch, plan_watches
+from memsyncd.core.changes.watchplan import NO_INCLUDES, Watch, plan_watches
 from memsyncd.core.claude_code import list_project_folders, name_project_memory, slug_project
 from memsyncd.engine.workspace import Entry, Settings
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
@@ -175,12 +175,7 @@ class Registry:
             )
         if entry.is_collection:
             return _make_collection(entry, settings.name)
-        try:
-            _check_globs(entry)
-        except ValueError as error:
-            raise BadRequest(
-                str(error), hint="write globs from the workspace's root on, such as docs/**/*.md"
-            ) from error
+        entry.scope(Config())  # which refuses invalid globs
         return entry
 
     def add(self, entry: Entry, seen: FolderCheck | None = None) -> Entry:
@@ -464,9 +459,8 @@ def _read_row(row: dict[str, Any]) -> Entry:
     `_write_file`. Rows of older versions lack some fields.
     """
     entry = msgspec.convert({key: row[key] for key in SAVED_FIELDS if key in row}, Entry)
-    if entry.is_collection:
-        return entry
-    _check_globs(entry)
+    if not entry.is_collection:
+        entry.scope(Config())  # which refuses invalid globs
     return entry
 
 
@@ -501,12 +495,6 @@ def _free_name(name: str, others: Collection[Entry]) -> str:
     taken = {entry.name for entry in others}
     names = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
     return next(free for free in names if free not in taken)
-
-
-def _check_globs(entry: Entry) -> None:
-    """Raises BadRequest for a pattern that watches cannot follow, ValueError for an invalid one."""
-    Includes.parse(entry.all_includes)
-    entry.scope(Config())
 
 
 def _check_name(name: str) -> None:

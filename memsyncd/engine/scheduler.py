@@ -182,9 +182,9 @@ class Scheduler:
         workspace = self._workspaces.get(workspace_id)
         if workspace is None or not (self.config.sync.enabled and self.config.sync.sync_on_change):
             return
-        excludes = workspace.scope.exclude
-        if is_relevant(path, is_folder=is_folder, includes=workspace.includes, excludes=excludes):
-            if is_ignore_file(path, workspace.includes):
+        includes, excludes = workspace.scope.includes, workspace.scope.exclude
+        if is_relevant(path, is_folder=is_folder, includes=includes, excludes=excludes):
+            if is_ignore_file(path, includes):
                 path, is_finished, is_folder = path.rpartition("/")[0], False, True
             workspace.note_unscanned(path, self._clock.now_s())
             self._events.push(workspace_id, path, is_finished=is_finished, is_folder=is_folder)

@@ -12,16 +12,15 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from itertools import accumulate
-from typing import Final, NamedTuple, get_args
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.decay import Tier
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
 from memsyncd.core.guard.secrets import is_redacted
-from memsyncd.core.model import LIFECYCLES, NO_OTHERS, OTHER_LIFECYCLES, PRIORITIES, find_choice
+from memsyncd.core.model import CHOICES, find_choice
 from memsyncd.core.search.dates import DAY_FORM, parse_day
 from memsyncd.core.search.highlight import Matcher, find_matches, highlight, strip_title
 from memsyncd.core.search.query import (
@@ -246,12 +245,12 @@ def read_filters(filters: protocol.Filters, today: date) -> Filters:
         before=_read_day("before", filters.before, today),
         sessions=tuple(filters.session),
         sources=tuple(filters.source),
-        priorities=_read_choices("priority", filters.priority, PRIORITIES),
-        lifecycles=_read_choices("lifecycle", filters.lifecycle, LIFECYCLES, OTHER_LIFECYCLES),
+        priorities=_read_choices("priority", filters.priority),
+        lifecycles=_read_choices("lifecycle", filters.lifecycle),
         statuses=tuple(filters.status),
         metas=tuple(map(_read_pair, filters.meta)),
         related_to=tuple(filters.related_to),
-        tiers=_read_choices("tier", filters.tier, get_args(Tier)),
+        tiers=_read_choices("tier", filters.tier),
         min_importance=filters.min_importance,
         is_archived=filters.archived,
         is_expired=filters.expired,
@@ -260,18 +259,13 @@ def read_filters(filters: protocol.Filters, today: date) -> Filters:
     )
 
 
-def _read_choices(
-    name: str,
-    values: Sequence[str],
-    choices: tuple[str, ...],
-    others: Mapping[str, str] = NO_OTHERS,
-) -> tuple[str, ...]:
+def _read_choices(name: str, values: Sequence[str]) -> tuple[str, ...]:
     found = []
     for value in values:
-        choice = find_choice(value, choices, others)
+        choice = find_choice(name, value)
         if choice is None:
             raise BadRequest(
-                f"filter `{name}` is none of {', '.join(choices)}: {value[:40]}",
+                f"filter `{name}` is none of {', '.join(CHOICES[name])}: {value[:40]}",
                 hint="use one of these",
             )
         found.append(choice)

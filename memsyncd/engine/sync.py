@@ -32,7 +32,7 @@ from memsyncd.core.changes.diff import (
     track_missing,
 )
 from memsyncd.core.model import Problem
-from memsyncd.core.notepath import NotePath, is_memory
+from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
@@ -344,7 +344,7 @@ def _is_known_alone(
     if workspace.missing.since_s or workspace.condition.faults or len(paths) > STEP_FILES:
         return False
     # The other notes of a vault may be in a folder that its .gitignore leaves out.
-    if not all(is_memory(path) or workspace.scope.named.matches(path) for path in paths):
+    if not all(map(workspace.scope.is_named, paths)):
         return False
     within = frozenset(named or paths)
     problems = workspace.condition.scan_problems

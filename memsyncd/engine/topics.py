@@ -21,7 +21,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.additions import Addition, quote_value, raise_faults, render_metadata
 from memsyncd.core.editing.additions import find_faults as find_addition_faults
 from memsyncd.core.editing.kinds import find_importance
-from memsyncd.core.editing.sections import find_section_bytes, split_note_sections
+from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
 from memsyncd.core.editing.topic_fields import (
     Appended,
     DatedValue,
@@ -849,7 +849,7 @@ class _FieldReader:
             section = find_field(split_note_sections(path, data), name)
         except BadRequest:
             return []
-        place = find_section_bytes(path, data, section.anchor) if section else None
+        place = find_sections_bytes(path, data).get(section.anchor) if section else None
         own = data[slice(*place)] if place else b""
         return read_values(own.decode("utf-8", "replace")) if place else []
 

@@ -22,14 +22,14 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.changes.debounce import UnscannedPaths, describe_overdue
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
-from memsyncd.core.changes.watchplan import Includes, Watch, plan_watches
+from memsyncd.core.changes.watchplan import Watch, plan_watches
 from memsyncd.core.ignore_rules import is_pruned_path
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.errors import Busy, StoreFailed
 from memsyncd.files.folder_kinds import AGENT_GLOBS, Preset
 from memsyncd.files.ignore_rules import WorkspaceRules
-from memsyncd.files.scope import Scope, has_memory, list_includes, parse_scope
+from memsyncd.files.scope import Scope, has_memory, parse_scope
 from memsyncd.semantic import NoVectors, VectorSearch
 from memsyncd.store.accesses import AccessCount, Recalls
 from memsyncd.store.index import Counts, Index, Written
@@ -101,12 +101,6 @@ class Entry(Settings, frozen=True, kw_only=True):
         return self.memory_dir or ("." if self.is_vault else MEMORY_FOLDER)
 
     @property
-    def all_includes(self) -> tuple[str, ...]:
-        """The include globs with those of the preset, the read-only notes and the memory folder."""
-        include = (*self.include, "**") if self.is_vault else self.include
-        return list_includes(include, self.all_read_only, self.memory_folder)
-
-    @property
     def all_read_only(self) -> tuple[str, ...]:
         """The read-only globs, and those of instructions for agents, which any repository may have.
 
@@ -116,10 +110,10 @@ class Entry(Settings, frozen=True, kw_only=True):
         return (*self.read_only, *(one for one in rules if one not in self.include))
 
     def scope(self, config: Config) -> Scope:
-        """Raises ValueError, which names the glob, for an invalid glob."""
+        """Raises BadRequest, which names the glob, for an invalid glob."""
         return parse_scope(
             self.root,
-            include=self.all_includes,
+            include=(*self.include, "**") if self.is_vault else self.include,
             exclude=self.exclude,
             read_only=self.all_read_only,
             memory_dir=self.memory_folder,
@@ -224,7 +218,6 @@ class Workspace:
     ) -> None:
         self.entry = entry
         self.scope = entry.scope(config)
-        self.includes = Includes.parse(entry.all_includes)
         self.index_path = index_path
         self.records_path = records_path
         self.condition = Condition()
@@ -275,7 +268,7 @@ class Workspace:
         """The folders to watch now, as `watchplan.plan_watches`."""
         return plan_watches(
             self.entry.root,
-            self.includes,
+            self.scope.includes,
             is_folder=is_folder,
             link_folders=self.link_folders,
             is_scanned=self.pruned is not None,

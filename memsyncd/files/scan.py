@@ -33,6 +33,7 @@ from memsyncd.core.changes.diff import (
     has_ordinary_name,
     pack_stat,
 )
+from memsyncd.core.changes.watchplan import ANY_DEPTH, Include
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import (
     MEMORY_FILE,
@@ -53,8 +54,6 @@ from memsyncd.files.ignore_rules import NO_RULES, FolderRules, WorkspaceRules
 from memsyncd.files.problems import problem
 from memsyncd.files.read import CAN_BE_DATALESS, file_stat, is_dataless
 from memsyncd.files.scope import (
-    ANY_DEPTH,
-    IncludePlace,
     Scope,
     has_control,
     has_twin,
@@ -239,7 +238,7 @@ class Walk(msgspec.Struct):
         elif is_memory(path):
             self._enter(path, depth=ANY_DEPTH)
             return
-        for place in self.scope.include_places:
+        for place in self.scope.includes.places:
             self._visit_included(path, place)
 
     def follow_links(self) -> None:
@@ -252,7 +251,7 @@ class Walk(msgspec.Struct):
     def report(self, path: str, code: str, *, why: str = "") -> None:
         self.problems.append(problem(path, code, why=why))
 
-    def _visit_included(self, path: str, place: IncludePlace) -> None:
+    def _visit_included(self, path: str, place: Include) -> None:
         if place.is_whole:
             folder = path.rpartition("/")[0]
             rules = self.ignore_rules.find_rules(self.scope.root, folder) if path else NO_RULES
@@ -299,8 +298,7 @@ class Walk(msgspec.Struct):
             return False
         if is_folder:
             return self.ignore_rules.is_pruned(path, rules)
-        is_named = is_memory(path) or self.scope.named.matches(path)
-        return not is_named and rules.is_ignored(path)
+        return not self.scope.is_named(path) and rules.is_ignored(path)
 
     def _add_if_regular(self, path: str, stat: os.stat_result) -> None:
         if modes.S_ISREG(stat.st_mode):

@@ -22,6 +22,7 @@ from typing import Literal
 
 import msgspec
 
+from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes
 from memsyncd.core.digest import digest_text
 from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
 from memsyncd.core.ignore_rules import is_pruned_path
@@ -31,48 +32,30 @@ from memsyncd.core.notepath import (
     find_refusal,
     is_memory,
     is_note_name,
-    is_rule_folder,
     is_rule_path,
 )
 from memsyncd.core.worktrees import Worktree, identify_worktree, read_pointer
 from memsyncd.errors import BadRequest, MemsyncdError, Unsafe
 
-ANY_DEPTH = 1_000_000
 SLUG_LIMIT_CHARACTERS = 40
 POINTER_LIMIT_BYTES = 4096
 WORKTREE_LIMIT = 1000
 
 
-class IncludePlace(msgspec.Struct, frozen=True):
-    """Where an include glob starts: a path without wildcards, and how many folders deep it goes."""
-
-    path: str
-    depth: int
-
-    @property
-    def is_whole(self) -> bool:
-        """True if it reaches into every folder beneath the root."""
-        return not self.path and self.depth > 0
-
-
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """The notes of one workspace. `root` and `allow_links_to` are real paths; see `parse_scope`.
 
-    `include` has all include globs: those that reach into every folder are `whole`, the others
-    `named`. Nothing is written to the notes that `read_only` matches. `memory_dir` is the folder of
-    the memory tool and of new notes, empty for the root.
+    Nothing is written to the notes that `read_only` matches. `memory_dir` is the folder of the
+    memory tool and of new notes, empty for the root.
     """
 
     root: str
-    include: Globs = NO_GLOBS
-    named: Globs = NO_GLOBS
-    whole: Globs = NO_GLOBS
+    includes: Includes = NO_INCLUDES
     exclude: Globs = NO_GLOBS
     read_only: Globs = NO_GLOBS
     memory_dir: str = MEMORY_FOLDER
     max_file_bytes: int
     allow_links_to: tuple[str, ...] = ()
-    include_places: tuple[IncludePlace, ...] = ()
 
     @property
     def allowed_folders(self) -> tuple[str, ...]:
@@ -93,22 +76,21 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
         The suffix of its name is not checked.
         """
-        is_included = is_memory(path) or self.named.matches(path) or self.is_in_whole(path)
+        is_included = self.is_named(path) or self.is_in_whole(path)
         return is_included and not self.exclude.matches(path)
 
-    @property
-    def is_whole(self) -> bool:
-        """True if the workspace is a whole folder of notes."""
-        return bool(self.whole.patterns)
+    def is_named(self, path: str) -> bool:
+        """True for `MEMORY.md`, what is in `.memories/` and what an include of a folder matches."""
+        return is_memory(path) or self.includes.named_globs.matches(path)
 
     @property
     def takes_all(self) -> bool:
         """True if every note's name in every folder that is not left out is selected."""
-        return "**" in self.whole.patterns and not self.exclude.patterns
+        return "**" in self.includes.whole.patterns and not self.exclude.patterns
 
     def is_in_whole(self, path: str) -> bool:
         """True if a glob over every folder matches this path and no name in it is left out."""
-        return self.whole.matches(path) and not is_pruned_path(path)
+        return self.includes.whole.matches(path) and not is_pruned_path(path)
 
     def is_memory(self, path: str) -> bool:
         """True for paths of memory, whatever the suffix: the memory tool may use them."""
@@ -127,32 +109,21 @@ def parse_scope(
     max_file_bytes: int,
     allow_links_to: Iterable[str] = (),
 ) -> Scope:
-    """Make the scope of a real path from the configuration. Raises ValueError for a bad glob."""
+    """Make the scope of a real path from the configuration. Read-only notes and those of the memory
+    folder are included. Raises BadRequest for a bad glob.
+    """
     read_only, memory_dir = tuple(read_only), parse_memory_dir(memory_dir)
-    globs = Globs.parse(list_includes(include, read_only, memory_dir))
-    by_place = {pattern: _find_include_place(pattern) for pattern in globs.patterns}
-    places = set(by_place.values())
+    of_folder = f"{memory_dir}/**" if memory_dir else "**"
+    own = () if is_memory(memory_dir) else (of_folder,)
     return Scope(
         root=root,
-        include=globs,
-        named=Globs.parse(one for one, place in by_place.items() if not place.is_whole),
-        whole=Globs.parse(one for one, place in by_place.items() if place.is_whole),
+        includes=Includes.parse(dict.fromkeys((*include, *read_only, *own))),
         exclude=Globs.parse_excludes(exclude),
         read_only=Globs.parse(read_only),
         memory_dir=memory_dir,
         max_file_bytes=max_file_bytes,
         allow_links_to=tuple(os.path.realpath(folder) for folder in allow_links_to),
-        include_places=tuple(sorted(places, key=lambda place: place.path)),
     )
-
-
-def list_includes(
-    include: Iterable[str], read_only: Iterable[str], memory_dir: str
-) -> tuple[str, ...]:
-    """List every include glob of a workspace: also the read-only ones and the memory folder's."""
-    folder = parse_memory_dir(memory_dir)
-    own = () if is_memory(folder) else (f"{folder}/**" if folder else "**",)
-    return tuple(dict.fromkeys((*include, *read_only, *own)))
 
 
 def parse_memory_dir(text: str) -> str:
@@ -171,17 +142,6 @@ def parse_memory_dir(text: str) -> str:
 def is_within_folder(path: str, folder: str) -> bool:
     """True for a folder and paths beneath it; the empty folder is the root."""
     return not folder or f"{path}/".startswith(f"{folder}/")
-
-
-def _find_include_place(pattern: str) -> IncludePlace:
-    parts = pattern.removesuffix("/").split("/")
-    wildcards = (at for at, part in enumerate(parts) if has_wildcard(part))
-    n_fixed = next(wildcards, len(parts))
-    is_deep = pattern.endswith("/") or "**" in parts
-    place = "/".join(parts[:n_fixed])
-    if place and find_refusal(place) and not is_rule_folder(place):
-        raise ValueError(f"pattern {pattern!r} refused: {find_refusal(place)}")
-    return IncludePlace(place, ANY_DEPTH if is_deep else max(0, len(parts) - n_fixed - 1))
 
 
 # --- file names ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import msgspec
@@ -105,7 +105,7 @@ class Recalls(msgspec.Struct, kw_only=True):
     last_at_s: float = 0.0
 
 
-class NoteRevision(msgspec.Struct, frozen=True, kw_only=True):
+class NoteRevision(NamedTuple):
     """What one change set did to one note; a digest is None for no file."""
 
     id: int
@@ -116,7 +116,7 @@ class NoteRevision(msgspec.Struct, frozen=True, kw_only=True):
     command: str
 
 
-class SectionAccess(msgspec.Struct, frozen=True, kw_only=True):
+class SectionAccess(msgspec.Struct, frozen=True):
     """A stored count. `n_sessions` are the remembered ones among those that counted."""
 
     path: str
@@ -189,8 +189,7 @@ class Accesses:
             cursor = self._read_cursor(_CURSOR)
             number = self._writer.execute(_NEXT_CHANGE_SET, (cursor, up_to)).get
             rows: list[Any] = self._writer.execute(_OF_CHANGE_SET, (number,)).fetchall()
-        fields = ("id", "path", "old_path", "old_digest", "new_digest", "command")
-        return [NoteRevision(**dict(zip(fields, row, strict=True))) for row in rows]
+        return [NoteRevision._make(row) for row in rows]
 
     def next_moves(self) -> list[tuple[int, str, str]]:
         """Return number, old and new path of the moves of notes after the cursor."""
@@ -268,8 +267,7 @@ class Accesses:
         )
         with translating_errors():
             rows: list[Any] = self._writer.execute(statement, (path, slugs, limit)).fetchall()
-        fields = ("path", "slugs", "count", "last_at_s", "n_sessions")
-        return [SectionAccess(**dict(zip(fields, row, strict=True))) for row in rows]
+        return [SectionAccess(*row) for row in rows]
 
     def total(self, *, path: str | None = None, slugs: str | None = None) -> tuple[int, int]:
         """Return the number of sections with a count, and the sum of the counts."""

@@ -21,8 +21,6 @@ import apsw
 from memsyncd.core.scheduling import Pauses
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
 
-# Older versions can corrupt a WAL database when two connections write and checkpoint at once.
-SQLITE_NEEDED = (3, 51, 3)
 BUSY_MS = 5000
 # The WAL keeps at most this size once all of it is in the file: twice its size between two
 # checkpoints.
@@ -155,16 +153,9 @@ def pause_if_long() -> None:
 # --- errors -------------------------------------------------------------------------------------
 
 
-def check_sqlite(version: str | None = None) -> str:
-    """Return SQLite's version. Raise StoreFailed if it is older than SQLITE_NEEDED."""
-    version = version or apsw.sqlite_lib_version()
-    if tuple(int(part) for part in version.split(".")[:3]) < SQLITE_NEEDED:
-        needed = ".".join(map(str, SQLITE_NEEDED))
-        raise StoreFailed(
-            f"SQLite {version} is too old: {needed} or newer is needed",
-            hint="run: pip install --upgrade apsw",
-        )
-    return version
+def sqlite_version() -> str:
+    """The version of the SQLite that apsw brings along."""
+    return apsw.sqlite_lib_version()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,6 @@ from typing import Any
 
 import apsw
 import msgspec
-from msgspec.structs import asdict
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
@@ -71,8 +70,8 @@ SELECT command FROM change_sets WHERE id = ?1 AND EXISTS(
 _END = 2**63 - 1
 
 
-class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of one note.
+class Revision(msgspec.Struct, frozen=True):
+    """One change of one note, in the order of `_COLUMNS`.
 
     A digest is None for no file; `old_path` is the path before a move. `old_bytes` and `new_bytes`
     are sizes, None without a text or if it is no longer kept. `is_kept`: every text of the revision
@@ -93,44 +92,6 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     is_kept: bool
 
 
-class RevisionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Select revisions that meet every given field. `path` is a note or folder, `before` a revision
-    that is excluded with all later ones.
-    """
-
-    path: str | None = None
-    change_set: int | None = None
-    revision: int | None = None
-    before: int | None = None
-    limit: int = 20
-
-
-def select_revisions(
-    connection: apsw.Connection, selected: RevisionFilter, damaged: set[str]
-) -> list[Revision]:
-    """Return settled revisions, newest first, at most the filter's `limit`."""
-    tests = {
-        _OF_TRAIL: selected.path,
-        "revisions.id < :before": selected.before,
-        "change_set = :change_set": selected.change_set,
-        "revisions.id = :revision": selected.revision,
-    }
-    given = (test for test, value in tests.items() if value is not None)
-    where = " AND ".join(["state = 'done'", *given])
-    with_trail = _TRAIL if selected.path is not None else ""
-    rows = connection.execute(
-        f"{with_trail}{_COLUMNS} WHERE {where} ORDER BY revisions.id DESC LIMIT :limit",
-        {**asdict(selected), "end": _END},
-    ).fetchall()
-    return [_read_revision(row, damaged) for row in rows]
-
-
-def select_intended(connection: apsw.Connection, damaged: set[str]) -> list[Revision]:
-    """Return the revisions of change sets that are not settled, in their order."""
-    statement = f"{_COLUMNS} WHERE {_IS_INTENDED} ORDER BY revisions.id"
-    return [_read_revision(row, damaged) for row in connection.execute(statement).fetchall()]
-
-
 def _select_last_changes(
     connection: apsw.Connection, change_sets: Collection[int], *, apart_from: str
 ) -> list[tuple[int, str]]:
@@ -145,25 +106,13 @@ def _select_last_changes(
 
 
 def _read_revision(row: Any, damaged: set[str]) -> Revision:
-    id_, change_set, at_s, client, command, path, old_path, *rest = row
-    old_digest, new_digest, old_bytes, new_bytes = rest
+    old_digest, new_digest, old_bytes, new_bytes = row[-4:]
     sides = ((old_digest, old_bytes), (new_digest, new_bytes))
-    return Revision(
-        id=id_,
-        change_set=change_set,
-        at_s=at_s,
-        client=client,
-        command=command,
-        path=path,
-        old_path=old_path,
-        old_digest=old_digest,
-        new_digest=new_digest,
-        old_bytes=old_bytes,
-        new_bytes=new_bytes,
-        is_kept=all(
-            digest is None or (size is not None and digest not in damaged) for digest, size in sides
-        ),
+    is_kept = all(
+        digest is None or (size is not None and digest not in damaged) for digest, size in sides
     )
+    fields: Any = (*row, is_kept)
+    return Revision(*fields)
 
 
 # --- history ------------------------------------------------------------------------------------
@@ -295,8 +244,7 @@ class History:
 
     def find_intended(self) -> list[tuple[int, list[Revision]]]:
         """Return the change sets that were begun and not settled, after a crash or a full disk."""
-        with translating_errors():
-            revisions = select_intended(self._writer, self._blobs.damaged)
+        revisions = self._select_intended()
         self._intended = {one.change_set for one in revisions}
         groups = groupby(revisions, key=lambda one: one.change_set)
         return [(number, list(group)) for number, group in groups]
@@ -396,15 +344,39 @@ class History:
         before: int | None = None,
         limit: int = 20,
     ) -> list[Revision]:
-        """Return revisions that meet every given argument, newest first.
+        """Return settled revisions that meet every given argument, newest first.
 
-        `path` is a note or folder, which is followed back through renames.
+        `path` is a note or folder, which is followed back through renames; `before` a revision that
+        is excluded with all later ones.
         """
-        selected = RevisionFilter(
-            path=path, change_set=change_set, revision=revision, before=before, limit=limit
-        )
+        tests = {
+            _OF_TRAIL: path,
+            "revisions.id < :before": before,
+            "change_set = :change_set": change_set,
+            "revisions.id = :revision": revision,
+        }
+        given = (test for test, value in tests.items() if value is not None)
+        where = " AND ".join(["state = 'done'", *given])
+        statement = f"{_COLUMNS} WHERE {where} ORDER BY revisions.id DESC LIMIT :limit"
+        bindings = {
+            "path": path,
+            "change_set": change_set,
+            "revision": revision,
+            "before": before,
+            "limit": limit,
+            "end": _END,
+        }
+        with_trail = _TRAIL if path is not None else ""
+        return self._select(f"{with_trail}{statement}", bindings)
+
+    def _select_intended(self) -> list[Revision]:
+        """Return the revisions of change sets that are not settled, in their order."""
+        return self._select(f"{_COLUMNS} WHERE {_IS_INTENDED} ORDER BY revisions.id", {})
+
+    def _select(self, statement: str, bindings: dict[str, Any]) -> list[Revision]:
         with translating_errors():
-            return select_revisions(self._writer, selected, self._blobs.damaged)
+            rows = self._writer.execute(statement, bindings).fetchall()
+        return [_read_revision(row, self._blobs.damaged) for row in rows]
 
     def read_text(self, digest: str) -> bytes | None:
         """Return the text with this digest, None if it is not kept or damaged (see `damaged`)."""
@@ -433,11 +405,7 @@ class History:
         The current text of a note stays, since the note contains it anyway.
         """
         with transaction(self._writer):
-            rows = [
-                row
-                for id_ in revisions
-                for row in select_revisions(self._writer, RevisionFilter(revision=id_), set())
-            ]
+            rows = [row for id_ in revisions for row in self.find_revisions(revision=id_)]
             held = {one for row in rows for one in (row.old_digest, row.new_digest) if one}
             chosen = held if texts is None else texts
             dropped = {digest for digest in chosen if not self._heads.find_paths([digest])}
@@ -500,8 +468,7 @@ class History:
         self._writer.executemany(_ADD_REVISION, rows)
 
     def _find_intended_of(self, number: int) -> list[Revision]:
-        with translating_errors():
-            return [one for one in select_intended(self._writer, set()) if one.change_set == number]
+        return [one for one in self._select_intended() if one.change_set == number]
 
     def _forget(self, revisions: Collection[int]) -> int:
         """Drop revisions, empty change sets and unused texts; return the number of texts."""

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import add, sub
 from pathlib import Path
 from typing import assert_never
 
@@ -155,20 +156,10 @@ class Counts(msgspec.Struct, frozen=True):
     problems: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            files=self.files + other.files,
-            sections=self.sections + other.sections,
-            chunks=self.chunks + other.chunks,
-            problems=self.problems + other.problems,
-        )
+        return Counts(*map(add, astuple(self), astuple(other)))
 
     def __sub__(self, other: Counts) -> Counts:
-        return Counts(
-            files=self.files - other.files,
-            sections=self.sections - other.sections,
-            chunks=self.chunks - other.chunks,
-            problems=self.problems - other.problems,
-        )
+        return Counts(*map(sub, astuple(self), astuple(other)))
 
 
 def read_counts(reader: Reader) -> Counts:
@@ -178,7 +169,7 @@ def read_counts(reader: Reader) -> Counts:
     with translating_errors():
         value: str = reader.rows("SELECT value FROM meta WHERE key = 'counts'")[0][0]
     files, sections, chunks, problems = map(int, value.split())
-    return Counts(files=files, sections=sections, chunks=chunks, problems=problems)
+    return Counts(files, sections, chunks, problems)
 
 
 # --- the index ----------------------------------------------------------------------------------
@@ -420,14 +411,12 @@ class Index:
         return self._count() if row is None else Counts(*map(int, row.split()))
 
     def _count(self) -> Counts:
-        row = self._writer.execute(_COUNT).get
-        return Counts(files=row[0], sections=row[1], chunks=row[2], problems=row[3])
+        return Counts(*self._writer.execute(_COUNT).get)
 
     def _begin_change(self, rows: Rows, file_id: int) -> Counts:
         """Return the counts of a file that is about to change."""
         rows.begin_change(self._writer, file_id)
-        row = self._writer.execute(_COUNT_OF, (file_id,)).get
-        return Counts(files=1, sections=row[0], chunks=row[1], problems=row[2])
+        return Counts(1, *self._writer.execute(_COUNT_OF, (file_id,)).get)
 
     def defer_merging(self) -> None:
         """Let FTS5 merge nothing until `tidy` does: for a caller that is about to write much."""

@@ -21,7 +21,7 @@ from memsyncd.core.markdown.linkgraph import (
     walk_links,
 )
 from memsyncd.core.markdown.notenames import NamedNote, NameTable, NoteNames
-from memsyncd.core.model import NAME_LINK, PATH_LINK, WrittenLink
+from memsyncd.core.model import NAME_LINK, PATH_LINK, Link
 from memsyncd.core.search.ranking import Candidate
 from memsyncd.store.lookup import read_anchors
 from memsyncd.store.pool import Reader, encode_numbers
@@ -100,7 +100,7 @@ class StoredLinks:
         self.names = self._read_all_names()
         query = (_ALL_TYPED, (self._list_relations(),)) if self._is_typed else (_ALL,)
         with self._reader.stream(*query) as rows:
-            links = self._select(starmap(WrittenLink, rows))
+            links = self._select(starmap(Link, rows))
             yield from stream_edges(links, self.names, self)
 
     def list_dangling(self) -> list[Edge]:
@@ -108,9 +108,7 @@ class StoredLinks:
         names = self.names = self._read_all_names()
         with self._reader.stream(_LEADING) as rows:
             ids = [i for i, path, target in rows if leads_nowhere(path, target, names, self)]
-        return self._resolve(
-            starmap(WrittenLink, self._reader.rows(_OF_IDS, (encode_numbers(ids),)))
-        )
+        return self._resolve(starmap(Link, self._reader.rows(_OF_IDS, (encode_numbers(ids),))))
 
     def walk(
         self, start: str, *, direction: LinkDirection = "both", max_depth: int = 1
@@ -136,7 +134,7 @@ class StoredLinks:
         return places - {path}
 
     def list_outgoing(self, path: str) -> Sequence[Edge]:
-        return self._resolve(starmap(WrittenLink, self._reader.rows(_OUTGOING, (path,))))
+        return self._resolve(starmap(Link, self._reader.rows(_OUTGOING, (path,))))
 
     def list_incoming(self, path: str) -> Sequence[Edge]:
         keys = json.dumps([key for (key,) in self._reader.rows(_KEYS, (path,))])
@@ -144,7 +142,7 @@ class StoredLinks:
             rows = self._reader.rows(_INCOMING_TYPED, (keys, self._list_relations()))
         else:
             rows = self._reader.rows(_INCOMING, (keys,))
-        links = starmap(WrittenLink, rows)
+        links = starmap(Link, rows)
         # Of a note's own links, some name no note.
         edges = [edge for edge in self._resolve(links) if note_of(edge.source) != path]
         edges += self.list_outgoing(path)
@@ -184,19 +182,19 @@ class StoredLinks:
     def _list_relations(self) -> str:
         return json.dumps(sorted(self._relations or ()))
 
-    def _resolve(self, links: Iterable[WrittenLink]) -> list[Edge]:
+    def _resolve(self, links: Iterable[Link]) -> list[Edge]:
         return make_edges(self._select(links), self.names, self)
 
-    def _select(self, links: Iterable[WrittenLink]) -> Iterable[WrittenLink]:
+    def _select(self, links: Iterable[Link]) -> Iterable[Link]:
         relations = self._relations
         if relations is None:
             return links
         return (link for link in links if link.relation in relations)
 
 
-def read_links(reader: Reader) -> list[WrittenLink]:
+def read_links(reader: Reader) -> list[Link]:
     """Return the links of all notes, by path and line."""
-    return list(starmap(WrittenLink, reader.rows(_ALL)))
+    return list(starmap(Link, reader.rows(_ALL)))
 
 
 _CHUNKS_OF = (

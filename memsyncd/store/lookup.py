@@ -6,13 +6,14 @@ import contextlib
 import itertools
 import json
 from collections.abc import Generator, Iterable, Iterator
+from itertools import starmap
 from operator import attrgetter, itemgetter
 from string import ascii_lowercase
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from memsyncd.core.model import Problem, Span
+from memsyncd.core.model import Problem, Span, make_problem
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import (
     Bindings,
@@ -59,7 +60,6 @@ _ANCHORS_OF = (
     "SELECT c.id, f.path || '#' || s.slugs FROM chunks c JOIN sections s ON s.id = c.section"
     " JOIN files f ON f.id = c.file WHERE c.id IN (SELECT value FROM json_each(?))"
 )
-_SLUGS = "SELECT s.slugs FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
 _LEVELS = (
     "SELECT s.slugs, s.level FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
     " ORDER BY s.start_line"
@@ -201,16 +201,12 @@ def read_digest(reader: Reader, path: str) -> str | None:
 
 def read_anchors(reader: Reader, path: str) -> list[str]:
     """Return the anchors of a note by line."""
-    rows = reader.rows(f"{_SLUGS} ORDER BY s.start_line", (path,))
-    return [f"{path}#{slugs}" for (slugs,) in rows]
+    return [anchor for anchor, _ in read_levels(reader, path)]
 
 
 def read_problems(reader: Reader) -> list[Problem]:
     """Return the problems of the notes, by path and line."""
-    return [
-        Problem(path=row[0], line=row[1], code=row[2], problem=row[3], hint=row[4])
-        for row in reader.rows(_PROBLEMS)
-    ]
+    return list(starmap(make_problem, reader.rows(_PROBLEMS)))
 
 
 def _select_sections(

@@ -15,7 +15,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import apsw
@@ -58,7 +58,7 @@ _TAKE_OVER = "UPDATE workspace SET id = ?, root = ?, inode = ?"
 _DISK = "disk"
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True):
+class Move(NamedTuple):
     """A note that reappeared under another path with the same bytes: its history continues
     there.
     """
@@ -301,9 +301,8 @@ class Records:
 
     def add_moves(self, moves: Sequence[Move]) -> None:
         """Record that notes were moved."""
-        rows = [(move.old_path, move.new_path, move.digest, move.seen_at_s) for move in moves]
         with transaction(self._writer):
-            self._writer.executemany(_ADD_MOVE, rows)
+            self._writer.executemany(_ADD_MOVE, moves)
 
     def has_moves(self) -> bool:
         """False if `find_moves` cannot find any."""
@@ -313,9 +312,7 @@ class Records:
     def find_moves(self, new_path: str) -> list[Move]:
         """Return the moves that ended at `new_path`, newest first."""
         rows: list[Any] = self._writer.execute(_MOVES, (new_path,)).fetchall()
-        return [
-            Move(old_path=row[0], new_path=row[1], digest=row[2], seen_at_s=row[3]) for row in rows
-        ]
+        return [Move._make(row) for row in rows]
 
     def remember_disk(self, device: int | None) -> None:
         """Record the device of the notes, None if there are no notes."""

@@ -37,8 +37,10 @@ DELETE FROM signals WHERE id IN (
 """
 
 
-class StoredSignal(msgspec.Struct, frozen=True, kw_only=True):
-    """A signal; `acked_at_s` is set for the reader that asked, `receipts` for its sender."""
+class StoredSignal(msgspec.Struct, frozen=True):
+    """A signal, in the order of `_COLUMNS`; `acked_at_s` is set for the reader that asked,
+    `receipts` for its sender.
+    """
 
     id: int
     at_s: float
@@ -187,15 +189,9 @@ class Signals:
             by = "SELECT reader, at FROM signal_receipts WHERE signal = ? ORDER BY at, reader"
             addresses: list[Any] = self._writer.execute(to, (id_,)).fetchall()
             receipts: list[Any] = self._writer.execute(by, (id_,)).fetchall()
-            names = ("id", "at_s", "sender", "type", "content", "expires_at_s")
-            fields: dict[str, Any] = dict(zip(names, row, strict=True))
-            found.append(
-                StoredSignal(
-                    **fields,
-                    addresses=tuple(address for (address,) in addresses),
-                    receipts=tuple(receipts),
-                )
-            )
+            to_whom = tuple(address for (address,) in addresses)
+            fields: Any = (*row, to_whom, None, tuple(receipts))
+            found.append(StoredSignal(*fields))
         return found
 
 

@@ -146,24 +146,6 @@ class LinuxObserver(BaseObserver):
         )
         self.name = "memsyncd-events"
 
-    def call_when_handled(self, call: Callable[[], None]) -> bool:
-        """See `EventReader.call_when_handled`."""
-        return self.reader.call_when_handled(call)
-
-    def defer(self, call: Callable[[], None]) -> None:
-        """See `EventReader.defer`."""
-        self.reader.defer(call)
-
-    @property
-    def n_watches(self) -> int:
-        """The number of the kernel's watches."""
-        return len(self.reader._watch_for_wd)
-
-    @property
-    def n_walked(self) -> int:
-        """The folders that whole walks have entered so far."""
-        return self.reader.n_walked
-
     def schedule(
         self,
         event_handler: FileSystemEventHandler,

@@ -51,7 +51,7 @@ class EventReader(InotifyFD):
         self._on_unwatched = on_unwatched
         self._has_failed = self._is_running = self._is_released = False
         self._n_removed = self._n_users = 0
-        # The folders that whole walks have entered. One thread at a time does these.
+        # The folders that whole walks have entered so far. One thread at a time does these.
         self.n_walked = 0
         # Calls that hand over the events that are held back now.
         self._holding: set[Callable[[], None]] = set()
@@ -62,6 +62,11 @@ class EventReader(InotifyFD):
         # Calls, each with the number of reads whose events must be handled before.
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._waiting_lock = threading.Lock()
+
+    @property
+    def n_watches(self) -> int:
+        """The number of the kernel's watches."""
+        return len(self._watch_for_wd)
 
     def hold(self, hand_over: Callable[[], None]) -> None:
         """Call this once PAIR_LIMIT_MS have passed, or earlier. On the reader's thread."""

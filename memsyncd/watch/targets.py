@@ -21,7 +21,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 from watchdog.events import (
@@ -43,12 +43,8 @@ from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
 from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.health import OnEventsLost, OnUnwatched, describe_limit, is_worth_reporting
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from memsyncd.watch.watch_group import WatchLimits
-
 
 # One list for every watch: two watches on a folder share a descriptor, and the mask of the later
 # one would replace that of the other. Reads are left out: memsyncd's own would come back as events.
@@ -195,13 +191,13 @@ class WatchTargets:
     @property
     def progress(self) -> int:
         """A number that changes while a call makes progress. From any thread."""
-        n_walked: int = getattr(self.observer, "n_walked", len(self._watched))
+        n_walked: int = getattr(find_reader(self.observer), "n_walked", len(self._watched))
         return n_walked
 
     @property
     def n_watches(self) -> int:
         """The number of the system's watches, or of targets if unknown. From any thread."""
-        n_watches: int = getattr(self.observer, "n_watches", len(self._watched))
+        n_watches: int = getattr(find_reader(self.observer), "n_watches", len(self._watched))
         return n_watches
 
     def find_target_faults(self) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from memsyncd.core.changes.watchplan import Watch
 from memsyncd.core.notepath import is_note_name
 from memsyncd.watch.backlog import Backlog, RunLater
 from memsyncd.watch.health import MissedChanges, OnEventsLost, WatchHealth, describe_health
-from memsyncd.watch.targets import WatchTarget, WatchTargets, is_within
+from memsyncd.watch.targets import WatchTarget, WatchTargets, find_reader, is_within
 from memsyncd.watch.watch_group import WatchLimits
 
 OnEvent = Callable[[str, str, bool, bool], None]
@@ -272,7 +272,7 @@ class Watcher:
         Returns False, and calls nothing, if there are none, or if the system does not tell. From
         any thread.
         """
-        ask = getattr(self._targets.observer, "call_when_handled", None)
+        ask = getattr(find_reader(self._targets.observer), "call_when_handled", None)
         return ask is not None and ask(call)
 
     def defer(self, call: Callable[[], None]) -> None:
@@ -280,7 +280,7 @@ class Watcher:
 
         For what a handler of events need not do before it returns. From any thread.
         """
-        defer = getattr(self._targets.observer, "defer", None)
+        defer = getattr(find_reader(self._targets.observer), "defer", None)
         if defer is None:
             call()
         else:

@@ -120,7 +120,7 @@ def test_a_number_sign_in_a_name_begins_no_anchor(bench: Any) -> None:
 
 def test_a_read_only_note_is_listed_and_not_written_to(bench: Any) -> None:
     scope = bench.workspace.scope
-    bench.workspace.scope = replace(scope, read_only=scope.named.parse([REDIS]))
+    bench.workspace.scope = replace(scope, read_only=scope.read_only.parse([REDIS]))
     bench.write(REDIS, "# Redis\n\n## Log\n\nx\n")
     bench.sync()
     assert [one.name for one in read(bench).fields] == ["Log"]

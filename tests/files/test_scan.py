@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import NEVER_SAME, Snapshot, has_ordinary_name, pack_stat
 from memsyncd.core.notepath import RULE_GLOBS
+from memsyncd.errors import BadRequest
 from memsyncd.files.scan import Walk, scan, stat_root
 from tests.files.conftest import parse_scope
 
@@ -125,7 +126,7 @@ def test_excluded_files_are_omitted_and_an_excluded_folder_is_not_entered(root: 
 
 
 def test_an_include_that_begins_with_a_hidden_folder_is_refused() -> None:
-    with pytest.raises(ValueError, match="hidden"):
+    with pytest.raises(BadRequest, match="hidden"):
         parse_scope("/w", include=[".git/*.md"])
 
 

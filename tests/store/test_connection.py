@@ -18,7 +18,6 @@ from memsyncd.store.connection import (
     CancellationToken,
     Durability,
     WalPages,
-    check_sqlite,
     deadline,
     is_cancelled,
     open_reader,
@@ -151,21 +150,6 @@ def test_a_full_disk_is_reported_and_rolled_back(tmp_path: Path) -> None:
     assert not writer.in_transaction
     assert writer.execute("SELECT count(*) FROM t").get == 0
     writer.close()
-
-
-@pytest.mark.parametrize(
-    ("version", "is_fit"), [("3.51.2", False), ("3.40.1", False), ("3.51.3", True), ("4.0.0", True)]
-)
-def test_a_sqlite_version_that_can_corrupt_a_wal_is_refused(version: str, is_fit: bool) -> None:
-    if is_fit:
-        assert check_sqlite(version) == version
-    else:
-        with pytest.raises(StoreFailed, match="too old"):
-            check_sqlite(version)
-
-
-def test_the_installed_sqlite_is_new_enough() -> None:
-    assert check_sqlite() == apsw.sqlite_lib_version()
 
 
 def test_a_statement_stops_at_its_deadline_and_the_connection_stays_usable() -> None:

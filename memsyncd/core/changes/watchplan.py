@@ -25,6 +25,7 @@ from memsyncd.core.notepath import (
 )
 from memsyncd.errors import BadRequest
 
+ANY_DEPTH = 1_000_000
 INCLUDE_HINT = (
     "write it from the root on and end it as notes do: README.md, docs/**/*.md or **/*.md"
 )
@@ -44,26 +45,30 @@ class Watch(msgspec.Struct, frozen=True, order=True):
 
 
 class Include(msgspec.Struct, frozen=True, kw_only=True):
-    """One glob of more notes.
-
-    Its matches lie in `folder` (empty: the root), deeper than that only if `is_deep`.
+    """One glob of more notes: the `path` at which its wildcards begin, and how many folders deep
+    its matches lie beneath that. Without wildcards it is the path of a file.
     """
 
     pattern: str
-    folder: str
-    is_deep: bool
+    path: str
+    depth: int
+
+    @property
+    def folder(self) -> str:
+        """The folder that holds all matches (empty: the root); deeper ones only if `depth`."""
+        return self.path.rpartition("/")[0] if self.path == self.pattern else self.path
 
     @property
     def is_whole(self) -> bool:
         """True if its matches may lie in any folder beneath the root."""
-        return self.is_deep and not self.folder
+        return self.depth > 0 and not self.path
 
 
 class Includes(msgspec.Struct, frozen=True):
-    """A workspace's include globs, and one expression for all of them."""
+    """A workspace's include globs, and expressions for several of them."""
 
-    each: tuple[Include, ...]
-    globs: Globs
+    places: tuple[Include, ...] = ()
+    """One of each path and depth: all that a scan has to walk."""
     named: tuple[Include, ...] = ()
     """Those that name a folder, or files of the root."""
     named_globs: Globs = NO_GLOBS
@@ -73,14 +78,15 @@ class Includes(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, patterns: Iterable[str]) -> Includes:
         """Raises BadRequest naming the first pattern that cannot be an include, with the reason."""
-        each = tuple(parse_include(pattern) for pattern in patterns)
+        each = [parse_include(pattern) for pattern in patterns]
+        places = {(include.path, include.depth): include for include in each}
         named = tuple(include for include in each if not include.is_whole)
-        whole = Globs.parse(include.pattern for include in each if include.is_whole)
-        every, others = (Globs.parse(one.pattern for one in some) for some in (each, named))
-        return cls(each, every, named, others, whole)
+        whole = (include for include in each if include.is_whole)
+        globs = (Globs.parse(one.pattern for one in some) for some in (named, whole))
+        return cls(tuple(places[key] for key in sorted(places)), named, *globs)
 
 
-NO_INCLUDES = Includes((), NO_GLOBS)
+NO_INCLUDES = Includes()
 
 
 def parse_include(pattern: str) -> Include:
@@ -92,9 +98,10 @@ def parse_include(pattern: str) -> Include:
     if reason:
         raise BadRequest(f"include {pattern!r} refused: {reason}", hint=INCLUDE_HINT)
     pattern = _tidy(pattern)
-    folder = fixed_prefix(pattern)
-    rest = pattern[len(folder) :].lstrip("/")
-    return Include(pattern=pattern, folder=folder, is_deep="/" in rest or rest == "**")
+    parts = pattern.split("/")
+    n_fixed = next((at for at, part in enumerate(parts) if has_wildcard(part)), len(parts))
+    depth = ANY_DEPTH if "**" in parts else max(0, len(parts) - n_fixed - 1)
+    return Include(pattern=pattern, path="/".join(parts[:n_fixed]), depth=depth)
 
 
 def find_include_refusal(pattern: str) -> str:
@@ -113,18 +120,6 @@ def find_include_refusal(pattern: str) -> str:
             "write folder/**"
         )
     return ""
-
-
-def fixed_prefix(pattern: str) -> str:
-    """The folder at which the pattern's fixed part ends: `docs` for `docs/**/*.md`, empty for
-    `README.md`.
-    """
-    fixed = []
-    for part in pattern.split("/")[:-1]:
-        if has_wildcard(part):
-            break
-        fixed.append(part)
-    return "/".join(fixed)
 
 
 def plan_watches(
@@ -223,7 +218,7 @@ def _plan_include(root: str, include: Include) -> Iterable[tuple[str, bool]]:
     """Each folder on the way: only the folder above a folder receives the event of its renaming."""
     parts = include.folder.split("/") if include.folder else []
     for depth in range(1, len(parts) + 1):
-        yield _join(root, "/".join(parts[:depth])), include.is_deep and depth == len(parts)
+        yield _join(root, "/".join(parts[:depth])), include.depth > 0 and depth == len(parts)
 
 
 def _nearest_folder(folder: str, is_folder: Callable[[str], bool]) -> str:
@@ -242,11 +237,12 @@ def _is_covered(folder: str, planned: dict[str, bool]) -> bool:
 
 
 def _is_on_the_way(path: str, include: Include, *, is_folder: bool) -> bool:
-    if include.folder == path or include.folder.startswith(f"{path}/"):
+    folder = include.folder
+    if folder == path or folder.startswith(f"{path}/"):
         return True
-    is_beneath = not include.folder or path.startswith(f"{include.folder}/")
-    inside = path[len(include.folder) :].lstrip("/")
-    return is_folder and include.is_deep and is_beneath and _is_plain(inside)
+    is_beneath = not folder or path.startswith(f"{folder}/")
+    inside = path[len(folder) :].lstrip("/")
+    return is_folder and include.depth > 0 and is_beneath and _is_plain(inside)
 
 
 def _is_plain(path: str) -> bool:

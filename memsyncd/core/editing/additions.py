@@ -43,11 +43,8 @@ from memsyncd.core.markdown.frontmatter import distinct_tags, find_front_matter
 from memsyncd.core.markdown.scanner import HEADING, Block
 from memsyncd.core.markdown.sections import heading_text
 from memsyncd.core.model import (
-    LIFECYCLES,
-    NO_OTHERS,
+    CHOICES,
     OTHER_KEYS,
-    OTHER_LIFECYCLES,
-    PRIORITIES,
     Meta,
     Span,
     find_choice,
@@ -155,8 +152,8 @@ def _list_checks(addition: Addition, most_chars: int) -> Iterator[Callable[[], N
     yield partial(_check_summary, addition.summary)
     yield partial(_check_kind, addition.kind)
     yield partial(_check_importance, addition.importance)
-    yield partial(_check_choice, "priority", addition.priority, PRIORITIES)
-    yield partial(_check_choice, "lifecycle", addition.lifecycle, LIFECYCLES, OTHER_LIFECYCLES)
+    yield partial(_check_choice, "priority", addition.priority)
+    yield partial(_check_choice, "lifecycle", addition.lifecycle)
     yield partial(_check_source, addition.source)
     for name in ("task", "session", "scope", "run_id"):
         yield partial(_check_word, name, getattr(addition, name))
@@ -306,11 +303,9 @@ def _check_word(name: str, word: str | None, most_chars: int = WORD_LIMIT_CHARS)
         raise TooLarge(f"{name}: is over {most_chars} characters", hint="shorten it")
 
 
-def _check_choice(
-    name: str, value: str | None, choices: tuple[str, ...], others: Mapping[str, str] = NO_OTHERS
-) -> None:
-    if value is not None and find_choice(value, choices, others) is None:
-        _refuse(name, f"is none of {', '.join(choices)}", "use one of these, or leave it out")
+def _check_choice(name: str, value: str | None) -> None:
+    if value is not None and find_choice(name, value) is None:
+        _refuse(name, f"is none of {', '.join(CHOICES[name])}", "use one of these, or leave it out")
 
 
 def _is_time(text: str) -> bool:
@@ -444,8 +439,8 @@ def render_metadata(addition: Addition, at: str | None) -> dict[str, str]:
         "kind": quote_value(kind),
         "tags": f"[{', '.join(map(quote_value, tags))}]" if tags else "",
         "importance": "" if addition.importance is None else repr(float(addition.importance)),
-        "priority": find_choice(addition.priority or "", PRIORITIES) or "",
-        "lifecycle": find_choice(addition.lifecycle or "", LIFECYCLES, OTHER_LIFECYCLES) or "",
+        "priority": find_choice("priority", addition.priority or "") or "",
+        "lifecycle": find_choice("lifecycle", addition.lifecycle or "") or "",
         "task": quote_value(addition.task or ""),
         "session": quote_value(addition.session or ""),
         "source": _render_source(addition.source),

@@ -309,107 +309,66 @@ def _show_size_as_sdk(size_bytes: int) -> str:
 # --- Phrases --------------------------------------------------------------------------------------
 
 _MISSING: Final = "The path {path} does not exist"
-_MISSING_WITH_REQUEST: Final = "The path {path} does not exist. Please provide a valid path."
-_PHRASES: Final[dict[str, dict[Dialect, str]]] = {
-    "view missing": {"docs": _MISSING_WITH_REQUEST, "sdk": _MISSING_WITH_REQUEST},
-    "str_replace missing": {
-        "docs": f"Error: {_MISSING_WITH_REQUEST}",
-        "sdk": _MISSING_WITH_REQUEST,
-    },
-    "insert missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING_WITH_REQUEST},
-    "delete missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING},
-    "rename missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING},
-    "create existing": {
-        "docs": "Error: File {path} already exists",
-        "sdk": "File {path} already exists",
-    },
-    "rename existing": {
-        "docs": "Error: The destination {path} already exists",
-        "sdk": "The destination {path} already exists",
-    },
-    "delete root": {
-        "docs": "Error: Cannot delete the /memories directory itself",
-        "sdk": "Cannot delete the /memories directory itself",
-    },
-    "rename root": {
-        "docs": "Error: Cannot rename the /memories directory itself",
-        "sdk": "Cannot rename the /memories directory itself",
-    },
-    "no match": {
-        "docs": (
-            "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
-        ),
-        "sdk": (
-            "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
-        ),
-    },
-    "several matches": {
-        "docs": "No replacement was performed. Multiple occurrences of old_str `{old_str}` in "
-        "lines: {lines}."
-        " Please ensure it is unique",
-        "sdk": "No replacement was performed. Multiple occurrences of old_str `{old_str}` in "
-        "lines: {lines}."
-        " Please ensure it is unique",
-    },
-    "no such line": {
-        "docs": "Error: Invalid `insert_line` parameter: {line}."
-        " It should be within the range of lines of the file: [0, {n_lines}]",
-        "sdk": (
-            "Invalid `insert_line` parameter: {line}. It should be within the range [0, {n_lines}]."
-        ),
-    },
-    "no such range": {
-        "docs": "Error: Invalid `view_range` parameter: [{first}, {last}]."
-        " It should be within the range of lines of the file: [1, {n_lines}]",
-        "sdk": (
-            "Invalid `view_range` parameter: [{first}, {last}]. It should be within the range "
-            "[1, {n_lines}]."
-        ),
-    },
-    "too many lines": {
-        "docs": "File {path} exceeds maximum line limit of 999,999 lines.",
-        "sdk": "File {path} exceeds maximum line limit of 999,999 lines.",
-    },
-    "created": {
-        "docs": "File created successfully at: {path}",
-        "sdk": "File created successfully at: {path}",
-    },
-    "replaced": {
-        "docs": "The memory file has been edited.\n{snippet}",
-        "sdk": (
-            "The memory file has been edited. Here is the snippet showing the change (with "
-            "line numbers):\n{snippet}"
-        ),
-    },
-    "inserted": {
-        "docs": "The file {path} has been edited.",
-        "sdk": "The file {path} has been edited.",
-    },
-    "deleted": {"docs": "Successfully deleted {path}", "sdk": "Successfully deleted {path}"},
-    "renamed": {
-        "docs": "Successfully renamed {old} to {new}",
-        "sdk": "Successfully renamed {old} to {new}",
-    },
-    "folder": {
-        "docs": (
-            "Here're the files and directories up to 2 levels deep in {path}, excluding "
-            "hidden items and node_modules:"
-        ),
-        "sdk": (
-            "Here're the files and directories up to 2 levels deep in {path}, excluding "
-            "hidden items:"
-        ),
-    },
-    "file": {
-        "docs": "Here's the content of {path} with line numbers:",
-        "sdk": "Here's the content of {path} with line numbers:",
-    },
+_MISSING_WITH_REQUEST: Final = f"{_MISSING}. Please provide a valid path."
+# The phrases of `docs`. Where `sdk` has no phrase of its own, it has this one without `Error: `.
+_PHRASES: Final = {
+    "view missing": _MISSING_WITH_REQUEST,
+    "str_replace missing": f"Error: {_MISSING_WITH_REQUEST}",
+    "insert missing": f"Error: {_MISSING}",
+    "delete missing": f"Error: {_MISSING}",
+    "rename missing": f"Error: {_MISSING}",
+    "create existing": "Error: File {path} already exists",
+    "rename existing": "Error: The destination {path} already exists",
+    "delete root": "Error: Cannot delete the /memories directory itself",
+    "rename root": "Error: Cannot rename the /memories directory itself",
+    "no match": (
+        "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
+    ),
+    "several matches": (
+        "No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines:"
+        " {lines}. Please ensure it is unique"
+    ),
+    "no such line": (
+        "Error: Invalid `insert_line` parameter: {line}."
+        " It should be within the range of lines of the file: [0, {n_lines}]"
+    ),
+    "no such range": (
+        "Error: Invalid `view_range` parameter: [{first}, {last}]."
+        " It should be within the range of lines of the file: [1, {n_lines}]"
+    ),
+    "too many lines": "File {path} exceeds maximum line limit of 999,999 lines.",
+    "created": "File created successfully at: {path}",
+    "replaced": "The memory file has been edited.\n{snippet}",
+    "inserted": "The file {path} has been edited.",
+    "deleted": "Successfully deleted {path}",
+    "renamed": "Successfully renamed {old} to {new}",
+    "folder": (
+        "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items"
+        " and node_modules:"
+    ),
+    "file": "Here's the content of {path} with line numbers:",
+}
+_SDK_PHRASES: Final = {
+    "insert missing": _MISSING_WITH_REQUEST,
+    "no such line": (
+        "Invalid `insert_line` parameter: {line}. It should be within the range [0, {n_lines}]."
+    ),
+    "replaced": (
+        "The memory file has been edited. Here is the snippet showing the change (with line"
+        " numbers):\n{snippet}"
+    ),
+    "folder": (
+        "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
+    ),
 }
 
 
 def render_phrase(phrase: str, dialect: Dialect, **words: object) -> str:
     """A phrase with its words filled in."""
-    return _PHRASES[phrase][dialect].format_map(words)
+    text = _PHRASES[phrase]
+    if dialect == "sdk":
+        text = _SDK_PHRASES.get(phrase, text.removeprefix("Error: "))
+    return text.format_map(words)
 
 
 def describe_deleted(path: str, dialect: Dialect) -> str:

@@ -14,11 +14,10 @@ from bisect import bisect_left
 
 import msgspec
 
+from memsyncd.core.markdown.decode import is_utf16
 from memsyncd.errors import BadRequest, EditRefused
 
 LINE_ENDS = ("\n", "\r\n", "\r")
-
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class NoteText(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +43,7 @@ def open_text(path: str, data: bytes) -> NoteText:
 
     Raises EditRefused for UTF-16, which must not be mixed with UTF-8.
     """
-    if data.startswith(_UTF16_MARKS):
+    if is_utf16(data):
         raise EditRefused(f"{path} is UTF-16 and is not edited", hint="save it as UTF-8 first")
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     return NoteText(mark=mark, text=data[len(mark) :].decode("utf-8", "surrogateescape"))

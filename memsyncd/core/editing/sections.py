@@ -2,8 +2,7 @@
 
 A section's own bytes run from its heading's line to the end of its last line that is not blank,
 before the next heading of any level, without a byte order mark. The blank lines after it separate
-it from the next, so adding text there changes no section above. UTF-16 notes have sections too;
-their bytes are counted in their own units.
+it from the next, so adding text there changes no section above.
 
 A text stays within its section if its headings are below the section's and its fences and comments
 are closed. Whether it does is tested with the parser that will read the note: a heading after the
@@ -18,12 +17,12 @@ import codecs
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Final
 
 import msgspec
 
-from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.markdown.decode import decode_note, is_utf16
 from memsyncd.core.markdown.frontmatter import find_front_matter, find_section_meta
 from memsyncd.core.markdown.scanner import (
     FENCE,
@@ -40,28 +39,11 @@ from memsyncd.errors import NoteNotFound
 # --- The bytes of a section -----------------------------------------------------------------------
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-_WIDE_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)")
-_WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-
-
-def find_section_bytes(path: str, data: bytes, anchor: str) -> tuple[int, int] | None:
-    """Byte offsets [start, end) of a section's own lines; None if the note has no section of this
-    anchor.
-    """
-    place = _find_place(path, data, anchor)
-    return place[:2] if place else None
 
 
 def find_sections_bytes(path: str, data: bytes) -> dict[str, tuple[int, int]]:
-    """Byte offsets [start, end) of the own lines of every section, by anchor."""
-    offsets = _line_offsets(data)
-    return {
-        section.anchor: (
-            offsets[section.start],
-            max(offsets[section.start], _text_end(data, offsets, offsets[section.end])),
-        )
-        for section in split_note_sections(path, data)
-    }
+    """Byte offsets [start, end) of the own lines of every section, by anchor; none of UTF-16."""
+    return {anchor: place[:2] for anchor, place in _find_places(path, data).items()}
 
 
 def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
@@ -71,7 +53,7 @@ def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
     lines after it, the last section of a note with those above it. If the section ended a note
     without a newline and another follows now, a newline is added.
     """
-    place = _find_place(path, data, anchor)
+    place = _find_places(path, data).get(anchor)
     if place is None:
         raise NoteNotFound(
             f"no section {anchor}", hint="memsyncd list shows the sections of a note"
@@ -95,58 +77,45 @@ def split_note_sections(path: str, data: bytes) -> list[RawSection]:
     )
 
 
-def _find_place(path: str, data: bytes, anchor: str) -> tuple[int, int, int] | None:
-    """The offsets of a section's beginning, of the end of its last line that is not blank, and of
-    the next section.
+def _find_places(path: str, data: bytes) -> dict[str, tuple[int, int, int]]:
+    """The offsets of each section's beginning, of the end of its last line that is not blank, and
+    of the next section.
     """
-    for section in split_note_sections(path, data):
-        if section.anchor == anchor:
-            offsets = _line_offsets(data)
-            start, next_start = offsets[section.start], offsets[section.end]
-            return start, max(start, _text_end(data, offsets, next_start)), next_start
-    return None
+    if is_utf16(data):
+        return {}
+    offsets = _line_offsets(data)
+    return {
+        section.anchor: (
+            offsets[section.start],
+            max(offsets[section.start], _text_end(data, offsets, offsets[section.end])),
+            offsets[section.end],
+        )
+        for section in split_note_sections(path, data)
+    }
 
 
 def _text_end(data: bytes, offsets: list[int], end: int) -> int:
     """The end of the last line before `end` that is not blank; 0 if there is none."""
-    codec = _wide_codec(data) or "utf-8"
     at = bisect_left(offsets, end)
-    while at and not data[offsets[at - 1] : offsets[at]].decode(codec, "replace").strip():
+    while at and not data[offsets[at - 1] : offsets[at]].decode("utf-8", "replace").strip():
         at -= 1
     return offsets[at] if at else 0
 
 
 def _line_offsets(data: bytes) -> list[int]:
     """The offset of each line, as `decode_note` counts lines, followed by the note's length."""
-    codec = _wide_codec(data)
-    offsets = _wide_line_starts(data, codec) if codec else _line_starts(data)
-    return offsets if offsets[-1] == len(data) else [*offsets, len(data)]
-
-
-def _line_starts(data: bytes) -> list[int]:
     first = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
-    return [first, *(found.end() for found in _LINE_END.finditer(data, first))]
-
-
-def _wide_line_starts(data: bytes, codec: str) -> list[int]:
-    text = data[2 : len(data) - len(data) % 2].decode(codec, "surrogatepass")
-    lines = (line[0] for line in _WIDE_LINE.finditer(text))
-    return list(accumulate((len(line.encode(codec, "surrogatepass")) for line in lines), initial=2))
-
-
-def _wide_codec(data: bytes) -> str:
-    return next((codec for mark, codec in _WIDE.items() if data.startswith(mark)), "")
+    offsets = [first, *(found.end() for found in _LINE_END.finditer(data, first))]
+    return offsets if offsets[-1] == len(data) else [*offsets, len(data)]
 
 
 def _missing_line_end(data: bytes, by: bytes, after: bytes) -> bytes:
     """The line end that the last line of `by` lacks, as the note has them; empty where nothing
     follows.
     """
-    codec = _wide_codec(data) or "utf-8"
-    if not by or not after or by.endswith(tuple(end.encode(codec) for end in "\n\r")):
+    if not by or not after or by.endswith((b"\n", b"\r")):
         return b""
-    pair = "\r\n".encode(codec)
-    return pair if pair in data else "\n".encode(codec)
+    return b"\r\n" if b"\r\n" in data else b"\n"
 
 
 # --- Keeping a text within its section ------------------------------------------------------------

@@ -28,7 +28,6 @@ from memsyncd.core.editing.additions import (
 )
 from memsyncd.core.editing.notetext import open_text, unify_line_ends
 from memsyncd.core.editing.sections import (
-    find_section_bytes,
     find_sections_bytes,
     replace_section,
     split_note_sections,
@@ -210,7 +209,7 @@ def append_value(
 
     Raises NoteNotFound without this section, EditRefused if the note cannot be edited so.
     """
-    place = find_section_bytes(path, data, anchor)
+    place = find_sections_bytes(path, data).get(anchor)
     if place is None:
         raise NoteNotFound(f"no section {anchor}", hint="see: memsyncd topic get TOPIC")
     note = open_text(path, data)

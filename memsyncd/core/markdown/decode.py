@@ -15,6 +15,29 @@ from memsyncd.core.model import Problem, make_problem
 
 LONG_LINE_CHARS = 65_536
 
+# What is odd about the bytes of a note: code, problem, hint.
+_BOM = (
+    "bom",
+    "begins with a byte order mark",
+    "its text is read without the mark; save it as UTF-8 without BOM",
+)
+_LONE_CR = (
+    "cr_line_ends",
+    "has line ends of a lone CR",
+    "they count as line ends; save it with LF",
+)
+_LONG_LINE = (
+    "long_line",
+    f"has a line over {LONG_LINE_CHARS} characters",
+    "break it, so that places are exact",
+)
+_NOT_UTF8 = (
+    "not_utf8",
+    "is not valid UTF-8",
+    "invalid bytes are read as U+FFFD; save it as UTF-8",
+)
+_NUL = ("nul", "holds a NUL character", "it is read as U+FFFD; remove it")
+_UTF16 = ("not_utf8", "is UTF-16, not UTF-8", "it was read as UTF-16; save it as UTF-8")
 _REPLACEMENT = "\ufffd"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -27,6 +50,11 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
 
 
+def is_utf16(data: bytes) -> bool:
+    """True for a note that is read, and not edited by its bytes."""
+    return data.startswith(_UTF16_MARKS)
+
+
 def decode_note(path: str, data: bytes) -> Decoded:
     """Decode bytes as well as possible; never raises.
 
@@ -37,15 +65,7 @@ def decode_note(path: str, data: bytes) -> Decoded:
     if "\r" in text:
         text = _unify_line_ends(path, text, problems)
     if "\0" in text:
-        problems.append(
-            make_problem(
-                path,
-                _line_of(text, "\0"),
-                "nul",
-                "holds a NUL character",
-                "it is read as U+FFFD; remove it",
-            )
-        )
+        problems.append(make_problem(path, _line_of(text, "\0"), *_NUL))
         text = text.replace("\0", _REPLACEMENT)
     lines = text.split("\n")
     if not lines[-1]:
@@ -56,42 +76,17 @@ def decode_note(path: str, data: bytes) -> Decoded:
 
 
 def _decode(path: str, data: bytes, problems: list[Problem]) -> str:
-    if data.startswith(_UTF16_MARKS):
-        problems.append(
-            make_problem(
-                path,
-                1,
-                "not_utf8",
-                "is UTF-16, not UTF-8",
-                "it was read as UTF-16; save it as UTF-8",
-            )
-        )
+    if is_utf16(data):
+        problems.append(make_problem(path, 1, *_UTF16))
         return data.decode("utf-16", "replace").encode("utf-8", "replace").decode("utf-8")
     if data.startswith(codecs.BOM_UTF8):
-        problems.append(
-            make_problem(
-                path,
-                1,
-                "bom",
-                "begins with a byte order mark",
-                "its text is read without the mark; save it as UTF-8 without BOM",
-            )
-        )
+        problems.append(make_problem(path, 1, *_BOM))
         data = data[len(codecs.BOM_UTF8) :]
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
-        line = before.count("\n") + 1
-        problems.append(
-            make_problem(
-                path,
-                line,
-                "not_utf8",
-                "is not valid UTF-8",
-                "invalid bytes are read as U+FFFD; save it as UTF-8",
-            )
-        )
+        problems.append(make_problem(path, before.count("\n") + 1, *_NOT_UTF8))
         return data.decode("utf-8", "replace")
 
 
@@ -99,32 +94,15 @@ def _unify_line_ends(path: str, text: str, problems: list[Problem]) -> str:
     text = text.replace("\r\n", "\n")
     if "\r" not in text:
         return text
-    text, line = text.replace("\r", "\n"), _line_of(text, "\r")
-    problems.append(
-        make_problem(
-            path,
-            line,
-            "cr_line_ends",
-            "has line ends of a lone CR",
-            "they count as line ends; save it with LF",
-        )
-    )
-    return text
+    problems.append(make_problem(path, _line_of(text, "\r"), *_LONE_CR))
+    return text.replace("\r", "\n")
 
 
 def _find_long_lines(path: str, text: str, lines: list[str]) -> list[Problem]:
     if len(text) <= LONG_LINE_CHARS or max(map(len, lines), default=0) <= LONG_LINE_CHARS:
         return []
     first = next(number for number, line in enumerate(lines, 1) if len(line) > LONG_LINE_CHARS)
-    return [
-        make_problem(
-            path,
-            first,
-            "long_line",
-            f"has a line over {LONG_LINE_CHARS} characters",
-            "break it, so that places are exact",
-        )
-    ]
+    return [make_problem(path, first, *_LONG_LINE)]
 
 
 def _line_of(text: str, what: str) -> int:

@@ -20,13 +20,12 @@ from msgspec.structs import replace
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import (
     ARCHIVED,
+    CHOICES,
     EMPTY_META,
-    LIFECYCLES,
     OTHER_KEYS,
-    OTHER_LIFECYCLES,
-    PRIORITIES,
     Meta,
     Problem,
+    find_choice,
     make_problem,
     parse_expiry,
 )
@@ -405,7 +404,7 @@ class _MetaReader:
             self._report(at, "bad_value", f"`{name}` takes one value", "the value is ignored")
         elif name == "importance":
             self._read_importance(text, at, known)
-        elif name in _CHOICES:
+        elif name in CHOICES:
             self._read_choice(name, text, at, known)
         elif name == "expires":
             self._read_expiry(text, at, known)
@@ -422,12 +421,8 @@ class _MetaReader:
         if 0.0 <= number <= 1.0:
             known["importance"] = number
         else:
-            self._report(
-                at,
-                "bad_value",
-                f"`importance` is not from 0 to 1: {_shorten(text)}",
-                "the value is ignored",
-            )
+            problem = f"`importance` is not from 0 to 1: {_shorten(text)}"
+            self._report(at, "bad_value", problem, "the value is ignored")
 
     def _read_expiry(self, text: str, at: int, known: dict[str, Any]) -> None:
         if parse_expiry(text) is not None:
@@ -437,19 +432,12 @@ class _MetaReader:
             self._report(at, "bad_value", problem, "write 2026-12-31 or 2026-12-31T18:00")
 
     def _read_choice(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
-        choices = _CHOICES[name]
-        if name == "lifecycle":
-            text = OTHER_LIFECYCLES.get(text.lower(), text)
-        for choice in choices:
-            if choice.lower() == text.lower():
-                known[name] = choice
-                return
-        self._report(
-            at,
-            "bad_value",
-            f"`{name}` is none of {', '.join(choices)}: {_shorten(text)}",
-            "the value is ignored",
-        )
+        choice = find_choice(name, text)
+        if choice is not None:
+            known[name] = choice
+            return
+        problem = f"`{name}` is none of {', '.join(CHOICES[name])}: {_shorten(text)}"
+        self._report(at, "bad_value", problem, "the value is ignored")
 
     def _report(self, at: int, code: str, problem: str, hint: str) -> None:
         if len(self.problems) < PROBLEMS_LIMIT:
@@ -460,9 +448,6 @@ def _find_claude_kind(extra: Mapping[str, str]) -> str | None:
     """The kind of one of Claude Code's memories; None for any other note."""
     is_memory = "name" in extra and "description" in extra
     return _CLAUDE_KINDS.get(extra.get("type", "").strip().lower()) if is_memory else None
-
-
-_CHOICES: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES}
 
 
 _BEFORE_TAG: Final = re.compile(r"\A[\s#]+")

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from memsyncd.core.markdown.notenames import NoteNames, is_block_reference
 from memsyncd.core.markdown.sections import make_slug
-from memsyncd.core.model import NAME_LINK, PATH_LINK, WrittenLink
+from memsyncd.core.model import NAME_LINK, PATH_LINK, Link
 from memsyncd.core.notepath import NOTE_SUFFIXES
 
 LinkDirection = Literal["out", "in", "both"]
@@ -52,28 +52,28 @@ class Places(Protocol):
 _AnchorsByName = dict[str, str]
 
 
-def make_edges(links: Iterable[WrittenLink], names: NoteNames, places: Places) -> list[Edge]:
+def make_edges(links: Iterable[Link], names: NoteNames, places: Places) -> list[Edge]:
     """Resolve links, and join those with the same source, destination, relation and kind."""
     anchors_by_name = cache(lambda path: _name_anchors(places.read_anchors(path)))
     return _join_links(links, names, places, anchors_by_name)
 
 
-def stream_edges(links: Iterable[WrittenLink], names: NoteNames, places: Places) -> Iterator[Edge]:
+def stream_edges(links: Iterable[Link], names: NoteNames, places: Places) -> Iterator[Edge]:
     """Yield the edges of `make_edges` for links that come note by note, of which those of one note
     are in memory together.
     """
     anchors_by_name = lru_cache(N_TARGETS)(lambda path: _name_anchors(places.read_anchors(path)))
-    for _, of_note in groupby(links, lambda link: link.source.rpartition("#")[0]):
+    for _, of_note in groupby(links, lambda link: link.anchor.rpartition("#")[0]):
         yield from _join_links(of_note, names, places, anchors_by_name)
 
 
 def _join_links(
-    links: Iterable[WrittenLink],
+    links: Iterable[Link],
     names: NoteNames,
     places: Places,
     anchors_by_name: Callable[[str], _AnchorsByName],
 ) -> list[Edge]:
-    joined: dict[tuple[str, str, str, str], list[WrittenLink]] = {}
+    joined: dict[tuple[str, str, str, str], list[Link]] = {}
     destinations: dict[tuple[str, str, str, str], str | None] = {}
     for link in links:
         to = _resolve(link, names, places, anchors_by_name)
@@ -81,12 +81,12 @@ def _join_links(
         if to is None and is_uncertain:
             continue  # to a folder, a page or a file, as far as anybody knows
         kind = "link" if is_uncertain else link.kind
-        key = (link.source, to or f"{link.target}#{link.heading}", link.relation, kind)
+        key = (link.anchor, to or f"{link.target}#{link.heading}", link.relation, kind)
         joined.setdefault(key, []).append(link)
         destinations[key] = to
     return [
         Edge(
-            source=first.source,
+            source=first.anchor,
             to=destinations[key],
             target=first.target,
             heading=first.heading,
@@ -100,14 +100,14 @@ def _join_links(
 
 
 def _resolve(
-    link: WrittenLink,
+    link: Link,
     names: NoteNames,
     places: Places,
     anchors_by_name: Callable[[str], _AnchorsByName],
 ) -> str | None:
     if is_block_reference(link.target):
         return places.find_block(link.target.lower())
-    source = link.source.rpartition("#")[0]
+    source = link.anchor.rpartition("#")[0]
     path = names.find(source, link.target, is_path=link.kind == PATH_LINK)
     if not path or not link.heading:
         return path

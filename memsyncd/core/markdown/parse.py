@@ -59,8 +59,8 @@ def parse_note(
     front = NO_FRONT_MATTER if has_paragraphs else find_front_matter(path.text, lines)
     blocks = split_paragraphs(lines) if has_paragraphs else split_blocks(lines, front.n_lines)
     raw_sections = split_sections(path.text, lines, blocks, has_top=front.n_lines > 0)
-    mentions = find_mentions(decoded.text, lines, blocks)
-    sections, problems = make_sections(path.text, lines, raw_sections, front.meta, mentions)
+    placed = place_mentions(raw_sections, find_mentions(decoded.text, lines, blocks))
+    sections, problems = make_sections(path.text, lines, raw_sections, front.meta, placed)
     warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
     packer = Packer(lines, policy)
     return Note(
@@ -72,8 +72,8 @@ def parse_note(
         meta=front.meta,
         sections=sections,
         chunks=make_chunks(packer, raw_sections, front.n_lines),
-        links=make_links(raw_sections, mentions),
-        block_names=make_block_names(raw_sections, mentions),
+        links=make_links(raw_sections, placed),
+        block_names=make_block_names(raw_sections, placed),
         problems=(
             *decoded.problems,
             *front.problems,
@@ -92,10 +92,10 @@ def make_sections(
     lines: Sequence[str],
     raw_sections: Sequence[RawSection],
     note_meta: Meta,
-    mentions: Sequence[Mention],
+    placed: Sequence[PlacedMention],
 ) -> tuple[tuple[Section, ...], list[Problem]]:
     """Make the sections, and report what is wrong with their own metadata."""
-    tags, fields = _group_stated(raw_sections, mentions)
+    tags, fields = _group_stated(placed)
     sections: list[Section] = []
     problems: list[Problem] = []
     for at, raw in enumerate(raw_sections):
@@ -113,19 +113,28 @@ def make_sections(
     return tuple(sections), problems
 
 
-def _group_stated(
+# A mention, and the index of the section that holds its line.
+PlacedMention = tuple[int, Mention]
+
+
+def place_mentions(
     raw_sections: Sequence[RawSection], mentions: Sequence[Mention]
+) -> list[PlacedMention]:
+    starts = [raw.start for raw in raw_sections]
+    return [(bisect_right(starts, one.line - 1) - 1, one) for one in mentions]
+
+
+def _group_stated(
+    placed: Sequence[PlacedMention],
 ) -> tuple[dict[int, list[str]], dict[int, dict[str, str]]]:
     """The tags and the fields in prose, by the index of their section. The values of a field that
     is stated twice are joined.
     """
-    starts = [raw.start for raw in raw_sections]
     tags: dict[int, list[str]] = {}
     fields: dict[int, dict[str, str]] = {}
-    for mention in mentions:
+    for at, mention in placed:
         if mention.is_link or mention.block:
             continue
-        at = bisect_right(starts, mention.line - 1) - 1
         if mention.field is None:
             tags.setdefault(at, []).append(mention.tag)
             continue
@@ -139,35 +148,22 @@ def _group_stated(
 
 
 def make_block_names(
-    raw_sections: Sequence[RawSection], mentions: Sequence[Mention]
+    raw_sections: Sequence[RawSection], placed: Sequence[PlacedMention]
 ) -> tuple[BlockName, ...]:
     """Make the names of blocks, each of the section that holds its line."""
-    starts = [raw.start for raw in raw_sections]
     return tuple(
-        BlockName(
-            raw_sections[bisect_right(starts, mention.line - 1) - 1].anchor,
-            mention.line,
-            mention.block,
-        )
-        for mention in mentions
-        if mention.block
+        BlockName(raw_sections[at].anchor, one.line, one.block) for at, one in placed if one.block
     )
 
 
-def make_links(raw_sections: Sequence[RawSection], mentions: Sequence[Mention]) -> tuple[Link, ...]:
+def make_links(
+    raw_sections: Sequence[RawSection], placed: Sequence[PlacedMention]
+) -> tuple[Link, ...]:
     """Make the links, each of the section that holds its line."""
-    starts = [raw.start for raw in raw_sections]
     return tuple(
-        Link(
-            anchor=raw_sections[bisect_right(starts, mention.line - 1) - 1].anchor,
-            line=mention.line,
-            target=mention.target,
-            heading=mention.heading,
-            relation=mention.relation,
-            kind=mention.kind,
-        )
-        for mention in mentions
-        if mention.is_link
+        Link(raw_sections[at].anchor, one.line, one.target, one.heading, one.relation, one.kind)
+        for at, one in placed
+        if one.is_link
     )
 
 
@@ -213,15 +209,9 @@ def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]
     problems: list[Problem] = []
     last = blocks[-1] if blocks else None
     if last and last.kind == FENCE and not _is_closed_fence(lines, last):
-        problems.append(
-            make_problem(
-                path,
-                last.start + 1,
-                "unclosed_fence",
-                "a fence is never closed",
-                "close it; the rest of the note is code",
-            )
-        )
+        hint = "close it; the rest of the note is code"
+        found = ("unclosed_fence", "a fence is never closed", hint)
+        problems.append(make_problem(path, last.start + 1, *found))
     if (
         last
         and last.kind == HTML
@@ -229,11 +219,8 @@ def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]
         and "-->" not in lines[last.end - 1]
     ):
         hint = "close it with `-->`; the rest of the note is a comment"
-        problems.append(
-            make_problem(
-                path, last.start + 1, "unclosed_comment", "a comment is never closed", hint
-            )
-        )
+        found = ("unclosed_comment", "a comment is never closed", hint)
+        problems.append(make_problem(path, last.start + 1, *found))
     return problems
 
 
@@ -256,13 +243,6 @@ def find_conflicts(path: str, decoded: Decoded) -> list[Problem]:
             first = at if n_seen == 0 else first
             n_seen += 1
             if n_seen == len(_CONFLICT_MARKS):
-                return [
-                    make_problem(
-                        path,
-                        first + 1,
-                        "conflict_markers",
-                        "holds git conflict markers",
-                        "resolve the conflict",
-                    )
-                ]
+                found = ("conflict_markers", "holds git conflict markers", "resolve the conflict")
+                return [make_problem(path, first + 1, *found)]
     return []

@@ -27,6 +27,7 @@ from memsyncd.core.markdown.parse import (
     make_chunks,
     make_links,
     make_sections,
+    place_mentions,
 )
 from memsyncd.core.markdown.scanner import HEADING, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, heading_text
@@ -66,8 +67,8 @@ def rechunk_note(
         return None
     raw_sections, old_after, blocks = found
     front = find_front_matter(path.text, lines)
-    mentions = find_mentions(decoded.text, lines, blocks)
-    sections, problems = make_sections(path.text, lines, raw_sections, front.meta, mentions)
+    placed = place_mentions(raw_sections, find_mentions(decoded.text, lines, blocks))
+    sections, problems = make_sections(path.text, lines, raw_sections, front.meta, placed)
     if old_after > old_lines:
         problems = [*problems, *find_unclosed_block(path.text, lines, blocks)]
     # Lines that were none may become front matter by an end further below.
@@ -85,8 +86,8 @@ def rechunk_note(
         meta=front.meta,
         sections=sections,
         chunks=make_chunks(packer, raw_sections, 0),
-        links=make_links(raw_sections, mentions),
-        block_names=make_block_names(raw_sections, mentions),
+        links=make_links(raw_sections, placed),
+        block_names=make_block_names(raw_sections, placed),
         problems=(*decoded.problems, *find_conflicts(path.text, decoded), *warned.problems),
         secrets=warned.secrets,
         text=decoded.text,

@@ -189,17 +189,14 @@ class _Filling(msgspec.Struct):
     def render(self) -> str:
         if not self.texts:
             return ""
-        in_order = sorted(
-            self.excerpts,
-            key=lambda anchor: self.excerpts[anchor].order,
-        )
+        in_order = sorted(self.excerpts, key=lambda anchor: self.excerpts[anchor].order)
         return _BETWEEN.join(
             filter(None, (self.heading, *(self.texts[anchor].text for anchor in in_order)))
         )
 
     def _current_excerpt(self, chunk: ContextChunk) -> Excerpt:
         """The excerpt of the chunk's section without the chunk."""
-        before = self.excerpts.get(chunk.anchor) or _start_excerpt(chunk, {})
+        before = self.excerpts.get(chunk.anchor) or Excerpt(chunk, {})
         start = chunk.span.start
         return before.with_lines({}, blanks=range(start - chunk.n_blanks_before, start))
 
@@ -226,7 +223,7 @@ class _Filling(msgspec.Struct):
         text = fresh[line]
         n_saved = MAX_SAVED
         if chunk.anchor not in self.texts:
-            text, n_saved = render_excerpt(_start_excerpt(chunk, {line: text})), 0
+            text, n_saved = render_excerpt(Excerpt(chunk, {line: text})), 0
         least, max_bytes = _Text.of(text), self.budget.max_bytes
         max_quarters = self.budget.max_tokens * QUARTERS_PER_TOKEN
         return self.quarters + least.quarters <= max_quarters + n_saved and (
@@ -299,19 +296,6 @@ class _Filling(msgspec.Struct):
         blank = text.rfind(" ", 0, n_characters)
         n_characters = blank if blank > n_characters // 2 else n_characters
         return end if n_characters and self._put(anchor, cut(n_characters)) else None
-
-
-def _start_excerpt(chunk: ContextChunk, lines: Mapping[int, str]) -> Excerpt:
-    return Excerpt(
-        path=chunk.path,
-        heading=chunk.heading,
-        kind=chunk.kind,
-        lines=lines,
-        place=chunk.place,
-        group=chunk.group,
-        workspace=chunk.workspace,
-        relation=chunk.relation,
-    )
 
 
 def _largest_fitting(n: int, fits: Callable[[int], bool]) -> int:
@@ -391,27 +375,22 @@ _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
 _FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)", re.DOTALL)
 
 
-class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
-    """The shown lines of a section, by number.
+class Excerpt(msgspec.Struct, frozen=True):
+    """The shown lines of a section, by number. `chunk` is one of its chunks, for the label.
 
     `blanks` are lines known to be blank, which leave no gap when omitted; `cut_after` is the line
     after which the excerpt was cut.
     """
 
-    path: str
-    heading: tuple[str, ...]
-    kind: str | None
+    chunk: ContextChunk
     lines: Mapping[int, str]
     blanks: frozenset[int] = frozenset()
     cut_after: int | None = None
-    place: tuple[int, float] = (0, 0.0)
-    group: int = 0
-    workspace: str = ""
-    relation: str = ""
 
     @property
     def order(self) -> tuple[int, tuple[int, float], str, int]:
-        return self.group, self.place, self.path, min(self.lines)
+        chunk = self.chunk
+        return chunk.group, chunk.place, chunk.path, min(self.lines)
 
     def with_lines(
         self, lines: Mapping[int, str], *, blanks: Iterable[int] = (), cut_after: int | None = None
@@ -432,7 +411,7 @@ def render_excerpt(excerpt: Excerpt) -> str:
     closed, so that no later text is taken for code.
     """
     runs = group_lines(excerpt.lines, excerpt.blanks)
-    texts = [_render_label(excerpt, runs)]
+    texts = [_render_label(excerpt.chunk, runs)]
     for i, run in enumerate(runs):
         if i and texts[-1] != CUT_MARK:
             texts.append(CUT_MARK)
@@ -479,7 +458,7 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 
-def _render_label(of: Excerpt | ContextChunk, runs: Sequence[Span]) -> str:
+def _render_label(of: ContextChunk, runs: Sequence[Span]) -> str:
     words = ["###"]
     if name := " ".join(" › ".join(of.heading).split()):
         words.append(name)

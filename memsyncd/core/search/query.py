@@ -17,14 +17,13 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
 from enum import Enum
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from memsyncd.core.decay import Tier
 from memsyncd.core.globs import find_glob_refusal, has_wildcard
-from memsyncd.core.model import ARCHIVED, LIFECYCLES, OTHER_LIFECYCLES, PRIORITIES, find_choice
+from memsyncd.core.model import ARCHIVED, CHOICES, find_choice
 from memsyncd.core.search.dates import DAY_FORM, NamedDate, find_named_dates, parse_day
 from memsyncd.core.search.spelling import fold_word
 from memsyncd.core.search.words import (
@@ -256,11 +255,6 @@ _FORMS: Final = {
     "meta": "KEY=VALUE",
     "path": "a note, a folder or a glob within the workspace",
 }
-_CHOICES: Final = {
-    "priority": (PRIORITIES, {}),
-    "lifecycle": (LIFECYCLES, OTHER_LIFECYCLES),
-    "tier": (get_args(Tier), {}),
-}
 SHOWN_CHARACTERS = 60
 
 
@@ -293,9 +287,8 @@ def _describe_filter(match: re.Match[str], is_filter: bool) -> str:
     value = match["quoted"] or _end_word(name, match["bare"] or "")
     shown = match[0] if len(match[0]) <= SHOWN_CHARACTERS else f"{match[0][:SHOWN_CHARACTERS]}…"
     if is_filter:
-        choices, others = _CHOICES.get(name, ((), {}))
-        if choices and find_choice(value, choices, others) is None:
-            return f"nothing can pass {shown}; {name}: takes {', '.join(choices)}"
+        if name in CHOICES and find_choice(name, value) is None:
+            return f"nothing can pass {shown}; {name}: takes {', '.join(CHOICES[name])}"
         return ""
     if match["no"] and name not in _FIELDS:
         return f"{shown} was read as words; {name}: cannot be excluded"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.watchplan import (
+    ANY_DEPTH,
     NO_INCLUDES,
     Include,
     Includes,
@@ -152,17 +153,26 @@ def test_the_folders_of_link_targets_are_watched() -> None:
 @pytest.mark.parametrize(
     ("pattern", "include"),
     [
-        ("./README.md", Include(pattern="README.md", folder="", is_deep=False)),
-        ("*.md", Include(pattern="*.md", folder="", is_deep=False)),
-        ("docs/", Include(pattern="docs/**", folder="docs", is_deep=True)),
-        ("docs/**", Include(pattern="docs/**", folder="docs", is_deep=True)),
-        ("docs/a*/b.txt", Include(pattern="docs/a*/b.txt", folder="docs", is_deep=True)),
-        ("docs/x/*", Include(pattern="docs/x/*", folder="docs/x", is_deep=False)),
-        ("docs/x.[mt]?", Include(pattern="docs/x.[mt]?", folder="docs", is_deep=False)),
+        ("./README.md", Include(pattern="README.md", path="README.md", depth=0)),
+        ("*.md", Include(pattern="*.md", path="", depth=0)),
+        ("docs/", Include(pattern="docs/**", path="docs", depth=ANY_DEPTH)),
+        ("docs/**", Include(pattern="docs/**", path="docs", depth=ANY_DEPTH)),
+        ("docs/a*/b.txt", Include(pattern="docs/a*/b.txt", path="docs", depth=1)),
+        ("docs/x/*", Include(pattern="docs/x/*", path="docs/x", depth=0)),
+        ("docs/x.[mt]?", Include(pattern="docs/x.[mt]?", path="docs", depth=0)),
     ],
 )
 def test_an_include_knows_its_folder_and_depth(pattern: str, include: Include) -> None:
     assert parse_include(pattern) == include
+
+
+def test_a_scan_walks_each_place_once() -> None:
+    places = Includes.parse(["**", "**/*.md", "docs/*.txt", "docs/*.md", "docs/a.md"]).places
+    assert [(one.path, one.depth) for one in places] == [
+        ("", ANY_DEPTH),
+        ("docs", 0),
+        ("docs/a.md", 0),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -267,8 +277,8 @@ def test_every_path_that_an_include_matches_is_in_a_watched_folder(
     watches = plan_watches(ROOT, includes, is_folder=lambda folder: True)
     assert Watch(ROOT, is_recursive=True) not in watches
     is_whole = Watch(ROOT, is_recursive=True, is_pruned=True) in watches
-    assert is_whole == any(include.is_whole for include in includes.each)
-    if includes.globs.matches(path):
+    assert is_whole == any(include.is_whole for include in includes.places)
+    if includes.named_globs.matches(path) or includes.whole.matches(path):
         folder = f"{ROOT}/{path}".rpartition("/")[0]
         assert any(
             watch.folder == folder or (watch.is_recursive and folder.startswith(f"{watch.folder}/"))

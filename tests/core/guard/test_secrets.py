@@ -13,20 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.guard.prefilter import Prefilter, fold_case
-from memsyncd.core.guard.secret_patterns import (
+from memsyncd.core.guard.secrets import (
     KEYWORDS,
     MIN_RUN_CHARS,
+    PRIVATE_KEY,
+    REDACTED_LINE,
     TOKEN_PATTERNS,
     TOKEN_STARTS,
     find_keywords,
-    token_pattern,
-)
-from memsyncd.core.guard.secrets import (
-    PRIVATE_KEY,
-    REDACTED_LINE,
     find_secrets,
     redact,
     redact_secrets,
+    token_pattern,
 )
 
 BASE62 = string.ascii_letters + string.digits
@@ -310,7 +308,7 @@ def test_of_two_secrets_that_overlap_one_is_named() -> None:
 
 def test_every_token_form_has_a_hint_and_a_run() -> None:
     """The fast first search must not skip a text that a pattern would match."""
-    assert {form.what for form in TOKEN_PATTERNS} == {what for what, _ in [*KNOWN, *LOOKED_BACK]}
+    assert {what for what, _ in TOKEN_PATTERNS} == {what for what, _ in [*KNOWN, *LOOKED_BACK]}
     for _, token in KNOWN:
         runs = "".join(char if char in BASE62 + "_-" else " " for char in token).split(" ")
         assert len(runs[0]) >= MIN_RUN_CHARS

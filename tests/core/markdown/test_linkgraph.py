@@ -13,7 +13,7 @@ from memsyncd.core.markdown.linkgraph import (
     walk_links,
 )
 from memsyncd.core.markdown.notenames import NoteNames
-from memsyncd.core.model import WrittenLink
+from memsyncd.core.model import Link
 
 NAMES = NoteNames.of(
     [
@@ -84,7 +84,7 @@ class Places:
 
 
 def make(*links: tuple[str, int, str, str, str]) -> list[Edge]:
-    return make_edges([WrittenLink(*link) for link in links], NAMES, Places())
+    return make_edges([Link(*link) for link in links], NAMES, Places())
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ WORDS = st.sampled_from(("", "redis", "Redis", "ops/redis", "gone", "time limits
 @given(
     st.lists(
         st.builds(
-            WrittenLink,
-            source=st.sampled_from(("MEMORY.md#", "MEMORY.md#a", ".memories/c#.md#b")),
+            Link,
+            anchor=st.sampled_from(("MEMORY.md#", "MEMORY.md#a", ".memories/c#.md#b")),
             line=st.integers(1, 9),
             target=WORDS,
             heading=WORDS,
@@ -141,17 +141,17 @@ WORDS = st.sampled_from(("", "redis", "Redis", "ops/redis", "gone", "time limits
     )
 )
 def test_links_that_come_note_by_note_make_the_edges_that_they_make_together(
-    links: list[WrittenLink],
+    links: list[Link],
 ) -> None:
-    links.sort(key=lambda link: (link.source.rpartition("#")[0], link.line))
+    links.sort(key=lambda link: (link.anchor.rpartition("#")[0], link.line))
     assert list(stream_edges(links, NAMES, Places())) == make_edges(links, NAMES, Places())
 
 
 def test_a_name_of_a_file_leads_to_the_note_with_that_name_and_else_is_no_link() -> None:
     edges = make_edges(
         [
-            WrittenLink("MEMORY.md#", 1, "custom.css", "", "", "name"),
-            WrittenLink("MEMORY.md#", 2, "gone.css", "", "", "name"),
+            Link("MEMORY.md#", 1, "custom.css", "", "", "name"),
+            Link("MEMORY.md#", 2, "gone.css", "", "", "name"),
         ],
         NAMES,
         Places(),
