@@ -157,6 +157,7 @@ class TaskMethods:
             workspace=added.workspace,
             generation=added.generation,
             is_indexed=added.is_indexed,
+            change_set=added.change_set,
             added=make_place(added),
             text=block.text,
         )

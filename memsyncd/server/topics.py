@@ -163,7 +163,6 @@ class TopicMethods:
             **asdict(outcome.answer),
             action=action,
             similar=near,
-            change_set=outcome.change_set,
             **describe_write(workspace, outcome),
         )
 
@@ -182,7 +181,6 @@ def _describe_topic(
         action=action if is_written else "unchanged",
         fields=list(change.fields),
         similar=list(near),
-        change_set=outcome.change_set,
         **describe_write(workspace, outcome),
     )
 
@@ -195,6 +193,5 @@ def _report_field(workspace: Workspace, near: Sequence[SimilarSection]) -> proto
         **asdict(make_place(near[0])),
         action="reported",
         similar=list(near),
-        change_set=None,
         **describe_write(workspace, EditOutcome(answer=None)),
     )

@@ -126,7 +126,6 @@ class Writes:
         return protocol.MemoryResult(
             text=answer.text,
             digest=answer.digest,
-            change_set=outcome.change_set,
             is_searched=answer.is_searched,
             updated_links=list(answer.updated_links),
             skipped_links=list(answer.skipped_links),
@@ -172,7 +171,6 @@ class Writes:
         return protocol.Added(
             action="appended",
             similar=near,
-            change_set=outcome.change_set,
             **asdict(make_place(outcome.answer)),
             **describe_write(workspace, outcome),
         )
@@ -206,7 +204,6 @@ class Writes:
         workspace = self._workspaces.find(params.workspace)
         outcome = await self._append(session, workspace, "note.add", [params], params)
         return protocol.Added(
-            change_set=outcome.change_set,
             **asdict(outcome.answer[0]),
             **describe_write(workspace, outcome),
         )
@@ -275,7 +272,6 @@ class Writes:
             note=outcome.answer.note,
             sources=outcome.answer.sources,
             skipped=outcome.answer.skipped,
-            change_set=outcome.change_set,
             **describe_write(workspace, outcome),
         )
 
@@ -295,7 +291,6 @@ class Writes:
         decide = memory_tool.make_clear_decision(workspace, client=params.client or session.name)
         outcome = await self.edit(workspace, decide, None)
         return protocol.Cleared(
-            change_set=outcome.change_set,
             removed=outcome.answer,
             **describe_write(workspace, outcome),
         )
@@ -328,7 +323,6 @@ class Writes:
             outcome = await self.edit(workspace, decide, params.timeout_ms)
         return upkeep_protocol.Upkept(
             is_applied=not params.dry_run,
-            change_set=outcome.change_set,
             **asdict(outcome.answer),
             **describe_write(workspace, outcome),
         )
@@ -341,7 +335,6 @@ class Writes:
         outcome = await self.decide(session, workspace, upkeep.make_promote_decision, params)
         return upkeep_protocol.Promoted(
             is_applied=not params.dry_run,
-            change_set=outcome.change_set,
             promoted=outcome.answer,
             **describe_write(workspace, outcome),
         )
@@ -395,7 +388,6 @@ class Writes:
         job = partial(undo, target=target, params=params)
         outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
         return protocol.Undone(
-            change_set=outcome.change_set,
             undone=outcome.answer.revisions,
             paths=outcome.answer.paths,
             **describe_write(workspace, outcome),
@@ -420,7 +412,7 @@ class Writes:
 
     # --- backup and restore ---
 
-    async def _back_up(self, _session: Session, params: protocol.BackupParams) -> protocol.Backup:
+    async def _back_up(self, _session: Session, params: WorkspaceParams) -> protocol.Backup:
         workspace = self._workspaces.find(params.workspace)
         return await self.run(workspace, backup.back_up_records, WRITE_S)
 
@@ -542,6 +534,7 @@ def describe_write(workspace: Workspace, outcome: EditOutcome[Any]) -> dict[str,
         "workspace": workspace.id,
         "generation": workspace.condition.generation,
         "is_indexed": outcome.failure is None,
+        "change_set": outcome.change_set,
     }
 
 
