@@ -62,7 +62,6 @@ from memsyncd.server.operations import describe_freshness
 from memsyncd.server.session import InThread, MethodCall, Session
 from memsyncd.server.waits import (
     OPEN_S,
-    forget,
     make_stall_error,
     wait_unless_stalled,
     wait_until_open,
@@ -482,7 +481,6 @@ async def wait_for_turn(
                 "the change that was started will be completed or rolled back:"
                 f" see memsyncd history; {failure.hint}"
             )
-            waiting.add_done_callback(forget)
             raise NotFresh(failure.message, hint=hint)
     return waiting.result()
 
