@@ -37,7 +37,7 @@ from memsyncd.protocol.jsonrpc import (
 )
 from memsyncd.protocol.methods import METHODS
 from memsyncd.protocol.operations import Status
-from memsyncd.protocol.search import Changed, ContextParams, Subscribed
+from memsyncd.protocol.search import Changed, ContextParams, Subscribed, UnsubscribeParams
 from memsyncd.protocol.signals import SignalNotice
 from memsyncd.server.mcp import render_result
 from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
@@ -583,6 +583,8 @@ class EventStream:
         self._generations = known
         self._http.begin_stream()
         if self._http.is_head:
+            params = UnsubscribeParams(subscription=found.subscription)
+            self._context.dispatch(self._session, "unsubscribe", params)
             self._http.end_stream()
             return
         self._is_open = True

@@ -222,6 +222,18 @@ def test_head_has_the_headers_of_get_and_options_name_the_verbs(run: Any) -> Non
     run(story)
 
 
+def test_a_head_of_events_leaves_no_subscription(run: Any) -> None:
+    async def story(serving: Any, browser: Browser) -> None:
+        ended = []
+        serving.handlers.unsubscribe = lambda _session, params: ended.append(params.subscription)
+        for _ in range(2):
+            status, _, body = await browser.ask("HEAD", "/v1/events")
+            assert (status, body) == (200, b"")
+        assert ended == ["s", "s"]
+
+    run(story)
+
+
 def test_http_1_0_is_answered_and_closed(run: Any) -> None:
     async def story(_serving: Any, browser: Browser) -> None:
         status, answer = await browser.send(b"GET /docs HTTP/1.0\r\n\r\n")
