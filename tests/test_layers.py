@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.config.schema import ARRAYS, find_keys
-from memsyncd.logs import Event, Key
+from memsyncd.logs import KEYS, Event
 from tests.conftest import ROOMS_WITH_PROGRAMS
 
 ROOT = Path(__file__).parents[1]
@@ -465,8 +465,7 @@ def describe_wrong(call: ast.Call) -> str:
     is_event = isinstance(event, ast.Name) or (
         isinstance(event, ast.Attribute) and event.attr in Event.__members__
     )
-    keys = set(Key)
-    unknown = [word.arg for word in call.keywords if word.arg is not None and word.arg not in keys]
+    unknown = [word.arg for word in call.keywords if word.arg is not None and word.arg not in KEYS]
     return "" if is_event and not unknown else f"log a member of Event; unknown keys: {unknown}"
 
 
