@@ -258,7 +258,9 @@ class McpConnection:
 
         An empty object if it holds nothing, or if the folder has no memory.
         """
-        arguments = mcp_tools.make_hook_arguments(request.params.arguments or {})
+        given = request.params.arguments or {}
+        kept = {name: value for name, value in given.items() if value is not None}
+        arguments = mcp_tools.convert_arguments(kept, mcp_tools.HookArguments)
         text = ""
         with contextlib.suppress(WorkspaceNotFound, NotFresh):
             text = await self._recall_for_hook(arguments)
@@ -288,9 +290,8 @@ class McpConnection:
     async def _use_tool(self, tool: mcp_tools.Tool, arguments: dict[str, Any]) -> str:
         if tool.name == mcp_tools.INIT_TOOL:
             folder = arguments.get("path") or self._workspace or ""
-            return await self._begin_memory(
-                mcp_tools.make_params(tool, {**arguments, "path": folder})
-            )
+            _, params = mcp_tools.choose_call(tool, {**arguments, "path": folder})
+            return await self._begin_memory(params)
         method, params = mcp_tools.choose_call(tool, arguments)
         if isinstance(params, search.SearchParams | search.ContextParams):
             result = await self._recall(method, params)

@@ -245,7 +245,7 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
 def test_arguments_become_parameters(
     name: str, arguments: dict[str, Any], fields: dict[str, Any]
 ) -> None:
-    params = mcp_tools.make_params(mcp_tools.TOOLS[name], arguments)
+    _, params = mcp_tools.choose_call(mcp_tools.TOOLS[name], arguments)
     assert {field: getattr(params, field) for field in fields} == fields
 
 
@@ -293,7 +293,7 @@ def test_wrong_actions_are_refused_with_a_remedy(arguments: dict[str, Any]) -> N
 )
 def test_wrong_arguments_are_refused_with_a_remedy(arguments: dict[str, Any]) -> None:
     with pytest.raises(BadRequest) as caught:
-        mcp_tools.make_params(mcp_tools.TOOLS["memory_search"], arguments)
+        mcp_tools.choose_call(mcp_tools.TOOLS["memory_search"], arguments)
     assert caught.value.hint
 
 
