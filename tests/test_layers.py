@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.config.schema import ARRAYS, find_keys
+from memsyncd.config import ARRAYS, find_keys
 from memsyncd.logs import KEYS, Event
 from tests.conftest import ROOMS_WITH_PROGRAMS
 
@@ -355,7 +355,7 @@ def test_each_key_of_the_configuration_is_read_outside_of_it() -> None:
     keys |= {
         f"{section}.{key}" for section, kind in ARRAYS.items() for key in kind.__struct_fields__
     }
-    derived = find_derived(parse_all()["memsyncd/config/schema.py"])
+    derived = find_derived(parse_all()["memsyncd/config/__init__.py"])
     unread = {
         key
         for key in keys
