@@ -96,10 +96,9 @@ class MemoryResult(Written, frozen=True, kw_only=True):
     """The notes with links to be changed that memsyncd may only read."""
 
 
-class ClearParams(WorkspaceParams, frozen=True, kw_only=True):
+class ClearParams(WriteParams, frozen=True, kw_only=True):
     confirm: bool
     """Must be true: every note of memory is removed; `undo` restores them."""
-    client: ClientName | None = None
 
 
 class Cleared(Written, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import msgspec
 
 from memsyncd.protocol.fields import (
-    ClientName,
     Limit,
     Name,
     Result,
@@ -92,7 +91,7 @@ class TaskContext(Result, frozen=True, kw_only=True):
     """Anchors of what found no room."""
 
 
-class TaskSummarizeParams(WorkspaceParams, frozen=True, kw_only=True):
+class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
     """Summarise a task's open and closed sections, except earlier summaries."""
 
     task: TaskName
@@ -101,7 +100,6 @@ class TaskSummarizeParams(WorkspaceParams, frozen=True, kw_only=True):
     max_bytes: BlockBytes = 1000
     dry_run: bool = True
     """Write nothing; otherwise the summary becomes a section of kind summary."""
-    client: ClientName | None = None
 
 
 class TaskSummary(Result, frozen=True, kw_only=True):
@@ -150,14 +148,13 @@ class SessionBlock(Result, frozen=True, kw_only=True):
     """The unread signals; reading them here does not acknowledge them."""
 
 
-class TriageParams(WorkspaceParams, frozen=True, kw_only=True):
+class TriageParams(WriteParams, frozen=True, kw_only=True):
     tag: Values = msgspec.field(default_factory=lambda: ["bug"])
     promote: Name | None = None
     """The anchor of a section to make a task of: a new section with `task` that links to it."""
     task: TaskName | None = None
     priority: Word | None = None
     limit: Limit = 50
-    client: ClientName | None = None
 
 
 class Triage(Result, frozen=True, kw_only=True):

@@ -70,7 +70,8 @@ class TaskMethods:
 
     async def _add(self, session: Session, params: Any, fields: dict[str, Any]) -> Added:
         """Append a section in the name of the request's client."""
-        note = NoteAddParams(client=params.client, workspace=params.workspace, **fields)
+        by = {"client": params.client, "workspace": params.workspace}
+        note = NoteAddParams(**by, timeout_ms=params.timeout_ms, **fields)
         outcome = self._add_note(session, note)
         added = await outcome if inspect.isawaitable(outcome) else outcome
         assert isinstance(added, Added)
@@ -99,7 +100,6 @@ class TaskMethods:
             "task": params.task,
             "session": params.session,
             "lifecycle": "task" if params.task else "session",
-            "timeout_ms": params.timeout_ms,
         }
         return await self._add(session, params, fields)
 
@@ -142,7 +142,6 @@ class TaskMethods:
             "session": params.session,
             "task": params.task,
             "lifecycle": "session",
-            "timeout_ms": params.timeout_ms,
         }
         added = await self._add(session, params, fields)
         resume = protocol.SessionResumeParams(

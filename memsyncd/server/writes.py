@@ -288,7 +288,7 @@ class Writes:
                 hint="send confirm: true; undo brings them back",
             )
         decide = memory_tool.make_clear_decision(workspace, client=params.client or session.name)
-        outcome = await self.edit(workspace, decide, None)
+        outcome = await self.edit(workspace, decide, params.timeout_ms)
         return protocol.Cleared(
             removed=outcome.answer,
             **describe_write(workspace, outcome),
