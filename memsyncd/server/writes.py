@@ -59,7 +59,8 @@ from memsyncd.protocol.search import (
 )
 from memsyncd.protocol.topics import TopicArchiveParams
 from memsyncd.server.operations import describe_freshness
-from memsyncd.server.session import InThread, MethodCall, Session
+from memsyncd.server.reads import Reads, WorkspaceMethods
+from memsyncd.server.session import MethodCall, Session
 from memsyncd.server.waits import (
     OPEN_S,
     make_stall_error,
@@ -77,13 +78,11 @@ SIMILAR_S = 0.5
 T = TypeVar("T")
 
 
-class Writes:
-    """Carries out the methods. `in_thread` runs what only reads off the event loop."""
+class Writes(WorkspaceMethods):
+    """Carries out the methods."""
 
-    def __init__(self, workspaces: Workspaces, clock: Clock, in_thread: InThread) -> None:
-        self._workspaces = workspaces
-        self._clock = clock
-        self._in_thread = in_thread
+    def __init__(self, workspaces: Workspaces, clock: Clock, reads: Reads) -> None:
+        super().__init__(workspaces, clock, reads)
         self.methods: dict[str, MethodCall] = {
             "memory": self._memory,
             "note.add": self._add,
@@ -191,12 +190,11 @@ class Writes:
         end_s = self._clock.now_s() + (READ_S if is_needed else SIMILAR_S)
         run = partial(find, workspace, self._workspaces.config, now_s=self._clock.wall_s())
         try:
-            found: list[SimilarSection] = await self._in_thread(run, end_s)
+            return await self._in_thread(run, end_s)
         except MemsyncdError:
             if is_needed:
                 raise
             return []
-        return found
 
     async def add_section(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
         """Append a section without a search for similar ones."""
@@ -239,11 +237,9 @@ class Writes:
             if params.path is not None:
                 raise BadRequest("name either a section or a path", hint="leave one of the two out")
             return validation.validate_section(params.section, config)
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         check = partial(validation.validate_notes, workspace, config, params.path)
-        checked: protocol.Validation = await self._in_thread(check)
-        return checked
+        return await self._in_thread(check)
 
     async def _capture(self, session: Session, params: protocol.CaptureParams) -> protocol.Captured:
         workspace = self._workspaces.find(params.workspace)
@@ -304,8 +300,7 @@ class Writes:
         params: upkeep_protocol.ArchiveParams | upkeep_protocol.CleanupParams | TopicArchiveParams,
     ) -> upkeep_protocol.Upkept:
         """Answer with a plan, or carry it out."""
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         now_s = self._clock.wall_s()
         config = self._workspaces.config
 
@@ -314,7 +309,7 @@ class Writes:
 
         outcome: EditOutcome[upkeep_protocol.UpkeepPlan]
         if params.dry_run:
-            planned: upkeep.Planned = await self._in_thread(make, disk_of=workspace)
+            planned = await self._in_thread(make, disk_of=workspace)
             outcome = EditOutcome(answer=planned.plan)
         else:
             client = params.client or session.name
@@ -329,8 +324,7 @@ class Writes:
     async def _promote(
         self, session: Session, params: upkeep_protocol.PromoteParams
     ) -> upkeep_protocol.Promoted:
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         outcome = await self.decide(session, workspace, upkeep.make_promote_decision, params)
         return upkeep_protocol.Promoted(
             is_applied=not params.dry_run,
@@ -339,15 +333,14 @@ class Writes:
         )
 
     async def _recall(self, _session: Session, params: RecallParams) -> Recalled:
-        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
-        await wait_until_open([workspace], OPEN_S)
+        workspace, config = await self._find_open(params.workspace), self._workspaces.config
         now_s = self._clock.wall_s()
 
         def run() -> Recalled:
             accessed = find_accesses(workspace)
             return recall.recall(workspace, config, params, now_s, accessed)
 
-        recalled: Recalled = await self._in_thread(run, disk_of=workspace)
+        recalled = await self._in_thread(run, disk_of=workspace)
         freshness = describe_freshness([workspace], config, now_s=self._clock.now_s())
         return replace_fields(recalled, freshness=freshness)
 
@@ -369,10 +362,7 @@ class Writes:
         target = history.parse_target(params, workspace.scope.memory_dir)
         job = partial(history.read_compared, target=target, params=params)
         compared = await self.run(workspace, job)
-        diff: protocol.Diff = await self._in_thread(
-            partial(history.render_change, workspace, compared)
-        )
-        return diff
+        return await self._in_thread(partial(history.render_change, workspace, compared))
 
     async def _undo(self, session: Session, params: protocol.UndoParams) -> protocol.Undone:
         workspace = self._workspaces.find(params.workspace)
