@@ -105,40 +105,13 @@ class Event(StrEnum):
     """A warning of a library or of Python."""
 
 
-class Key(StrEnum):
-    """The keys of events. A key of a quantity ends with its unit."""
-
-    WORKSPACE = "workspace"
-    ROOT = "root"
-    GENERATION = "generation"
-    ADDED = "added"
-    MODIFIED = "modified"
-    MOVED = "moved"
-    REMOVED = "removed"
-    UNCHANGED = "unchanged"
-    FAILED = "failed"
-    UPSERTED = "upserted"
-    DELETED = "deleted"
-    WORKSPACES = "workspaces"
-    METHOD = "method"
-    CLIENT = "client"
-    CODE = "code"
-    OMITTED = "omitted"
-    REASON = "reason"
-    HINT = "hint"
-    WATCHER = "watcher"
-    COUNT = "count"
-    KEYS = "keys"
-    SOCKET = "socket"
-    CONFIG = "config"
-    VERSION = "version"
-    PID = "pid"
-    DURATION_MS = "duration_ms"
-    LOGGER = "logger"
-    MESSAGE = "message"
-    EXCEPTION = "exception"
-    EXC_INFO = "exc_info"
-    """Not shown: adds `exception`, the traceback."""
+KEYS = frozenset(
+    """workspace workspaces root generation added modified moved removed unchanged failed upserted
+    deleted method client code omitted reason hint watcher count keys socket config version pid
+    duration_ms logger message exception exc_info""".split()
+)
+"""The keys of events. A key of a quantity ends with its unit. `exc_info` is not shown: it adds
+`exception`, the traceback."""
 
 
 def is_debugging() -> bool:
@@ -288,7 +261,7 @@ def _to_logger_arguments(
 ) -> tuple[tuple[str], Mapping[str, object]]:
     """Turn structlog's event into the arguments of a standard logger, which renders it late."""
     name = event.pop("event")
-    exc_info = event.pop(Key.EXC_INFO, None)
+    exc_info = event.pop("exc_info", None)
     # In one key: `extra` raises for a field with the name of a record's own: name, args, message, …
     return (str(name),), {"exc_info": exc_info, "extra": {_FIELDS: event}}
 
@@ -299,13 +272,13 @@ def _fields_of(record: logging.LogRecord) -> dict[str, object]:
     if own is None:
         fields: dict[str, object] = {
             "event": Event.LIBRARY_MESSAGE,
-            Key.LOGGER: record.name,
-            Key.MESSAGE: record.getMessage(),
+            "logger": record.name,
+            "message": record.getMessage(),
         }
     else:
         fields = {"event": record.msg, **own}
     if record.exc_info and record.exc_info[0]:
-        fields[Key.EXCEPTION] = logging.Formatter().formatException(record.exc_info)
+        fields["exception"] = logging.Formatter().formatException(record.exc_info)
     return fields
 
 
@@ -323,7 +296,7 @@ class _ConsoleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = _fields_of(record)
-        event, trace = fields.pop("event"), fields.pop(Key.EXCEPTION, "")
+        event, trace = fields.pop("event"), fields.pop("exception", "")
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         words = [at, f"{record.levelname.lower():<7}", str(event)]
         words += [

@@ -17,8 +17,7 @@ import pytest
 import memsyncd
 from memsyncd.cli.commands import ENTRIES
 from memsyncd.cli.search import FILTERS
-from memsyncd.config import Config
-from memsyncd.config.schema import TABLES
+from memsyncd.config import TABLES, Config
 from memsyncd.logs import Event
 from memsyncd.protocol.methods import METHODS
 from memsyncd.protocol.search import Filters

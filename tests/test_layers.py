@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.config.schema import ARRAYS, find_keys
-from memsyncd.logs import Event, Key
+from memsyncd.config import ARRAYS, find_keys
+from memsyncd.logs import KEYS, Event
 from tests.conftest import ROOMS_WITH_PROGRAMS
 
 ROOT = Path(__file__).parents[1]
@@ -355,7 +355,7 @@ def test_each_key_of_the_configuration_is_read_outside_of_it() -> None:
     keys |= {
         f"{section}.{key}" for section, kind in ARRAYS.items() for key in kind.__struct_fields__
     }
-    derived = find_derived(parse_all()["memsyncd/config/schema.py"])
+    derived = find_derived(parse_all()["memsyncd/config/__init__.py"])
     unread = {
         key
         for key in keys
@@ -465,8 +465,7 @@ def describe_wrong(call: ast.Call) -> str:
     is_event = isinstance(event, ast.Name) or (
         isinstance(event, ast.Attribute) and event.attr in Event.__members__
     )
-    keys = set(Key)
-    unknown = [word.arg for word in call.keywords if word.arg is not None and word.arg not in keys]
+    unknown = [word.arg for word in call.keywords if word.arg is not None and word.arg not in KEYS]
     return "" if is_event and not unknown else f"log a member of Event; unknown keys: {unknown}"
 
 

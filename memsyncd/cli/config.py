@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from memsyncd.cli.console import Console
-    from memsyncd.config import Loaded
+    from memsyncd.config.load import Loaded
 
 
 def _config(args: Args, console: Console) -> int:
@@ -30,7 +30,7 @@ def _config(args: Args, console: Console) -> int:
         return 0
     loaded = _load(path, console, is_named=args.file is not None)
     if args.action == "show":
-        from memsyncd.config import render_config
+        from memsyncd.config.load import render_config
 
         console.terminal.print(clean(render_config(loaded)).rstrip("\n"))
     else:
@@ -62,7 +62,7 @@ def _config_json(args: Args, console: Console, path: str) -> int:
             if args.action == "show":
                 import tomllib
 
-                from memsyncd.config import render_config
+                from memsyncd.config.load import render_config
 
                 report |= {
                     "values": tomllib.loads(render_config(loaded)),
@@ -81,7 +81,7 @@ def _find_file(named: str | None, console: Console) -> str:
 
 
 def _load(path: str, console: Console, *, is_named: bool) -> Loaded:
-    from memsyncd.config import load_config
+    from memsyncd.config.load import load_config
 
     # A named file must exist, like one that the environment names.
     env = {**console.env, CONFIG_VARIABLE: path} if is_named else console.env

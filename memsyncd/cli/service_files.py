@@ -113,7 +113,7 @@ def find_socket_path(program: Program, env: Mapping[str, str], runtime: str) -> 
     Raises BadConfig for a configuration with which the daemon would not start, BadRequest like
     `find_program`.
     """
-    from memsyncd.config import load_config
+    from memsyncd.config.load import load_config
 
     home = find_home(env)
     own = program.env | ({"XDG_RUNTIME_DIR": runtime} if runtime else {})

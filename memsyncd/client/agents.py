@@ -26,7 +26,7 @@ from memsyncd.client.connection import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Literal, Unpack
 
     from memsyncd.client.memory import WorkspaceConnection
@@ -80,8 +80,7 @@ class AgentMethods(Closing):
         section with those beneath it; the most often or the most recently recalled first.
         """
         params = read_target(target) | {"sort": sort, "limit": limit}
-        stats: AccessStats = self._connection.ask("access.stats", params)
-        return stats
+        return self._connection.ask("access.stats", params)
 
     def record_access(self, *anchors: str) -> None:
         """Count accesses of sections that were read without memsyncd."""
@@ -109,15 +108,14 @@ class AgentMethods(Closing):
         params = {
             "content": content,
             "type": type,
-            "agents": _read_words(agent),
-            "sessions": _read_words(session),
-            "tasks": _read_words(task),
+            "agents": read_words(agent),
+            "sessions": read_words(session),
+            "tasks": read_words(task),
             "key": key,
             "expires_s": expires_s,
             "client": self._connection.client_name,
         }
-        sent: SignalSent = self._connection.ask("signal.send", params)
-        return sent
+        return self._connection.ask("signal.send", params)
 
     def inbox(
         self,
@@ -138,14 +136,12 @@ class AgentMethods(Closing):
             "include_read": include_read,
             "limit": limit,
         }
-        found: list[Signal] = self._connection.ask("signal.inbox", params)["signals"]
-        return found
+        return self._connection.ask("signal.inbox", params)["signals"]
 
     def outbox(self, *, everyone: bool = False, limit: int = 50) -> list[Signal]:
         """Return the signals that this client has sent, the latest first, with their receipts."""
         params = {"client": self._connection.client_name, "everyone": everyone, "limit": limit}
-        found: list[Signal] = self._connection.ask("signal.outbox", params)["signals"]
-        return found
+        return self._connection.ask("signal.outbox", params)["signals"]
 
     def ack_signals(
         self,
@@ -158,8 +154,7 @@ class AgentMethods(Closing):
         the task, receives them no more.
         """
         params = {"signals": list(signals), "agent": agent, "session": session, "task": task}
-        acked: SignalsAcked = self._connection.ask("signal.ack", params)
-        return acked
+        return self._connection.ask("signal.ack", params)
 
     def watch_signals(
         self,
@@ -195,14 +190,12 @@ class AgentMethods(Closing):
         oldest, without blocked ones.
         """
         params = {"task": task, "include_archived": include_archived, "limit": limit}
-        found: TaskReady = self._connection.ask("task.ready", params)
-        return found
+        return self._connection.ask("task.ready", params)
 
     def task_sections(self, task: str, *, include_archived: bool = False) -> list[TaskSection]:
         """Return all sections of a task, by path and line."""
         params = {"task": task, "include_archived": include_archived}
-        found: list[TaskSection] = self._connection.ask("task.list", params)["items"]
-        return found
+        return self._connection.ask("task.list", params)["items"]
 
     def task_context(
         self,
@@ -224,8 +217,7 @@ class AgentMethods(Closing):
             "track_access": track_access,
             "caller_session": self._session,
         }
-        found: TaskContext = self._connection.ask("task.context", params)
-        return found
+        return self._connection.ask("task.context", params)
 
     def checkpoint(
         self,
@@ -242,8 +234,7 @@ class AgentMethods(Closing):
             "session": session or self._session,
             "metadata": dict(metadata or {}),
         }
-        added: Added = self._connection.write("task.checkpoint", params)
-        return added
+        return self._connection.write("task.checkpoint", params)
 
     def summarize_task(
         self,
@@ -263,18 +254,15 @@ class AgentMethods(Closing):
             "content": None if model is None else model(self.task_sections(task)),
             "max_bytes": max_bytes,
             "dry_run": dry_run,
-            "client": self._connection.client_name,
         }
-        summary: TaskSummary = self._connection.ask("task.summarize", params)
-        return summary
+        return self._connection.write("task.summarize", params)
 
     def start_session(
         self, session: str, *, task: str | None = None, content: str = "", agent: str | None = None
     ) -> SessionStarted:
         """Record that a session begins; `text` is what `resume_session` returns."""
         params = {"session": session, "task": task, "content": content, "agent": agent}
-        started: SessionStarted = self._connection.write("session.start", params)
-        return started
+        return self._connection.write("session.start", params)
 
     def resume_session(
         self,
@@ -293,8 +281,7 @@ class AgentMethods(Closing):
             "agent": agent,
             "max_bytes": max_bytes,
         }
-        block: SessionBlock = self._connection.ask("session.resume", params)
-        return block
+        return self._connection.ask("session.resume", params)
 
     def triage(
         self,
@@ -309,15 +296,13 @@ class AgentMethods(Closing):
         of that section.
         """
         params = {
-            "tag": _read_words(tag),
+            "tag": read_words(tag),
             "promote": promote,
             "task": task,
             "priority": priority,
             "limit": limit,
-            "client": self._connection.client_name,
         }
-        found: Triage = self._connection.ask("triage", params)
-        return found
+        return self._connection.write("triage", params)
 
     def profile(
         self, *, tag: Words = (), limit: int = 20, include_archived: bool = False
@@ -326,12 +311,11 @@ class AgentMethods(Closing):
         important first.
         """
         params = {
-            "tag": _read_words(tag),
+            "tag": read_words(tag),
             "limit": limit,
             "include_archived": include_archived,
         }
-        found: Profile = self._connection.ask("profile", params)
-        return found
+        return self._connection.ask("profile", params)
 
     # --- topics ---
 
@@ -350,8 +334,7 @@ class AgentMethods(Closing):
             "include_archived": include_archived,
             "limit": limit,
         }
-        found: list[TopicInfo] = self._connection.ask("topic.list", params)["topics"]
-        return found
+        return self._connection.ask("topic.list", params)["topics"]
 
     def topic(
         self, topic: str, *, include_archived: bool = False, track_access: bool = True
@@ -365,8 +348,7 @@ class AgentMethods(Closing):
             "track_access": track_access,
             "caller_session": self._session,
         }
-        found: Topic = self._connection.ask("topic.get", params)
-        return found
+        return self._connection.ask("topic.get", params)
 
     def create_topic(
         self,
@@ -394,8 +376,7 @@ class AgentMethods(Closing):
             "on_similar": on_similar,
             **_read_lists(metadata),
         }
-        written: TopicWritten = self._connection.write("topic.create", params)
-        return written
+        return self._connection.write("topic.create", params)
 
     def patch_topic(
         self,
@@ -418,22 +399,19 @@ class AgentMethods(Closing):
             "if_digest": if_digest,
             **_read_lists(changes),
         }
-        written: TopicWritten = self._connection.write("topic.patch", params)
-        return written
+        return self._connection.write("topic.patch", params)
 
     def archive_topic(self, *topics: str, dry_run: bool = True, plan: str | None = None) -> Upkept:
         """Archive whole topics; unless `dry_run` is False, nothing changes. With the `plan` of a
         dry run, raises Conflict if notes have changed since.
         """
         params = {"topics": [*topics], "dry_run": dry_run, "plan": plan}
-        answer: Upkept = self._connection.write("topic.archive", params)
-        return answer
+        return self._connection.write("topic.archive", params)
 
     def restore_topic(self, *topics: str, dry_run: bool = True, plan: str | None = None) -> Upkept:
         """Restore archived topics, with the bytes that they had; like `archive_topic`."""
         params = {"topics": [*topics], "dry_run": dry_run, "plan": plan}
-        answer: Upkept = self._connection.write("topic.restore", params)
-        return answer
+        return self._connection.write("topic.restore", params)
 
     def append_field(  # noqa: PLR0913  one parameter for each of the method
         self,
@@ -458,15 +436,14 @@ class AgentMethods(Closing):
             "field": field,
             "content": content,
             "kind": kind,
-            "tags": [tags] if isinstance(tags, str) else list(tags),
+            "tags": read_words(tags),
             "importance": importance,
             "source": source,
             "keep": keep,
             "on_similar": on_similar,
             "if_digest": if_digest,
         }
-        appended: FieldAppended = self._connection.write("field.append", params)
-        return appended
+        return self._connection.write("field.append", params)
 
     def field_history(
         self, topic: str, field: str, *, limit: int = 50, before: int | None = None
@@ -475,12 +452,12 @@ class AgentMethods(Closing):
         older than `before`.
         """
         params = {"topic": topic, "field": field, "limit": limit, "before": before}
-        found: list[FieldVersion] = self._connection.ask("field.history", params)["values"]
-        return found
+        return self._connection.ask("field.history", params)["values"]
 
 
-def _read_words(words: Words) -> Sequence[str]:
-    return [words] if isinstance(words, str) else list(words)
+def read_words(words: Words) -> list[str] | None:
+    """Convert a word or several to the parameter of the daemon, None for none."""
+    return ([words] if isinstance(words, str) else [*words]) or None
 
 
 def _read_relations(relations: Iterable[NewRelation | str]) -> list[dict[str, object]]:

@@ -134,7 +134,7 @@ class Client(Closing):
 
     def send(self, method: str, **params: object) -> int:
         """Send a request and return its id for `wait`. Raises BadRequest for text that is not valid
-        UTF-8.
+        UTF-8, NoAnswer if the daemon does not read it in time, which closes the connection.
         """
         self._last_id += 1
         given = {name: value for name, value in params.items() if value is not None}
@@ -145,6 +145,7 @@ class Client(Closing):
             self._socket.settimeout(self.timeout_s)
             self._socket.sendall(line)
         except TimeoutError as error:
+            self.close()  # the next request would begin in the middle of this one
             raise _timed_out(self.timeout_s) from error
         except OSError:
             # A daemon that refuses a client sends the reason before it closes: read that first.

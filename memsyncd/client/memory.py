@@ -16,7 +16,7 @@ from __future__ import annotations
 import _thread
 import os
 
-from memsyncd.client.agents import AgentMethods
+from memsyncd.client.agents import AgentMethods, read_words
 from memsyncd.client.anchors import read_target
 from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
@@ -166,8 +166,7 @@ class Memsyncd(AgentMethods):
             "note": note,
         }
         params = {**_read_section(section), "on_similar": on_similar}
-        added: Added = self._connection.write("note.add", params)
-        return added
+        return self._connection.write("note.add", params)
 
     def validate(
         self, section: Mapping[str, object] | None = None, *, path: str | None = None
@@ -175,8 +174,7 @@ class Memsyncd(AgentMethods):
         """Check a section with the parameters of `add` without writing it; without one, the notes
         at `path`, a note, folder or glob, by default all. Names everything that is wrong.
         """
-        checked: Validation = self._connection.ask("validate", {"section": section, "path": path})
-        return checked
+        return self._connection.ask("validate", {"section": section, "path": path})
 
     def add_many(self, items: Iterable[NewSection | str]) -> list[AddedSection]:
         """Append several sections, all or none: each a dictionary with the parameters of `add`, or
@@ -209,7 +207,7 @@ class Memsyncd(AgentMethods):
         are masked. What the notes hold already of the same run is not added again. Raises
         BadRequest if there is nothing to write.
         """
-        captured: Captured = self._connection.write(
+        return self._connection.write(
             "capture",
             {
                 "step": step,
@@ -220,10 +218,9 @@ class Memsyncd(AgentMethods):
                 "answers": dict(answers or {}),
                 "run_id": run_id,
                 "kind": kind,
-                "tags": [tags] if isinstance(tags, str) else list(tags),
+                "tags": read_words(tags),
             },
         )
-        return captured
 
     def index_project(self, *sources: str | ProjectSource, dry_run: bool = False) -> ProjectIndexed:
         """Bring the summaries of the project's README, manifests and other files up to date, in one
@@ -232,7 +229,7 @@ class Memsyncd(AgentMethods):
         `sources` are more files than those that `sources()` lists: paths, or dictionaries with
         `path` and `tags`. `dry_run` changes nothing and says what would be done.
         """
-        indexed: ProjectIndexed = self._connection.write(
+        return self._connection.write(
             "index_project",
             {
                 "sources": [
@@ -241,12 +238,10 @@ class Memsyncd(AgentMethods):
                 "dry_run": dry_run,
             },
         )
-        return indexed
 
     def sources(self) -> list[SourceInfo]:
         """The files that `index_project` summarises, with their tags and those that exist."""
-        listed: list[SourceInfo] = self._connection.ask("sources", {})["sources"]
-        return listed
+        return self._connection.ask("sources", {})["sources"]
 
     # --- upkeep ---
 
@@ -304,8 +299,7 @@ class Memsyncd(AgentMethods):
         What was promoted with this tag before stays as it is.
         """
         params = {"anchor": anchor, "task": task, "tag": tag, "note": note, "dry_run": dry_run}
-        promoted: Promoted = self._connection.write("promote", params)
-        return promoted
+        return self._connection.write("promote", params)
 
     def recall(
         self,
@@ -324,10 +318,9 @@ class Memsyncd(AgentMethods):
         params: dict[str, object] = {"topic": topic, "kind": kind, "max_tokens": max_tokens}
         params |= {"keywords": [*keywords]} if keywords else {}
         params |= {"text": text} if text else {}
-        params |= {"follow": _read_words(follow)} if follow else {}
+        params |= {"follow": read_words(follow)} if follow else {}
         params |= {"filters": _read_filters(filters)} if filters else {}
-        recalled: Recalled = self._connection.ask("recall", params)
-        return recalled
+        return self._connection.ask("recall", params)
 
     def _keep_up(
         self,
@@ -341,8 +334,7 @@ class Memsyncd(AgentMethods):
             params["anchors"] = [*anchors]
         if filters:
             params["filters"] = _read_filters(filters)
-        answer: Upkept = self._connection.write(method, {**params, "dry_run": dry_run})
-        return answer
+        return self._connection.write(method, {**params, "dry_run": dry_run})
 
     def memory(
         self,
@@ -355,17 +347,13 @@ class Memsyncd(AgentMethods):
         text as `message`: NoteNotFound, AlreadyExists, EditRefused, PathRefused. With `if_digest`,
         raises Conflict if the note has another digest.
         """
-        result: MemoryResult = self._connection.write("memory", {"command": command, **parameters})
-        return result
+        return self._connection.write("memory", {"command": command, **parameters})
 
     def clear(self, *, confirm: bool) -> Cleared:
         """Remove every note of memory if `confirm` is true. `undo(change_set=…)` with the result's
         `change_set` restores them.
         """
-        cleared: Cleared = self._connection.ask(
-            "memory.clear", {"confirm": confirm, "client": self._connection.client_name}
-        )
-        return cleared
+        return self._connection.write("memory.clear", {"confirm": confirm})
 
     # --- search ---
 
@@ -395,7 +383,7 @@ class Memsyncd(AgentMethods):
             "limit": limit,
             "min_score": min_score,
             "sort": sort,
-            "follow": _read_words(follow),
+            "follow": read_words(follow),
             "filters": _read_filters(filters),
             **_read_workspaces(workspaces),
         }
@@ -469,7 +457,7 @@ class Memsyncd(AgentMethods):
             **size,
             "heading": heading,
             "mark": mark or None,
-            "follow": _read_words(follow),
+            "follow": read_words(follow),
             "user": None if user else False,
             **_read_workspaces(workspaces),
             "track_access": track_access,
@@ -497,8 +485,7 @@ class Memsyncd(AgentMethods):
         `by` (`kind`, `tag`, `task`, `month` and `size`), at most `limit` values (20) of each.
         """
         params = {"by": list(by) or None, "limit": limit, "filters": _read_filters(filters)}
-        stats: MemoryStats = self._connection.ask("stats", params)
-        return stats
+        return self._connection.ask("stats", params)
 
     def similar(
         self,
@@ -521,8 +508,7 @@ class Memsyncd(AgentMethods):
             "limit": limit,
             "include_archived": include_archived,
         }
-        found: list[SimilarSection] = self._connection.ask("similar", params)["sections"]
-        return found
+        return self._connection.ask("similar", params)["sections"]
 
     def patterns(
         self,
@@ -538,15 +524,14 @@ class Memsyncd(AgentMethods):
         and topic with similar texts.
         """
         params = {
-            "kind": _read_words(kind),
+            "kind": read_words(kind),
             "topic": topic,
             "min_similarity": min_similarity,
             "min_workspaces": min_workspaces,
             "limit": limit,
         }
         named = _read_workspaces(workspaces) or {"workspace": "*"}
-        patterns: Patterns = self._connection.ask("patterns", params | named)
-        return patterns
+        return self._connection.ask("patterns", params | named)
 
     def links(
         self,
@@ -571,8 +556,7 @@ class Memsyncd(AgentMethods):
             "limit": limit,
             "format": format,
         }
-        links: Links = self._connection.ask("links", params)
-        return links
+        return self._connection.ask("links", params)
 
     def duplicates(
         self,
@@ -587,8 +571,7 @@ class Memsyncd(AgentMethods):
             "limit": limit,
             "filters": _read_filters(filters),
         }
-        plan: Duplicates = self._connection.ask("duplicates", params)
-        return plan
+        return self._connection.ask("duplicates", params)
 
     # --- history ---
 
@@ -612,10 +595,9 @@ class Memsyncd(AgentMethods):
 
         With `to_now`, the diff from before the revision to the present text.
         """
-        diff: Diff = self._connection.ask(
+        return self._connection.ask(
             "diff", read_target(target) | {"revision": revision, "to_now": to_now}
         )
-        return diff
 
     def undo(
         self,
@@ -630,10 +612,9 @@ class Memsyncd(AgentMethods):
         This is a new change set, which can be undone as well. Raises Conflict if the text has
         changed since.
         """
-        undone: Undone = self._connection.write(
+        return self._connection.write(
             "undo", read_target(target) | {"revision": revision, "change_set": change_set}
         )
-        return undone
 
     def purge_history(
         self,
@@ -651,8 +632,7 @@ class Memsyncd(AgentMethods):
             "containing": containing,
             "all": everything,
         }
-        purged: Purged = self._connection.ask("history.purge", params)
-        return purged
+        return self._connection.ask("history.purge", params)
 
     # --- the index ---
 
@@ -660,8 +640,7 @@ class Memsyncd(AgentMethods):
         """Bring the index up to date with the disk and report the changes. With `full`, read every
         note again.
         """
-        report: SyncReport = self._connection.ask("sync", {"full": full}, time_s=timeout_s)
-        return report
+        return self._connection.ask("sync", {"full": full}, time_s=timeout_s)
 
     def subscribe(
         self, *paths: str, since: int | None = None, timeout_s: float | None = None
@@ -691,11 +670,6 @@ def _read_workspaces(names: WorkspaceNames) -> dict[str, object]:
         return {}
     listed = [names] if isinstance(names, str | os.PathLike) else names
     return {"workspace": [name_workspace(name) for name in listed]}
-
-
-def _read_words(words: Words) -> list[str] | None:
-    """Convert a word or several to the parameter of the daemon, None for none."""
-    return ([words] if isinstance(words, str) else [*words]) or None
 
 
 def _read_section(section: NewSection) -> dict[str, object]:

@@ -460,6 +460,8 @@ class Written(TypedDict):
     generation: int
     # False if the write is on the disk and could not be indexed yet; `status` gives the reason.
     is_indexed: bool
+    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
+    change_set: int | None
 
 
 class MemoryResult(Written):
@@ -467,8 +469,6 @@ class MemoryResult(Written):
     text: str
     # Digest of the note after the command; None for a folder and for a deleted note.
     digest: str | None
-    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
-    change_set: int | None
     # False if the command has written a file that is no note, such as `deploy` or `a.json`: it is
     # kept, and searches do not read it.
     is_searched: bool
@@ -487,15 +487,8 @@ class AddedSection(TypedDict):
     digest: str
 
 
-class SimilarSection(FoundSection):
-    workspace: str
-    # Digest of the file as indexed.
-    digest: str
-    similarity: float
-
-
-class Added(Written):
-    """The place of the new section; of the similar one if that was appended to or reported."""
+class WrittenSection(Written):
+    """An answer with the place of a section, as in `AddedSection`."""
 
     anchor: str
     path: str
@@ -503,13 +496,23 @@ class Added(Written):
     end_line: int
     # Digest of the note as written.
     digest: str
+
+
+class SimilarSection(FoundSection):
+    workspace: str
+    # Digest of the file as indexed.
+    digest: str
+    similarity: float
+
+
+class Added(WrittenSection):
+    """The place of the new section; of the similar one if that was appended to or reported."""
+
     action: Literal["added", "appended", "changed", "reported", "unchanged"]
     # Sections that said nearly the same before, the most similar first.
     similar: list[SimilarSection]
     # A configured kind that is similar to the given one, which is not configured.
     similar_kind: str | None
-    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
-    change_set: int | None
 
 
 class TaskSection(FoundSection):
@@ -662,24 +665,17 @@ class TopicWritten(Written):
     fields: list[str]
     # Sections that say nearly the same, the most similar first.
     similar: list[SimilarSection]
-    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
-    change_set: int | None
 
 
-class FieldAppended(Written):
-    # The section that has the value; with `report`, the similar one.
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    digest: str
+class FieldAppended(WrittenSection):
+    """The section that has the value; with `report`, the similar one."""
+
     action: Literal["added", "appended", "changed", "reported", "unchanged"]
     # Values that the field has in the note now.
     n_values: int
     # Values that went from the note to the history.
     n_dropped: int
     similar: list[SimilarSection]
-    change_set: int | None
 
 
 class FieldVersion(TypedDict):
@@ -721,8 +717,6 @@ class ProjectIndexed(Written):
     note: str
     sources: list[SourceChange]
     skipped: list[SkippedSource]
-    # The change set that `undo` takes; None if nothing was changed, or no history is kept.
-    change_set: int | None
 
 
 class SourceInfo(TypedDict):
@@ -869,8 +863,6 @@ class Upkept(Written):
     """A plan, and whether it was carried out."""
 
     is_applied: bool
-    # The change set that `undo` takes back; None if nothing changed, or no history is kept.
-    change_set: int | None
     # A digest of the changes.
     plan: str
     archived: list[UpkeepItem]
@@ -894,7 +886,6 @@ class PromotedMemory(TypedDict):
 
 class Promoted(Written):
     is_applied: bool
-    change_set: int | None
     promoted: list[PromotedMemory]
 
 
@@ -960,8 +951,8 @@ class PathState(TypedDict):
 
 
 class Undone(Written):
-    # The new change set, which can be undone in turn; None if nothing had to change.
-    change_set: int | None
+    """`change_set` can be undone in turn."""
+
     undone: list[RevisionInfo]
     # The notes after the undo.
     paths: list[PathState]
@@ -986,9 +977,6 @@ class Purged(TypedDict):
 
 
 class Cleared(Written):
-    # The change set that `undo` takes to restore them; None if nothing was removed, or no history
-    # is kept.
-    change_set: int | None
     # Removed notes.
     removed: int
 

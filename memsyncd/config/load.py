@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from memsyncd.config.schema import (
+from memsyncd.config import (
     ARRAYS,
     ENV_PREFIX,
     SECTIONS,

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 from msgspec import structs
 
 from memsyncd import __version__
-from memsyncd.config import RESTART_KEYS, Config, Loaded, find_changed_keys, load_config
+from memsyncd.config import RESTART_KEYS, Config, find_changed_keys
+from memsyncd.config.load import Loaded, load_config
 from memsyncd.daemon import resources
 from memsyncd.daemon.display import ProgressStream, StartupDisplay
 from memsyncd.daemon.systemd import (

@@ -57,12 +57,6 @@ if TYPE_CHECKING:
     from anthropic.types.beta import (
         BetaCacheControlEphemeralParam,
         BetaMemoryTool20250818Command,
-        BetaMemoryTool20250818CreateCommand,
-        BetaMemoryTool20250818DeleteCommand,
-        BetaMemoryTool20250818InsertCommand,
-        BetaMemoryTool20250818RenameCommand,
-        BetaMemoryTool20250818StrReplaceCommand,
-        BetaMemoryTool20250818ViewCommand,
     )
 
     from memsyncd.client.types import Added
@@ -216,23 +210,10 @@ class MemsyncdMemoryTool(BetaAbstractMemoryTool):
         super().__init__(cache_control=cache_control)
         self._notes = _Notes(workspace, client=client, dialect=dialect, timeout_s=timeout_s)
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+    def _execute(self, command: BetaMemoryTool20250818Command) -> str:
         return self._notes.execute(command)
 
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return self._notes.execute(command)
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return self._notes.execute(command)
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return self._notes.execute(command)
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return self._notes.execute(command)
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return self._notes.execute(command)
+    view = create = str_replace = insert = delete = rename = _execute
 
     def remember(self, content: str, **section: Any) -> Added:
         """Append a section, such as what a turn decided, with the parameters of `Memsyncd.add`.
@@ -263,23 +244,10 @@ class AsyncMemsyncdMemoryTool(BetaAsyncAbstractMemoryTool):
         super().__init__(cache_control=cache_control)
         self._notes = _Notes(workspace, client=client, dialect=dialect, timeout_s=timeout_s)
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+    async def _execute(self, command: BetaMemoryTool20250818Command) -> str:
         return await run_sync(self._notes.execute, command)
 
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return await run_sync(self._notes.execute, command)
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return await run_sync(self._notes.execute, command)
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return await run_sync(self._notes.execute, command)
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return await run_sync(self._notes.execute, command)
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return await run_sync(self._notes.execute, command)
+    view = create = str_replace = insert = delete = rename = _execute
 
     async def remember(self, content: str, **section: Any) -> Added:
         """Append a section, such as what a turn decided, with the parameters of `Memsyncd.add`.

@@ -37,6 +37,24 @@ class WorkspaceParams(Params, frozen=True, kw_only=True):
     workspace: Name | None = None
 
 
+class TrackedParams(Params, frozen=True, kw_only=True):
+    """Parameters of a method that returns sections, which counts as an access of each."""
+
+    track_access: bool = True
+    """Count an access for each section that is returned; `access.stats` has the counts."""
+    caller_session: Name | None = None
+    """The session of the caller, which counts once for each section; without one every access
+    counts."""
+
+
+class WriteParams(WorkspaceParams, frozen=True, kw_only=True):
+    """Parameters of a method that writes."""
+
+    client: ClientName | None = None
+    """The name of the writer, which `history` shows; by default that of the connection."""
+    timeout_ms: TimeoutMs | None = None
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one method, or a part of one."""
 

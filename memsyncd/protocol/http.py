@@ -32,7 +32,6 @@ JSON, PROBLEM, TEXT, HTML, EVENTS = (
 )
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 MAX_HEAD_BYTES = 64 * 1024
-VERBS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -136,15 +135,6 @@ PANEL_INDEX = "index.html"
 _PANEL_FILE = re.compile(r"[a-z][a-z0-9-]{0,40}\.[a-z]{2,4}")
 
 
-def list_verbs(path: str) -> str:
-    """Return the verbs of a path for the header `Allow`; `*` is any path. Raises HttpRefusal."""
-    verbs = {verb for known in ROUTES.values() for verb in known}
-    if path != "*":
-        verbs = set(_find_path(path))
-    verbs |= {"OPTIONS", "HEAD"} if "GET" in verbs else {"OPTIONS"}
-    return ", ".join(verb for verb in VERBS if verb in verbs)
-
-
 def _find_path(path: str) -> dict[str, HttpRoute]:
     known = _find_panel_file(path) if path.startswith(PANEL) else ROUTES.get(path)
     if known is None:
@@ -166,9 +156,10 @@ def _find_panel_file(path: str) -> dict[str, HttpRoute] | None:
 
 def find_route(verb: str, path: str) -> HttpRoute:
     """Return the route; HEAD has that of GET. Raises HttpRefusal."""
-    route = _find_path(path).get("GET" if verb == "HEAD" else verb)
+    known = _find_path(path)
+    route = known.get("GET" if verb == "HEAD" else verb)
     if route is None:
-        allowed = list_verbs(path)
+        allowed = ", ".join(known).replace("GET", "GET, HEAD")
         headers = (("Allow", allowed),)
         raise _refuse(f"{path} has no {verb[:32]}", f"use {allowed}", 405, headers)
     return route
@@ -195,8 +186,6 @@ def parse_request_target(target: bytes) -> RequestTarget:
     authority = ""
     if match := _ABSOLUTE.fullmatch(text):
         authority, text = match["authority"], match["rest"] or "/"
-    if text == "*":
-        return RequestTarget(authority, "*", ())
     if not text.startswith("/") or "#" in text:
         raise _refuse("the target is not a path", "send a path such as /v1/status")
     path, _, query = text.partition("?")

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
-from memsyncd.protocol.fields import Params
+from memsyncd.protocol.fields import Params, TrackedParams, WriteParams
 from memsyncd.protocol.methods import METHODS, Method
 
 MAX_BATCH = 100
@@ -373,10 +373,14 @@ class Shape(msgspec.Struct, frozen=True):
     words: dict[str, tuple[str, ...]]
 
 
+_COMMON = frozenset(name for one in (WriteParams, TrackedParams) for name in one.__struct_fields__)
+
+
 def describe_shape(params: type[msgspec.Struct]) -> Shape:
     """Return the shape of a struct of parameters."""
     fields = msgspec.structs.fields(params)
-    names = {"": tuple(field.encode_name for field in fields)}
+    # Those that many methods have stand behind a method's own.
+    names = {"": tuple(sorted((field.encode_name for field in fields), key=_COMMON.__contains__))}
     for field in fields:
         for struct in _find_structs(field.type):
             inner = msgspec.structs.fields(struct)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from memsyncd.errors import BadRequest, MemsyncdError
 from memsyncd.protocol import memory, search, signals, tasks
-from memsyncd.protocol.fields import Freshness, Params
+from memsyncd.protocol.fields import Freshness
 from memsyncd.protocol.jsonrpc import describe_shape, explain_name, explain_params
 from memsyncd.protocol.methods import METHODS
 
@@ -25,6 +25,7 @@ TEXT_LIMIT_CHARS = 40_000
 
 ERRORS_META, ERROR_META = "memsyncd/errors", "memsyncd/error"
 """Where a tool names the codes of its errors, and a result the code of its error."""
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 FindWarning = Callable[[str], str]
 """Says how a text tries to instruct its reader; empty if it does not."""
 
@@ -351,65 +352,40 @@ def _find_schema(schemas: dict[str, Any], struct: str, place: str) -> dict[str, 
 
 
 def choose_call(tool: Tool, arguments: dict[str, Any]) -> tuple[str, Any]:
-    """Return the method that a tool calls with these arguments, and its parameters.
-
-    Raises BadRequest.
+    """Return the method that a tool calls with these arguments, and its parameters; null counts as
+    left out. Raises BadRequest.
     """
-    if not tool.actions:
-        return tool.method, make_params(tool, arguments)
     given = {name: value for name, value in arguments.items() if value is not None}
-    names = ", ".join(tool.actions)
-    if "action" not in given:
-        raise BadRequest("argument `action` is missing", hint=f"one of: {names}")
-    action = tool.actions.get(str(given.pop("action")))
-    if action is None:
-        raise BadRequest("there is no such action", hint=f"one of: {names}")
-    known = {**action.parameters, "workspace": "workspace"}
+    method, known = tool.method, {one.name: one.parameter or one.name for one in tool.arguments}
+    if tool.actions:
+        action = tool.actions.get(str(given.pop("action", "")))
+        if action is None:
+            hint = f"one of: {', '.join(tool.actions)}"
+            raise BadRequest("argument `action` is missing or unknown", hint=hint)
+        method, known = action.method, {**action.parameters, "workspace": "workspace"}
     params: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
             message, hint = explain_name(name, known, what="argument")
             raise BadRequest(message, hint=hint)
-        is_list = known[name] in _LISTED and not isinstance(value, list)
-        params[known[name]] = [value] if is_list else value
-    return action.method, _convert(params, METHODS[action.method].params)
-
-
-_LISTED = frozenset({"tasks", "sessions", "agents", "signals"})
-
-
-def make_params(tool: Tool, arguments: dict[str, Any], **more: object) -> Any:
-    """Return the method's parameters for a tool's arguments; null counts as left out.
-
-    `more` are parameters that the tool does not show. Raises BadRequest.
-    """
-    known = {argument.name: argument for argument in tool.arguments}
-    given: dict[str, Any] = dict(more)
-    for name, value in arguments.items():
-        if name not in known:
-            message, hint = explain_name(name, known, what="argument")
-            raise BadRequest(message, hint=hint)
-        if value is None:
-            continue
-        outer, dot, inner = (known[name].parameter or name).partition(".")
-        if dot:
-            # Models often give one value where a list is expected.
-            values = [value] if inner in _LISTS and isinstance(value, str) else value
-            given.setdefault(outer, {})[inner] = values
-        else:
-            given[outer] = value
+        outer, dot, inner = known[name].partition(".")
+        place = params.setdefault(outer, {}) if dot else params
+        # Models often give one value where a list is expected.
+        is_one = known[name] in _LISTS and not isinstance(value, list)
+        place[inner or outer] = [value] if is_one else value
     for argument in tool.arguments:
-        if argument.is_required and arguments.get(argument.name) is None:
-            names = ", ".join(one.name for one in tool.arguments)
-            raise BadRequest(f"argument `{argument.name}` is missing", hint=f"arguments: {names}")
-    given = read_citation(given) if tool.method == "get" else given
-    return _convert(given, METHODS[tool.method].params)
+        if argument.is_required and argument.name in known and argument.name not in given:
+            hint = f"arguments: {', '.join(known)}"
+            raise BadRequest(f"argument `{argument.name}` is missing", hint=hint)
+    params = read_citation(params) if method == "get" else params
+    return method, convert_arguments(params, METHODS[method].params)
 
 
-_LISTS = frozenset({"kind", "tag", "path"})
+_LISTS = frozenset("filters.kind filters.tag filters.path tasks sessions agents signals".split())
 
 
-def _convert(given: dict[str, Any], params: type[Params]) -> Params:
+def convert_arguments(given: dict[str, Any], params: type[StructT]) -> StructT:
+    """Return a struct of what a client gave. Raises BadRequest."""
     try:
         return msgspec.convert(given, params)
     except msgspec.ValidationError as error:
@@ -452,16 +428,6 @@ class HookArguments(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str = ""
     cwd: str = ""
     max_tokens: search.MaxTokens = 1000
-
-
-def make_hook_arguments(given: dict[str, Any]) -> HookArguments:
-    """Read the arguments of a hook; null counts as left out. Raises BadRequest."""
-    kept = {name: value for name, value in given.items() if value is not None}
-    try:
-        return msgspec.convert(kept, HookArguments)
-    except msgspec.ValidationError as error:
-        message, hint = explain_params(str(error), describe_shape(HookArguments))
-        raise BadRequest(message.replace("parameter ", "argument "), hint=hint) from error
 
 
 def render_hook_answer(event: str, text: str) -> str:

@@ -11,7 +11,17 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import ClientName, Limit, Name, Params, Result, TimeoutMs, Word
+from memsyncd.protocol.fields import (
+    ClientName,
+    Limit,
+    Name,
+    Params,
+    Result,
+    TimeoutMs,
+    Word,
+    WorkspaceParams,
+    WriteParams,
+)
 from memsyncd.protocol.search import SimilarSection
 
 Heading = Annotated[str, msgspec.Meta(max_length=200)]
@@ -35,12 +45,14 @@ class Written(Result, frozen=True, kw_only=True):
     """The index holds the write from this generation on."""
     is_indexed: bool
     """False if the write is on the disk and could not be indexed yet; `status` gives the reason."""
+    change_set: int | None
+    """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
 
 
 # --- memory tool ------------------------------------------------------------------------------
 
 
-class MemoryParams(Params, frozen=True, kw_only=True):
+class MemoryParams(WriteParams, frozen=True, kw_only=True):
     """One command of the memory tool with its own parameters, under their own names. Paths begin
     with `/memories`.
     """
@@ -68,9 +80,6 @@ class MemoryParams(Params, frozen=True, kw_only=True):
     dialect: Literal["docs", "sdk"] = "docs"
     """Wording of the answer: that of Anthropic's documents, or that of its Python SDK where they
     differ."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
 class MemoryResult(Written, frozen=True, kw_only=True):
@@ -78,8 +87,6 @@ class MemoryResult(Written, frozen=True, kw_only=True):
     """The answer in the wording of the memory tool."""
     digest: str | None
     """Digest of the note after the command; None for a folder and for a deleted note."""
-    change_set: int | None = None
-    """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
     is_searched: bool = True
     """False if the command has written a file that is no note, such as `deploy` or `a.json`: it is
     kept, and searches do not read it."""
@@ -89,17 +96,12 @@ class MemoryResult(Written, frozen=True, kw_only=True):
     """The notes with links to be changed that memsyncd may only read."""
 
 
-class ClearParams(Params, frozen=True, kw_only=True):
+class ClearParams(WriteParams, frozen=True, kw_only=True):
     confirm: bool
     """Must be true: every note of memory is removed; `undo` restores them."""
-    client: ClientName | None = None
-    workspace: Name | None = None
 
 
 class Cleared(Written, frozen=True, kw_only=True):
-    change_set: int | None
-    """The change set that `undo` takes to restore them; None if nothing was removed, or no history
-    is kept."""
     removed: int
     """Removed notes."""
 
@@ -161,22 +163,18 @@ class NoteAddParams(NewSection, frozen=True, kw_only=True):
     timeout_ms: TimeoutMs | None = None
 
 
-class NoteAddManyParams(Params, frozen=True, kw_only=True):
+class NoteAddManyParams(WriteParams, frozen=True, kw_only=True):
     items: Annotated[list[NewSection], msgspec.Meta(min_length=1, max_length=500)]
     """All of them are written, or none."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
-class ValidateParams(Params, frozen=True, kw_only=True):
+class ValidateParams(WorkspaceParams, frozen=True, kw_only=True):
     """A section to check before it is written, or notes that are there."""
 
     section: dict[str, Any] | None = None
     """The fields of `note.add`."""
     path: Place | None = None
     """A note, folder or glob; without `section` and `path`, every note."""
-    workspace: Name | None = None
 
 
 class FieldFault(Result, frozen=True, kw_only=True):
@@ -208,8 +206,8 @@ class AddedSection(Result, frozen=True, kw_only=True):
     """Digest of the note as written."""
 
 
-class Added(Written, frozen=True, kw_only=True):
-    """The place of the new section; of the similar one if that was appended to or reported."""
+class WrittenSection(Written, frozen=True, kw_only=True):
+    """An answer with the place of a section, as in `AddedSection`."""
 
     anchor: str
     path: str
@@ -217,13 +215,16 @@ class Added(Written, frozen=True, kw_only=True):
     end_line: int
     digest: str
     """Digest of the note as written."""
+
+
+class Added(WrittenSection, frozen=True, kw_only=True):
+    """The place of the new section; of the similar one if that was appended to or reported."""
+
     action: WriteAction = "added"
     similar: list[SimilarSection] = msgspec.field(default_factory=list)
     """Sections that said nearly the same before, the most similar first."""
     similar_kind: str | None = None
     """A configured kind that is similar to the given one, which is not configured."""
-    change_set: int | None = None
-    """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
 
 
 class AddedMany(Written, frozen=True, kw_only=True):
@@ -243,7 +244,7 @@ class CapturedText(Params, frozen=True, kw_only=True):
     """The file it comes from, kept as the source."""
 
 
-class CaptureParams(Params, frozen=True, kw_only=True):
+class CaptureParams(WriteParams, frozen=True, kw_only=True):
     """What one step of a run produced: artifacts, an error, answers. Secrets in it are masked, and
     what the notes hold already of the same run is not written again.
     """
@@ -268,9 +269,6 @@ class CaptureParams(Params, frozen=True, kw_only=True):
     """The heading for the text before the first `## `; if empty, it is made from that text."""
     trigger: Literal["failure", "decision", "summary", "interview"] | None = None
     """Sent by hooks: nothing is written unless `[capture]` of the configuration allows it."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
 class Captured(Written, frozen=True, kw_only=True):
@@ -291,7 +289,7 @@ class ProjectSource(Params, frozen=True, kw_only=True):
     tags: Tags = msgspec.field(default_factory=list)
 
 
-class IndexProjectParams(Params, frozen=True, kw_only=True):
+class IndexProjectParams(WriteParams, frozen=True, kw_only=True):
     """Bring the summaries of a project's files up to date: `project.md` in the memory folder has a
     section for each, with `source_path`, `source_hash` and `indexed_at`.
     """
@@ -302,9 +300,6 @@ class IndexProjectParams(Params, frozen=True, kw_only=True):
     """More files, besides those that `sources` lists; they replace a source of the same path."""
     dry_run: bool = False
     """Change nothing; answer what would be done."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
 class SourceChange(Result, frozen=True, kw_only=True):
@@ -324,8 +319,6 @@ class ProjectIndexed(Written, frozen=True, kw_only=True):
     note: str
     sources: list[SourceChange]
     skipped: list[SkippedSource]
-    change_set: int | None
-    """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
 
 
 class SourceInfo(Result, frozen=True, kw_only=True):
@@ -344,7 +337,7 @@ class Sources(Result, frozen=True, kw_only=True):
 # --- history ----------------------------------------------------------------------------------
 
 
-class HistoryParams(Params, frozen=True, kw_only=True):
+class HistoryParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Place | None = None
     path: Place | None = None
     """A note, or a folder with all notes in it; without `anchor` and `path`, the whole
@@ -352,7 +345,6 @@ class HistoryParams(Params, frozen=True, kw_only=True):
     limit: Limit = 20
     before: RevisionId | None = None
     """Only revisions older than this one."""
-    workspace: Name | None = None
 
 
 class RevisionInfo(Result, frozen=True, kw_only=True):
@@ -385,7 +377,7 @@ class History(Result, frozen=True, kw_only=True):
     """Newest first."""
 
 
-class DiffParams(Params, frozen=True, kw_only=True):
+class DiffParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Place | None = None
     path: Place | None = None
     revision: RevisionId | None = None
@@ -393,7 +385,6 @@ class DiffParams(Params, frozen=True, kw_only=True):
     to_now: bool = False
     """Compare the text before the revision with the text on the disk instead of with the text after
     the revision."""
-    workspace: Name | None = None
 
 
 class Diff(Result, frozen=True, kw_only=True):
@@ -406,7 +397,7 @@ class Diff(Result, frozen=True, kw_only=True):
     """Unified, with three lines around each change; empty if both texts are equal."""
 
 
-class UndoParams(Params, frozen=True, kw_only=True):
+class UndoParams(WriteParams, frozen=True, kw_only=True):
     """What to undo: a revision, all revisions of a change set, or the latest one of a note or
     section.
     """
@@ -415,9 +406,6 @@ class UndoParams(Params, frozen=True, kw_only=True):
     path: Place | None = None
     revision: RevisionId | None = None
     change_set: RevisionId | None = None
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
 class PathState(Result, frozen=True, kw_only=True):
@@ -426,14 +414,14 @@ class PathState(Result, frozen=True, kw_only=True):
 
 
 class Undone(Written, frozen=True, kw_only=True):
-    change_set: int | None
-    """The new change set, which can be undone in turn; None if nothing had to change."""
+    """`change_set` can be undone in turn."""
+
     undone: list[RevisionInfo]
     paths: list[PathState]
     """The notes after the undo."""
 
 
-class PurgeParams(Params, frozen=True, kw_only=True):
+class PurgeParams(WorkspaceParams, frozen=True, kw_only=True):
     """Which revisions to erase from `records.db`: at least one condition, and all given conditions
     must hold.
     """
@@ -445,7 +433,6 @@ class PurgeParams(Params, frozen=True, kw_only=True):
     """Revisions whose text before or after contains this."""
     all: bool = False
     """Every revision of the workspace."""
-    workspace: Name | None = None
 
 
 class Purged(Result, frozen=True, kw_only=True):
@@ -469,10 +456,6 @@ class Purged(Result, frozen=True, kw_only=True):
 # --- backup and restore -------------------------------------------------------------------------
 
 
-class BackupParams(Params, frozen=True, kw_only=True):
-    workspace: Name | None = None
-
-
 class Backup(Result, frozen=True, kw_only=True):
     workspace: str
     path: str
@@ -481,13 +464,12 @@ class Backup(Result, frozen=True, kw_only=True):
     bytes: int
 
 
-class RestoreParams(Params, frozen=True, kw_only=True):
+class RestoreParams(WorkspaceParams, frozen=True, kw_only=True):
     prepare: bool = False
     """Only return where to put the file, as `path`, or refuse as the restore would."""
     replace: bool = False
     """Replace a history that has revisions; it is set aside, not deleted."""
     client: ClientName | None = None
-    workspace: Name | None = None
 
 
 class Restored(Result, frozen=True, kw_only=True):

@@ -467,7 +467,7 @@ METHODS: dict[str, Method] = {
         route="POST /v1/signals/ack",
     ),
     "records.backup": Method(
-        memory.BackupParams,
+        WorkspaceParams,
         memory.Backup,
         "Copy a workspace's history into a temporary file.",
         _WRITES,

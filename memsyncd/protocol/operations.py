@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import Name, Params, Result, State, TimeoutMs, Value
+from memsyncd.protocol.fields import Name, Params, Result, State, TimeoutMs, Value, WorkspaceParams
 
 Globs = Annotated[list[Value], msgspec.Meta(max_length=100)]
 
@@ -209,8 +209,7 @@ class Discovered(Result, frozen=True, kw_only=True):
 # --- sync -------------------------------------------------------------------------------------
 
 
-class SyncParams(Params, frozen=True, kw_only=True):
-    workspace: Name | None = None
+class SyncParams(WorkspaceParams, frozen=True, kw_only=True):
     full: bool = False
     """Read and hash every note again, whatever its size and times."""
     rebuild: bool = False
@@ -246,8 +245,7 @@ class SyncReport(Result, frozen=True, kw_only=True):
 # --- doctor -----------------------------------------------------------------------------------
 
 
-class DoctorParams(Params, frozen=True, kw_only=True):
-    workspace: Name | None = None
+class DoctorParams(WorkspaceParams, frozen=True, kw_only=True):
     verify: bool = False
     """Parse every note again and compare it with everything the index holds of it."""
 

@@ -17,8 +17,10 @@ from memsyncd.protocol.fields import (
     Result,
     SectionPlace,
     TimeoutMs,
+    TrackedParams,
     Values,
     WorkspaceNames,
+    WorkspaceParams,
 )
 from memsyncd.protocol.semantic import SemanticState
 from memsyncd.protocol.signals import SignalReader
@@ -112,7 +114,7 @@ class SectionMeta(Result, frozen=True, kw_only=True):
 # --- search -----------------------------------------------------------------------------------
 
 
-class SearchParams(Params, frozen=True, kw_only=True):
+class SearchParams(TrackedParams, frozen=True, kw_only=True):
     query: str
     workspace: WorkspaceNames = None
     limit: Limit | None = None
@@ -128,10 +130,6 @@ class SearchParams(Params, frozen=True, kw_only=True):
     """Relations such as `resolved_by`: the sections that typed links of a hit lead to come with
     it."""
     track_access: bool = False
-    """Count an access for each section that is returned; `access.stats` has the counts."""
-    caller_session: Name | None = None
-    """The session of the caller, which counts once for each section; without one every access
-    counts."""
 
 
 def describe_contradictions(contradicts: list[str], contradicted_by: list[str]) -> str:
@@ -242,7 +240,7 @@ class SearchResult(SearchAnswer, frozen=True, kw_only=True):
 # --- context ----------------------------------------------------------------------------------
 
 
-class ContextParams(Params, frozen=True, kw_only=True):
+class ContextParams(TrackedParams, frozen=True, kw_only=True):
     query: str = ""
     """Empty for the session-start context: MEMORY.md, pinned notes, preferences and errors, the
     project's profile, recent notes."""
@@ -269,11 +267,6 @@ class ContextParams(Params, frozen=True, kw_only=True):
     wait: Literal["none", "disk"] = "none"
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
-    track_access: bool = True
-    """Count an access for each section that is returned; `access.stats` has the counts."""
-    caller_session: Name | None = None
-    """The session of the caller, which counts once for each section; without one every access
-    counts."""
 
 
 def mark_warning(warning: str, what: str) -> str:
@@ -339,7 +332,7 @@ RecallStage = Literal["keywords", "topic and kind", "words"]
 Keyword = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
-class RecallParams(Params, frozen=True, kw_only=True):
+class RecallParams(WorkspaceParams, frozen=True, kw_only=True):
     """At least one criterion. The first stage that finds memories answers: the keywords (with topic
     and kind, if given), then topic and kind alone, then the words of the text.
     """
@@ -358,7 +351,6 @@ class RecallParams(Params, frozen=True, kw_only=True):
     """Relations such as `resolved_by`: the memories that typed links lead to come right behind the
     one that leads to them."""
     filters: Filters = Filters()
-    workspace: Name | None = None
 
 
 class RecalledMemory(RelatedMeta, frozen=True, kw_only=True):
@@ -387,18 +379,13 @@ class Recalled(Result, frozen=True, kw_only=True):
 # --- get, list, links, problems ----------------------------------------------------------------
 
 
-class GetParams(Params, frozen=True, kw_only=True):
+class GetParams(TrackedParams, frozen=True, kw_only=True):
     anchor: Name | None = None
     path: Name | None = None
     """From the workspace's root, or absolute; an absolute path in a linked worktree is its file."""
     start_line: Line | None = None
     end_line: Line | None = None
     workspace: Name | None = None
-    track_access: bool = True
-    """Count an access for each section that is returned; `access.stats` has the counts."""
-    caller_session: Name | None = None
-    """The session of the caller, which counts once for each section; without one every access
-    counts."""
 
 
 class Got(SectionMeta, frozen=True, kw_only=True):
@@ -420,11 +407,10 @@ class Got(SectionMeta, frozen=True, kw_only=True):
     """Links to it."""
 
 
-class RenderParams(Params, frozen=True, kw_only=True):
+class RenderParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Name
     line: Line = 1
     """Of a long note, the window of some thousand lines with this line is rendered."""
-    workspace: Name | None = None
 
 
 class Rendered(Result, frozen=True, kw_only=True):
@@ -442,8 +428,7 @@ class Rendered(Result, frozen=True, kw_only=True):
     html: str
 
 
-class ListParams(Params, frozen=True, kw_only=True):
-    workspace: Name | None = None
+class ListParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Name | None = None
     kind: Name | None = None
     tag: Name | None = None
@@ -493,8 +478,7 @@ Group = Literal[
 ]
 
 
-class StatsParams(Params, frozen=True, kw_only=True):
-    workspace: Name | None = None
+class StatsParams(WorkspaceParams, frozen=True, kw_only=True):
     filters: Filters = Filters()
     by: Annotated[list[Group], msgspec.Meta(max_length=10)] = msgspec.field(
         default_factory=lambda: ["kind", "tag", "task", "month", "size"]
@@ -523,7 +507,7 @@ class MemoryStats(Result, frozen=True, kw_only=True):
     freshness: Freshness
 
 
-class SimilarParams(Params, frozen=True, kw_only=True):
+class SimilarParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Name | None = None
     """A section; or `text`; or `topic`."""
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)] | None = None
@@ -535,7 +519,6 @@ class SimilarParams(Params, frozen=True, kw_only=True):
     0.3: from 0.7 on both say nearly the same."""
     limit: Limit = 10
     include_archived: bool = False
-    workspace: Name | None = None
 
 
 class SimilarSection(FoundSection, frozen=True, kw_only=True):
@@ -554,13 +537,12 @@ class SimilarSections(Result, frozen=True, kw_only=True):
     freshness: Freshness | None = None
 
 
-class DuplicatesParams(Params, frozen=True, kw_only=True):
+class DuplicatesParams(WorkspaceParams, frozen=True, kw_only=True):
     min_similarity: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.7
     """The share of words, and of pairs of adjacent words, that copies have in common."""
     limit: Limit = 20
     """Groups."""
     filters: Filters = Filters()
-    workspace: Name | None = None
 
 
 class Copy(SectionPlace, frozen=True, kw_only=True):
@@ -639,7 +621,7 @@ class Patterns(Result, frozen=True, kw_only=True):
     took_ms: float
 
 
-class LinksParams(Params, frozen=True, kw_only=True):
+class LinksParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Name | None = None
     """A section, with those beneath it."""
     path: Name | None = None
@@ -658,7 +640,6 @@ class LinksParams(Params, frozen=True, kw_only=True):
     offset: LinkOffset = 0
     """Links to leave out before the first one: those of the pages before. `freshness.generation`
     tells whether the notes have changed between two pages."""
-    workspace: Name | None = None
 
 
 class LinkInfo(Result, frozen=True, kw_only=True):
@@ -711,12 +692,11 @@ class Problems(Result, frozen=True, kw_only=True):
 # --- accesses ----------------------------------------------------------------------------------
 
 
-class AccessParams(Params, frozen=True, kw_only=True):
+class AccessParams(WorkspaceParams, frozen=True, kw_only=True):
     """Accesses that the caller has noticed itself, such as sections that it read from the file."""
 
     anchors: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=1000)]
     caller_session: Name | None = None
-    workspace: Name | None = None
 
 
 class RecordedAccesses(Result, frozen=True, kw_only=True):
@@ -724,7 +704,7 @@ class RecordedAccesses(Result, frozen=True, kw_only=True):
     sections: int
 
 
-class AccessStatsParams(Params, frozen=True, kw_only=True):
+class AccessStatsParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Name | None = None
     """A section, with those beneath it."""
     path: Name | None = None
@@ -732,7 +712,6 @@ class AccessStatsParams(Params, frozen=True, kw_only=True):
     sort: Literal["count", "last"] = "count"
     """The most often or the most recently recalled first."""
     limit: Limit = 20
-    workspace: Name | None = None
 
 
 class SectionAccesses(Result, frozen=True, kw_only=True):
@@ -759,8 +738,7 @@ class AccessStats(Result, frozen=True, kw_only=True):
 # --- subscribe --------------------------------------------------------------------------------
 
 
-class SubscribeParams(Params, frozen=True, kw_only=True):
-    workspace: Name | None = None
+class SubscribeParams(WorkspaceParams, frozen=True, kw_only=True):
     paths: Values = msgspec.field(default_factory=list)
     """Globs; empty for all notes."""
     since: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memsyncd.protocol.fields import Name, Params, Result
+from memsyncd.protocol.fields import Result, WorkspaceParams
 
 SemanticState = Literal["off", "partial", "ready"]
 
@@ -33,8 +33,7 @@ class SemanticStatus(Result, frozen=True, kw_only=True):
     """The reason is a failure, which is reported once: it does not go on by itself."""
 
 
-class SemanticWarmParams(Params, frozen=True, kw_only=True):
-    workspace: Name | None = None
+class SemanticWarmParams(WorkspaceParams, frozen=True, kw_only=True):
     again: bool = False
     """Make all vectors again, not only those that are missing."""
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from memsyncd.protocol.fields import ClientName, Limit, Name, Params, Result, Word
+from memsyncd.protocol.fields import ClientName, Limit, Name, Params, Result, Word, WorkspaceParams
 
 SignalText = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
 SignalType = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -20,7 +20,7 @@ Addressees = Annotated[list[Word], msgspec.Meta(max_length=32)]
 Lifetime = Annotated[float, msgspec.Meta(gt=0, le=366 * 86_400)]
 
 
-class SignalSendParams(Params, frozen=True, kw_only=True):
+class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
     """At least one agent, session or task. Each one named gets the signal."""
 
     content: SignalText
@@ -36,7 +36,6 @@ class SignalSendParams(Params, frozen=True, kw_only=True):
     """Seconds after which nobody receives it any more; by default `signal.max_age_days`."""
     client: ClientName | None = None
     """The sender's name, by which `signal.outbox` lists it."""
-    workspace: Name | None = None
 
 
 class SignalReader(Params, frozen=True, kw_only=True):
@@ -66,13 +65,12 @@ class SignalAckParams(SignalReader, frozen=True, kw_only=True):
     workspace: Name | None = None
 
 
-class SignalOutboxParams(Params, frozen=True, kw_only=True):
+class SignalOutboxParams(WorkspaceParams, frozen=True, kw_only=True):
     client: ClientName | None = None
     """The sender; by default the caller."""
     everyone: bool = False
     """The signals of all senders."""
     limit: Limit = 50
-    workspace: Name | None = None
 
 
 class SignalReceipt(Result, frozen=True, kw_only=True):

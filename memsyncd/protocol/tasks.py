@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 import msgspec
 
 from memsyncd.protocol.fields import (
-    ClientName,
     Limit,
     Name,
-    Params,
     Result,
-    TimeoutMs,
+    TrackedParams,
     Values,
     Word,
+    WorkspaceParams,
+    WriteParams,
 )
 from memsyncd.protocol.memory import AddedSection, Written
 from memsyncd.protocol.search import FoundSection
@@ -29,12 +29,11 @@ class TaskSection(FoundSection, frozen=True, kw_only=True):
     text: str
 
 
-class TaskReadyParams(Params, frozen=True, kw_only=True):
+class TaskReadyParams(WorkspaceParams, frozen=True, kw_only=True):
     task: TaskName | None = None
     """Without a task, the sections of all tasks."""
     include_archived: bool = False
     limit: Limit = 50
-    workspace: Name | None = None
 
 
 class TaskReady(Result, frozen=True, kw_only=True):
@@ -49,10 +48,9 @@ class TaskReady(Result, frozen=True, kw_only=True):
     task, section or note that is not done."""
 
 
-class TaskListParams(Params, frozen=True, kw_only=True):
+class TaskListParams(WorkspaceParams, frozen=True, kw_only=True):
     task: TaskName
     include_archived: bool = False
-    workspace: Name | None = None
 
 
 class TaskSections(Result, frozen=True, kw_only=True):
@@ -61,7 +59,7 @@ class TaskSections(Result, frozen=True, kw_only=True):
     """By path and line."""
 
 
-class CheckpointParams(Params, frozen=True, kw_only=True):
+class CheckpointParams(WriteParams, frozen=True, kw_only=True):
     """Progress that an agent can go on from; `session.resume` shows the last one."""
 
     content: str
@@ -69,20 +67,14 @@ class CheckpointParams(Params, frozen=True, kw_only=True):
     session: Word | None = None
     metadata: dict[Word, Word] = msgspec.field(default_factory=dict)
     """Such as `milestone`: keys of the section's own, which `filters.meta` finds."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
-class TaskContextParams(Params, frozen=True, kw_only=True):
+class TaskContextParams(TrackedParams, frozen=True, kw_only=True):
     task: TaskName
     max_bytes: BlockBytes = 4096
     sort: Literal["recency", "decay"] = "recency"
     """Within each part. By `recency` the profile has the most important first."""
     include_archived: bool = False
-    track_access: bool = True
-    """Count an access for each section that is included."""
-    caller_session: Name | None = None
     workspace: Name | None = None
 
 
@@ -99,7 +91,7 @@ class TaskContext(Result, frozen=True, kw_only=True):
     """Anchors of what found no room."""
 
 
-class TaskSummarizeParams(Params, frozen=True, kw_only=True):
+class TaskSummarizeParams(WriteParams, frozen=True, kw_only=True):
     """Summarise a task's open and closed sections, except earlier summaries."""
 
     task: TaskName
@@ -108,8 +100,6 @@ class TaskSummarizeParams(Params, frozen=True, kw_only=True):
     max_bytes: BlockBytes = 1000
     dry_run: bool = True
     """Write nothing; otherwise the summary becomes a section of kind summary."""
-    client: ClientName | None = None
-    workspace: Name | None = None
 
 
 class TaskSummary(Result, frozen=True, kw_only=True):
@@ -121,7 +111,7 @@ class TaskSummary(Result, frozen=True, kw_only=True):
     """Null for a dry run, without anything to summarise, and if the task has this summary."""
 
 
-class SessionStartParams(Params, frozen=True, kw_only=True):
+class SessionStartParams(WriteParams, frozen=True, kw_only=True):
     session: TaskName
     task: TaskName | None = None
     content: str = ""
@@ -129,9 +119,6 @@ class SessionStartParams(Params, frozen=True, kw_only=True):
     agent: Word | None = None
     """Whose signals the block shows, besides those to the session and the task."""
     max_bytes: BlockBytes = 4096
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
 class SessionStarted(Written, frozen=True, kw_only=True):
@@ -141,14 +128,13 @@ class SessionStarted(Written, frozen=True, kw_only=True):
     """As of `session.resume`."""
 
 
-class SessionResumeParams(Params, frozen=True, kw_only=True):
+class SessionResumeParams(WorkspaceParams, frozen=True, kw_only=True):
     """At least a session or a task. The task of a session is that of its latest section."""
 
     session: TaskName | None = None
     task: TaskName | None = None
     agent: Word | None = None
     max_bytes: BlockBytes = 4096
-    workspace: Name | None = None
 
 
 class SessionBlock(Result, frozen=True, kw_only=True):
@@ -162,15 +148,13 @@ class SessionBlock(Result, frozen=True, kw_only=True):
     """The unread signals; reading them here does not acknowledge them."""
 
 
-class TriageParams(Params, frozen=True, kw_only=True):
+class TriageParams(WriteParams, frozen=True, kw_only=True):
     tag: Values = msgspec.field(default_factory=lambda: ["bug"])
     promote: Name | None = None
     """The anchor of a section to make a task of: a new section with `task` that links to it."""
     task: TaskName | None = None
     priority: Word | None = None
     limit: Limit = 50
-    client: ClientName | None = None
-    workspace: Name | None = None
 
 
 class Triage(Result, frozen=True, kw_only=True):
@@ -189,12 +173,11 @@ class Triage(Result, frozen=True, kw_only=True):
     """The new section; null if nothing was promoted now, or before."""
 
 
-class ProfileParams(Params, frozen=True, kw_only=True):
+class ProfileParams(WorkspaceParams, frozen=True, kw_only=True):
     tag: Values = msgspec.field(default_factory=list)
     """Only sections with one of these tags."""
     limit: Limit = 20
     include_archived: bool = False
-    workspace: Name | None = None
 
 
 class Profile(Result, frozen=True, kw_only=True):

@@ -10,15 +10,25 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import ClientName, Limit, Name, Params, Result, TimeoutMs
+from memsyncd.protocol.fields import (
+    Limit,
+    Name,
+    Params,
+    Result,
+    TrackedParams,
+    WorkspaceParams,
+    WriteParams,
+)
 from memsyncd.protocol.memory import (
     OnSimilar,
     Place,
     RevisionId,
     WriteAction,
     Written,
+    WrittenSection,
 )
 from memsyncd.protocol.search import SectionMeta, SimilarSection
+from memsyncd.protocol.upkeep import PlanParams
 
 TopicName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 """The path of a note, or its name in the memory folder, with or without `.md`."""
@@ -37,13 +47,12 @@ class NewRelation(Params, frozen=True, kw_only=True):
     """The note that it leads to, as a link names it, or `note#heading`."""
 
 
-class TopicListParams(Params, frozen=True, kw_only=True):
+class TopicListParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Place | None = None
     """Only notes at this path, folder or glob."""
     sort: Literal["salience", "recency", "file"] = "salience"
     include_archived: bool = False
     limit: Limit = 50
-    workspace: Name | None = None
 
 
 class TopicInfo(SectionMeta, frozen=True, kw_only=True):
@@ -68,13 +77,10 @@ class TopicList(Result, frozen=True, kw_only=True):
     """Before `limit`."""
 
 
-class TopicGetParams(Params, frozen=True, kw_only=True):
+class TopicGetParams(TrackedParams, frozen=True, kw_only=True):
     topic: TopicName
     include_archived: bool = False
     """Archived fields too."""
-    track_access: bool = True
-    """Count an access for each field that is returned."""
-    caller_session: Name | None = None
     workspace: Name | None = None
 
 
@@ -115,7 +121,7 @@ class Topic(SectionMeta, frozen=True, kw_only=True):
     """The typed links of the note."""
 
 
-class TopicCreateParams(Params, frozen=True, kw_only=True):
+class TopicCreateParams(WriteParams, frozen=True, kw_only=True):
     """A new note. Its title, summary, fields and relations are its text; the rest is its front
     matter, which holds for all of its fields. An error names every field that is wrong.
     """
@@ -144,12 +150,9 @@ class TopicCreateParams(Params, frozen=True, kw_only=True):
     on_similar: OnSimilar = "add"
     """If a topic or section says nearly the same: `add` creates the topic, `append` appends summary
     and fields to the topic that is there, `report` writes nothing."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
-class TopicPatchParams(Params, frozen=True, kw_only=True):
+class TopicPatchParams(WriteParams, frozen=True, kw_only=True):
     """Changes of a topic: what is given is replaced, an empty text or list removes it, and
     `updated` becomes now. The text of its fields stays.
     """
@@ -178,9 +181,6 @@ class TopicPatchParams(Params, frozen=True, kw_only=True):
     """Relations to remove."""
     if_digest: Name | None = None
     """Digest that the writer has read; if the note has another digest, nothing is done."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
 class TopicWritten(Written, frozen=True, kw_only=True):
@@ -193,22 +193,13 @@ class TopicWritten(Written, frozen=True, kw_only=True):
     """The anchors of the fields that were written."""
     similar: list[SimilarSection]
     """Sections that say nearly the same, the most similar first."""
-    change_set: int | None
-    """The change set that `undo` takes; None if nothing was changed, or no history is kept."""
 
 
-class TopicArchiveParams(Params, frozen=True, kw_only=True):
+class TopicArchiveParams(PlanParams, frozen=True, kw_only=True):
     topics: Annotated[list[TopicName], msgspec.Meta(min_length=1, max_length=1000)]
-    dry_run: bool = True
-    """Change nothing, and answer what would change."""
-    plan: Name | None = None
-    """The digest of a dry run: refused if the plan is another one now."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
-class FieldAppendParams(Params, frozen=True, kw_only=True):
+class FieldAppendParams(WriteParams, frozen=True, kw_only=True):
     """Append a value to a field, above the earlier ones; the section is made if it is missing."""
 
     topic: TopicName
@@ -228,34 +219,25 @@ class FieldAppendParams(Params, frozen=True, kw_only=True):
     """If a section says nearly the same: `add` appends to the field that is named, `append` to the
     section that is there, `report` writes nothing."""
     if_digest: Name | None = None
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
-class FieldAppended(Written, frozen=True, kw_only=True):
-    anchor: str
+class FieldAppended(WrittenSection, frozen=True, kw_only=True):
     """The section that has the value; with `report`, the similar one."""
-    path: str
-    start_line: int
-    end_line: int
-    digest: str
+
     action: WriteAction
     n_values: int
     """Values that the field has in the note now."""
     n_dropped: int
     """Values that went from the note to the history."""
     similar: list[SimilarSection]
-    change_set: int | None
 
 
-class FieldHistoryParams(Params, frozen=True, kw_only=True):
+class FieldHistoryParams(WorkspaceParams, frozen=True, kw_only=True):
     topic: TopicName
     field: FieldName
     limit: Limit = 50
     before: RevisionId | None = None
     """Only values of revisions older than this one."""
-    workspace: Name | None = None
 
 
 class FieldVersion(Result, frozen=True, kw_only=True):

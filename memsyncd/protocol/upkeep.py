@@ -6,20 +6,21 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memsyncd.protocol.fields import (
-    ClientName,
-    Name,
-    Params,
-    Result,
-    SectionPlace,
-    TimeoutMs,
-    Word,
-)
+from memsyncd.protocol.fields import Name, Result, SectionPlace, Word, WriteParams
 from memsyncd.protocol.memory import Place, Written
 from memsyncd.protocol.search import Filters
 
 
-class ArchiveParams(Params, frozen=True, kw_only=True):
+class PlanParams(WriteParams, frozen=True, kw_only=True):
+    """Parameters of a method that plans a change of many memories, or carries it out."""
+
+    dry_run: bool = True
+    """Change nothing, and answer what would change."""
+    plan: Name | None = None
+    """The digest of a dry run: refused if the plan is another one now."""
+
+
+class ArchiveParams(PlanParams, frozen=True, kw_only=True):
     """Which memories: those named by anchors, or those at a path that pass the filters. A memory is
     a section with those beneath it.
     """
@@ -33,25 +34,11 @@ class ArchiveParams(Params, frozen=True, kw_only=True):
     below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
     """`archive`: only memories whose decay is below this; if nothing else selects memories, that of
     the configuration, 0.1 by default."""
-    dry_run: bool = True
-    """Change nothing, and answer what would change."""
-    plan: Name | None = None
-    """The digest of a dry run: refused if the plan is another one now."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
-class CleanupParams(Params, frozen=True, kw_only=True):
+class CleanupParams(PlanParams, frozen=True, kw_only=True):
     below: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
     """Also archive memories whose decay is below this."""
-    dry_run: bool = True
-    """Change nothing, and answer what would change."""
-    plan: Name | None = None
-    """The digest of a dry run: refused if the plan is another one now."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
 class UpkeepItem(SectionPlace, frozen=True, kw_only=True):
@@ -80,8 +67,6 @@ class Upkept(Written, frozen=True, kw_only=True):
     """A plan, and whether it was carried out."""
 
     is_applied: bool
-    change_set: int | None
-    """The change set that `undo` takes back; None if nothing changed, or no history is kept."""
     plan: str
     """A digest of the changes."""
     archived: list[UpkeepItem]
@@ -92,7 +77,7 @@ class Upkept(Written, frozen=True, kw_only=True):
     """Selected, and not to be changed."""
 
 
-class PromoteParams(Params, frozen=True, kw_only=True):
+class PromoteParams(WriteParams, frozen=True, kw_only=True):
     """A memory, or all summaries of a task: sections of the kind `summary`."""
 
     anchor: Place | None = None
@@ -104,9 +89,6 @@ class PromoteParams(Params, frozen=True, kw_only=True):
     """As for `note.add`; by default the configured one, `.memories/project.md`."""
     dry_run: bool = False
     """Change nothing, and answer what would be promoted."""
-    client: ClientName | None = None
-    workspace: Name | None = None
-    timeout_ms: TimeoutMs | None = None
 
 
 class PromotedMemory(Result, frozen=True, kw_only=True):
@@ -122,5 +104,4 @@ class PromotedMemory(Result, frozen=True, kw_only=True):
 
 class Promoted(Written, frozen=True, kw_only=True):
     is_applied: bool
-    change_set: int | None
     promoted: list[PromotedMemory]

@@ -86,7 +86,14 @@ from memsyncd.server.operations import (
     choose_workspaces,
     describe_freshness,
 )
-from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
+from memsyncd.server.reads import (
+    LoopAdmission,
+    PathLookup,
+    Reads,
+    WorkspaceMethods,
+    overdue_error,
+    request_arrival_s,
+)
 from memsyncd.server.session import Limits, MethodCall, Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.waits import (
@@ -145,7 +152,7 @@ def _replace_path(params: Any, field: str, found: FilePlace, workspace: Workspac
     return replace_fields(params, workspace=workspace.id, **{field: value})
 
 
-class Handlers:
+class Handlers(WorkspaceMethods):
     """Carries out methods for sessions: the server calls `dispatch`."""
 
     def __init__(
@@ -156,11 +163,10 @@ class Handlers:
         facts: Facts,
         limits: Limits,
     ) -> None:
-        self._workspaces = workspaces
-        self._clock = clock
+        super().__init__(workspaces, clock, reads)
+        self._reads = reads
         self._limits = limits
         self._places = PathLookup(workspaces, reads.threads, facts.socket)
-        self._in_thread = reads.run
         self._federation = Federation(reads.run, clock)
         self._loop_turns = LoopAdmission(clock)
         self._subscriptions = Subscriptions(workspaces)
@@ -278,19 +284,14 @@ class Handlers:
             self._workspaces, self._clock, self._federation, self._in_thread
         )
         self._table |= of_several.methods
-        writes = Writes(self._workspaces, self._clock, self._in_thread)
+        given = (self._workspaces, self._clock, self._reads)
+        writes = Writes(*given)
         self._table |= writes.methods
-        self._table |= TopicMethods(self._workspaces, self._clock, self._in_thread, writes).methods
+        self._table |= TopicMethods(*given, writes).methods
         signals = SignalMethods(self._workspaces, self._subscriptions)
         self._subscriptions.send_backlog = signals.send_backlog
         self._table |= signals.methods
-        self._table |= TaskMethods(
-            self._workspaces,
-            self._clock,
-            self._in_thread,
-            add=writes.add_section,
-            read_inbox=self._table["signal.inbox"],
-        ).methods
+        self._table |= TaskMethods(*given, writes, signals).methods
 
     # --- search ---
 
@@ -619,8 +620,7 @@ class Handlers:
         """Read a note. With `worktree`, the folder of a linked worktree, read the file there if its
         text differs.
         """
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         params = browse.name_from_root(workspace.scope, params)
         if worktree:
             config, now_s = self._workspaces.config, self._clock.wall_s()
@@ -663,8 +663,7 @@ class Handlers:
         )
 
     async def _list(self, _session: Session, params: ListParams) -> Listing:
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         config, now_s = self._workspaces.config, self._clock.wall_s()
 
         def read() -> list[NoteInfo]:
@@ -684,8 +683,7 @@ class Handlers:
         )
 
     async def _stats(self, _session: Session, params: StatsParams) -> MemoryStats:
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         config, now_s = self._workspaces.config, self._clock.wall_s()
 
         def read() -> dict[str, Any]:
@@ -700,35 +698,25 @@ class Handlers:
         # Needed by few; its import takes a millisecond.
         from memsyncd.engine.similar import find_similar
 
-        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         options = RunOptions(now_s=self._clock.wall_s())
-        read = partial(find_similar, workspace, params, config, options)
-        try:
-            found = await self._in_thread(read)
-        except NoteNotFound:
-            await self._scan(workspace)
-            found = await self._in_thread(read)
+        read = partial(find_similar, workspace, params, self._workspaces.config, options)
+        found = await self._read_saved(workspace, read)
         return replace_fields(found, freshness=self._describe_freshness([workspace]))
 
     async def _duplicates(self, _session: Session, params: DuplicatesParams) -> Duplicates:
         from memsyncd.engine.similar import find_duplicates
 
-        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         options = RunOptions(now_s=self._clock.wall_s())
-        found = await self._in_thread(partial(find_duplicates, workspace, params, config, options))
+        read = partial(find_duplicates, workspace, params, self._workspaces.config, options)
+        found = await self._in_thread(read)
         return replace_fields(found, freshness=self._describe_freshness([workspace]))
 
     async def _links(self, _session: Session, params: LinksParams) -> Links:
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         read = partial(browse.find_links, workspace, self._workspaces.config, params)
-        try:
-            links, n_links = await self._in_thread(read)
-        except NoteNotFound:
-            await self._scan(workspace)
-            links, n_links = await self._in_thread(read)
+        links, n_links = await self._read_saved(workspace, read)
         return Links(
             workspace=workspace.id,
             links=links,
@@ -736,6 +724,14 @@ class Handlers:
             drawing=browse.draw_links(links, params),
             freshness=self._describe_freshness([workspace]),
         )
+
+    async def _read_saved(self, workspace: Workspace, read: Callable[[], T]) -> T:
+        """Read, again after a scan if the note is not there: it may have been saved just now."""
+        try:
+            return await self._in_thread(read)
+        except NoteNotFound:
+            await self._scan(workspace)
+            return await self._in_thread(read)
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
         found = [

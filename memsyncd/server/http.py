@@ -37,7 +37,7 @@ from memsyncd.protocol.jsonrpc import (
 )
 from memsyncd.protocol.methods import METHODS
 from memsyncd.protocol.operations import Status
-from memsyncd.protocol.search import Changed, ContextParams, Subscribed
+from memsyncd.protocol.search import Changed, ContextParams, Subscribed, UnsubscribeParams
 from memsyncd.protocol.signals import SignalNotice
 from memsyncd.server.mcp import render_result
 from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
@@ -96,8 +96,7 @@ class HttpRequest(msgspec.Struct, kw_only=True):
     verb: str
     target: http.RequestTarget
     headers: dict[bytes, bytes]
-    route: HttpRoute | None
-    """None for OPTIONS."""
+    route: HttpRoute
     content_type: str
     """Of the answer."""
     arrived_s: float
@@ -253,14 +252,10 @@ class HttpConnection:
         expected = headers.get(b"expect", b"100-continue").lower()
         if expected != b"100-continue":
             raise HttpRefusal(BadRequest("the expectation is unknown", hint="omit Expect"), 417)
-        route, content_type = None, ""
-        if verb != "OPTIONS":
-            route = http.find_route(verb, target.path)
-            content_type = http.choose_type(headers.get(b"accept"), route.offers)
-            if route.verb == "POST":
-                http.check_content_type(headers.get(b"content-type"))
-        else:
-            http.list_verbs(target.path)
+        route = http.find_route(verb, target.path)
+        content_type = http.choose_type(headers.get(b"accept"), route.offers)
+        if route.verb == "POST":
+            http.check_content_type(headers.get(b"content-type"))
         self._check_length(int(headers.get(b"content-length", b"0")))
         return HttpRequest(
             verb=verb,
@@ -312,10 +307,7 @@ class HttpConnection:
         agent = request.headers.get(b"user-agent", b"").decode("ascii", "replace")
         self._session.client = agent.partition("/")[0].partition(" ")[0][:64] or "http"
         route = request.route
-        if route is None:
-            allowed = http.list_verbs(request.target.path)
-            self.respond(Response(204, headers=(("Allow", allowed),)))
-        elif route.path == "/v1/events":
+        if route.path == "/v1/events":
             EventStream(self, self._context, self._session, request).begin()
         elif route.method:
             self.dispatch(make_call(route, request, self._context), self._answer_call)
@@ -352,7 +344,6 @@ class HttpConnection:
     def _answer_call(self, answers: list[bytes]) -> None:
         request = self._request
         assert request is not None
-        assert request.route is not None
         try:
             response = make_response(answers[0], request.route, request.content_type, self._context)
         except Exception as error:  # noqa: BLE001 - one answer fails one request
@@ -560,7 +551,6 @@ class EventStream:
         self._last_status = b""
 
     def begin(self) -> None:
-        assert self._request.route is not None
         call = make_call(self._request.route, self._request, self._context)
         if isinstance(call, Call) and self._known:
             fields = msgspec.structs.asdict(call.params)
@@ -583,6 +573,8 @@ class EventStream:
         self._generations = known
         self._http.begin_stream()
         if self._http.is_head:
+            params = UnsubscribeParams(subscription=found.subscription)
+            self._context.dispatch(self._session, "unsubscribe", params)
             self._http.end_stream()
             return
         self._is_open = True

@@ -74,6 +74,8 @@ class McpSession:
         self.mcp = McpConnection(context, self.session, self.dispatcher)
         self.mcp.send_notice = self._send_notice
         self.send: Callable[[bytes], bool] | None = None
+        self.end_stream: Callable[[], None] = _do_nothing
+        """Ends the response that `send` writes to."""
         self.progress: dict[str | int, Callable[[bytes], bool]] = {}
         """Who gets the progress of a request, by its token."""
         self.used_at_s = context.loop.time()
@@ -128,6 +130,7 @@ class McpSessions:
         if session is not None:
             session.mcp.finish()
             session.dispatcher.close()
+            session.end_stream()
 
     def close(self) -> None:
         """End all sessions."""
@@ -341,7 +344,7 @@ class McpExchange:
         if session.send is not None:
             raise Conflict("the session has a stream already", hint="close that one first")
         self._session = session
-        session.send = self._send_event
+        session.send, session.end_stream = self._send_event, self._end_stream
         self._begin_stream()
         self._http.on_lost = self._http.on_finish = self._leave
         self._http.arm_alive(self._keep_alive)
@@ -349,7 +352,11 @@ class McpExchange:
     def _leave(self) -> None:
         self._is_over = True
         if self._session is not None:
-            self._session.send = None
+            self._session.send, self._session.end_stream = None, _do_nothing
+
+    def _end_stream(self) -> None:
+        self._leave()
+        self._http.end_stream()
 
     def _begin_stream(self) -> None:
         self._has_begun = True
@@ -368,6 +375,10 @@ class McpExchange:
         if not self._is_over and self._has_begun:
             self._http.send_data(http.KEEP_ALIVE)
             self._http.arm_alive(self._keep_alive)
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _is_modern(item: Call | Fault) -> bool:

@@ -80,6 +80,7 @@ class McpConnection:
         self._streams: dict[Id, Stream] = {}
         self._scope: frozenset[str] | None = None
         self._subscription: str | None = None
+        self._has_finished = False
         self._log_level = ""
         self._methods: dict[str, Callable[[mcp.McpRequest], Outcome]] = {
             "initialize": self._initialize,
@@ -121,6 +122,7 @@ class McpConnection:
 
     def finish(self) -> None:
         """End the streams of a client that is about to lose its connection."""
+        self._has_finished = True
         streams, self._streams = self._streams, {}
         for stream in streams.values():
             self._end_stream(stream)
@@ -256,7 +258,9 @@ class McpConnection:
 
         An empty object if it holds nothing, or if the folder has no memory.
         """
-        arguments = mcp_tools.make_hook_arguments(request.params.arguments or {})
+        given = request.params.arguments or {}
+        kept = {name: value for name, value in given.items() if value is not None}
+        arguments = mcp_tools.convert_arguments(kept, mcp_tools.HookArguments)
         text = ""
         with contextlib.suppress(WorkspaceNotFound, NotFresh):
             text = await self._recall_for_hook(arguments)
@@ -286,9 +290,8 @@ class McpConnection:
     async def _use_tool(self, tool: mcp_tools.Tool, arguments: dict[str, Any]) -> str:
         if tool.name == mcp_tools.INIT_TOOL:
             folder = arguments.get("path") or self._workspace or ""
-            return await self._begin_memory(
-                mcp_tools.make_params(tool, {**arguments, "path": folder})
-            )
+            _, params = mcp_tools.choose_call(tool, {**arguments, "path": folder})
+            return await self._begin_memory(params)
         method, params = mcp_tools.choose_call(tool, arguments)
         if isinstance(params, search.SearchParams | search.ContextParams):
             result = await self._recall(method, params)
@@ -363,11 +366,12 @@ class McpConnection:
                 task.cancel()
 
     async def _send_progress(self, token: str | int) -> None:
-        n_sent = 0
+        n_sent = pending = 0
         while True:
             await asyncio.sleep(PROGRESS_S)
             n_sent += 1
-            pending = sum(one.pending for one in await self._find_scope())
+            with contextlib.suppress(MemsyncdError):
+                pending = sum(one.pending for one in await self._find_scope())
             message = f"waiting for the index: {pending} changes pending" if pending else "waiting"
             notice = mcp.McpNotice(progress_token=token, progress=n_sent, message=message)
             self.send_notice("notifications/progress", notice)
@@ -465,14 +469,17 @@ class McpConnection:
     async def _watch(self) -> None:
         """Subscribe `_translate` to the changes of all notes, and remember which are listed."""
         self._scope = frozenset(one.id for one in await self._find_scope())
-        if self._subscription is None:
+        # A client that has ended its side meanwhile would never be let go.
+        if self._subscription is None and not self._has_finished:
             self._subscription = ""
             subscribed = await self._ask("subscribe", search.SubscribeParams())
             self._subscription = subscribed.subscription
 
     def _translate(self, _method: str, params: msgspec.Struct) -> None:
         """Send the notifications of MCP for a change of notes."""
-        changed = cast(search.Changed, params)
+        if not isinstance(params, search.Changed) or params.subscription != self._subscription:
+            return  # of a subscription from before the connection spoke MCP
+        changed = params
         changes = [(changed.workspace, path) for path in changed.paths]
         for note in changes:
             if note in self._notes:

@@ -27,7 +27,13 @@ from memsyncd.errors import Busy, NotFresh, StoreFailed
 from memsyncd.files.scan import NoteCount, count_notes
 from memsyncd.server.listen import check_outside
 from memsyncd.server.session import Session, current_request
-from memsyncd.server.waits import STALL_HINT, make_stall_error, wait_for_work
+from memsyncd.server.waits import (
+    OPEN_S,
+    STALL_HINT,
+    make_stall_error,
+    wait_for_work,
+    wait_until_open,
+)
 from memsyncd.store.connection import CancellationToken
 
 if TYPE_CHECKING:
@@ -114,6 +120,29 @@ class Reads:
         finally:
             token.cancel()
             future.cancel()
+
+
+class WorkspaceMethods:
+    """What the methods of one subject have in common: how they find a workspace and read it."""
+
+    def __init__(self, workspaces: Workspaces, clock: Clock, reads: Reads) -> None:
+        self._workspaces = workspaces
+        self._clock = clock
+        self._in_thread = reads.run
+
+    async def _find_open(self, name: str | None) -> Workspace:
+        """Return a workspace, once it can be read unless that takes too long. Raises
+        WorkspaceNotFound.
+        """
+        workspace = self._workspaces.find(name)
+        await wait_until_open([workspace], OPEN_S)
+        return workspace
+
+    async def _read(self, answer: Callable[..., T], params: Any, *more: Any) -> T:
+        """Answer from the index of the workspace that the parameters name."""
+        workspace = await self._find_open(params.workspace)
+        config, now_s = self._workspaces.config, self._clock.wall_s()
+        return await self._in_thread(partial(answer, workspace, config, params, *more, now_s=now_s))
 
 
 class Slot:

@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._mcp: McpConnection | None = None
         self._http: HttpConnection | None = None
         self._is_open_to_http = True
-        self._idle_s = context.limits.idle_timeout_s
+        self._idle_s = 0.0
         self._is_paused = self._has_sent = self._has_ended = False
         self._is_writable = True
         self._n_unsent_bytes = 0
@@ -116,7 +116,6 @@ class Connection(asyncio.Protocol):
                 self._context, self._session, send=self._send_later, on_done=self._continue
             )
             self._transport.set_write_buffer_limits(high=limits.max_write_buffer_bytes // 8)
-            self.arm("idle", self._idle_s, self._on_idle)
 
     def data_received(self, data: bytes) -> None:
         if self._is_open_to_http:
@@ -249,7 +248,7 @@ class Connection(asyncio.Protocol):
             self._http = HttpConnection(
                 self, self._context, self._session, self._dispatcher, self._access
             )
-            self._idle_s = self._idle_s or KEEP_ALIVE_S
+            self._idle_s = KEEP_ALIVE_S
             self.arm("idle", self._idle_s, self._on_idle)
         return self._http
 

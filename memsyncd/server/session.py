@@ -175,4 +175,3 @@ class Limits(SocketConfig, frozen=True, kw_only=True):
     max_buffered_bytes: int = 64 * 1024 * 1024
     # How long a client may leave a full buffer wholly unread.
     write_timeout_s: float = 30.0
-    idle_timeout_s: float = 0.0

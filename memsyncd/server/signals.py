@@ -49,7 +49,7 @@ class SignalMethods:
         self._subscriptions = subscriptions
         self.methods: dict[str, MethodCall] = {
             "signal.send": self._send,
-            "signal.inbox": self._read_inbox,
+            "signal.inbox": self.read_inbox,
             "signal.outbox": self._read_outbox,
             "signal.ack": self._ack,
         }
@@ -63,7 +63,7 @@ class SignalMethods:
             self._subscriptions.notify_signal(workspace, sent.signal)
         return sent
 
-    async def _read_inbox(self, _session: Session, params: SignalInboxParams) -> SignalBox:
+    async def read_inbox(self, _session: Session, params: SignalInboxParams) -> SignalBox:
         workspace = self._workspaces.find(params.workspace)
         name_reader(params)
         return await self._run(workspace, partial(read_inbox, params=params))

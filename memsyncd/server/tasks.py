@@ -6,47 +6,42 @@ back.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from memsyncd.engine import tasks
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import tasks as protocol
 from memsyncd.protocol.memory import Added, NoteAddParams
-from memsyncd.protocol.signals import Signal, SignalInboxParams
-from memsyncd.server.session import InThread, MethodCall, Session
-from memsyncd.server.waits import OPEN_S, wait_until_open
-from memsyncd.server.writes import make_place
+from memsyncd.protocol.signals import SignalInboxParams
+from memsyncd.server.reads import Reads, WorkspaceMethods
+from memsyncd.server.session import MethodCall, Session
+from memsyncd.server.signals import SignalMethods
+from memsyncd.server.writes import Writes, make_place
 
 SUMMARY_CHARS = 60
+T = TypeVar("T")
 
 
-class TaskMethods:
-    """Carries out the methods. `add` and `read_inbox` are those of `note.add` and `signal.inbox`,
-    and `in_thread` runs what only reads off the event loop.
-    """
+class TaskMethods(WorkspaceMethods):
+    """Carries out the methods, with those of signals and of new sections."""
 
     def __init__(
         self,
         workspaces: Workspaces,
         clock: Clock,
-        in_thread: InThread,
-        *,
-        add: MethodCall,
-        read_inbox: MethodCall,
+        reads: Reads,
+        writes: Writes,
+        signals: SignalMethods,
     ) -> None:
-        self._workspaces = workspaces
-        self._clock = clock
-        self._in_thread = in_thread
-        self._add_note = add
-        self._read_inbox = read_inbox
+        super().__init__(workspaces, clock, reads)
+        self._writes = writes
+        self._signals = signals
         self.methods: dict[str, MethodCall] = {
             "task.ready": partial(self._ask, tasks.list_ready),
             "task.list": partial(self._ask, tasks.list_task),
@@ -59,29 +54,25 @@ class TaskMethods:
             "profile": partial(self._ask, tasks.compute_profile),
         }
 
-    async def _ask(self, answer: Callable[..., Any], _session: Session, params: Any) -> Any:
-        """Answer from the index of the workspace that the parameters name."""
-        return await self._read(self._workspaces.find(params.workspace), answer, params)
-
-    async def _read(self, workspace: Workspace, answer: Callable[..., Any], *params: Any) -> Any:
-        await wait_until_open([workspace], OPEN_S)
-        config, now_s = self._workspaces.config, self._clock.wall_s()
-        return await self._in_thread(partial(answer, workspace, config, *params, now_s=now_s))
+    async def _ask(self, answer: Callable[..., T], _session: Session, params: Any) -> T:
+        return await self._read(answer, params)
 
     async def _add(self, session: Session, params: Any, fields: dict[str, Any]) -> Added:
         """Append a section in the name of the request's client."""
-        note = NoteAddParams(client=params.client, workspace=params.workspace, **fields)
-        outcome = self._add_note(session, note)
-        added = await outcome if inspect.isawaitable(outcome) else outcome
-        assert isinstance(added, Added)
-        return added
+        note = NoteAddParams(
+            client=params.client,
+            workspace=params.workspace,
+            timeout_ms=params.timeout_ms,
+            **fields,
+        )
+        return await self._writes.add_section(session, note)
 
     # --- tasks ---
 
     async def _build_context(
-        self, session: Session, params: protocol.TaskContextParams
+        self, _session: Session, params: protocol.TaskContextParams
     ) -> protocol.TaskContext:
-        found: protocol.TaskContext = await self._ask(tasks.build_task_context, session, params)
+        found = await self._read(tasks.build_task_context, params)
         workspace = self._workspaces.find(params.workspace)
         if params.track_access:
             caller = params.caller_session
@@ -99,15 +90,13 @@ class TaskMethods:
             "task": params.task,
             "session": params.session,
             "lifecycle": "task" if params.task else "session",
-            "timeout_ms": params.timeout_ms,
         }
         return await self._add(session, params, fields)
 
     async def _summarize(
         self, session: Session, params: protocol.TaskSummarizeParams
     ) -> protocol.TaskSummary:
-        summary: protocol.TaskSummary
-        summary, is_new = await self._ask(tasks.summarize_task, session, params)
+        summary, is_new = await self._read(tasks.summarize_task, params)
         if params.dry_run or not is_new:
             return summary
         fields = {
@@ -121,8 +110,7 @@ class TaskMethods:
         return replace(summary, added=make_place(added))
 
     async def _triage(self, session: Session, params: protocol.TriageParams) -> protocol.Triage:
-        found: protocol.Triage
-        found, fields = await self._ask(tasks.triage, session, params)
+        found, fields = await self._read(tasks.triage, params)
         if fields is None:
             return found
         added = await self._add(session, params, fields)
@@ -142,7 +130,6 @@ class TaskMethods:
             "session": params.session,
             "task": params.task,
             "lifecycle": "session",
-            "timeout_ms": params.timeout_ms,
         }
         added = await self._add(session, params, fields)
         resume = protocol.SessionResumeParams(
@@ -157,6 +144,7 @@ class TaskMethods:
             workspace=added.workspace,
             generation=added.generation,
             is_indexed=added.is_indexed,
+            change_set=added.change_set,
             added=make_place(added),
             text=block.text,
         )
@@ -164,28 +152,14 @@ class TaskMethods:
     async def _resume_session(
         self, session: Session, params: protocol.SessionResumeParams
     ) -> protocol.SessionBlock:
-        workspace = self._workspaces.find(params.workspace)
-        block: protocol.SessionBlock = await self._read(
-            workspace, tasks.build_session_block, params, ()
-        )
-        signals = await self._list_signals(session, replace(params, task=block.task))
-        if not signals:
-            return block
-        shown: protocol.SessionBlock = await self._read(
-            workspace, tasks.build_session_block, params, signals
-        )
-        return shown
-
-    async def _list_signals(
-        self, session: Session, params: protocol.SessionResumeParams
-    ) -> list[Signal]:
+        block = await self._read(tasks.build_session_block, params, ())
         inbox = SignalInboxParams(
             agent=params.agent,
             session=params.session,
-            task=params.task,
+            task=block.task,
             workspace=params.workspace,
         )
-        outcome = self._read_inbox(session, inbox)
-        box: Any = await outcome if inspect.isawaitable(outcome) else outcome
-        found: list[Signal] = box.signals
-        return found
+        signals = (await self._signals.read_inbox(session, inbox)).signals
+        if not signals:
+            return block
+        return await self._read(tasks.build_session_block, params, signals)

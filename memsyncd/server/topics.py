@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import asdict
 
@@ -18,20 +18,18 @@ from memsyncd.protocol import topics as protocol
 from memsyncd.protocol.memory import WriteAction
 from memsyncd.protocol.search import SimilarSection
 from memsyncd.protocol.upkeep import Upkept
-from memsyncd.server.session import InThread, MethodCall, Session
-from memsyncd.server.waits import OPEN_S, wait_until_open
+from memsyncd.server.reads import Reads, WorkspaceMethods
+from memsyncd.server.session import MethodCall, Session
 from memsyncd.server.writes import Writes, describe_write, make_place
 
+T = TypeVar("T")
 
-class TopicMethods:
-    """Carries out the methods. `in_thread` runs what only reads off the event loop."""
 
-    def __init__(
-        self, workspaces: Workspaces, clock: Clock, in_thread: InThread, writes: Writes
-    ) -> None:
-        self._workspaces = workspaces
-        self._clock = clock
-        self._in_thread = in_thread
+class TopicMethods(WorkspaceMethods):
+    """Carries out the methods, with those of writes."""
+
+    def __init__(self, workspaces: Workspaces, clock: Clock, reads: Reads, writes: Writes) -> None:
+        super().__init__(workspaces, clock, reads)
         self._writes = writes
         self.methods: dict[str, MethodCall] = {
             "topic.list": self._list,
@@ -49,35 +47,21 @@ class TopicMethods:
     async def _list(
         self, _session: Session, params: protocol.TopicListParams
     ) -> protocol.TopicList:
-        workspace = self._workspaces.find(params.workspace)
-        found: protocol.TopicList = await self._read(workspace, topics.list_topics, params)
-        return found
+        return await self._read(partial(_read_counted, topics.list_topics), params)
 
     async def _get(self, _session: Session, params: protocol.TopicGetParams) -> protocol.Topic:
         workspace = self._workspaces.find(params.workspace)
-        found: protocol.Topic = await self._read(workspace, topics.read_topic, params)
+        found = await self._read(partial(_read_counted, topics.read_topic), params)
         if params.track_access:
             anchors = [one.anchor for one in found.fields]
             caller = params.caller_session
             self._workspaces.note_accesses(workspace, anchors or [found.path], session=caller)
         return found
 
-    async def _read(self, workspace: Workspace, read: Callable[..., Any], params: Any) -> Any:
-        """Read from the index, with the counts of accesses."""
-        await wait_until_open([workspace], OPEN_S)
-        config, now_s = self._workspaces.config, self._clock.wall_s()
-
-        def run() -> Any:
-            accesses = count_accesses(workspace)
-            return read(workspace, config, params, now_s=now_s, accesses=accesses)
-
-        return await self._in_thread(run)
-
     async def _list_history(
         self, _session: Session, params: protocol.FieldHistoryParams
     ) -> protocol.FieldHistory:
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         find = partial(topics.find_topic, workspace, self._workspaces.config, params.topic)
         path = await self._in_thread(find, disk_of=workspace)
         job = partial(topics.list_field_history, path=path, params=params)
@@ -113,8 +97,7 @@ class TopicMethods:
     async def _patch(
         self, session: Session, params: protocol.TopicPatchParams
     ) -> protocol.TopicWritten:
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         make = partial(
             topics.make_patch_decision,
             workspace,
@@ -139,10 +122,9 @@ class TopicMethods:
     async def _append(
         self, session: Session, params: protocol.FieldAppendParams
     ) -> protocol.FieldAppended:
-        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
-        by = self._writes.stamp(session, params.client)
+        config, by = self._workspaces.config, self._writes.stamp(session, params.client)
         addition = topics.make_field_addition(config, params)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         make = partial(topics.make_append_decision, workspace, config, params, **by)
         decide = await self._in_thread(make, disk_of=workspace)
         find = partial(topics.find_near, texts=[params.content])
@@ -163,9 +145,13 @@ class TopicMethods:
             **asdict(outcome.answer),
             action=action,
             similar=near,
-            change_set=outcome.change_set,
             **describe_write(workspace, outcome),
         )
+
+
+def _read_counted(read: Callable[..., T], workspace: Workspace, *given: Any, now_s: float) -> T:
+    """Read with the counts of accesses."""
+    return read(workspace, *given, now_s=now_s, accesses=count_accesses(workspace))
 
 
 def _describe_topic(
@@ -182,7 +168,6 @@ def _describe_topic(
         action=action if is_written else "unchanged",
         fields=list(change.fields),
         similar=list(near),
-        change_set=outcome.change_set,
         **describe_write(workspace, outcome),
     )
 
@@ -195,6 +180,5 @@ def _report_field(workspace: Workspace, near: Sequence[SimilarSection]) -> proto
         **asdict(make_place(near[0])),
         action="reported",
         similar=list(near),
-        change_set=None,
         **describe_write(workspace, EditOutcome(answer=None)),
     )

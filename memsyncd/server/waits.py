@@ -112,6 +112,8 @@ async def wait_unless_stalled(
     """Wait until the future is done, its workspace is stalled, or the time is over. True if it is
     done; its work continues otherwise.
     """
+    # Its exception must not be reported as unseen if the client leaves.
+    waiting.add_done_callback(forget)
     stall = workspaces.stalls.expect(workspace)
     await asyncio.wait((waiting, stall), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     return waiting.done()
@@ -126,7 +128,6 @@ async def wait_for_work(
     waiting = asyncio.wrap_future(future)
     if await wait_unless_stalled(workspaces, workspace, waiting, timeout_s):
         return waiting.result()
-    waiting.add_done_callback(forget)
     raise (
         make_stall_error(workspace)
         if workspaces.stalls.is_stalled(workspace)

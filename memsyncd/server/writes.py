@@ -59,10 +59,10 @@ from memsyncd.protocol.search import (
 )
 from memsyncd.protocol.topics import TopicArchiveParams
 from memsyncd.server.operations import describe_freshness
-from memsyncd.server.session import InThread, MethodCall, Session
+from memsyncd.server.reads import Reads, WorkspaceMethods
+from memsyncd.server.session import MethodCall, Session
 from memsyncd.server.waits import (
     OPEN_S,
-    forget,
     make_stall_error,
     wait_unless_stalled,
     wait_until_open,
@@ -78,13 +78,11 @@ SIMILAR_S = 0.5
 T = TypeVar("T")
 
 
-class Writes:
-    """Carries out the methods. `in_thread` runs what only reads off the event loop."""
+class Writes(WorkspaceMethods):
+    """Carries out the methods."""
 
-    def __init__(self, workspaces: Workspaces, clock: Clock, in_thread: InThread) -> None:
-        self._workspaces = workspaces
-        self._clock = clock
-        self._in_thread = in_thread
+    def __init__(self, workspaces: Workspaces, clock: Clock, reads: Reads) -> None:
+        super().__init__(workspaces, clock, reads)
         self.methods: dict[str, MethodCall] = {
             "memory": self._memory,
             "note.add": self._add,
@@ -126,7 +124,6 @@ class Writes:
         return protocol.MemoryResult(
             text=answer.text,
             digest=answer.digest,
-            change_set=outcome.change_set,
             is_searched=answer.is_searched,
             updated_links=list(answer.updated_links),
             skipped_links=list(answer.skipped_links),
@@ -172,7 +169,6 @@ class Writes:
         return protocol.Added(
             action="appended",
             similar=near,
-            change_set=outcome.change_set,
             **asdict(make_place(outcome.answer)),
             **describe_write(workspace, outcome),
         )
@@ -194,19 +190,17 @@ class Writes:
         end_s = self._clock.now_s() + (READ_S if is_needed else SIMILAR_S)
         run = partial(find, workspace, self._workspaces.config, now_s=self._clock.wall_s())
         try:
-            found: list[SimilarSection] = await self._in_thread(run, end_s)
+            return await self._in_thread(run, end_s)
         except MemsyncdError:
             if is_needed:
                 raise
             return []
-        return found
 
     async def add_section(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
         """Append a section without a search for similar ones."""
         workspace = self._workspaces.find(params.workspace)
         outcome = await self._append(session, workspace, "note.add", [params], params)
         return protocol.Added(
-            change_set=outcome.change_set,
             **asdict(outcome.answer[0]),
             **describe_write(workspace, outcome),
         )
@@ -243,11 +237,9 @@ class Writes:
             if params.path is not None:
                 raise BadRequest("name either a section or a path", hint="leave one of the two out")
             return validation.validate_section(params.section, config)
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         check = partial(validation.validate_notes, workspace, config, params.path)
-        checked: protocol.Validation = await self._in_thread(check)
-        return checked
+        return await self._in_thread(check)
 
     async def _capture(self, session: Session, params: protocol.CaptureParams) -> protocol.Captured:
         workspace = self._workspaces.find(params.workspace)
@@ -275,7 +267,6 @@ class Writes:
             note=outcome.answer.note,
             sources=outcome.answer.sources,
             skipped=outcome.answer.skipped,
-            change_set=outcome.change_set,
             **describe_write(workspace, outcome),
         )
 
@@ -293,9 +284,8 @@ class Writes:
                 hint="send confirm: true; undo brings them back",
             )
         decide = memory_tool.make_clear_decision(workspace, client=params.client or session.name)
-        outcome = await self.edit(workspace, decide, None)
+        outcome = await self.edit(workspace, decide, params.timeout_ms)
         return protocol.Cleared(
-            change_set=outcome.change_set,
             removed=outcome.answer,
             **describe_write(workspace, outcome),
         )
@@ -310,8 +300,7 @@ class Writes:
         params: upkeep_protocol.ArchiveParams | upkeep_protocol.CleanupParams | TopicArchiveParams,
     ) -> upkeep_protocol.Upkept:
         """Answer with a plan, or carry it out."""
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         now_s = self._clock.wall_s()
         config = self._workspaces.config
 
@@ -320,7 +309,7 @@ class Writes:
 
         outcome: EditOutcome[upkeep_protocol.UpkeepPlan]
         if params.dry_run:
-            planned: upkeep.Planned = await self._in_thread(make, disk_of=workspace)
+            planned = await self._in_thread(make, disk_of=workspace)
             outcome = EditOutcome(answer=planned.plan)
         else:
             client = params.client or session.name
@@ -328,7 +317,6 @@ class Writes:
             outcome = await self.edit(workspace, decide, params.timeout_ms)
         return upkeep_protocol.Upkept(
             is_applied=not params.dry_run,
-            change_set=outcome.change_set,
             **asdict(outcome.answer),
             **describe_write(workspace, outcome),
         )
@@ -336,26 +324,23 @@ class Writes:
     async def _promote(
         self, session: Session, params: upkeep_protocol.PromoteParams
     ) -> upkeep_protocol.Promoted:
-        workspace = self._workspaces.find(params.workspace)
-        await wait_until_open([workspace], OPEN_S)
+        workspace = await self._find_open(params.workspace)
         outcome = await self.decide(session, workspace, upkeep.make_promote_decision, params)
         return upkeep_protocol.Promoted(
             is_applied=not params.dry_run,
-            change_set=outcome.change_set,
             promoted=outcome.answer,
             **describe_write(workspace, outcome),
         )
 
     async def _recall(self, _session: Session, params: RecallParams) -> Recalled:
-        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
-        await wait_until_open([workspace], OPEN_S)
+        workspace, config = await self._find_open(params.workspace), self._workspaces.config
         now_s = self._clock.wall_s()
 
         def run() -> Recalled:
             accessed = find_accesses(workspace)
             return recall.recall(workspace, config, params, now_s, accessed)
 
-        recalled: Recalled = await self._in_thread(run, disk_of=workspace)
+        recalled = await self._in_thread(run, disk_of=workspace)
         freshness = describe_freshness([workspace], config, now_s=self._clock.now_s())
         return replace_fields(recalled, freshness=freshness)
 
@@ -377,10 +362,7 @@ class Writes:
         target = history.parse_target(params, workspace.scope.memory_dir)
         job = partial(history.read_compared, target=target, params=params)
         compared = await self.run(workspace, job)
-        diff: protocol.Diff = await self._in_thread(
-            partial(history.render_change, workspace, compared)
-        )
-        return diff
+        return await self._in_thread(partial(history.render_change, workspace, compared))
 
     async def _undo(self, session: Session, params: protocol.UndoParams) -> protocol.Undone:
         workspace = self._workspaces.find(params.workspace)
@@ -395,7 +377,6 @@ class Writes:
         job = partial(undo, target=target, params=params)
         outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
         return protocol.Undone(
-            change_set=outcome.change_set,
             undone=outcome.answer.revisions,
             paths=outcome.answer.paths,
             **describe_write(workspace, outcome),
@@ -420,7 +401,7 @@ class Writes:
 
     # --- backup and restore ---
 
-    async def _back_up(self, _session: Session, params: protocol.BackupParams) -> protocol.Backup:
+    async def _back_up(self, _session: Session, params: WorkspaceParams) -> protocol.Backup:
         workspace = self._workspaces.find(params.workspace)
         return await self.run(workspace, backup.back_up_records, WRITE_S)
 
@@ -490,7 +471,6 @@ async def wait_for_turn(
                 "the change that was started will be completed or rolled back:"
                 f" see memsyncd history; {failure.hint}"
             )
-            waiting.add_done_callback(forget)
             raise NotFresh(failure.message, hint=hint)
     return waiting.result()
 
@@ -542,6 +522,7 @@ def describe_write(workspace: Workspace, outcome: EditOutcome[Any]) -> dict[str,
         "workspace": workspace.id,
         "generation": workspace.condition.generation,
         "is_indexed": outcome.failure is None,
+        "change_set": outcome.change_set,
     }
 
 

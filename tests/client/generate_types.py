@@ -73,6 +73,7 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     memory_protocol.Written,
     memory_protocol.MemoryResult,
     memory_protocol.AddedSection,
+    memory_protocol.WrittenSection,
     memory_protocol.Added,
     tasks_protocol.TaskReady,
     tasks_protocol.TaskContext,

@@ -375,3 +375,21 @@ def test_importing_the_client_loads_nothing_but_the_standard_library() -> None:
 def test_importing_the_client_loads_nothing_slow() -> None:
     slow = {"asyncio", "dataclasses", "inspect", "subprocess", "tomllib", "argparse", "logging"}
     assert not find_modules_after("import memsyncd.client") & slow
+
+
+def test_a_request_that_is_sent_in_part_is_followed_by_no_other(listen: Listen) -> None:
+    received: list[bytes] = []
+    has_failed = threading.Event()
+
+    def read_late(connection: socket.socket) -> None:
+        has_failed.wait(60)
+        while data := connection.recv(65536):
+            received.append(data)
+
+    client = Client(listen(read_late), timeout_s=0.2)
+    with pytest.raises(NotFresh):
+        client.call("note.add", content="x" * 8_000_000)
+    has_failed.set()
+    with pytest.raises(NoDaemon):
+        client.call("ping")
+    assert b"ping" not in b"".join(received)

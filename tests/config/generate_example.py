@@ -1,4 +1,4 @@
-"""Generate config.example.toml from the structs of memsyncd/config/schema.py.
+"""Generate config.example.toml from the structs of memsyncd/config/__init__.py.
 
     python -m tests.config.generate_example
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from memsyncd.config.schema import ARRAYS, SECTIONS, TABLES
+from memsyncd.config import ARRAYS, SECTIONS, TABLES
 from memsyncd.core.editing.kinds import (
     DEFAULT_KINDS,
     DEFAULT_STEPS,

@@ -9,8 +9,8 @@ from memsyncd.config import (
     Config,
     WorkspaceConfig,
     find_keys,
-    load_config,
 )
+from memsyncd.config.load import load_config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from tests.config.generate_example import TARGET as EXAMPLE
 from tests.config.generate_example import generate_example

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from memsyncd.config import (
     Config,
     HistoryConfig,
-    Loaded,
     SearchConfig,
     SocketConfig,
     SourceConfig,
@@ -24,10 +23,14 @@ from memsyncd.config import (
     env_variable,
     find_changed_keys,
     find_keys,
+)
+from memsyncd.config.load import (
+    FILE_LIMIT_BYTES,
+    Loaded,
     load_config,
+    read_config_file,
     render_config,
 )
-from memsyncd.config.load import FILE_LIMIT_BYTES, read_config_file
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults, is_kind
 from memsyncd.errors import BadConfig
 

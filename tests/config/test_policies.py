@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import memsyncd
-from memsyncd.config import Config, GuardConfig, HistoryConfig, find_keys, load_config
+from memsyncd.config import Config, GuardConfig, HistoryConfig, find_keys
+from memsyncd.config.load import load_config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults, find_kind
 from memsyncd.engine.workspace import index_fingerprint
 
@@ -19,7 +20,7 @@ CONTEXT_TOKENS = {("protocol", "max_tokens"), ("integrations", "max_tokens")}
 
 
 def test_the_default_of_a_key_is_written_in_the_configuration_alone() -> None:
-    schema = PACKAGE / "config" / "schema.py"
+    schema = PACKAGE / "config" / "__init__.py"
     keys = {key.partition(".")[2] for key, _ in find_keys()} - COMMON_WORDS
     copies = [
         f"{path.relative_to(PACKAGE.parent)}:{line}: {name}"

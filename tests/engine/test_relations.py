@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.config import Config
-from memsyncd.config.schema import SearchConfig
+from memsyncd.config import Config, SearchConfig
 from memsyncd.core.model import count_tokens
 from memsyncd.engine.browse import find_links
 from memsyncd.engine.recall import recall

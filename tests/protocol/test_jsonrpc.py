@@ -306,7 +306,7 @@ def test_a_method_without_a_similar_one_is_refused_with_all() -> None:
             "search",
             {},
             "parameter `query` is missing",
-            "parameters: query, workspace, limit, filters",
+            "parameters: query, limit, filters",
         ),
         (
             "note.add_many",

@@ -245,7 +245,7 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
 def test_arguments_become_parameters(
     name: str, arguments: dict[str, Any], fields: dict[str, Any]
 ) -> None:
-    params = mcp_tools.make_params(mcp_tools.TOOLS[name], arguments)
+    _, params = mcp_tools.choose_call(mcp_tools.TOOLS[name], arguments)
     assert {field: getattr(params, field) for field in fields} == fields
 
 
@@ -293,7 +293,7 @@ def test_wrong_actions_are_refused_with_a_remedy(arguments: dict[str, Any]) -> N
 )
 def test_wrong_arguments_are_refused_with_a_remedy(arguments: dict[str, Any]) -> None:
     with pytest.raises(BadRequest) as caught:
-        mcp_tools.make_params(mcp_tools.TOOLS["memory_search"], arguments)
+        mcp_tools.choose_call(mcp_tools.TOOLS["memory_search"], arguments)
     assert caught.value.hint
 
 
@@ -361,7 +361,7 @@ def test_what_does_not_count_of_a_query_is_told_before_the_hits() -> None:
 
 def test_an_agent_is_told_of_a_file_that_is_not_searched() -> None:
     kept = MemoryResult(
-        workspace="w", generation=1, is_indexed=True, text="File created successfully at: /memories/a",
+        workspace="w", generation=1, is_indexed=True, change_set=1, text="File created successfully at: /memories/a",
         digest="d", is_searched=False,
     )  # fmt: skip
     first, second = mcp_tools.render_memory(kept, lambda _: "").splitlines()
@@ -372,7 +372,7 @@ def test_an_agent_is_told_of_a_file_that_is_not_searched() -> None:
 
 def test_an_agent_is_told_of_a_kind_that_is_similar_to_an_unknown_one() -> None:
     added = Added(
-        workspace="w", generation=1, is_indexed=True, anchor="a.md#a", path="a.md", start_line=1,
+        workspace="w", generation=1, is_indexed=True, change_set=1, anchor="a.md#a", path="a.md", start_line=1,
         end_line=2, digest="d", similar_kind="decision",
     )  # fmt: skip
     assert "similar one is decision" in mcp_tools.render_added(added)

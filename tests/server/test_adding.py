@@ -10,7 +10,9 @@ from memsyncd.config import Config
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest
 from memsyncd.files.scan import NoteCount
+from memsyncd.protocol.memory import CaptureParams, NewSection, NoteAddManyParams, UndoParams
 from memsyncd.protocol.operations import AddParams
+from memsyncd.protocol.tasks import SessionStartParams
 from memsyncd.server import operations
 from memsyncd.server.reads import PathLookup
 from tests.server.test_handlers import HandlersBench, run
@@ -78,3 +80,24 @@ def test_adding_a_known_folder_counts_its_notes_once(
             assert (found.notes, limits) == (10, [operations.COUNT_S])
 
     run(tmp_path, add_twice)
+
+
+def test_each_answer_to_a_write_of_notes_names_the_change_set_that_undoes_it(
+    tmp_path: Path,
+) -> None:
+    async def write(bench: HandlersBench) -> None:
+        root = tmp_path / "project"
+        root.mkdir()
+        added = await bench.ask("workspace.add", AddParams(path=str(root)))
+        workspace = added.workspaces[0].id
+        items = [NewSection(content="Larch"), NewSection(content="Spruce")]
+        for method, params in (
+            ("note.add_many", NoteAddManyParams(items=items, workspace=workspace)),
+            ("capture", CaptureParams(step="deploy", error="Fir", workspace=workspace)),
+            ("session.start", SessionStartParams(session="pine", workspace=workspace)),
+        ):
+            written = await bench.ask(method, params)
+            undo = UndoParams(change_set=written.change_set, workspace=workspace)
+            assert (await bench.ask("undo", undo)).undone, method
+
+    run(tmp_path, write)

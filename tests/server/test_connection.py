@@ -335,23 +335,6 @@ def test_a_client_over_the_limit_is_refused_with_a_hint(serve, wait_until) -> No
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("method", "is_closed"), [("ping", True), ("subscribe", False)])
-def test_an_idle_client_is_closed_if_so_configured_unless_it_is_subscribed(
-    serve, wait_until, method: str, is_closed: bool
-) -> None:
-    async def scenario() -> None:
-        async with serve(Limits(idle_timeout_s=0.05)) as serving:
-            client = await serving.connect()
-            await client.ask(method)
-            if is_closed:
-                await wait_until(lambda: serving.server.n_clients == 0)
-            else:
-                await asyncio.sleep(0.3)
-                assert serving.server.n_clients == 1
-
-    asyncio.run(scenario())
-
-
 PAYLOADS = [
     PING,
     PING[:20],

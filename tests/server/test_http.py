@@ -203,21 +203,32 @@ def test_an_error_is_a_problem_with_our_code_and_the_connection_goes_on(
     run(story)
 
 
-def test_head_has_the_headers_of_get_and_options_name_the_verbs(run: Any) -> None:
+def test_head_has_the_headers_of_get_and_a_refusal_names_the_verbs(run: Any) -> None:
     async def story(_serving: Any, browser: Browser) -> None:
         _, wanted, page = await browser.ask("GET", "/docs")
         status, headers, body = await browser.ask("HEAD", "/docs")
         assert (status, headers, body) == (200, wanted, b"")
         assert int(headers["content-length"]) == len(page)
         for target, allow in (
-            ("/rpc", "POST, OPTIONS"),
-            ("/v1/get", "GET, HEAD, OPTIONS"),
-            ("/mcp", "GET, HEAD, POST, DELETE, OPTIONS"),
-            ("*", "GET, HEAD, POST, DELETE, OPTIONS"),
+            ("/rpc", "POST"),
+            ("/v1/get", "GET, HEAD"),
+            ("/mcp", "POST, GET, HEAD, DELETE"),
         ):
-            status, headers, body = await browser.ask("OPTIONS", target)
-            assert (status, headers["allow"], body) == (204, allow, b"")
+            status, headers, _ = await browser.ask("OPTIONS", target)
+            assert (status, headers["allow"]) == (405, allow)
         assert (await browser.ask("OPTIONS", "/x"))[0] == 404
+
+    run(story)
+
+
+def test_a_head_of_events_leaves_no_subscription(run: Any) -> None:
+    async def story(serving: Any, browser: Browser) -> None:
+        ended = []
+        serving.handlers.unsubscribe = lambda _session, params: ended.append(params.subscription)
+        for _ in range(2):
+            status, _, body = await browser.ask("HEAD", "/v1/events")
+            assert (status, body) == (200, b"")
+        assert ended == ["s", "s"]
 
     run(story)
 

@@ -13,6 +13,7 @@ import pytest
 from memsyncd.errors import StoreFailed
 from memsyncd.protocol.operations import Status
 from memsyncd.protocol.search import SearchAnswer, Subscribed
+from memsyncd.protocol.signals import Signal, SignalNotice
 from memsyncd.server import mcp as server_mcp
 
 SERVE = Callable[..., contextlib.AbstractAsyncContextManager[Any]]
@@ -248,5 +249,61 @@ def test_sessions_that_are_not_used_expire(
         other = await serving.connect()
         answer = await post(other, make_message("ping", {}), f"Mcp-Session-Id: {session}")
         assert b"404" in answer
+
+    run(story)
+
+
+def test_the_end_of_a_session_ends_its_stream_and_the_connection_goes_on(run: Any) -> None:
+    async def story(serving: Any, client: Any) -> None:
+        session = await shake_hands(client)
+        head = f"/mcp HTTP/1.1\r\nHost: d\r\nMcp-Session-Id: {session}\r\n\r\n".encode()
+        reader = await serving.connect()
+        reader.write(b"GET " + head)
+        await asyncio.wait_for(reader.reader.readuntil(b"\r\n\r\n"), LIMIT_S)
+        client.write(b"DELETE " + head)
+        assert b" 204 " in await client.reader.readuntil(b"\r\n\r\n")
+        await asyncio.wait_for(reader.reader.readuntil(b"0\r\n\r\n"), LIMIT_S)
+        reader.write(b"GET " + head)
+        assert b" 404 " in await asyncio.wait_for(reader.reader.readuntil(b"\r\n\r\n"), LIMIT_S)
+
+    run(story)
+
+
+def test_a_client_that_ends_its_side_during_its_handshake_is_let_go(run: Any) -> None:
+    async def story(serving: Any, client: Any) -> None:
+        gate = asyncio.Event()
+
+        async def wait_and_report(_session: Any, _params: Any) -> Status:
+            await gate.wait()
+            return STATUS
+
+        def subscribe(session: Any, _params: Any) -> Subscribed:
+            session.is_subscribed = True
+            return Subscribed(subscription="s", generations={})
+
+        serving.handlers.status, serving.handlers.subscribe = wait_and_report, subscribe
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c"}}
+        await client.ask("initialize", **params)
+        client.send("notifications/initialized", request_id=None)
+        client.writer.write_eof()
+        await asyncio.sleep(0.05)
+        gate.set()
+        assert await client.read_to_end() == b""
+
+    run(story)
+
+
+def test_signals_of_a_subscription_from_before_the_handshake_harm_nobody(run: Any) -> None:
+    async def story(serving: Any, client: Any) -> None:
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c"}}
+        await client.ask("initialize", **params)
+        client.send("notifications/initialized", request_id=None)
+        await client.ask("ping")
+        [session] = serving.handlers.sessions
+        signal = Signal(
+            id=1, at=0, sender="a", type="note", content="x", to=[], expires_at=1, acked_at=None
+        )
+        session.notify("signal", SignalNotice(subscription="s1", workspace="w", signal=signal))
+        assert (await client.ask("ping", request_id=2))["id"] == 2
 
     run(story)

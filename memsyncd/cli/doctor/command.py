@@ -119,7 +119,7 @@ def _examine_program(
 
 
 def _examine_config(console: Console, dirs: Dirs) -> list[Finding]:
-    from memsyncd.config import load_config
+    from memsyncd.config.load import load_config
 
     found = check_config_mode(stat_entry(dirs.config_file), uid=os.geteuid())
     try:
@@ -297,7 +297,7 @@ def _read_configured(console: Console, dirs: Dirs) -> list[RegisteredWorkspace]:
     """Return the workspaces of the configuration; their ids are unknown, since the daemon makes
     them.
     """
-    from memsyncd.config import load_config
+    from memsyncd.config.load import load_config
 
     try:
         configured = load_config(dirs.config_file, console.env).config.workspace
