@@ -137,9 +137,11 @@ class ConnectionPool:
         self._is_in_place = is_in_place
         self.has_lost_file = False
         """True if the file was not in its place when a reader was acquired last."""
-        self._lock = threading.Lock()
+        # Notified when a reader is put back or closed.
+        self._lock = threading.Condition()
         self._opening = threading.Lock()
         self._idle: list[Reader] = []
+        self._n_used = 0
         self._is_closed = False
 
     @contextlib.contextmanager
@@ -154,7 +156,7 @@ class ConnectionPool:
         if is_cancelled():
             raise make_timeout_error()
         self.has_lost_file = not self._is_in_place()
-        reader = self._take()
+        reader = self._take(seconds)
         is_short = cpu_s < math.inf or is_short_read()
         try:
             # The snapshot must end outside the deadline: a ROLLBACK that is interrupted keeps the
@@ -192,16 +194,17 @@ class ConnectionPool:
         return connection
 
     def release_idle(self) -> None:
-        """Close the connections that were idle for IDLE_S, and free the pages of all others."""
+        """Close the connections that were idle for IDLE_S, and free the pages of all others.
+
+        Connections to a file that is not in its place stay: no others can be opened.
+        """
         with self._lock:
             idle, self._idle = self._idle, []
-        before_s = time.monotonic() - IDLE_S
+            self._n_used += len(idle)
+        before_s = time.monotonic() - IDLE_S if self._is_in_place() else -math.inf
         for reader in idle:
-            if reader.used_s <= before_s:
-                reader.connection.close()
-            else:
-                release_memory(reader.connection)
-                self._put_back(reader)
+            release_memory(reader.connection)
+            self._put_back(reader, is_needed=reader.used_s > before_s)
 
     def close(self) -> None:
         """Close idle connections now, and acquired ones when they are released."""
@@ -211,20 +214,32 @@ class ConnectionPool:
         for reader in idle:
             reader.connection.close()
 
-    def _take(self) -> Reader:
+    def _take(self, seconds: float) -> Reader:
         with self._lock:
+            if self.has_lost_file:
+                # The path leads to no file, or to another one: wait for a reader that is open.
+                self._lock.wait_for(lambda: self._idle or not self._n_used, seconds)
+            self._n_used += 1
             if self._idle:
                 return self._idle.pop()
-        with self._opening:
-            return Reader(self._path)
+        try:
+            with self._opening:
+                return Reader(self._path)
+        except BaseException:
+            with self._lock:
+                self._n_used -= 1
+                self._lock.notify_all()
+            raise
 
     def _release(self, reader: Reader) -> None:
         reader.used_s = time.monotonic()
         self._put_back(reader)
 
-    def _put_back(self, reader: Reader) -> None:
+    def _put_back(self, reader: Reader, *, is_needed: bool = True) -> None:
         with self._lock:
-            if not self._is_closed and len(self._idle) < MAX_IDLE:
+            self._n_used -= 1
+            self._lock.notify_all()
+            if is_needed and not self._is_closed and len(self._idle) < MAX_IDLE:
                 self._idle.append(reader)
                 return
         reader.connection.close()

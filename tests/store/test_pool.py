@@ -64,6 +64,59 @@ def test_idle_connections_are_closed(index: Index, monkeypatch: pytest.MonkeyPat
         assert another.rows("SELECT 1") == [(1,)]
 
 
+def test_the_readers_of_a_file_that_is_gone_are_shared(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "one")])
+    with index.pool.acquire(5):
+        pass
+    index.path.unlink()
+
+    def count() -> int:
+        with index.pool.acquire(30) as reader:
+            return int(reader.rows("SELECT count(*) FROM files")[0][0])
+
+    with ThreadPoolExecutor(1) as pool:
+        with index.pool.acquire(5) as reader:
+            waiting = pool.submit(count)
+            with pytest.raises(TimeoutError):
+                waiting.result(0.1)
+            assert reader.rows("SELECT count(*) FROM files") == [(1,)]
+        assert waiting.result() == 1
+
+
+def test_a_file_that_is_gone_can_be_read_while_idle_readers_free_their_pages(
+    index: Index, put: Put
+) -> None:
+    index.apply([put("MEMORY.md", "one")])
+    with index.pool.acquire(5):
+        pass
+    index.path.unlink()
+    with ThreadPoolExecutor(1) as pool:
+        tidying = pool.submit(lambda: [index.pool.release_idle() for _ in range(2000)])
+        while not tidying.done():
+            with index.pool.acquire(30) as reader:
+                assert reader.rows("SELECT count(*) FROM files") == [(1,)]
+        tidying.result()
+
+
+def test_idle_connections_to_a_file_that_is_gone_stay_open(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with index.pool.acquire(5):
+        pass
+    index.path.unlink()
+    monkeypatch.setattr(pool_module, "IDLE_S", 0.0)
+    index.pool.release_idle()
+    with index.pool.acquire(5) as reader:
+        assert reader.rows("SELECT count(*) FROM files") == [(0,)]
+
+
+def test_a_file_that_was_gone_before_it_was_read_is_an_error(index: Index) -> None:
+    index.path.unlink()
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match="it is gone"), index.pool.acquire(5):
+            pass
+
+
 def test_idle_connections_keep_no_pages(index: Index, put: Put) -> None:
     index.apply([put(f".memories/{number}.md", f"word {number}\n" * 50) for number in range(40)])
     with index.pool.acquire(5) as reader:
