@@ -46,7 +46,7 @@ MAX_TIED = 5_000
 # than a search may.
 MAX_SCORED_TWICE = 50_000
 # So few matches are sorted here: SQLite takes twice the time for what it has to limit as well.
-MAX_SORTED = 1_200
+MAX_SORTED = 1_600
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
 # In the order of a row's fields; each score is computed once, as that of the order.
