@@ -352,19 +352,18 @@ def _find_best(
     MAX_SCORED_TWICE match.
     """
     most = limit + N_TIES
-    is_sorted = n_matching > MAX_SORTED
+    is_limited = n_matching > MAX_SORTED
     statement = _MATCHING.format(
-        table=table, weights=_WEIGHTS, allowed=allowed, best=_BEST if is_sorted else ""
+        table=table, weights=_WEIGHTS, allowed=allowed, best=_BEST if is_limited else ""
     )
-    found = reader.rows(statement, {**bound, "limit": most} if is_sorted else bound)
+    found = reader.rows(statement, {**bound, "limit": most} if is_limited else bound)
     rows = cast("list[ChunkRow]", found)
-    if not is_sorted:
-        rows.sort(key=itemgetter(6), reverse=True)
-        del rows[most:]
+    rows.sort(key=itemgetter(6), reverse=True)
+    del rows[most:]
     if len(rows) <= limit:
         return rows
-    least = sorted([row[6] for row in rows], reverse=True)[limit - 1]
-    if len(rows) == most and min(row[6] for row in rows) == least:
+    least = rows[limit - 1][6]
+    if len(rows) == most and rows[-1][6] == least:
         most_scored = MAX_SCORED_TWICE + 1
         if count_matching(reader, [bound["match"]], most=most_scored) == [most_scored]:
             return rows[:limit]
