@@ -6,7 +6,6 @@ as well, and phrases that a sentence quotes count as words where too few chunks 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -58,6 +57,7 @@ from memsyncd.protocol.semantic import SemanticState
 from memsyncd.semantic import PendingCosines
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
+    MAX_SORTED,
     FoundFamily,
     count_matching,
     find_candidates,
@@ -440,13 +440,15 @@ def _find_candidates(
     query, filters, must_not = question.query, question.filters, question.must_not
     if not question.match:
         return find_filtered(reader, filters, must_not, limit=limit)
+    # On a small index it takes less time to count the matches than to let SQLite sort them.
+    uncounted = count_matching(reader, [question.match], most=MAX_SORTED + 1) if not counts else ()
     find = partial(
         find_candidates,
         limit=limit,
         must_not=must_not,
         families=families,
         is_filling=not query.must,
-        n_matching=sum(counts.values()) if counts else math.inf,
+        n_matching=sum(counts.values()) + sum(uncounted),
     )
     if n_chunks >= LARGE_INDEX_CHUNKS and len(query.should) > 1:
         for rare, selecting in _find_rare(query, counts, n_chunks):

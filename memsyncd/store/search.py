@@ -45,21 +45,23 @@ MAX_TIED = 5_000
 # To find those that tie, all matches are scored again: for a word in more chunks that takes longer
 # than a search may.
 MAX_SCORED_TWICE = 50_000
-# So few matches are sorted here: SQLite takes twice the time for what it has to limit as well.
-MAX_SORTED = 1_200
+# As far as that, matches are sorted here: SQLite puts rows to limit into a b-tree, which takes
+# longer. Of more it returns the best alone.
+MAX_SORTED = 1_600
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
 # In the order of a row's fields; each score is computed once, as that of the order.
 _CHUNK = "c.id, c.file, c.section, c.start_line, c.end_line, c.tokens"
+_BM25 = f"-bm25(chunks_fts, {_WEIGHTS})"
 _MATCHING = (
-    f"SELECT {_CHUNK}, best.raw_score FROM (SELECT rowid AS id,"
-    " -bm25({table}, {weights}) AS raw_score FROM {table} WHERE {table} MATCH :match {allowed}"
-    "{best}) best CROSS JOIN chunks c ON c.id = best.id"
+    f"SELECT {_CHUNK}, best.raw_score FROM (SELECT rowid AS id, {_BM25} AS raw_score"
+    " FROM chunks_fts WHERE chunks_fts MATCH :match {allowed}{best}) best"
+    " CROSS JOIN chunks c ON c.id = best.id"
 )
 _BEST = " ORDER BY raw_score DESC LIMIT :limit"
 _TIED_IN_ORDER = (
-    "WITH tied AS MATERIALIZED (SELECT rowid AS id FROM {table} WHERE {table} MATCH :match"
-    " {allowed} AND -bm25({table}, {weights}) = :least LIMIT :most)"
+    "WITH tied AS MATERIALIZED (SELECT rowid AS id FROM chunks_fts WHERE chunks_fts MATCH :match"
+    f" {{allowed}} AND {_BM25} = :least LIMIT :most)"
     f" SELECT {_CHUNK}, :least FROM tied JOIN chunks c ON c.id = tied.id"
     " JOIN files f ON f.id = c.file"
     " ORDER BY f.path, c.start_line, c.end_line, c.digest LIMIT :limit"
@@ -97,7 +99,7 @@ MATCHES_PER_LOOKUP = 60
 NO_FAMILIES: Mapping[int, FoundFamily] = {}
 
 
-def find_candidates(
+def find_candidates(  # noqa: PLR0913 - all but three are optional
     reader: Reader,
     match: str,
     filters: Filters,
@@ -124,7 +126,7 @@ def find_candidates(
     if must_not:
         allowed = f"{allowed} {_MUST_NOT.format(id='+rowid')}"
         bound["must_not"] = must_not
-    rows = _find_best(reader, "chunks_fts", allowed, bound, limit, n_matching)
+    rows = _find_best(reader, allowed, bound, limit, n_matching)
     found = FoundChunks(
         rows,
         read_exact=partial(_read_scores, reader, "chunks_exact", match),
@@ -340,35 +342,27 @@ def count_chunks(reader: Reader) -> int:
 
 
 def _find_best(
-    reader: Reader,
-    table: str,
-    allowed: str,
-    bound: dict[str, Any],
-    limit: int,
-    n_matching: float,
+    reader: Reader, allowed: str, bound: dict[str, Any], limit: int, n_matching: float
 ) -> list[ChunkRow]:
     """Return rows with their raw scores. The order in which SQLite finds chunks with equal scores
     must not decide which are found, unless more than MAX_TIED are equal, or more than
     MAX_SCORED_TWICE match.
     """
     most = limit + N_TIES
-    is_sorted = n_matching > MAX_SORTED
-    statement = _MATCHING.format(
-        table=table, weights=_WEIGHTS, allowed=allowed, best=_BEST if is_sorted else ""
-    )
-    found = reader.rows(statement, {**bound, "limit": most} if is_sorted else bound)
+    is_limited = n_matching > MAX_SORTED
+    statement = _MATCHING.format(allowed=allowed, best=_BEST if is_limited else "")
+    found = reader.rows(statement, {**bound, "limit": most} if is_limited else bound)
     rows = cast("list[ChunkRow]", found)
-    if not is_sorted:
-        rows.sort(key=itemgetter(6), reverse=True)
-        del rows[most:]
+    rows.sort(key=itemgetter(6), reverse=True)
+    del rows[most:]
     if len(rows) <= limit:
         return rows
-    least = sorted([row[6] for row in rows], reverse=True)[limit - 1]
-    if len(rows) == most and min(row[6] for row in rows) == least:
+    least = rows[limit - 1][6]
+    if len(rows) == most and rows[-1][6] == least:
         most_scored = MAX_SCORED_TWICE + 1
         if count_matching(reader, [bound["match"]], most=most_scored) == [most_scored]:
             return rows[:limit]
-        statement = _TIED_IN_ORDER.format(table=table, weights=_WEIGHTS, allowed=allowed)
+        statement = _TIED_IN_ORDER.format(allowed=allowed)
         better = [row for row in rows if row[6] > least]
         tied = {**bound, "least": least, "most": MAX_TIED, "limit": limit - len(better)}
         return better + cast("list[ChunkRow]", reader.rows(statement, tied))
