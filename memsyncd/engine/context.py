@@ -48,6 +48,7 @@ from memsyncd.core.search.passages import (
     select_passages,
 )
 from memsyncd.core.search.query import (
+    Filters,
     Query,
     compile_query,
     compile_term,
@@ -152,14 +153,6 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     keys: Sequence[SortKey] = ()
     """By which the parts get their room, if it is by an order that was asked for."""
 
-    @property
-    def workspace_id(self) -> str:
-        return self.entry.id
-
-    @property
-    def workspace_name(self) -> str:
-        return self.entry.name
-
 
 def build_context(
     workspace: Workspace,
@@ -191,9 +184,9 @@ def offer_context(
     timeout_s = options.limit_s(params, config)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts, branch_offer = 0, NOTHING_MATCHES, None, None
-    raw_hits, why_empty = list[RawHit](), None
+    raw_hits: list[RawHit] = []
+    why_empty: str | None = None
     branch = read_branch_memory(worktree, config) if worktree else None
-    explain = _explain_no_match if has_words else _explain_empty_start
     asked = begin_question(workspace, question, _make_ranking()) if has_words else None
     with workspace.acquire(timeout_s) as reader:
         if asked is not None:
@@ -209,14 +202,23 @@ def offer_context(
             branch_offer = _offer_branch(workspace, branch, params, config, options, weigh)
         chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
-        chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
+        relations: Relations = {}
+        if params.follow:
+            follow = params.follow
+            chunks, relations = _follow(reader, chunks, follow, related, budget, config)
+        chunks = _add_contradictions(reader, chunks, relations)
         block = _build_block([one for _, one in chunks], budget, params, config, matching.read)
         if has_words and is_merged:
             counts = count_terms(reader, question.query, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, question.query, matching, block, relations)
         parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
     if not block.text and not is_user_wide:
-        why_empty = NO_ROOM if chunks else explain(workspace, question, timeout_s, n_empty)
+        if chunks:
+            why_empty = NO_ROOM
+        elif has_words:
+            why_empty = explain_nothing([workspace], question, timeout_s).why
+        else:
+            why_empty = _explain_empty_start(workspace, question.filters, n_empty)
     return ContextOffer(
         entry=workspace.entry,
         block=block,
@@ -326,10 +328,6 @@ def _is_for_all(chunk: ContextChunk) -> bool:
     return chunk.reason in ("MEMORY.md", "pinned") or chunk.kind == "preference"
 
 
-def _read_heading(params: ContextParams) -> str:
-    return " ".join(params.heading.split())
-
-
 # --- one block of all that is offered -----------------------------------------------------------
 
 
@@ -348,7 +346,7 @@ def merge_offers(
     if is_alone and (user_wide is None or not user_wide.parts):
         return _answer_alone(offers[0])
     placed = [
-        _place(offers[at], number, at, offers[at].workspace_name if len(offers) > 1 else "")
+        _place(offers[at], number, at, offers[at].entry.name if len(offers) > 1 else "")
         for at, number in _leave_out_repeated(offers, _order_lines(offers))
     ]
     first_placed = [
@@ -367,7 +365,7 @@ def merge_offers(
     first = offers[0] if offers else user_wide
     reasons = dict.fromkeys(offer.why_empty for offer in offers if offer.why_empty)
     return ContextAnswer(
-        workspace=first.workspace_id if first else "",
+        workspace=first.entry.id if first else "",
         text=block.text,
         tokens=block.n_tokens,
         included=[places[one.chunk.anchor].describe(one) for one in block.included],
@@ -379,12 +377,12 @@ def merge_offers(
 
 
 def _label_branch(offer: ContextOffer) -> str:
-    return f"{offer.workspace_name}, {BRANCH_LABEL}"
+    return f"{offer.entry.name}, {BRANCH_LABEL}"
 
 
 def _answer_alone(offer: ContextOffer) -> ContextAnswer:
     return ContextAnswer(
-        workspace=offer.workspace_id,
+        workspace=offer.entry.id,
         text=offer.block.text,
         tokens=offer.block.n_tokens,
         included=list(offer.parts),
@@ -397,7 +395,7 @@ def _answer_alone(offer: ContextOffer) -> ContextAnswer:
 
 def _list_left_out(offer: ContextOffer) -> list[LeftOutPart]:
     return [
-        LeftOutPart(workspace=offer.workspace_id, **_describe_place(part), kind=part.chunk.kind)
+        LeftOutPart(workspace=offer.entry.id, **_describe_place(part), kind=part.chunk.kind)
         for part in offer.block.omitted
     ]
 
@@ -460,7 +458,7 @@ def _place(offer: ContextOffer, number: int, group: int, label: str) -> _Placed:
         text = "\n".join(texts[: lines.span.n_lines])
         chunk = replace(chunk, span=lines.span, text=text)
     # Two workspaces may have the same anchors, and a branch those of its workspace.
-    anchor = f"{offer.workspace_id}\n{label}\n{chunk.anchor}"
+    anchor = f"{offer.entry.id}\n{label}\n{chunk.anchor}"
     path = f"{offer.root}/{chunk.path}" if offer.root else chunk.path
     chunk = replace(chunk, anchor=anchor, path=path, group=group, workspace=label)
     return _Placed(chunk, offer.parts[number])
@@ -473,7 +471,7 @@ def _build_block(
     config: Config,
     read: ReadChunks = list,
 ) -> ContextBlock:
-    heading = _read_heading(params)
+    heading = " ".join(params.heading.split())
     block = build_context_block(chunks, budget, heading=heading, read=read)
     # At the start of a session nobody has asked for what is quoted.
     is_marked = params.mark or not params.query.strip()
@@ -534,20 +532,6 @@ Relations = dict[str, dict[str, Any]]
 _UNRELATED: dict[str, Any] = {}
 # What relations lead to gets one part of so many of the budget.
 RELATED_SHARE = 2
-
-
-def _add_related(
-    reader: Reader,
-    chunks: Sequence[FoundChunk],
-    names: Sequence[str],
-    related: RelatedReader,
-    budget: Budget,
-    config: Config,
-) -> tuple[list[FoundChunk], Relations]:
-    relations: Relations = {}
-    if names:
-        chunks, relations = _follow(reader, chunks, names, related, budget, config)
-    return _add_contradictions(reader, chunks, relations), relations
 
 
 def _follow(
@@ -770,16 +754,7 @@ def _is_one_word(heading: str) -> bool:
     return len(heading.split()) == 1 and heading.lower() != heading.upper()
 
 
-def _explain_no_match(
-    workspace: Workspace, question: Question, timeout_s: float, _n_empty: int
-) -> str:
-    return explain_nothing([workspace], question, timeout_s).why
-
-
-def _explain_empty_start(
-    workspace: Workspace, question: Question, _timeout_s: float, n_empty: int
-) -> str:
-    filters = question.filters
+def _explain_empty_start(workspace: Workspace, filters: Filters, n_empty: int) -> str:
     if n_empty and filters.is_empty:
         return "memory has only headings and first notes yet: add what is worth knowing"
     if not workspace.condition.counts.files:
