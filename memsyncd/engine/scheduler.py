@@ -55,7 +55,7 @@ from memsyncd.engine.rebuild import (
 from memsyncd.engine.records import release_damaged_records
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone, SyncRequest
-from memsyncd.engine.worker import Job, Pause, Worker
+from memsyncd.engine.worker import Job, Pause, WorkerPool
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import ShuttingDown, StoreCorrupt, StoreFailed
 from memsyncd.logs import Event, get_log
@@ -91,7 +91,7 @@ class Scheduler:
     def __init__(
         self,
         *,
-        worker: Worker,
+        worker: WorkerPool,
         config: Config,
         clock: Clock,
         on_synced: Callable[[Workspace, SyncDone], None],

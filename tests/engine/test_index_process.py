@@ -21,7 +21,7 @@ from memsyncd.engine.external_changes import sync_and_record
 from memsyncd.engine.index_process import IndexProcess, running_pids
 from memsyncd.engine.index_worker import Filled, FillFailed, FillProgress, FillRequest
 from memsyncd.engine.sync import SyncRequest
-from memsyncd.engine.worker import Pause, Worker
+from memsyncd.engine.worker import Pause, WorkerPool
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.errors import StoreFailed, WorkspaceNotFound
 from tests.engine.conftest import Bench, take
@@ -374,7 +374,7 @@ def test_an_abandoned_fill_leaves_no_process_and_no_file(
 
 def test_removing_a_workspace_ends_its_process_and_its_job(bench: Bench) -> None:
     write_notes(bench)
-    worker = Worker("test")
+    worker = WorkerPool("test")
     try:
         job = worker.submit("a", lambda: update(bench))
         until(running_pids, "no process was started")
