@@ -144,7 +144,7 @@ def test_a_program_that_cannot_be_started_is_reported(
 ) -> None:
     monkeypatch.setattr(index_process.sys, "executable", "/nonexistent/python")
     died = start(make_request(bench)).ended.result(LIMIT_S)
-    assert "could not be started" in died.reason
+    assert "could not be started" in died.message
 
 
 def test_the_process_has_low_priority_and_no_file_of_its_parent(
