@@ -59,6 +59,7 @@ from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
     DatedSection,
+    Valuation,
     describe_meta,
     find_stored_moment_s,
 )
@@ -764,12 +765,11 @@ def plan_topics(
     config: Config,
     act: Act,
     params: TopicArchiveParams,
-    now_s: float,
-    accesses: Mapping[str, int] = NO_ACCESSES,
+    valuation: Valuation,
 ) -> Planned:
     """Plan to archive or restore whole topics. Raises NoteNotFound for one that is not there."""
     paths = {find_topic(workspace, config, name).text for name in params.topics}
-    return plan_notes(workspace, config, act, paths, now_s, accesses)
+    return plan_notes(workspace, config, act, paths, valuation)
 
 
 # --- history of a field -------------------------------------------------------------------------
