@@ -48,7 +48,6 @@ from memsyncd.core.search.passages import (
     select_passages,
 )
 from memsyncd.core.search.query import (
-    Filters,
     Query,
     compile_query,
     compile_term,
@@ -184,8 +183,7 @@ def offer_context(
     timeout_s = options.limit_s(params, config)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts, branch_offer = 0, NOTHING_MATCHES, None, None
-    raw_hits: list[RawHit] = []
-    why_empty: str | None = None
+    raw_hits, why_empty = list[RawHit](), None
     branch = read_branch_memory(worktree, config) if worktree else None
     asked = begin_question(workspace, question, _make_ranking()) if has_words else None
     with workspace.acquire(timeout_s) as reader:
@@ -202,10 +200,7 @@ def offer_context(
             branch_offer = _offer_branch(workspace, branch, params, config, options, weigh)
         chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
-        relations: Relations = {}
-        if params.follow:
-            follow = params.follow
-            chunks, relations = _follow(reader, chunks, follow, related, budget, config)
+        chunks, relations = _follow(reader, chunks, params.follow, related, budget, config)
         chunks = _add_contradictions(reader, chunks, relations)
         block = _build_block([one for _, one in chunks], budget, params, config, matching.read)
         if has_words and is_merged:
@@ -213,12 +208,8 @@ def offer_context(
             raw_hits = _find_raw_hits(reader, question.query, matching, block, relations)
         parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
     if not block.text and not is_user_wide:
-        if chunks:
-            why_empty = NO_ROOM
-        elif has_words:
-            why_empty = explain_nothing([workspace], question, timeout_s).why
-        else:
-            why_empty = _explain_empty_start(workspace, question.filters, n_empty)
+        limit_s = timeout_s if has_words else None
+        why_empty = NO_ROOM if chunks else _explain(workspace, question, limit_s, n_empty)
     return ContextOffer(
         entry=workspace.entry,
         block=block,
@@ -543,6 +534,8 @@ def _follow(
     config: Config,
 ) -> tuple[list[FoundChunk], Relations]:
     """Insert what the relations of a section lead to behind its first chunk, and label it."""
+    if not names:
+        return [*chunks], {}
     by_anchor = find_relations(reader, (chunk.anchor for _, chunk in chunks), names)
     found: list[FoundChunk] = []
     relations: Relations = {}
@@ -754,7 +747,15 @@ def _is_one_word(heading: str) -> bool:
     return len(heading.split()) == 1 and heading.lower() != heading.upper()
 
 
-def _explain_empty_start(workspace: Workspace, filters: Filters, n_empty: int) -> str:
+def _explain(
+    workspace: Workspace, question: Question, timeout_s: float | None, n_empty: int
+) -> str:
+    """Explain why there is no chunk for the words of a question; without a time limit, at the start
+    of a session.
+    """
+    if timeout_s is not None:
+        return explain_nothing([workspace], question, timeout_s).why
+    filters = question.filters
     if n_empty and filters.is_empty:
         return "memory has only headings and first notes yet: add what is worth knowing"
     if not workspace.condition.counts.files:
