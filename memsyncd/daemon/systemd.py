@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import socket
-import stat
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
@@ -77,28 +76,18 @@ def inherit_socket(env: Mapping[str, str], pid: int) -> socket.socket | None:
             f"got LISTEN_FDS={count} LISTEN_FDNAMES={name}",
             hint=_SOCKET_HINT,
         )
-    return _open_inherited(FIRST_DESCRIPTOR)
-
-
-def _open_inherited(descriptor: int) -> socket.socket:
+    os.set_inheritable(FIRST_DESCRIPTOR, False)  # noqa: FBT003 - it has no other form
     try:
-        is_socket = stat.S_ISSOCK(os.fstat(descriptor).st_mode)
-    except OSError:
-        is_socket = False
-    if not is_socket:
-        raise BadConfig(f"inherited descriptor {descriptor} is no socket", hint=_SOCKET_HINT)
-    os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no other form
-    sock = socket.socket(fileno=descriptor)
-    if (sock.family, sock.type) != (socket.AF_UNIX, socket.SOCK_STREAM):
-        raise _refuse_inherited(sock, "is no Unix stream socket")
-    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-        raise _refuse_inherited(sock, "does not listen")
+        sock = socket.socket(fileno=FIRST_DESCRIPTOR)
+    except OSError as error:
+        message = f"inherited descriptor {FIRST_DESCRIPTOR} is no socket"
+        raise BadConfig(message, hint=_SOCKET_HINT) from error
+    is_stream = (sock.family, sock.type) == (socket.AF_UNIX, socket.SOCK_STREAM)
+    if not (is_stream and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)):
+        sock.detach()
+        message = "the inherited socket is no Unix stream socket that listens"
+        raise BadConfig(message, hint=_SOCKET_HINT)
     return sock
-
-
-def _refuse_inherited(sock: socket.socket, reason: str) -> BadConfig:
-    sock.detach()
-    return BadConfig(f"the inherited socket {reason}", hint=_SOCKET_HINT)
 
 
 # --- notifications ---

@@ -152,14 +152,6 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     keys: Sequence[SortKey] = ()
     """By which the parts get their room, if it is by an order that was asked for."""
 
-    @property
-    def workspace_id(self) -> str:
-        return self.entry.id
-
-    @property
-    def workspace_name(self) -> str:
-        return self.entry.name
-
 
 def build_context(
     workspace: Workspace,
@@ -193,7 +185,6 @@ def offer_context(
     n_empty, matching, counts, branch_offer = 0, NOTHING_MATCHES, None, None
     raw_hits, why_empty = list[RawHit](), None
     branch = read_branch_memory(worktree, config) if worktree else None
-    explain = _explain_no_match if has_words else _explain_empty_start
     asked = begin_question(workspace, question, _make_ranking()) if has_words else None
     with workspace.acquire(timeout_s) as reader:
         if asked is not None:
@@ -209,14 +200,16 @@ def offer_context(
             branch_offer = _offer_branch(workspace, branch, params, config, options, weigh)
         chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
-        chunks, relations = _add_related(reader, chunks, params.follow, related, budget, config)
+        chunks, relations = _follow(reader, chunks, params.follow, related, budget, config)
+        chunks = _add_contradictions(reader, chunks, relations)
         block = _build_block([one for _, one in chunks], budget, params, config, matching.read)
         if has_words and is_merged:
             counts = count_terms(reader, question.query, workspace, matching.vectors.gains)
             raw_hits = _find_raw_hits(reader, question.query, matching, block, relations)
         parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
     if not block.text and not is_user_wide:
-        why_empty = NO_ROOM if chunks else explain(workspace, question, timeout_s, n_empty)
+        limit_s = timeout_s if has_words else None
+        why_empty = NO_ROOM if chunks else _explain(workspace, question, limit_s, n_empty)
     return ContextOffer(
         entry=workspace.entry,
         block=block,
@@ -326,10 +319,6 @@ def _is_for_all(chunk: ContextChunk) -> bool:
     return chunk.reason in ("MEMORY.md", "pinned") or chunk.kind == "preference"
 
 
-def _read_heading(params: ContextParams) -> str:
-    return " ".join(params.heading.split())
-
-
 # --- one block of all that is offered -----------------------------------------------------------
 
 
@@ -348,7 +337,7 @@ def merge_offers(
     if is_alone and (user_wide is None or not user_wide.parts):
         return _answer_alone(offers[0])
     placed = [
-        _place(offers[at], number, at, offers[at].workspace_name if len(offers) > 1 else "")
+        _place(offers[at], number, at, offers[at].entry.name if len(offers) > 1 else "")
         for at, number in _leave_out_repeated(offers, _order_lines(offers))
     ]
     first_placed = [
@@ -367,7 +356,7 @@ def merge_offers(
     first = offers[0] if offers else user_wide
     reasons = dict.fromkeys(offer.why_empty for offer in offers if offer.why_empty)
     return ContextAnswer(
-        workspace=first.workspace_id if first else "",
+        workspace=first.entry.id if first else "",
         text=block.text,
         tokens=block.n_tokens,
         included=[places[one.chunk.anchor].describe(one) for one in block.included],
@@ -379,12 +368,12 @@ def merge_offers(
 
 
 def _label_branch(offer: ContextOffer) -> str:
-    return f"{offer.workspace_name}, {BRANCH_LABEL}"
+    return f"{offer.entry.name}, {BRANCH_LABEL}"
 
 
 def _answer_alone(offer: ContextOffer) -> ContextAnswer:
     return ContextAnswer(
-        workspace=offer.workspace_id,
+        workspace=offer.entry.id,
         text=offer.block.text,
         tokens=offer.block.n_tokens,
         included=list(offer.parts),
@@ -397,7 +386,7 @@ def _answer_alone(offer: ContextOffer) -> ContextAnswer:
 
 def _list_left_out(offer: ContextOffer) -> list[LeftOutPart]:
     return [
-        LeftOutPart(workspace=offer.workspace_id, **_describe_place(part), kind=part.chunk.kind)
+        LeftOutPart(workspace=offer.entry.id, **_describe_place(part), kind=part.chunk.kind)
         for part in offer.block.omitted
     ]
 
@@ -460,7 +449,7 @@ def _place(offer: ContextOffer, number: int, group: int, label: str) -> _Placed:
         text = "\n".join(texts[: lines.span.n_lines])
         chunk = replace(chunk, span=lines.span, text=text)
     # Two workspaces may have the same anchors, and a branch those of its workspace.
-    anchor = f"{offer.workspace_id}\n{label}\n{chunk.anchor}"
+    anchor = f"{offer.entry.id}\n{label}\n{chunk.anchor}"
     path = f"{offer.root}/{chunk.path}" if offer.root else chunk.path
     chunk = replace(chunk, anchor=anchor, path=path, group=group, workspace=label)
     return _Placed(chunk, offer.parts[number])
@@ -473,7 +462,7 @@ def _build_block(
     config: Config,
     read: ReadChunks = list,
 ) -> ContextBlock:
-    heading = _read_heading(params)
+    heading = " ".join(params.heading.split())
     block = build_context_block(chunks, budget, heading=heading, read=read)
     # At the start of a session nobody has asked for what is quoted.
     is_marked = params.mark or not params.query.strip()
@@ -536,20 +525,6 @@ _UNRELATED: dict[str, Any] = {}
 RELATED_SHARE = 2
 
 
-def _add_related(
-    reader: Reader,
-    chunks: Sequence[FoundChunk],
-    names: Sequence[str],
-    related: RelatedReader,
-    budget: Budget,
-    config: Config,
-) -> tuple[list[FoundChunk], Relations]:
-    relations: Relations = {}
-    if names:
-        chunks, relations = _follow(reader, chunks, names, related, budget, config)
-    return _add_contradictions(reader, chunks, relations), relations
-
-
 def _follow(
     reader: Reader,
     chunks: Sequence[FoundChunk],
@@ -559,6 +534,8 @@ def _follow(
     config: Config,
 ) -> tuple[list[FoundChunk], Relations]:
     """Insert what the relations of a section lead to behind its first chunk, and label it."""
+    if not names:
+        return [*chunks], {}
     by_anchor = find_relations(reader, (chunk.anchor for _, chunk in chunks), names)
     found: list[FoundChunk] = []
     relations: Relations = {}
@@ -770,15 +747,14 @@ def _is_one_word(heading: str) -> bool:
     return len(heading.split()) == 1 and heading.lower() != heading.upper()
 
 
-def _explain_no_match(
-    workspace: Workspace, question: Question, timeout_s: float, _n_empty: int
+def _explain(
+    workspace: Workspace, question: Question, timeout_s: float | None, n_empty: int
 ) -> str:
-    return explain_nothing([workspace], question, timeout_s).why
-
-
-def _explain_empty_start(
-    workspace: Workspace, question: Question, _timeout_s: float, n_empty: int
-) -> str:
+    """Explain why there is no chunk for the words of a question; without a time limit, at the start
+    of a session.
+    """
+    if timeout_s is not None:
+        return explain_nothing([workspace], question, timeout_s).why
     filters = question.filters
     if n_empty and filters.is_empty:
         return "memory has only headings and first notes yet: add what is worth knowing"

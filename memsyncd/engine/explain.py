@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -288,32 +289,25 @@ def _split_chain(filters: Filters) -> Iterator[tuple[str, Filters]]:
             yield word, state
 
 
+# The words that type the filters of these fields.
+_WORDS = {
+    "kinds": "kind", "tags": "tag", "paths": "path", "sections": "section", "tasks": "task",
+    "sessions": "session", "sources": "source", "priorities": "priority",
+    "lifecycles": "lifecycle", "statuses": "status", "metas": "meta", "related_to": "related_to",
+    "tiers": "tier", "min_importance": "importance", "after": "after", "before": "before",
+}  # fmt: skip
+
+
 def _split_one(one: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
-    alone = {
-        "kind": (one.kinds, Filters(kinds=one.kinds)),
-        "tag": (one.tags, Filters(tags=one.tags)),
-        "path": (one.paths, Filters(paths=one.paths)),
-        "section": (one.sections, Filters(sections=one.sections)),
-        "task": (one.tasks, Filters(tasks=one.tasks)),
-        "session": (one.sessions, Filters(sessions=one.sessions)),
-        "source": (one.sources, Filters(sources=one.sources)),
-        "priority": (one.priorities, Filters(priorities=one.priorities)),
-        "lifecycle": (one.lifecycles, Filters(lifecycles=one.lifecycles)),
-        "status": (one.statuses, Filters(statuses=one.statuses)),
-        "meta": (one.metas, Filters(metas=one.metas)),
-        "related_to": (one.related_to, Filters(related_to=one.related_to)),
-        "tier": (one.tiers, Filters(tiers=one.tiers, find_tier=one.find_tier)),
-        "importance": (
-            [] if one.min_importance is None else [str(one.min_importance)],
-            Filters(min_importance=one.min_importance),
-        ),
-        "after": (filter(None, [one.after]), Filters(after=one.after)),
-        "before": (filter(None, [one.before]), Filters(before=one.before)),
-    }
-    for name, (values, each) in alone.items():
+    for field, word in _WORDS.items():
+        value = getattr(one, field)
+        values = value if isinstance(value, tuple) else () if value in (None, "") else (str(value),)
         shown = _list(map(_shorten, values), " or ")
         if shown:
-            yield f"{sign}{name}:{shown}", each
+            alone: dict[str, Any] = {field: value}
+            if field == "tiers":
+                alone["find_tier"] = one.find_tier
+            yield f"{sign}{word}:{shown}", Filters(**alone)
 
 
 def _name_others(reader: Reader, match: str, filters: Filters) -> str:

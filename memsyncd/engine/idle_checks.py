@@ -86,9 +86,9 @@ class IdleChecks:
 
     def _check(self, workspace: Workspace, database: Database) -> None:
         for part in database.checks.due():
-            wait = _Wait(self._is_busy, lambda: self._is_over(workspace, database))
+            must_end = partial(self._wait, workspace, database)
             try:
-                found = check_part(database.open_apart(), part, is_cancelled=wait.is_cancelled)
+                found = check_part(database.open_apart(), part, is_cancelled=must_end)
             except StoreCorrupt as failure:
                 found = failure.message
             if self._is_over(workspace, database):
@@ -98,26 +98,19 @@ class IdleChecks:
                 return
             database.checks.note_checked(part)
 
+    def _wait(self, workspace: Workspace, database: Database) -> bool:
+        """Sleep while the worker is busy. True if the check must end: after MAX_SLEEP_S, too."""
+        end_s = time.monotonic() + MAX_SLEEP_S
+        while self._is_busy() and not self._is_over(workspace, database):
+            if time.monotonic() > end_s:
+                return True
+            time.sleep(PAUSE_S)
+        return self._is_over(workspace, database)
+
     def _is_over(self, workspace: Workspace, database: Database) -> bool:
         """True if nobody needs the result any more."""
         is_open = database is workspace.index or database is workspace.records
         return self._is_stopping or not is_open
-
-
-class _Wait:
-    """Makes a check sleep while the worker is busy, and ends it after MAX_SLEEP_S of sleep."""
-
-    def __init__(self, is_busy: Callable[[], bool], is_over: Callable[[], bool]) -> None:
-        self._is_busy = is_busy
-        self._is_over = is_over
-
-    def is_cancelled(self) -> bool:
-        end_s = time.monotonic() + MAX_SLEEP_S
-        while self._is_busy() and not self._is_over():
-            if time.monotonic() > end_s:
-                return True
-            time.sleep(PAUSE_S)
-        return self._is_over()
 
 
 def _databases(workspace: Workspace) -> list[Database]:

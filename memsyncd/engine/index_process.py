@@ -54,17 +54,11 @@ def running_pids() -> list[int]:
     return list(_PIDS)
 
 
-class Died(msgspec.Struct, frozen=True):
-    """The process has ended without a result; `reason` continues "the process"."""
-
-    reason: str
-
-
 class IndexProcess:
     """One process that fills an index. `on_progress` is called on its thread."""
 
     def __init__(self, request: FillRequest, on_progress: Callable[[FillProgress], None]) -> None:
-        self.ended: Future[Filled | FillFailed | Died] = Future()
+        self.ended: Future[Filled | FillFailed] = Future()
         self._request = request
         self._on_progress = on_progress
         self._lock = threading.Lock()
@@ -104,28 +98,28 @@ class IndexProcess:
         # The process inherits this: a signal to all processes of the terminal or of the service
         # reaches the daemon, too, which ends this one once it stops.
         signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED_SIGNALS)
-        outcome: Filled | FillFailed | Died = Died("was cancelled")
+        outcome: Filled | FillFailed = FillFailed(message="was cancelled")
         self._has_turn = _TURNS.take(lambda: self._is_cancelled)
         try:
             if self._has_turn:
                 outcome = self._start()
         except OSError as error:
-            outcome = Died(f"could not be started: {error.strerror}")
+            outcome = FillFailed(message=f"could not be started: {error.strerror}")
         finally:
             self._give_back_turn()
             self.ended.set_result(outcome)
 
-    def _start(self) -> Filled | FillFailed | Died:
+    def _start(self) -> Filled | FillFailed:
         with self._lock:
             if self._is_cancelled:
-                return Died("was cancelled")
+                return FillFailed(message="was cancelled")
             process = self._process = _start_process(self._request)
             self._note_progress(process)
         _PIDS.add(process.pid)
         with process:
             last = self._listen(process)
         _PIDS.discard(process.pid)
-        return Died(self._describe_end(process.returncode)) if last is None else last
+        return last or FillFailed(message=self._describe_end(process.returncode))
 
     def _listen(self, process: subprocess.Popen[bytes]) -> Filled | FillFailed | None:
         """Read messages until the process ends; return its last one, if that is a result."""
@@ -259,14 +253,13 @@ def fill_index(
         if isinstance(outcome, Filled):
             return outcome
         _check_not_closing(workspace)
-        if isinstance(outcome, FillFailed) and outcome.code:
+        if outcome.code:
             raise _FAILURES[outcome.code](outcome.message, hint=outcome.hint)
-        reason = outcome.reason if isinstance(outcome, Died) else f"failed: {outcome.message}"
         then = "it is started again" if number < STARTS else "the daemon indexes by itself"
         log.warning(
             Event.INDEX_WORKER_FAILED,
             workspace=workspace.id,
-            reason=f"the process that indexes {reason}; {then}",
+            reason=f"the process that indexes {outcome.message}; {then}",
         )
     return None
 
@@ -279,7 +272,7 @@ def _check_not_closing(workspace: Workspace) -> None:
 
 def _run_once(
     workspace: Workspace, request: FillRequest, on_progress: Callable[[FillProgress], None]
-) -> Job[Filled | FillFailed | Died]:
+) -> Job[Filled | FillFailed]:
     def report(progress: FillProgress) -> None:
         workspace.change(
             n_to_fill=progress.pending, n_to_sync=progress.total, progressed_s=time.monotonic()

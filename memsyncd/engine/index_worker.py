@@ -80,7 +80,9 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True, tag="filled"):
 
 
 class FillFailed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
-    """The store has failed, with this code of `memsyncd.errors`; without one, the program has."""
+    """The store has failed, with this code of `memsyncd.errors`; without one, the process has ended
+    without a result, and `message` continues "the process".
+    """
 
     code: str = ""
     message: str
@@ -105,7 +107,7 @@ def main() -> NoReturn:
     except StoreFailed as failure:
         send(FillFailed(code=failure.code, message=failure.message, hint=failure.hint))
     except BaseException as failure:  # noqa: BLE001 - the daemon indexes by itself and reports it
-        send(FillFailed(message=type(failure).__name__))
+        send(FillFailed(message=f"failed: {type(failure).__name__}"))
     # The interpreter's own end would visit all objects.
     os._exit(0)
 
@@ -149,7 +151,7 @@ def _prepare_linux() -> None:
 
 def _fill(request: FillRequest, send: Send) -> Filled | FillFailed:
     if index_fingerprint(request.config) != request.fingerprint:
-        return FillFailed(message="another version of memsyncd has been installed")
+        return FillFailed(message="failed: another version of memsyncd has been installed")
     path = Path(request.index_path)
     workspace = Workspace(request.entry, request.config, index_path=path, records_path=path)
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)

@@ -95,10 +95,16 @@ class Timers:
     def set(
         self, workspace_id: str, purpose: str, delay_s: float, call: Callable[[], object]
     ) -> None:
+        self.cancel(workspace_id, purpose)
         key = (workspace_id, purpose)
-        if key in self._handles:
-            self._handles[key].cancel()
         self._handles[key] = self._loop.call_later(delay_s, self._fire, key, call)
+
+    def is_set(self, workspace_id: str, purpose: str) -> bool:
+        return (workspace_id, purpose) in self._handles
+
+    def cancel(self, workspace_id: str, purpose: str) -> None:
+        if (handle := self._handles.pop((workspace_id, purpose), None)) is not None:
+            handle.cancel()
 
     def cancel_all(self, workspace_id: str) -> None:
         """Cancel all timers of a workspace."""

@@ -11,7 +11,7 @@ is not rewritten. Sections for several notes are one edit: all are written, or n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -205,7 +205,7 @@ def _apply(
     Raises Conflict if the writer had read another text and the note does not already hold the
     result.
     """
-    apply = _make_function(params, path.text)
+    apply = partial(_apply_command, params, path.text)
     digest, data = (was.digest, was.data) if was else (NO_FILE, None)
     if params.if_digest is None or params.if_digest == digest:
         return apply(data)
@@ -219,22 +219,18 @@ def _apply(
     raise _make_conflict(path.text, params.if_digest, digest)
 
 
-def _make_function(params: MemoryParams, path: str) -> Callable[[bytes | None], EditResult]:
-    """Make the function from a note's old bytes to its new ones."""
+def _apply_command(params: MemoryParams, path: str, data: bytes | None) -> EditResult:
+    """Make a note's new bytes of its old ones."""
     dialect = params.dialect
-
-    def apply(data: bytes | None) -> EditResult:
-        match params.command:
-            case "create":
-                return memory_tool.create_text(path, data, params.file_text or "", dialect)
-            case "str_replace":
-                old, new = params.old_str or "", params.new_str or ""
-                return memory_tool.replace_text(path, data, old, new, dialect)
-            case _:
-                line, text = params.insert_line or 0, params.insert_text or ""
-                return memory_tool.insert_text(path, data, line, text, dialect)
-
-    return apply
+    match params.command:
+        case "create":
+            return memory_tool.create_text(path, data, params.file_text or "", dialect)
+        case "str_replace":
+            old, new = params.old_str or "", params.new_str or ""
+            return memory_tool.replace_text(path, data, old, new, dialect)
+        case _:
+            line, text = params.insert_line or 0, params.insert_text or ""
+            return memory_tool.insert_text(path, data, line, text, dialect)
 
 
 # --- delete, rename -----------------------------------------------------------------------------

@@ -80,9 +80,10 @@ def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[Op
         workspace.close_old_readers()
         workspace.old_readers = old = ConnectionPool(str(workspace.index_path))
         workspace.open_failure = None
+        generation, counts = _read_old(old)
         workspace.change(
-            generation=max(workspace.condition.generation, _read_generation(old)),
-            counts=_read_counts(old) or workspace.condition.counts,
+            generation=max(workspace.condition.generation, generation),
+            counts=counts or workspace.condition.counts,
         )
         return OpenResult(rebuild_reason=failure.message)
     except StoreFailed as failure:
@@ -99,25 +100,18 @@ def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[Op
     return OpenResult(is_new=index.is_new)
 
 
-def _read_generation(readers: ConnectionPool) -> int:
-    """The generation of an index that is rebuilt, which the new one goes on from; 0 if unknown.
+def _read_old(readers: ConnectionPool) -> tuple[int, Counts | None]:
+    """The generation of an index that is rebuilt, which the new one goes on from, 0 if unknown; and
+    the counts, by which its scores compare with those of other workspaces, None if unknown.
 
-    A client may have kept it to ask what has changed since.
+    A client may have kept the generation to ask what has changed since.
     """
+    generation, counts = 0, None
     unreadable = contextlib.suppress(MemsyncdError, LookupError, ValueError)
     with unreadable, readers.acquire(READ_S) as reader:
-        return read_generation(reader)
-    return 0
-
-
-def _read_counts(readers: ConnectionPool) -> Counts | None:
-    """The counts of an index that is rebuilt, by which its scores compare with those of other
-    workspaces; None if unknown.
-    """
-    unreadable = contextlib.suppress(MemsyncdError, LookupError, ValueError)
-    with unreadable, readers.acquire(READ_S) as reader:
-        return read_counts(reader)
-    return None
+        generation = read_generation(reader)
+        counts = read_counts(reader)
+    return generation, counts
 
 
 def _recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
@@ -397,19 +391,15 @@ def tidy_workspace(workspace: Workspace) -> Job[bool]:
     """
     while workspace.index is not None and workspace.index.tidy():
         yield
-    is_tidy = _tidy_records(workspace)
+    is_tidy = True
+    # The next write to the records meets the same failure and reports it.
+    with contextlib.suppress(StoreFailed):
+        is_tidy = workspace.records is None or workspace.records.tidy()
     if workspace.index is not None:
         workspace.change(index_bytes=workspace.index.size_bytes())
         is_tidy = is_tidy and workspace.index.is_tidy
     report_wal_sizes(workspace)
     return is_tidy
-
-
-def _tidy_records(workspace: Workspace) -> bool:
-    # The next write to the records meets the same failure and reports it.
-    with contextlib.suppress(StoreFailed):
-        return workspace.records is None or workspace.records.tidy()
-    return True
 
 
 # --- deciding ---

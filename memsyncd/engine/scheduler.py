@@ -55,9 +55,9 @@ from memsyncd.engine.rebuild import (
 from memsyncd.engine.records import release_damaged_records
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone, SyncRequest
-from memsyncd.engine.worker import Job, Pause, Worker
+from memsyncd.engine.worker import Job, Pause, WorkerPool
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import MemsyncdError, ShuttingDown, StoreCorrupt, StoreFailed
+from memsyncd.errors import ShuttingDown, StoreCorrupt, StoreFailed
 from memsyncd.logs import Event, get_log
 
 # Quiet time after which deleted text is removed from the files of the databases.
@@ -91,7 +91,7 @@ class Scheduler:
     def __init__(
         self,
         *,
-        worker: Worker,
+        worker: WorkerPool,
         config: Config,
         clock: Clock,
         on_synced: Callable[[Workspace, SyncDone], None],
@@ -362,10 +362,7 @@ class Scheduler:
         elif database is workspace.records:
             # Opening it again checks it, sets it aside if it is damaged, and reports that.
             job = partial(release_damaged_records, workspace)
-            self._submit(workspace, job, self._released, is_urgent=True)
-
-    def _released(self, workspace: Workspace, _result: None) -> None:
-        self.scan(workspace)
+            self._submit(workspace, job, lambda one, _: self.scan(one), is_urgent=True)
 
     def reopen(self, workspace: Workspace) -> None:
         """Open an index that could not be opened, if the last attempt was long enough ago."""
@@ -441,7 +438,7 @@ class Scheduler:
         self,
         workspace: Workspace,
         job: Callable[[], Any],
-        on_done: Callable[[Workspace, Any], None],
+        on_done: Callable[[Workspace, Any], object],
         *,
         is_urgent: bool = False,
         is_next: bool = False,
@@ -501,7 +498,7 @@ class Scheduler:
     def _ended(
         self,
         workspace: Workspace,
-        on_done: Callable[[Workspace, Any], None],
+        on_done: Callable[[Workspace, Any], object],
         future: Future[Any],
         at_s: float,
     ) -> None:
@@ -635,19 +632,15 @@ class Scheduler:
         self._stalls.disarm_if_idle()
         if workspace.n_unpruned >= PRUNE_AFTER:
             self.run_slices(workspace, prune_slice)
-        outcome = edited.synced or edited.failure
-        if outcome is not None:
-            self._on_written(workspace)
-            self._accept(workspace, outcome)
-
-    def _accept(self, workspace: Workspace, outcome: SyncDone | MemsyncdError) -> None:
-        """Handle the sync that was part of an edit, or its failure."""
+        if edited.synced is None and edited.failure is None:
+            return
+        self._on_written(workspace)
         if self._workspaces.get(workspace.id) is not workspace:
             return
-        if isinstance(outcome, SyncDone):
-            self._synced(SyncRequest(only=frozenset()), workspace, outcome)
-        else:
-            self._failed(workspace, outcome, self._clock.now_s())
+        if edited.failure is not None:
+            self._failed(workspace, edited.failure, self._clock.now_s())
+        elif edited.synced is not None:
+            self._synced(SyncRequest(only=frozenset()), workspace, edited.synced)
 
     def start_recording(self, workspace: Workspace) -> None:
         """Record the texts of all notes, unless that is done or runs: later syncs add changes."""

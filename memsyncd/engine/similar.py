@@ -341,6 +341,8 @@ MAX_COMPARED = 20_000
 # Vectors find a copy in other words from this cosine on, if it has this share of words in common.
 LEAST_COSINE, LEAST_SHARED = 0.9, 0.3
 MAX_PAIRS = 2_000
+# For reading the sections, which takes a fifth of a second for 14,000 of them.
+COPIES_LIMIT_S = 10.0
 HOW_TO_MERGE = (
     "read the sections of a group, add to the first what only the others say, then take the others"
     " out of searches with: memsyncd archive ANCHOR …"
@@ -370,7 +372,7 @@ def find_duplicates(
     near_chunks = (
         workspace.vectors.pairs(LEAST_COSINE, MAX_PAIRS) if uses_vectors(workspace) else None
     )
-    with workspace.acquire(config.search.timeout_s) as reader:
+    with workspace.acquire(COPIES_LIMIT_S) as reader:
         filters = complete_filters(params.filters, config, options.now_s)
         sections = [*_read_compared(reader, filters)]
         show = redact if must_redact(reader, config) else str

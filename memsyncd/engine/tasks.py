@@ -220,18 +220,10 @@ def list_task(
 def build_task_context(
     workspace: Workspace, config: Config, params: TaskContextParams, *, now_s: float
 ) -> TaskContext:
-    is_with_archived = params.include_archived
-    sections = read_task_sections(
-        workspace,
-        config,
-        Filters(lifecycle=["project"], include_archived=is_with_archived),
-        now_s=now_s,
-    ) | read_task_sections(
-        workspace,
-        config,
-        Filters(task=[params.task], include_archived=is_with_archived),
-        now_s=now_s,
-    )
+    sections: Sections = {}
+    for own in (Filters(lifecycle=["project"]), Filters(task=[params.task])):
+        filters = replace(own, include_archived=params.include_archived)
+        sections |= read_task_sections(workspace, config, filters, now_s=now_s)
     value = _value_by_decay(workspace, config, sections, now_s) if params.sort == "decay" else None
     groups = group_for_task(_items(sections), params.task, value)
     block = render_block(groups, max_bytes=params.max_bytes)

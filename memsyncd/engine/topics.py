@@ -59,6 +59,7 @@ from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
     DatedSection,
+    Valuation,
     describe_meta,
     find_stored_moment_s,
 )
@@ -130,7 +131,10 @@ def find_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
         for text in named:
             path = _find_named(workspace, reader, config, names, text)
             if path is not None:
-                return _check_markdown(path)
+                if not is_markdown(path.text):
+                    hint = "only markdown notes have fields"
+                    raise BadRequest(f"{path.text} is no topic", hint=hint)
+                return path
         near = next(filter(None, map(names.find_similar, named)), None)
     hint = f"did you mean {near} ?" if near else "see: memsyncd topic list"
     raise NoteNotFound(f"no topic {name.strip()}", hint=hint)
@@ -142,16 +146,13 @@ def _find_named(
     if read_digest(reader, text) is not None:
         return NotePath(text)
     path = _choose(workspace, config, text)
-    if path is not None and _exists(workspace, reader, path):
+    if path is not None and (
+        read_digest(reader, path.text) is not None
+        or read_text_file(workspace.scope, path) is not None
+    ):
         return path
     found = names.find("", text)
     return None if found is None else NotePath(found)
-
-
-def _check_markdown(path: NotePath) -> NotePath:
-    if not is_markdown(path.text):
-        raise BadRequest(f"{path.text} is no topic", hint="only markdown notes have fields")
-    return path
 
 
 def _choose(workspace: Workspace, config: Config, named: str) -> NotePath | None:
@@ -159,12 +160,6 @@ def _choose(workspace: Workspace, config: Config, named: str) -> NotePath | None
         return choose_note(workspace.scope, config, NewSection(content="", note=named))
     except MemsyncdError:
         return None
-
-
-def _exists(workspace: Workspace, reader: Reader, path: NotePath) -> bool:
-    if read_digest(reader, path.text) is not None:
-        return True
-    return read_text_file(workspace.scope, path) is not None
 
 
 def find_written_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
@@ -402,11 +397,8 @@ def choose_near(
 
 def _can_append(workspace: Workspace, config: Config, near: SimilarSection) -> bool:
     """Whether a value may be appended to a section: its note is markdown that may be written."""
-    try:
-        choose_note(workspace.scope, config, NewSection(content="", note=f"./{near.path}"))
-    except MemsyncdError:
-        return False
-    return not near.anchor.endswith("#")
+    is_writable = _choose(workspace, config, f"./{near.path}") is not None
+    return is_writable and not near.anchor.endswith("#")
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -773,12 +765,11 @@ def plan_topics(
     config: Config,
     act: Act,
     params: TopicArchiveParams,
-    now_s: float,
-    accesses: Mapping[str, int] = NO_ACCESSES,
+    valuation: Valuation,
 ) -> Planned:
     """Plan to archive or restore whole topics. Raises NoteNotFound for one that is not there."""
     paths = {find_topic(workspace, config, name).text for name in params.topics}
-    return plan_notes(workspace, config, act, paths, now_s, accesses)
+    return plan_notes(workspace, config, act, paths, valuation)
 
 
 # --- history of a field -------------------------------------------------------------------------

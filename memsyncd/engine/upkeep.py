@@ -36,11 +36,9 @@ from memsyncd.core.upkeep import (
 from memsyncd.engine.edit import Decide, Edit, Put
 from memsyncd.engine.memory_tool import append_additions, choose_note
 from memsyncd.engine.metadata import (
-    NO_ACCESSES,
     Valuation,
     find_stored_moment_s,
     is_expired,
-    make_valuation,
 )
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
@@ -97,17 +95,12 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_archive(
-    workspace: Workspace,
-    config: Config,
-    params: ArchiveParams,
-    now_s: float,
-    accesses: Mapping[str, int] = NO_ACCESSES,
+    workspace: Workspace, config: Config, params: ArchiveParams, valuation: Valuation
 ) -> Planned:
     """Plan to archive the memories that are named, that pass the filters, or whose decay is below a
     limit; without any of these, those whose decay is below the configured limit.
     """
-    valuation = make_valuation(config, now_s, accesses)
-    selected = _select_anchors(workspace, config, params, now_s, accesses)
+    selected = _select_anchors(workspace, config, params, valuation)
     below = params.below
     if below is None and not _is_selecting(params):
         below = config.memory.archive_below
@@ -128,11 +121,7 @@ def plan_archive(
 
 
 def plan_restore(
-    workspace: Workspace,
-    config: Config,
-    params: ArchiveParams,
-    now_s: float,
-    accesses: Mapping[str, int] = NO_ACCESSES,
+    workspace: Workspace, config: Config, params: ArchiveParams, valuation: Valuation
 ) -> Planned:
     """Plan to restore the archived memories that are named or pass the filters."""
     if not _is_selecting(params):
@@ -140,38 +129,32 @@ def plan_restore(
         raise BadRequest("no memory to restore is selected", hint=hint)
     if params.below is not None:
         raise BadRequest("restore takes no `below`", hint="name anchors, a path or filters")
-    selected = _select_anchors(workspace, config, params, now_s, accesses)
+    selected = _select_anchors(workspace, config, params, valuation)
 
     def judge(memory: Memory) -> Verdict | None:
         has_archived = any(one.status == ARCHIVED for one in memory.sections)
         is_selected = selected is None or memory.head.anchor in selected
         return ("change", "named") if has_archived and is_selected else None
 
-    valuation = make_valuation(config, now_s, accesses)
     among = find_paths(params.anchors or selected)
     return _make_plan(workspace, "restore", judge, valuation, _select(params.anchors), among)
 
 
 def plan_cleanup(
-    workspace: Workspace,
-    config: Config,
-    params: CleanupParams,
-    now_s: float,
-    accesses: Mapping[str, int] = NO_ACCESSES,
+    workspace: Workspace, config: Config, params: CleanupParams, valuation: Valuation
 ) -> Planned:
     """Plan to archive memories past their time: expired ones, ephemeral ones and those of sessions,
     and on request those whose decay is below a limit.
     """
-    valuation = make_valuation(config, now_s, accesses)
     limits_s = {"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s}
 
     def judge(memory: Memory) -> Verdict | None:
         head = memory.head
         limit_s = limits_s.get(head.lifecycle or "")
         score = value_memory(memory, valuation)
-        if is_expired(head.expires, now_s):
+        if is_expired(head.expires, valuation.now_s):
             reason = "expired"
-        elif limit_s is not None and now_s - find_stored_moment_s(head) > limit_s:
+        elif limit_s is not None and valuation.now_s - find_stored_moment_s(head) > limit_s:
             reason = head.lifecycle or ""
         elif params.below is not None and score < params.below:
             reason = "decay"
@@ -206,13 +189,11 @@ def plan_notes(
     config: Config,
     act: Act,
     paths: Collection[str],
-    now_s: float,
-    accesses: Mapping[str, int] = NO_ACCESSES,
+    valuation: Valuation,
 ) -> Planned:
     """Plan to archive these notes as a whole, or to restore those that were archived so. A note
     with a protected memory is skipped.
     """
-    valuation = make_valuation(config, now_s, accesses)
 
     def judge(memory: Memory) -> Verdict:
         if act == "topic.restore":
@@ -321,11 +302,7 @@ def _is_selecting(params: ArchiveParams) -> bool:
 
 
 def _select_anchors(
-    workspace: Workspace,
-    config: Config,
-    params: ArchiveParams,
-    now_s: float,
-    accesses: Mapping[str, int],
+    workspace: Workspace, config: Config, params: ArchiveParams, valuation: Valuation
 ) -> set[str] | None:
     """Return the sections that the path and the filters select, None without either."""
     if params.path is None and params.filters == NO_FILTERS:
@@ -333,7 +310,7 @@ def _select_anchors(
     if params.anchors:
         hint = "leave out the anchors, or the path and the filters"
         raise BadRequest("name either anchors or a path and filters", hint=hint)
-    filters = complete_filters(params.filters, config, now_s, accesses)
+    filters = complete_filters(params.filters, config, valuation.now_s, valuation.accesses)
     filters = replace(filters, includes_archived=True, includes_expired=True)
     return find_anchors(workspace, filters, path=params.path)
 

@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 
 from memsyncd.config import SemanticConfig
-from memsyncd.engine.job_completions import call_soon
+from memsyncd.engine.job_completions import Timers, call_soon
 from memsyncd.engine.workspace import SEMANTIC_FAULT, SEMANTIC_NOTICE, Workspace
 from memsyncd.logs import Event, get_log
 from memsyncd.semantic.messages import Report
@@ -20,6 +20,8 @@ from memsyncd.semantic.vector_client import IndexState, VectorService
 DELAY_S = 1.0
 # What has failed is tried again after so long, each further time after twice as long.
 RETRY_S, MAX_RETRY_S = 30.0, 600.0
+# Purposes of timers.
+REFRESH, RETRY = "refresh", "retry"
 
 log = get_log("engine")
 
@@ -33,9 +35,7 @@ class VectorUpkeep:
             config, lambda report: call_soon(self._loop, partial(self._reported, report))
         )
         self._workspaces: dict[str, Workspace] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._retries: dict[str, tuple[asyncio.TimerHandle, float]] = {}
-        """Of the workspaces whose vectors have failed, and after how many seconds."""
+        self._timers = Timers()
         self._generations: dict[str, int] = {}
         """Of each workspace the last one that vectors were asked for."""
         self._logged: dict[str, str] = {}
@@ -56,15 +56,14 @@ class VectorUpkeep:
         if self._workspaces.get(workspace.id) is workspace:
             del self._workspaces[workspace.id]
             self.service.release(workspace.id)
-            self._cancel(workspace.id)
-            self._cancel_retry(workspace.id)
+            self._timers.cancel_all(workspace.id)
 
     def configure(self, config: SemanticConfig) -> None:
         if self.service.configure(config):
             self._generations.clear()
             self._logged.clear()
             for workspace in self._workspaces.values():
-                self._cancel_retry(workspace.id)
+                self._timers.cancel(workspace.id, RETRY)
                 self._note_off(workspace)
                 self.note_synced(workspace)
 
@@ -75,9 +74,10 @@ class VectorUpkeep:
     def note_synced(self, workspace: Workspace) -> None:
         """Have vectors made of what is new in an index, soon."""
         is_known = self._generations.get(workspace.id) == workspace.condition.generation
-        if not self.service.off_reason and not is_known and workspace.id not in self._timers:
-            timer = self._loop.call_later(DELAY_S, self._refresh_due, workspace)
-            self._timers[workspace.id] = timer
+        is_due = self._timers.is_set(workspace.id, REFRESH)
+        if not (self.service.off_reason or is_known or is_due):
+            refresh = partial(self._refresh_due, workspace)
+            self._timers.set(workspace.id, REFRESH, DELAY_S, refresh)
 
     def refresh(
         self, workspace: Workspace, *, is_asked: bool = False, is_again: bool = False
@@ -85,7 +85,7 @@ class VectorUpkeep:
         """Have vectors made now: of what is missing, or all again. With `is_asked` the model is
         loaded even if nothing is missing.
         """
-        self._cancel(workspace.id)
+        self._timers.cancel(workspace.id, REFRESH)
         self._generations[workspace.id] = workspace.condition.generation
         self.service.refresh(workspace.id, is_asked=is_asked, is_again=is_again)
 
@@ -106,26 +106,15 @@ class VectorUpkeep:
         self._logged[workspace.id] = reason
 
     def _refresh_due(self, workspace: Workspace) -> None:
-        self._timers.pop(workspace.id, None)
         is_open = self._workspaces.get(workspace.id) is workspace
         # The sync that ends the indexing comes here again.
         if is_open and not workspace.condition.is_indexing:
             self.refresh(workspace)
 
-    def _cancel(self, workspace_id: str) -> None:
-        timer = self._timers.pop(workspace_id, None)
-        if timer is not None:
-            timer.cancel()
-
-    def _cancel_retry(self, workspace_id: str) -> None:
-        timer, _ = self._retries.pop(workspace_id, (None, 0.0))
-        if timer is not None:
-            timer.cancel()
-
     def _retry_later(self, workspace: Workspace, delay_s: float) -> None:
         """Try again what has failed: nothing tells that its cause is gone."""
-        timer = self._loop.call_later(delay_s, self._retry_due, workspace, delay_s)
-        self._retries[workspace.id] = timer, delay_s
+        retry = partial(self._retry_due, workspace, delay_s)
+        self._timers.set(workspace.id, RETRY, delay_s, retry)
 
     def _retry_due(self, workspace: Workspace, delay_s: float) -> None:
         self._retry_later(workspace, min(MAX_RETRY_S, 2 * delay_s))
@@ -137,8 +126,8 @@ class VectorUpkeep:
             return
         workspace.set_notice(SEMANTIC_FAULT, report.fault)
         if not report.fault:
-            self._cancel_retry(workspace.id)
-        elif workspace.id not in self._retries:
+            self._timers.cancel(workspace.id, RETRY)
+        elif not self._timers.is_set(workspace.id, RETRY):
             self._retry_later(workspace, RETRY_S)
         if report.notice:
             workspace.set_notice(SEMANTIC_NOTICE, report.notice)

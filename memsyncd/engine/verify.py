@@ -17,7 +17,13 @@ import msgspec
 from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.checks import NOTICE_REMEDIES, make_finding, name_places, render_count
+from memsyncd.engine.checks import (
+    NOTICE_REMEDIES,
+    Level,
+    make_finding,
+    name_places,
+    render_count,
+)
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.records import TEXTS_LOST
 from memsyncd.engine.worker import Job
@@ -158,47 +164,41 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
         )
         what = "records.db was damaged; the damaged file was set aside"
         found.append(make_finding("warning", "records", what, remedy, where=str(aside)))
-    if "records" in workspace.condition.faults:
-        return found
-    if not path.exists() and "root" in workspace.condition.faults:
+    if "records" not in workspace.condition.faults:
+        found.append(_check_records(workspace, is_thorough=is_thorough))
+    return found
+
+
+def _check_records(workspace: Workspace, *, is_thorough: bool) -> FindingInfo:
+    path = workspace.records_path
+    is_there = path.exists()
+    damage = _find_damage(path, is_thorough=is_thorough) if is_there else ""
+    n_lost = count_damaged_blobs(path) if is_there and is_thorough and not damage else 0
+    level: Level = "error"
+    if not is_there and "root" in workspace.condition.faults:
+        level, remedy = "info", "if the folder was moved: memsyncd remove NAME"
         what = (
             "records.db is missing, as the folder is: a folder that is moved and added again takes "
             "its history along"
         )
-        remedy = "if the folder was moved: memsyncd remove NAME"
-        return [*found, make_finding("info", "records", what, remedy, where=str(path))]
-    if not path.exists():
+    elif not is_there:
+        what = "records.db was deleted, and with it the earlier texts of notes"
         remedy = (
             "the next scan creates an empty one; if there is a backup of the history: "
             "memsyncd restore FILE"
         )
-        what = "records.db was deleted, and with it the earlier texts of notes"
-        return [
-            *found,
-            make_finding("error", "records", what, remedy, where=str(path)),
-        ]
-    damage = _find_damage(path, is_thorough=is_thorough)
-    if damage:
+    elif damage:
+        what = f"records.db is damaged: {damage}"
         remedy = (
             "memsyncd restart sets it aside, without deleting it, and creates an empty one; "
             "if there is a backup: memsyncd restore FILE"
         )
-        what = f"records.db is damaged: {damage}"
-        return [
-            *found,
-            make_finding("error", "records", what, remedy, where=str(path)),
-        ]
-    n_lost = count_damaged_blobs(path) if is_thorough else 0
-    if n_lost and TEXTS_LOST not in workspace.condition.notices:
+    elif n_lost and TEXTS_LOST not in workspace.condition.notices:
+        level, remedy = "warning", NOTICE_REMEDIES[TEXTS_LOST]
         what = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
-        return [
-            *found,
-            make_finding("warning", "records", what, NOTICE_REMEDIES[TEXTS_LOST], where=str(path)),
-        ]
-    return [
-        *found,
-        make_finding("ok", "records", "records.db is sound", where=str(path)),
-    ]
+    else:
+        level, what, remedy = "ok", "records.db is sound", ""
+    return make_finding(level, "records", what, remedy, where=str(path))
 
 
 def _find_damage(path: Path, *, is_thorough: bool) -> str:

@@ -193,8 +193,7 @@ class Watching:
             "memsyncd-folders", policy=policy, on_returned=stalls.note_returned
         )
         stalls.add_pool(self._event_pool)
-        self._workspaces: dict[str, Workspace] = {}
-        self._collections: dict[str, ProjectCollection] = {}
+        self._watched: dict[str, Watched] = {}
         # For the watcher's thread: where the links of each workspace led when it was planned last.
         self._links: dict[str, frozenset[str]] = {}
         self._pruned: dict[str, frozenset[str]] = {}
@@ -227,21 +226,17 @@ class Watching:
         return self._scheduler.config.sync.enabled and self._scheduler.config.sync.sync_on_change
 
     def add(self, workspace: Watched) -> None:
-        if isinstance(workspace, ProjectCollection):
-            self._collections[workspace.id] = workspace
-        else:
-            self._workspaces[workspace.id] = workspace
+        self._watched[workspace.id] = workspace
         self.replan(workspace)
 
     def forget(self, workspace: Watched) -> None:
-        self._workspaces.pop(workspace.id, None)
-        self._collections.pop(workspace.id, None)
+        self._watched.pop(workspace.id, None)
         self._blocked.pop(workspace.id, None)
         self._run(lambda task: task.drop(workspace.id), _ignore)
 
     def replan(self, workspace: Watched) -> None:
         """Plan the watches of this workspace again; scan it if a folder is newly watched."""
-        is_known = self._find(workspace.id) is workspace
+        is_known = self._watched.get(workspace.id) is workspace
         if is_known and self.is_on and not self._is_blocked(workspace):
             self._run(lambda task: task.replan((workspace,)), self._scan_newly_watched)
 
@@ -280,7 +275,7 @@ class Watching:
         for workspace_id, key in list(self._blocked.items()):
             if key not in running:
                 del self._blocked[workspace_id]
-                if (workspace := self._find(workspace_id)) is not None:
+                if (workspace := self._watched.get(workspace_id)) is not None:
                     self.replan(workspace)
         if self._key in running and running[self._key].is_detached:
             self._note_slow_task()
@@ -327,19 +322,16 @@ class Watching:
         has_ended = self._event_pool.stop(max(0.0, end_s - time.monotonic()))
         return self._pool.stop(max(0.0, end_s - time.monotonic())) and has_ended
 
-    def _find(self, workspace_id: str) -> Watched | None:
-        return self._workspaces.get(workspace_id) or self._collections.get(workspace_id)
-
-    def _list(self) -> list[Watched]:
-        return [*self._workspaces.values(), *self._collections.values()]
+    def _list_workspaces(self) -> list[Workspace]:
+        return [one for one in self._watched.values() if isinstance(one, Workspace)]
 
     def _on_event(self, workspace_id: str, path: str, is_finished: bool, is_folder: bool) -> None:
         """Handle a file event; from any thread."""
-        collection = self._collections.get(workspace_id)
-        if collection is None:
+        watched = self._watched.get(workspace_id)
+        if not isinstance(watched, ProjectCollection):
             self._scheduler.on_event(workspace_id, path, is_finished, is_folder)
         elif is_project_event(path):
-            call_soon(self._loop, collection.on_changed)
+            call_soon(self._loop, watched.on_changed)
 
     def _defer(self, call: Callable[[], None]) -> None:
         self.watcher.defer(call)
@@ -388,7 +380,7 @@ class Watching:
     def _check(self, task: WatchTask) -> CheckResult:
         # Before the work: a loss that is reported meanwhile may concern folders already checked.
         self._is_check_queued = False
-        answering = [one for one in self._list() if not self._is_blocked(one)]
+        answering = [one for one in list(self._watched.values()) if not self._is_blocked(one)]
         return task.check(answering, self._clock.now_s())
 
     def _rebuild(self, task: WatchTask) -> float | None:
@@ -427,7 +419,7 @@ class Watching:
         if self.watcher.observer_name != NO_OBSERVER:
             log.info(Event.WATCH_REBUILT, watcher=self.watcher.observer_name)
         self.n_rebuilds += 1
-        for workspace in self._list():
+        for workspace in list(self._watched.values()):
             self.replan(workspace)
         self._scheduler.scan_all()
         self._report_health()
@@ -438,14 +430,15 @@ class Watching:
         self._scheduler.scan_all()
 
     def _scan_newly_watched(self, newly_watched: frozenset[str]) -> None:
-        for workspace_id in newly_watched & self._workspaces.keys():
-            self._scheduler.scan(self._workspaces[workspace_id])
-        for collection_id in newly_watched & self._collections.keys():
-            self._collections[collection_id].on_changed()
+        for watched in [self._watched[one] for one in newly_watched & self._watched.keys()]:
+            if isinstance(watched, ProjectCollection):
+                watched.on_changed()
+            else:
+                self._scheduler.scan(watched)
         self._report_health()
 
     def _report_health(self) -> None:
-        for workspace in self._workspaces.values():
+        for workspace in self._list_workspaces():
             health = self.health(workspace)
             workspace.set_fault(WATCH_FAULT, "; ".join(health.faults))
             workspace.set_notice(WATCH_LIMIT, health.limit)
@@ -485,7 +478,7 @@ class Watching:
             on_done(done.result())
             return
         log.error(Event.WATCH_DEGRADED, reason=type(failure).__name__, exc_info=failure)
-        for workspace in self._workspaces.values():
+        for workspace in self._list_workspaces():
             workspace.set_fault(WATCH_FAULT, FAILED_REASON)
 
 

@@ -9,7 +9,8 @@ A step that takes long keeps its thread but loses its place in the pool: another
 other keys, so that each key holds at most one thread. The pool has no timer: its owner calls
 `detach_overdue` while there are jobs (see `stalls`).
 
-`Worker` runs the jobs that write, one step at a time; `QueryPool` reads for clients.
+The pool with one place is the worker, which runs the jobs that write; `QueryPool` reads for
+clients.
 """
 
 from __future__ import annotations
@@ -377,24 +378,6 @@ def _call_once(call: Callable[[], T]) -> Job[T]:
 
 def _make_shutting_down() -> ShuttingDown:
     return ShuttingDown("memsyncd is stopping", hint="run: memsyncd start")
-
-
-# --- the worker for jobs that write ---
-
-
-class Worker(WorkerPool):
-    """A pool with one place, whose thread is started at once."""
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        policy: StallPolicy | None = None,
-        on_returned: Callable[[str], None] = lambda _key: None,
-    ) -> None:
-        super().__init__(name, policy=policy, on_returned=on_returned)
-        with self._changed:
-            self._start_thread()
 
 
 def heartbeat() -> Job[None]:

@@ -327,11 +327,10 @@ class Workspace:
 
     def note_written(self, written: Written) -> None:
         """Remember the changes of a transaction for subscribers, and update the condition."""
-        index = self.index
         if written.paths:
             self.changes.append(written)
-        if index is not None:
-            self.change(generation=index.generation, counts=index.counts)
+        if self.index is not None:
+            self.change(generation=self.index.generation, counts=self.index.counts)
 
     def continue_counts(self, before: Workspace) -> None:
         """Start counters from those of the Workspace that ran for the same folder before."""

@@ -39,7 +39,7 @@ from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.vector_upkeep import VectorUpkeep
 from memsyncd.engine.watching import Watching
-from memsyncd.engine.worker import Job, Worker, heartbeat
+from memsyncd.engine.worker import Job, WorkerPool, heartbeat
 from memsyncd.engine.workspace import Entry, Settings, Workspace, index_fingerprint
 from memsyncd.errors import MemsyncdError, WorkspaceNotFound
 from memsyncd.files.folder_kinds import ProjectListing, list_projects
@@ -128,7 +128,7 @@ class Workspaces:
             on_stalled=self._stalled,
             on_recovered=self._recovered,
         )
-        self._worker = Worker(
+        self._worker = WorkerPool(
             "memsyncd-index", policy=stall_policy, on_returned=self.stalls.note_returned
         )
         self.stalls.add_pool(self._worker)

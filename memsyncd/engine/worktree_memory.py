@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -19,24 +18,22 @@ from msgspec.structs import asdict, replace
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.model import Note, Section, Span
+from memsyncd.core.model import ARCHIVED, Note, Section, Span
 from memsyncd.core.notepath import MEMORY_FILE, NotePath, parse_note_path
 from memsyncd.core.search.context import ContextChunk
 from memsyncd.engine.metadata import NO_META, describe_meta
-from memsyncd.engine.redaction import redact_chunk
+from memsyncd.engine.redaction import redact_chunk, redact_section
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scope import Scope, parse_scope
 from memsyncd.protocol.search import ContextPart, GetParams, Got
-from memsyncd.store.lookup import read_digest
-from memsyncd.store.metadata import StoredMeta
+from memsyncd.store.lookup import StoredSection, read_digest
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import ChunkSecrets
 
 READ_LIMIT_S = 2.0
 BRANCH_LABEL = "this branch"
-ARCHIVED = "archived"
 
 
 class BranchMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +98,7 @@ def _cut_branch_place(
     end = max(start, min(params.end_line or whole.end, n_lines))
     is_part = params.anchor is not None or params.start_line is not None
     named = section if is_part else None
-    meta = _make_meta(section, branch, config) if section else NO_META
+    meta = _describe_section(section, branch, config) if section else NO_META
     return Got(
         workspace=workspace.id,
         anchor=_name_branch_anchor(branch, named.anchor) if named else None,
@@ -148,19 +145,22 @@ def list_branch_chunks(
     `weigh` returns the weight of a text for a query, 0 for one that is not to be shown; without
     it all are shown, in order.
     """
-    sections = {section.anchor: section for section in branch.note.sections}
+    sections = {
+        section.anchor: _describe_section(section, branch, config)
+        for section in branch.note.sections
+    }
     shown = [
         ContextChunk(
             path=MEMORY_FILE,
             anchor=chunk.anchor,
-            heading=_redact_all(sections[chunk.anchor].heading, config),
-            kind=sections[chunk.anchor].meta.kind,
+            heading=sections[chunk.anchor].heading,
+            kind=sections[chunk.anchor].kind,
             span=chunk.span,
             text=_redact(chunk.text, branch.note, chunk.start, chunk.end, config),
             reason=reason,
         )
         for chunk in branch.note.chunks
-        if sections[chunk.anchor].meta.status != ARCHIVED
+        if sections[chunk.anchor].status != ARCHIVED
     ]
     if weigh is None:
         return shown
@@ -186,25 +186,24 @@ def describe_branch_part(
         end_line=chunk.span.end,
         heading=list(chunk.heading),
         reason=chunk.reason,
-        **describe_meta(_make_meta(section, branch, config), config.kinds, now_s),
+        **describe_meta(_describe_section(section, branch, config), config.kinds, now_s),
     )
 
 
-def _make_meta(section: Section, branch: BranchMemory, config: Config) -> StoredMeta:
-    stated = asdict(section.meta)
-    shown = {name: _redact_value(value, config) for name, value in stated.items()}
-    extra = {key: _redact_value(text, config) for key, text in section.meta.extra}
-    return replace(NO_META, **{**shown, "extra": extra}, mtime_ns=branch.modified_ns)
-
-
-def _redact_value(value: Any, config: Config) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_redact_value(one, config) for one in value)
-    return redact(value) if isinstance(value, str) and config.guard.is_masking else value
-
-
-def _redact_all(names: Sequence[str], config: Config) -> tuple[str, ...]:
-    return tuple(redact(name) if config.guard.is_masking else name for name in names)
+def _describe_section(section: Section, branch: BranchMemory, config: Config) -> StoredSection:
+    """Describe a section as if it were indexed, as it may be shown."""
+    stated = {**asdict(section.meta), "extra": dict(section.meta.extra)}
+    stored = StoredSection(
+        anchor=section.anchor,
+        heading=section.heading,
+        level=section.level,
+        span=section.span,
+        day=None,
+        is_day_of_name=False,
+        mtime_ns=branch.modified_ns,
+        **stated,
+    )
+    return redact_section(stored) if config.guard.is_masking else stored
 
 
 def _redact(text: str, note: Note, start: int, end: int, config: Config) -> str:

@@ -35,7 +35,7 @@ from memsyncd.engine.accesses import compute_access_stats, count_accesses, find_
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, EditOutcome, edit_workspace
 from memsyncd.engine.history import undo
-from memsyncd.engine.metadata import find_similar_kind
+from memsyncd.engine.metadata import find_similar_kind, make_valuation
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -305,7 +305,8 @@ class Writes(WorkspaceMethods):
         config = self._workspaces.config
 
         def make() -> upkeep.Planned:
-            return plan(workspace, config, params, now_s, count_accesses(workspace))
+            valuation = make_valuation(config, now_s, count_accesses(workspace))
+            return plan(workspace, config, params, valuation)
 
         outcome: EditOutcome[upkeep_protocol.UpkeepPlan]
         if params.dry_run:

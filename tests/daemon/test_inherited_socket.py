@@ -110,7 +110,7 @@ def test_anything_but_one_private_listening_socket_is_refused_with_the_reason(
                 (make(f"{mode:o}", mode=mode), {}, f"mode {mode:04o}")
                 for mode in (0o660, 0o666, 0o604)
             ],
-            (make("deaf", backlog=None), {}, "does not listen"),
+            (make("deaf", backlog=None), {}, "Unix stream socket that listens"),
             (make("datagrams", backlog=None, kind=socket.SOCK_DGRAM), {}, "no Unix stream socket"),
             ((open_.enter_context(own.config.open()).fileno(), path), {}, "is no socket"),
             ((good, path), {"LISTEN_FDS": "2"}, "LISTEN_FDS=2"),

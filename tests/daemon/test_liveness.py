@@ -17,15 +17,15 @@ from memsyncd.core.scheduling import StallPolicy
 from memsyncd.daemon.systemd import Liveness, make_probes
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
-from memsyncd.engine.worker import Job, QueryPool, Worker, heartbeat
+from memsyncd.engine.worker import Job, QueryPool, WorkerPool, heartbeat
 from memsyncd.engine.workspaces import Workspaces
 
 PATIENT_S, HASTY_S = 10.0, 0.2
 
 
 @pytest.fixture
-def worker() -> Iterator[Worker]:
-    worker = Worker("memsyncd-index")
+def worker() -> Iterator[WorkerPool]:
+    worker = WorkerPool("memsyncd-index")
     yield worker
     assert worker.stop(PATIENT_S)
 
@@ -52,16 +52,16 @@ def find_stalled(
     return asyncio.run(probe())
 
 
-def submit_to(worker: Worker) -> Callable[[], Future[None]]:
+def submit_to(worker: WorkerPool) -> Callable[[], Future[None]]:
     return lambda: worker.submit("liveness", heartbeat, is_urgent=True)
 
 
-def test_an_idle_writer_makes_progress(worker: Worker) -> None:
+def test_an_idle_writer_makes_progress(worker: WorkerPool) -> None:
     assert find_stalled(submit_to(worker), [PATIENT_S, PATIENT_S], lambda: None) == [(), ()]
 
 
 def test_a_writer_with_a_long_job_in_short_steps_makes_progress(
-    worker: Worker, gate: threading.Event
+    worker: WorkerPool, gate: threading.Event
 ) -> None:
     def index() -> Job[None]:
         while not gate.wait(0.001):
@@ -72,7 +72,7 @@ def test_a_writer_with_a_long_job_in_short_steps_makes_progress(
 
 
 def test_a_writer_that_hangs_in_a_step_is_reported_until_it_continues(
-    worker: Worker, gate: threading.Event
+    worker: WorkerPool, gate: threading.Event
 ) -> None:
     is_hanging = threading.Event()
 

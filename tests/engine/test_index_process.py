@@ -21,7 +21,7 @@ from memsyncd.engine.external_changes import sync_and_record
 from memsyncd.engine.index_process import IndexProcess, running_pids
 from memsyncd.engine.index_worker import Filled, FillFailed, FillProgress, FillRequest
 from memsyncd.engine.sync import SyncRequest
-from memsyncd.engine.worker import Pause, Worker
+from memsyncd.engine.worker import Pause, WorkerPool
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.errors import StoreFailed, WorkspaceNotFound
 from tests.engine.conftest import Bench, take
@@ -144,7 +144,7 @@ def test_a_program_that_cannot_be_started_is_reported(
 ) -> None:
     monkeypatch.setattr(index_process.sys, "executable", "/nonexistent/python")
     died = start(make_request(bench)).ended.result(LIMIT_S)
-    assert "could not be started" in died.reason
+    assert "could not be started" in died.message
 
 
 def test_the_process_has_low_priority_and_no_file_of_its_parent(
@@ -374,7 +374,7 @@ def test_an_abandoned_fill_leaves_no_process_and_no_file(
 
 def test_removing_a_workspace_ends_its_process_and_its_job(bench: Bench) -> None:
     write_notes(bench)
-    worker = Worker("test")
+    worker = WorkerPool("test")
     try:
         job = worker.submit("a", lambda: update(bench))
         until(running_pids, "no process was started")

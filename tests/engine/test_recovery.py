@@ -39,6 +39,7 @@ from memsyncd.engine import edit, history, memory_tool, upkeep
 from memsyncd.engine.rebuild import open_workspace
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
@@ -88,7 +89,7 @@ def rename_with_links(workspace):
 def archive(workspace):
     run(open_workspace(workspace, policy, clock))
     params = ArchiveParams(path="**")
-    plan = partial(upkeep.plan_archive, workspace, policy, params, 0.0)
+    plan = partial(upkeep.plan_archive, workspace, policy, params, make_valuation(policy, 0.0))
     decide = upkeep.make_upkeep_decision(plan, "archive", client="c", digest=None)
     run(edit.edit_workspace(workspace, policy, clock, decide))
 

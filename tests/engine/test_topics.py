@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from memsyncd.config import Config, HistoryConfig
 from memsyncd.core.editing.topic_fields import trim_text
 from memsyncd.core.notepath import NotePath
+from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.topics import (
     choose_near,
     find_near_topic,
@@ -71,7 +72,8 @@ def list_past(bench: Any, field: str = "Log", **more: Any) -> list[str]:
 
 def apply(bench: Any, act: Any, *topics: str, plan: str | None = None) -> Any:
     params = TopicArchiveParams(topics=list(topics))
-    make = partial(plan_topics, bench.workspace, bench.config, act, params, NOW_S)
+    valuation = make_valuation(bench.config, NOW_S)
+    make = partial(plan_topics, bench.workspace, bench.config, act, params, valuation)
     return bench.edit(make_upkeep_decision(make, act, client="t", digest=plan))
 
 
@@ -250,7 +252,8 @@ def test_several_topics_are_archived_by_one_change_set_whole_or_not_at_all(redis
     paths = [".memories/kept.md", ".memories/other.md", REDIS]
     before = {path: (redis.root / path).read_bytes() for path in paths}
     params = TopicArchiveParams(topics=["Redis", "Other", "Kept"])
-    planned = plan_topics(redis.workspace, redis.config, "topic.archive", params, NOW_S)
+    valuation = make_valuation(redis.config, NOW_S)
+    planned = plan_topics(redis.workspace, redis.config, "topic.archive", params, valuation)
     assert [one.path for one in planned.plan.archived] == paths[1:]
     assert [one.reason for one in planned.plan.skipped] == ["its lifecycle is project"]
     append(redis, "changed since")

@@ -13,6 +13,7 @@ from memsyncd.config import Config
 from memsyncd.core.globs import Globs
 from memsyncd.engine import recall as recall_module
 from memsyncd.engine.browse import find_links, list_notes
+from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.recall import recall
 from memsyncd.engine.upkeep import (
     make_promote_decision,
@@ -60,7 +61,9 @@ def log(bench: Any) -> Any:
 def make_plan(bench: Any, act: str, **params: Any) -> Any:
     kind = CleanupParams if act == "cleanup" else ArchiveParams
     plan: Any = PLANS[act]
-    return partial(plan, bench.workspace, bench.config, kind(**params), NOW_S)
+    return partial(
+        plan, bench.workspace, bench.config, kind(**params), make_valuation(bench.config, NOW_S)
+    )
 
 
 def show(bench: Any, act: str = "archive", **params: Any) -> UpkeepPlan:
@@ -176,10 +179,11 @@ def test_a_note_that_is_not_indexed_yet_is_not_changed(log: Any) -> None:
 
 def test_accesses_keep_a_memory(log: Any) -> None:
     params = ArchiveParams(below=0.3)
-    plan = partial(plan_archive, log.workspace, log.config, params, NOW_S)
-    assert names(plan().plan.archived) == ["Stale", "Warm"]
+    plan = partial(plan_archive, log.workspace, log.config, params)
+    assert names(plan(make_valuation(log.config, NOW_S)).plan.archived) == ["Stale", "Warm"]
     counts = {".memories/log.md#log/warm": 50}
-    assert names(plan(counts).plan.archived) == ["Stale"]
+    valuation = make_valuation(log.config, NOW_S, counts)
+    assert names(plan(valuation).plan.archived) == ["Stale"]
 
 
 def test_a_read_only_note_is_skipped(log: Any) -> None:

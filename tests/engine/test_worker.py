@@ -18,7 +18,7 @@ import pytest
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine import worker as worker_module
 from memsyncd.engine.clock import read_waited_s
-from memsyncd.engine.worker import Job, Pause, Worker, WorkerPool, heartbeat
+from memsyncd.engine.worker import Job, Pause, WorkerPool, heartbeat
 from memsyncd.errors import ShuttingDown
 
 
@@ -52,7 +52,7 @@ def step_log() -> StepLog:
 
 
 def test_jobs_are_counted_from_submission_until_their_end(
-    worker: Worker, step_log: StepLog
+    worker: WorkerPool, step_log: StepLog
 ) -> None:
     assert worker.count_jobs() == 0
     worker.submit("a", step_log.hold)
@@ -65,7 +65,7 @@ def test_jobs_are_counted_from_submission_until_their_end(
 
 
 def test_a_pool_is_busy_at_every_moment_until_the_last_job_has_ended(
-    worker: Worker, step_log: StepLog
+    worker: WorkerPool, step_log: StepLog
 ) -> None:
     """`is_busy` is read without the lock: between two steps, a job must not seem to be gone."""
     seen: list[bool] = []
@@ -83,8 +83,8 @@ def test_a_pool_is_busy_at_every_moment_until_the_last_job_has_ended(
 
 
 @pytest.fixture
-def worker() -> Iterator[Worker]:
-    one = Worker("memsyncd-test")
+def worker() -> Iterator[WorkerPool]:
+    one = WorkerPool("memsyncd-test")
     yield one
     one.stop(10)
 
@@ -94,13 +94,13 @@ def fail() -> Job[None]:
     yield
 
 
-def test_a_job_gives_its_result(worker: Worker, step_log: StepLog) -> None:
+def test_a_job_gives_its_result(worker: WorkerPool, step_log: StepLog) -> None:
     assert worker.submit("a", lambda: step_log.job("a", 3, "done")).result(30) == "done"
     assert step_log.lines == ["a1", "a2", "a3"]
 
 
 def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(
-    worker: Worker, step_log: StepLog
+    worker: WorkerPool, step_log: StepLog
 ) -> None:
     worker.submit("a", step_log.hold)
     last = [worker.submit("a", lambda name=name: step_log.job(name, 2)) for name in "xyz"][-1]
@@ -109,7 +109,7 @@ def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(
     assert step_log.lines == ["x1", "x2", "y1", "y2", "z1", "z2"]
 
 
-def test_keys_take_turns_step_by_step(worker: Worker, step_log: StepLog) -> None:
+def test_keys_take_turns_step_by_step(worker: WorkerPool, step_log: StepLog) -> None:
     worker.submit("first", step_log.hold)
     futures = [worker.submit(key, lambda key=key: step_log.job(key, 3)) for key in "abc"]
     step_log.gate.set()
@@ -118,7 +118,9 @@ def test_keys_take_turns_step_by_step(worker: Worker, step_log: StepLog) -> None
     assert step_log.lines == ["a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3"]
 
 
-def test_no_job_of_a_batch_starts_before_all_are_queued(worker: Worker, step_log: StepLog) -> None:
+def test_no_job_of_a_batch_starts_before_all_are_queued(
+    worker: WorkerPool, step_log: StepLog
+) -> None:
     with worker.batch():
         slow = worker.submit("slow", lambda: step_log.job("slow", 2))
         urgent = worker.submit("urgent", lambda: step_log.job("urgent", 1), is_urgent=True)
@@ -130,7 +132,7 @@ def test_no_job_of_a_batch_starts_before_all_are_queued(worker: Worker, step_log
 
 
 def test_an_urgent_job_goes_before_others_between_their_steps(
-    worker: Worker, step_log: StepLog
+    worker: WorkerPool, step_log: StepLog
 ) -> None:
     worker.submit("first", step_log.hold)
     slow = worker.submit("slow", lambda: step_log.job("slow", 3))
@@ -142,7 +144,7 @@ def test_an_urgent_job_goes_before_others_between_their_steps(
 
 
 def test_an_urgent_job_speeds_up_earlier_jobs_of_its_key_and_overtakes_none(
-    worker: Worker, step_log: StepLog
+    worker: WorkerPool, step_log: StepLog
 ) -> None:
     worker.submit("first", step_log.hold)
     other = worker.submit("other", lambda: step_log.job("other", 1))
@@ -153,7 +155,7 @@ def test_an_urgent_job_speeds_up_earlier_jobs_of_its_key_and_overtakes_none(
     assert step_log.lines == ["early1", "early2", "late1", "other1"]
 
 
-def test_a_job_can_queue_the_next_one_of_its_key(worker: Worker, step_log: StepLog) -> None:
+def test_a_job_can_queue_the_next_one_of_its_key(worker: WorkerPool, step_log: StepLog) -> None:
     def lead() -> Job[None]:
         worker.submit("a", lambda: step_log.job("next"), is_next=True)
         yield from step_log.job("a", 2)
@@ -166,7 +168,7 @@ def test_a_job_can_queue_the_next_one_of_its_key(worker: Worker, step_log: StepL
     assert step_log.lines == ["a1", "a2", "next1", "last1"]
 
 
-def test_urgent_jobs_take_turns_among_themselves(worker: Worker, step_log: StepLog) -> None:
+def test_urgent_jobs_take_turns_among_themselves(worker: WorkerPool, step_log: StepLog) -> None:
     worker.submit("first", step_log.hold)
     futures = [
         worker.submit(key, lambda key=key: step_log.job(key, 2), is_urgent=True) for key in "ab"
@@ -177,14 +179,14 @@ def test_urgent_jobs_take_turns_among_themselves(worker: Worker, step_log: StepL
     assert step_log.lines == ["a1", "b1", "a2", "b2"]
 
 
-def test_a_job_that_fails_fails_alone(worker: Worker, step_log: StepLog) -> None:
+def test_a_job_that_fails_fails_alone(worker: WorkerPool, step_log: StepLog) -> None:
     with pytest.raises(ZeroDivisionError):
         worker.submit("a", fail).result(30)
     assert worker.submit("a", lambda: step_log.job("a", 1, 5)).result(30) == 5
     assert worker.is_alive()
 
 
-def test_a_job_that_fails_to_start_fails_alone(worker: Worker, step_log: StepLog) -> None:
+def test_a_job_that_fails_to_start_fails_alone(worker: WorkerPool, step_log: StepLog) -> None:
     def start() -> Job[None]:
         raise KeyError("no")
 
@@ -193,7 +195,7 @@ def test_a_job_that_fails_to_start_fails_alone(worker: Worker, step_log: StepLog
     assert worker.submit("b", lambda: step_log.job("b", 1, 5)).result(30) == 5
 
 
-def test_a_cancelled_job_does_not_start(worker: Worker, step_log: StepLog) -> None:
+def test_a_cancelled_job_does_not_start(worker: WorkerPool, step_log: StepLog) -> None:
     worker.submit("a", step_log.hold)
     unwanted = worker.submit("a", lambda: step_log.job("unwanted"))
     wanted = worker.submit("a", lambda: step_log.job("wanted"))
@@ -208,7 +210,7 @@ def test_a_cancelled_job_does_not_start(worker: Worker, step_log: StepLog) -> No
 def test_stopping_ends_the_running_job_at_its_next_step_and_fails_waiting_jobs(
     step_log: StepLog,
 ) -> None:
-    worker = Worker("memsyncd-test")
+    worker = WorkerPool("memsyncd-test")
     begun, go_on = threading.Event(), threading.Event()
 
     def long() -> Job[None]:
@@ -236,7 +238,7 @@ def test_stopping_ends_the_running_job_at_its_next_step_and_fails_waiting_jobs(
 
 
 def test_a_job_whose_cleanup_fails_does_not_keep_other_jobs_waiting() -> None:
-    worker = Worker("memsyncd-test")
+    worker = WorkerPool("memsyncd-test")
     begun, go_on = threading.Event(), threading.Event()
 
     def untidy() -> Job[None]:
@@ -273,7 +275,7 @@ class Wait:
         return self.ended.result()
 
 
-def test_a_paused_job_holds_up_its_own_key_alone_and_needs_no_thread(worker: Worker) -> None:
+def test_a_paused_job_holds_up_its_own_key_alone_and_needs_no_thread(worker: WorkerPool) -> None:
     wait = Wait()
     paused, behind = worker.submit("a", wait.job), worker.submit("a", heartbeat)
     for _ in range(3):
@@ -287,13 +289,13 @@ def test_a_paused_job_holds_up_its_own_key_alone_and_needs_no_thread(worker: Wor
     behind.result(30)
 
 
-def test_a_job_that_pauses_for_what_has_ended_goes_on_at_once(worker: Worker) -> None:
+def test_a_job_that_pauses_for_what_has_ended_goes_on_at_once(worker: WorkerPool) -> None:
     wait = Wait()
     wait.ended.set_result("over")
     assert worker.submit("a", wait.job).result(30) == "over"
 
 
-def test_a_paused_job_counts_as_a_step_that_began_at_its_last_progress(worker: Worker) -> None:
+def test_a_paused_job_counts_as_a_step_that_began_at_its_last_progress(worker: WorkerPool) -> None:
     wait = Wait()
     paused = worker.submit("a", wait.job)
     assert wait.has_begun.wait(30)
@@ -304,7 +306,7 @@ def test_a_paused_job_counts_as_a_step_that_began_at_its_last_progress(worker: W
     assert "a" not in worker.running_steps()
 
 
-def test_stopping_closes_a_paused_job(worker: Worker) -> None:
+def test_stopping_closes_a_paused_job(worker: WorkerPool) -> None:
     wait = Wait()
     paused = worker.submit("a", wait.job)
     assert wait.has_begun.wait(30)
@@ -316,7 +318,8 @@ def test_stopping_closes_a_paused_job(worker: Worker) -> None:
 
 
 def test_an_idle_worker_stops_at_once() -> None:
-    worker = Worker("memsyncd-test")
+    worker = WorkerPool("memsyncd-test")
+    worker.call(lambda: None).result(10)
     assert worker.is_alive()
     assert worker.stop(10)
     assert not worker.is_alive()
@@ -530,7 +533,7 @@ def test_two_calls_at_once_take_two_threads(block: Block) -> None:
 
 def test_on_returned_is_called_when_a_detached_step_returns(block: Block) -> None:
     returned: list[str] = []
-    worker = Worker("memsyncd-test", policy=POLICY, on_returned=returned.append)
+    worker = WorkerPool("memsyncd-test", policy=POLICY, on_returned=returned.append)
     worker.call(int, "b").result(WAIT_S)
     worker.submit("a", block.steps)
     block.wait()
@@ -543,7 +546,7 @@ def test_on_returned_is_called_when_a_detached_step_returns(block: Block) -> Non
 
 
 def test_stopping_waits_for_no_blocked_step_and_cleans_up_all_others(block: Block) -> None:
-    worker = Worker("memsyncd-test", policy=POLICY)
+    worker = WorkerPool("memsyncd-test", policy=POLICY)
     has_begun = threading.Event()
 
     def half_done() -> Job[None]:
