@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.calls import CLIENT_OPTION, make_call
+from memsyncd.cli.calls import CLIENT_OPTION, make_action
 from memsyncd.cli.notes import read_stdin
 from memsyncd.cli.parser import (
     JSON,
@@ -61,7 +61,7 @@ def _read_file(path: str, console: Console) -> str:
 
 COMMANDS = {
     "capture": Command(
-        make_call("capture", _show_captured, make_params=_make_params),
+        make_action("capture", _show_captured, make_params=_make_params),
         arguments=(
             Argument("step", "STEP", "the step's name; the configuration names its kind"),
             Argument("file", "[FILE…]", "a markdown file that it produced; - for stdin"),

@@ -35,35 +35,11 @@ GRACE_S = 2.0
 # Methods that change neither notes nor what is recorded of them. All others need a workspace of the
 # current folder or a named one.
 READING = frozenset(
-    {
-        "access.stats",
-        "context",
-        "diff",
-        "duplicates",
-        "field.history",
-        "get",
-        "history",
-        "links",
-        "list",
-        "profile",
-        "recall",
-        "records.backup",
-        "search",
-        "session.resume",
-        "signal.inbox",
-        "signal.outbox",
-        "similar",
-        "sources",
-        "stats",
-        "status",
-        "sync",
-        "task.context",
-        "task.list",
-        "task.ready",
-        "topic.get",
-        "topic.list",
-        "validate",
-    }
+    """
+    access.stats context diff duplicates field.history get history links list profile recall
+    records.backup search session.resume signal.inbox signal.outbox similar sources stats
+    status sync task.context task.list task.ready topic.get topic.list validate
+    """.split()
 )
 
 

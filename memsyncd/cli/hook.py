@@ -13,12 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
-from memsyncd.cli.parser import (
-    Command,
-    Option,
-    make_group,
-    make_workspace_option,
-)
+from memsyncd.cli.parser import Command, Option, make_group, make_workspace_option
 from memsyncd.client.connection import connect
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import MemsyncdError

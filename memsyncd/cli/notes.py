@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 
-from memsyncd.cli.calls import CLIENT_OPTION, call, make_call, show_answer
+from memsyncd.cli.calls import CLIENT_OPTION, call_method, make_action, show_answer
 from memsyncd.cli.console import can_ask
 from memsyncd.cli.format import render_count, render_meta, render_span
 from memsyncd.cli.note_arguments import find_workspace_note, parse_target
@@ -163,7 +163,7 @@ def _make_insertion(args: Args, console: Console) -> dict[str, Any]:
 
 def _call_memory(command: str, make_params: MakeParams | None = None) -> Action:
     """Make the action of one command of the memory tool."""
-    return make_call(
+    return make_action(
         "memory",
         _show_memory,
         make_params=lambda args, console: {
@@ -304,7 +304,7 @@ _MEMORY_COMMANDS = {
 # --- remember -----------------------------------------------------------------------------------
 
 
-def read_words(words: list[str], args: Args, console: Console) -> str:
+def read_typed(words: list[str], args: Args, console: Console) -> str:
     """Return the words as one text, or stdin as `read_text` does."""
     return read_text(" ".join(words) if words else None, console, is_piped=args.stdin)
 
@@ -314,7 +314,7 @@ def _make_section(args: Args, console: Console) -> dict[str, Any]:
     if note is not None:
         root, note = find_workspace_note(note, console.cwd, list(console.roots.values()))
     return {
-        "content": read_words(args.content, args, console),
+        "content": read_typed(args.content, args, console),
         "stdin": None,
         "metadata": dict(args.metadata),
         "note": note,
@@ -373,7 +373,7 @@ def _clear(args: Args, console: Console) -> int:
     if not args.yes:
         _confirm_clear(clean_values(workspace), console)
     params = {"yes": None, "confirm": True, "workspace": workspace["id"]}
-    answer = call(args, console, "memory.clear", **params)
+    answer = call_method(args, console, "memory.clear", **params)
     return show_answer(answer, args, console, _show_cleared)
 
 
@@ -421,7 +421,7 @@ COMMANDS = {
         ("memsyncd memory view", "memsyncd memory create /memories/redis.md < redis.md"),
     ),
     "remember": Command(
-        make_call("note.add", _show_added, make_params=_make_section),
+        make_action("note.add", _show_added, make_params=_make_section),
         arguments=(Argument("content", "[TEXT…]", "the text; - or none to read it from stdin"),),
         options=(
             Option("--summary S", "the heading; by default the beginning of the text"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.calls import CLIENT_OPTION, make_call
+from memsyncd.cli.calls import CLIENT_OPTION, make_action
 from memsyncd.cli.format import render_count
-from memsyncd.cli.notes import ON_SIMILAR, STDIN, read_words, report_similar
+from memsyncd.cli.notes import ON_SIMILAR, STDIN, read_typed, report_similar
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -97,7 +97,7 @@ def _make_patch(args: Args, _console: Console) -> dict[str, Any]:
 
 
 def _make_value(args: Args, console: Console) -> dict[str, Any]:
-    return {"content": read_words(args.content, args, console), "stdin": None}
+    return {"content": read_typed(args.content, args, console), "stdin": None}
 
 
 def _show_written(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -155,7 +155,7 @@ _RELATIONS: Final = "a relation, such as resolved_by=redis-timeouts"
 
 _COMMANDS = {
     "list": Command(
-        make_call("topic.list", _show_list, found="topics"),
+        make_action("topic.list", _show_list, found="topics"),
         summary="list topics by salience",
         arguments=(Argument("path", "[PATH]", "a note, folder or glob"),),
         options=(
@@ -167,14 +167,14 @@ _COMMANDS = {
         examples=("memsyncd topic list", "memsyncd topic list .memories/services --sort recency"),
     ),
     "get": Command(
-        make_call("topic.get", _show_topic),
+        make_action("topic.get", _show_topic),
         summary="print a topic: summary, relations, fields with their values",
         arguments=(_TOPIC,),
         options=(_ARCHIVED, *_READING),
         examples=("memsyncd topic get auth-service", "memsyncd topic get 'Auth service' --json"),
     ),
     "create": Command(
-        make_call("topic.create", _show_written, make_params=_make_topic),
+        make_action("topic.create", _show_written, make_params=_make_topic),
         summary="create a note for a topic",
         arguments=(
             Argument("title", "TITLE", "its title"),
@@ -197,7 +197,7 @@ _COMMANDS = {
         examples=("memsyncd topic create 'Auth service' 'Who you are.' --field 'Status=Redis 7'",),
     ),
     "patch": Command(
-        make_call("topic.patch", _show_written, make_params=_make_patch),
+        make_action("topic.patch", _show_written, make_params=_make_patch),
         summary="change title, summary, metadata or relations; '' removes one",
         arguments=(_TOPIC,),
         options=(
@@ -213,7 +213,7 @@ _COMMANDS = {
         examples=("memsyncd topic patch auth-service --importance 0.9 --relate part_of=platform",),
     ),
     "append": Command(
-        make_call("field.append", _show_written, make_params=_make_value),
+        make_action("field.append", _show_written, make_params=_make_value),
         summary="append a value to a field, above the earlier ones",
         arguments=(
             _TOPIC,
@@ -234,7 +234,7 @@ _COMMANDS = {
         examples=("memsyncd topic append auth-service Status 'Redis 8 runs in production.'",),
     ),
     "history": Command(
-        make_call("field.history", _show_history, found="values"),
+        make_action("field.history", _show_history, found="values"),
         summary="list the values that a field has and had",
         arguments=(_TOPIC, _FIELD),
         options=(
@@ -245,14 +245,14 @@ _COMMANDS = {
         examples=("memsyncd topic history auth-service Status",),
     ),
     "archive": Command(
-        make_call("topic.archive", show_plan, found=CHANGED, make_params=plan_params),
+        make_action("topic.archive", show_plan, found=CHANGED, make_params=plan_params),
         summary="archive whole topics; a dry run first",
         arguments=(Argument("topics", "TOPIC…", "topics by path, name or title"),),
         options=(APPLY, PLAN, *_WRITING),
         examples=("memsyncd topic archive auth-service --apply",),
     ),
     "restore": Command(
-        make_call("topic.restore", show_plan, found=CHANGED, make_params=plan_params),
+        make_action("topic.restore", show_plan, found=CHANGED, make_params=plan_params),
         summary="restore archived topics, byte for byte",
         arguments=(Argument("topics", "TOPIC…", "topics by path, name or title"),),
         options=(APPLY, PLAN, *_WRITING),
