@@ -176,11 +176,11 @@ class Console:
             raise self._make_choice_error(WorkspaceNotFound("no such workspace"))
         return infos[0]
 
-    def name_workspace(self, text: str) -> str:
-        """Return a workspace as the daemon takes it: paths become absolute, since the daemon does
-        not know the current folder.
+    def name_workspace(self, text: str | None) -> str | None:
+        """Return a workspace as the daemon takes it, if one is named: paths become absolute, since
+        the daemon does not know the current folder.
         """
-        if text.startswith(("/", ".", "~")):
+        if text is not None and text.startswith(("/", ".", "~")):
             return os.path.abspath(os.path.expanduser(text))
         return text
 

@@ -34,7 +34,7 @@ STATE_STYLES = {
 
 
 def _status(args: Args, console: Console) -> int:
-    named = console.name_workspace(args.workspace) if args.workspace is not None else None
+    named = console.name_workspace(args.workspace)
     return show_answer(console.call("status", workspace=named), args, console, _show_status)
 
 
@@ -149,7 +149,7 @@ def list_warnings(workspace: Mapping[str, Any]) -> list[str]:
 
 
 def _problems(args: Args, console: Console) -> int:
-    named = console.name_workspace(args.workspace) if args.workspace is not None else None
+    named = console.name_workspace(args.workspace)
     return show_answer(console.call("problems", workspace=named), args, console, _show_problems)
 
 

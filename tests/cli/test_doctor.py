@@ -571,6 +571,8 @@ def test_the_last_warning_of_a_log_is_found() -> None:
         "some other line",
     ]
     assert folder_checks.find_error_line(lines) == "sync_failed: it is damaged"
+    told = '{"level": "error", "event": "library_message", "message": "it was not read"}'
+    assert folder_checks.find_error_line([told]) == "library_message: it was not read"
     assert (
         folder_checks.find_error_line([*lines, "memsyncd: the configuration is wrong"])
         == "the configuration is wrong"

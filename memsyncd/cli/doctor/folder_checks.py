@@ -291,7 +291,9 @@ def find_error_line(lines: Sequence[str]) -> str:
         except ValueError:
             continue
         if event.get("level") in ("warning", "error", "critical"):
-            return ": ".join(str(event[key]) for key in ("event", "reason") if event.get(key))
+            return ": ".join(
+                str(event[key]) for key in ("event", "reason", "message") if event.get(key)
+            )
     return ""
 
 
