@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsyncd.cli.calls import CLIENT_OPTION, make_action
-from memsyncd.cli.notes import read_stdin
+from memsyncd.cli.notes import TAG, read_stdin
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -76,7 +76,7 @@ COMMANDS = {
                 name="answers",
             ),
             Option("--kind K", "the kind; by default that of the step"),
-            Option("--tag T…", "add this tag", name="tags"),
+            TAG,
             Option("--stdin", "read an artifact from stdin, like FILE -"),
             make_workspace_option("capture into this workspace"),
             CLIENT_OPTION,

@@ -216,10 +216,10 @@ _SHARED = (
     TIMEOUT,
     JSON,
 )
-_IF_DIGEST = Option(
+IF_DIGEST = Option(
     "--if-digest DIGEST", "only if the note still has this digest, as shown by --json"
 )
-_WRITING = (_IF_DIGEST, *_SHARED)
+_WRITING = (IF_DIGEST, *_SHARED)
 
 _MEMORY_COMMANDS = {
     "view": Command(
@@ -360,6 +360,19 @@ def _is_target(one: dict[str, Any], answer: dict[str, Any]) -> bool:
     return answer["action"] == "appended" and place in (one["anchor"], one["path"])
 
 
+TAG: Final = Option("--tag T…", "add this tag", name="tags")
+SOURCE: Final = Option("--source TEXT", "the source")
+# Metadata that sections and topics have alike.
+STATED: Final = (
+    Option("--priority P", "P0, P1, P2 or P3"),
+    Option("--lifecycle L", "ephemeral, session, task or project"),
+    SOURCE,
+    Option("--task ID", "the task"),
+    Option("--session ID", "the session"),
+    Option("--scope TEXT", "the scope"),
+    Option("--expires DAY", "the day or time from which searches leave it out"),
+    Option("--keyword K…", "a keyword; at most 20", name="keywords"),
+)
 ON_SIMILAR: Final = Option(
     "--on-similar DO",
     "if something says nearly the same: add (default), append to it, or only report it",
@@ -426,22 +439,15 @@ COMMANDS = {
         options=(
             Option("--summary S", "the heading; by default the beginning of the text"),
             Option("--kind K", "the kind of memory, such as decision; it selects the note"),
-            Option("--tag T…", "add this tag", name="tags"),
+            TAG,
             Option("--note PATH", "append to this note"),
             Option(
                 "--importance S", "from 0 to 1; by default that of the kind", parse=parse_fraction
             ),
-            Option("--priority P", "P0, P1, P2 or P3"),
-            Option("--lifecycle L", "ephemeral, session, task or project"),
-            Option("--source TEXT", "the source"),
-            Option("--task ID", "the task"),
-            Option("--session ID", "the session"),
+            *STATED,
             Option("--topic TEXT", "the topic, of at most 100 characters"),
-            Option("--keyword K…", "add this keyword; at most 20", name="keywords"),
-            Option("--scope TEXT", "the scope"),
             Option("--created DAY", "the day or time, if not now"),
             Option("--updated DAY", "the day or time of the last change"),
-            Option("--expires DAY", "the day or time from which searches leave it out"),
             Option(
                 "--meta KEY=VALUE…", "add metadata of your own", parse=parse_pair, name="metadata"
             ),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from memsyncd.cli.calls import CLIENT_OPTION, make_action
 from memsyncd.cli.format import render_count
-from memsyncd.cli.notes import ON_SIMILAR, STDIN, read_typed, report_similar
+from memsyncd.cli.notes import (
+    IF_DIGEST,
+    ON_SIMILAR,
+    SOURCE,
+    STATED,
+    STDIN,
+    TAG,
+    read_typed,
+    report_similar,
+)
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -134,21 +143,11 @@ _LIMIT: Final = Option("-n --limit N", "at most N")
 _READING: Final = (make_workspace_option("in this workspace"), JSON)
 _WRITING: Final = (make_workspace_option("in this workspace"), CLIENT_OPTION, TIMEOUT, JSON)
 _KIND: Final = Option("--kind K", "the kind, such as decision")
-_TAG: Final = Option("--tag T…", "add this tag", name="tags")
 _IMPORTANCE: Final = Option("--importance S", "from 0 to 1", parse=parse_fraction)
-_SOURCE: Final = Option("--source TEXT", "the source")
-_IF_DIGEST: Final = Option("--if-digest DIGEST", "only if the note has this digest")
 _STATED: Final = (
     _KIND,
     _IMPORTANCE,
-    Option("--priority P", "P0, P1, P2 or P3"),
-    Option("--lifecycle L", "ephemeral, session, task or project"),
-    _SOURCE,
-    Option("--task ID", "the task"),
-    Option("--session ID", "the session"),
-    Option("--scope TEXT", "the scope"),
-    Option("--expires DAY", "the day or time from which searches leave it out"),
-    Option("--keyword K…", "a keyword; at most 20", name="keywords"),
+    *STATED,
     Option("--meta KEY=VALUE…", "metadata of your own", parse=_parse_pair, name="metadata"),
 )
 _RELATIONS: Final = "a relation, such as resolved_by=redis-timeouts"
@@ -188,7 +187,7 @@ _COMMANDS = {
                 name="fields",
             ),
             Option("--relate KIND=NOTE…", _RELATIONS, parse=_parse_relation, name="relations"),
-            _TAG,
+            TAG,
             *_STATED,
             Option("--note PATH", "the note to create, by default named after the title"),
             ON_SIMILAR,
@@ -207,7 +206,7 @@ _COMMANDS = {
             Option("--unrelate KIND=NOTE…", "remove a relation", parse=_parse_relation),
             Option("--tag T…", "its tags, all of them", name="tags"),
             *_STATED,
-            _IF_DIGEST,
+            IF_DIGEST,
             *_WRITING,
         ),
         examples=("memsyncd topic patch auth-service --importance 0.9 --relate part_of=platform",),
@@ -222,12 +221,12 @@ _COMMANDS = {
         ),
         options=(
             _KIND,
-            _TAG,
+            TAG,
             _IMPORTANCE,
-            _SOURCE,
+            SOURCE,
             Option("--keep N", "keep N values in the note"),
             ON_SIMILAR,
-            _IF_DIGEST,
+            IF_DIGEST,
             STDIN,
             *_WRITING,
         ),
