@@ -20,7 +20,7 @@ def leave(code: int) -> None:
     sys.exit(code)
 
 
-def run() -> int:
+def _run() -> int:
     """Run the command line. An interrupt while it is being imported has the status of any other."""
     try:
         from memsyncd.cli.main import main
@@ -31,4 +31,4 @@ def run() -> int:
 
 
 if __name__ == "__main__":
-    leave(run())
+    leave(_run())

@@ -33,7 +33,7 @@ CLIENT_OPTION: Final = Option(
 _OWN: Final = frozenset({"help", "json", "workspace"})
 
 
-def make_call(
+def make_action(
     method: str, show: Show, *, found: str = "", make_params: MakeParams | None = None
 ) -> Action:
     """Make the action of a command that calls one method.
@@ -45,12 +45,14 @@ def make_call(
 
     def run(args: Args, console: Console) -> int:
         params = make_params(args, console) if make_params else {}
-        return show_answer(call(args, console, method, **params), args, console, show, found=found)
+        return show_answer(
+            call_method(args, console, method, **params), args, console, show, found=found
+        )
 
     return run
 
 
-def call(args: Args, console: Console, method: str, **params: Any) -> Answer:
+def call_method(args: Args, console: Console, method: str, **params: Any) -> Answer:
     """Call a method with the options of the command that are given, and other `params` in place of
     them.
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.calls import CLIENT_OPTION, make_call
-from memsyncd.cli.notes import read_stdin
+from memsyncd.cli.calls import CLIENT_OPTION, make_action
+from memsyncd.cli.notes import TAG, read_stdin
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -61,7 +61,7 @@ def _read_file(path: str, console: Console) -> str:
 
 COMMANDS = {
     "capture": Command(
-        make_call("capture", _show_captured, make_params=_make_params),
+        make_action("capture", _show_captured, make_params=_make_params),
         arguments=(
             Argument("step", "STEP", "the step's name; the configuration names its kind"),
             Argument("file", "[FILE…]", "a markdown file that it produced; - for stdin"),
@@ -76,7 +76,7 @@ COMMANDS = {
                 name="answers",
             ),
             Option("--kind K", "the kind; by default that of the step"),
-            Option("--tag T…", "add this tag", name="tags"),
+            TAG,
             Option("--stdin", "read an artifact from stdin, like FILE -"),
             make_workspace_option("capture into this workspace"),
             CLIENT_OPTION,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from memsyncd.cli.calls import show_answer
 from memsyncd.cli.parser import JSON, Argument, Command
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.dirs import CONFIG_VARIABLE, find_user_dirs
@@ -23,53 +24,46 @@ if TYPE_CHECKING:
 
 def _config(args: Args, console: Console) -> int:
     path = _find_file(args.file, console)
-    if args.json:
-        return _config_json(args, console, path)
-    if args.action == "path":
-        console.terminal.print(clean_line(path) if console.terminal.is_out_terminal else path)
-        return 0
-    loaded = _load(path, console, is_named=args.file is not None)
-    if args.action == "show":
-        from memsyncd.config.load import render_config
-
-        console.terminal.print(clean(render_config(loaded)).rstrip("\n"))
-    else:
-        found = (
-            "is valid"
-            if loaded.is_file_found
-            else "does not exist; defaults and environment are valid"
-        )
-        console.terminal.report(f"{clean_line(path)} {found}")
-    return 0
-
-
-def _config_json(args: Args, console: Console, path: str) -> int:
-    """Print the same for programs: errors go to stdout too, with the same exit status."""
     report: dict[str, Any] = {"path": path}
-    status = 0
-    if args.action != "path":
-        try:
-            loaded = _load(path, console, is_named=args.file is not None)
-        except BadConfig as error:
-            report |= {"is_fine": False, "wrong": error.data.get("lines", [error.message])}
-            status = error.exit_status
-        else:
-            report |= {
-                "is_fine": True,
-                "is_file_found": loaded.is_file_found,
-                "warnings": list(loaded.warnings),
-            }
-            if args.action == "show":
-                import tomllib
+    if args.action == "path":
+        return show_answer(report, args, console, _show_path)
+    try:
+        loaded = _load(path, console, is_named=args.file is not None)
+    except BadConfig as error:
+        if not args.json:
+            raise
+        # For programs errors go to stdout too, with the same exit status.
+        wrong = error.data.get("lines", [error.message])
+        console.terminal.print_json({**report, "is_fine": False, "wrong": wrong})
+        return error.exit_status
+    from memsyncd.config.load import render_config
 
-                from memsyncd.config.load import render_config
+    text = render_config(loaded)
+    report |= {
+        "is_fine": True,
+        "is_file_found": loaded.is_file_found,
+        "warnings": list(loaded.warnings),
+    }
+    if args.action == "check":
+        return show_answer(report, args, console, _show_check)
+    import tomllib
 
-                report |= {
-                    "values": tomllib.loads(render_config(loaded)),
-                    "origins": dict(loaded.origins),
-                }
-    console.terminal.print_json(report)
-    return status
+    report |= {"values": tomllib.loads(text), "origins": dict(loaded.origins)}
+    return show_answer(
+        report, args, console, lambda *_: console.terminal.print(clean(text).rstrip("\n"))
+    )
+
+
+def _show_path(report: dict[str, Any], _args: Args, console: Console) -> None:
+    path, terminal = report["path"], console.terminal
+    terminal.print(clean_line(path) if terminal.is_out_terminal else path)
+
+
+def _show_check(report: dict[str, Any], _args: Args, console: Console) -> None:
+    found = "does not exist; defaults and environment are valid"
+    if report["is_file_found"]:
+        found = "is valid"
+    console.terminal.report(f"{clean_line(report['path'])} {found}")
 
 
 def _find_file(named: str | None, console: Console) -> str:

@@ -35,35 +35,11 @@ GRACE_S = 2.0
 # Methods that change neither notes nor what is recorded of them. All others need a workspace of the
 # current folder or a named one.
 READING = frozenset(
-    {
-        "access.stats",
-        "context",
-        "diff",
-        "duplicates",
-        "field.history",
-        "get",
-        "history",
-        "links",
-        "list",
-        "profile",
-        "recall",
-        "records.backup",
-        "search",
-        "session.resume",
-        "signal.inbox",
-        "signal.outbox",
-        "similar",
-        "sources",
-        "stats",
-        "status",
-        "sync",
-        "task.context",
-        "task.list",
-        "task.ready",
-        "topic.get",
-        "topic.list",
-        "validate",
-    }
+    """
+    access.stats context diff duplicates field.history get history links list profile recall
+    records.backup search session.resume signal.inbox signal.outbox similar sources stats
+    status sync task.context task.list task.ready topic.get topic.list validate
+    """.split()
 )
 
 
@@ -200,11 +176,11 @@ class Console:
             raise self._make_choice_error(WorkspaceNotFound("no such workspace"))
         return infos[0]
 
-    def name_workspace(self, text: str) -> str:
-        """Return a workspace as the daemon takes it: paths become absolute, since the daemon does
-        not know the current folder.
+    def name_workspace(self, text: str | None) -> str | None:
+        """Return a workspace as the daemon takes it, if one is named: paths become absolute, since
+        the daemon does not know the current folder.
         """
-        if text.startswith(("/", ".", "~")):
+        if text is not None and text.startswith(("/", ".", "~")):
             return os.path.abspath(os.path.expanduser(text))
         return text
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.console import NOTHING_FOUND, can_ask, show_until_indexed
+from memsyncd.cli.calls import show_answer
+from memsyncd.cli.console import can_ask, show_until_indexed
 from memsyncd.cli.format import render_count
 from memsyncd.cli.parser import JSON, Argument, Command, Option, find_nearest
 from memsyncd.cli.terminal import clean_line, clean_values
-from memsyncd.errors import BadRequest, MemsyncdError, NoDaemon
+from memsyncd.errors import BadRequest, MemsyncdError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +28,13 @@ VARIABLES = {
 def _discover(args: Args, console: Console) -> int:
     if args.names and not args.add:
         raise BadRequest("names are for --add", hint="add these: memsyncd discover --add NAME")
-    places = _find_places(console)
+    # As XDG says, a relative path counts as unset.
+    named = {key: console.env.get(variable, "") for key, variable in VARIABLES.items()}
+    folders = {key: path for key, path in named.items() if path.startswith("/")}
+    answer = console.call("workspace.discover", path=console.cwd or None, **folders)
     if not args.add:
-        return _list_places(args, places, console)
-    chosen = choose_places(places, args.names)
+        return show_answer(answer, args, console, _show_places, found="places")
+    chosen = choose_places(answer["places"], args.names)
     if not chosen:
         console.terminal.report("nothing to add: every place that was found is watched already")
         return 0
@@ -39,25 +43,9 @@ def _discover(args: Args, console: Console) -> int:
     return _add_places(chosen, args, console)
 
 
-def _find_places(console: Console) -> list[dict[str, Any]]:
-    named = {key: console.env.get(variable, "") for key, variable in VARIABLES.items()}
-    # As XDG says, a relative path counts as unset.
-    folders = {key: path for key, path in named.items() if path.startswith("/")}
-    try:
-        answer = console.call("workspace.discover", path=console.cwd or None, **folders)
-    except NoDaemon:
-        hint = "start one, then ask again: memsyncd start && memsyncd discover"
-        raise NoDaemon("no daemon runs, which looks for the places", hint=hint) from None
-    places: list[dict[str, Any]] = answer["places"]
-    return places
-
-
-def _list_places(args: Args, places: list[dict[str, Any]], console: Console) -> int:
-    terminal = console.terminal
-    if args.json:
-        terminal.print_json({"places": places})
-        return 0
-    for place in clean_values(places):
+def _show_places(answer: dict[str, Any], _args: Args, console: Console) -> None:
+    terminal, places = console.terminal, clean_values(answer["places"])
+    for place in places:
         terminal.print(terminal.paint("bold", place["name"]) + "  " + describe_place(place))
         terminal.print(f"  {place['path']}")
         if place["command"]:
@@ -65,11 +53,8 @@ def _list_places(args: Args, places: list[dict[str, Any]], console: Console) -> 
     if not places:
         terminal.report("no memory of an agent, no vault and no rules of this repository found")
         terminal.report("add a folder of notes: memsyncd add PATH")
-        return NOTHING_FOUND
-    n_new = sum(bool(place["command"]) for place in places)
-    if n_new:
+    if n_new := sum(bool(place["command"]) for place in places):
         terminal.report(f"add {'it' if n_new == 1 else 'them all'}: memsyncd discover --add")
-    return 0
 
 
 def describe_place(place: dict[str, Any]) -> str:

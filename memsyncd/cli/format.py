@@ -171,7 +171,7 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
         if width
         else trail,
         paint("cyan", marks),
-        paint("dim", _render_score(hit["score"], has_bar=bool(width))),
+        paint("dim", render_score(hit["score"], has_bar=bool(width))),
     ]
     return "\n".join(
         [
@@ -310,7 +310,7 @@ def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
         rows.append(
             [
                 str(number),
-                _render_score(hit["score"], has_bar=False),
+                render_score(hit["score"]),
                 *values,
                 ", ".join(_render_words(hit)),
             ]
@@ -325,6 +325,7 @@ def _render_words(hit: dict[str, Any]) -> list[str]:
     return [f"{word} (related)" if word in related else word for word in hit["matched"]]
 
 
-def _render_score(score: float, *, has_bar: bool) -> str:
+def render_score(score: float, *, has_bar: bool = False) -> str:
+    """Render `0.65`, after a bar where asked for."""
     bar = render_bar(round(score * 100), 100, BAR) + " " if has_bar else ""
     return bar + (f"{score:.2f}" if score >= 0.005 else "<0.01")

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.calls import CLIENT_OPTION, make_call
+from memsyncd.cli.calls import CLIENT_OPTION, make_action
 from memsyncd.cli.format import render_age, render_count, render_size, render_table
-from memsyncd.cli.note_arguments import REVISION, TARGET, find_revision, take_place
+from memsyncd.cli.note_arguments import REVISION, TARGET, find_revision, take_named
 from memsyncd.cli.notes import DASH, read_stdin
-from memsyncd.cli.parser import (
-    JSON,
-    TIMEOUT,
-    Argument,
-    Command,
-    Option,
-    make_workspace_option,
-)
+from memsyncd.cli.parser import JSON, TIMEOUT, Argument, Command, Option, make_workspace_option
 from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest
 
@@ -32,6 +25,7 @@ if TYPE_CHECKING:
 # --- revisions as text --------------------------------------------------------------------------
 
 EXTERNAL = "external"
+TEXTS_GONE = "(its texts are no longer kept)"
 # Styles of a diff's lines, after the two names, by their first character.
 DIFF_STYLES = {"@": "cyan", "+": "green", "-": "red", "\\": "dim"}
 N_NAMES = 2
@@ -48,8 +42,7 @@ def render_revisions(
             revision["client"] or EXTERNAL,
             describe_change(revision),
             render_size_change(revision),
-            _render_path(revision)
-            + ("" if revision["is_kept"] else "  (its texts are no longer kept)"),
+            render_path_change(revision) + ("" if revision["is_kept"] else f"  {TEXTS_GONE}"),
         ]
         for revision in revisions
     ]
@@ -80,7 +73,8 @@ def render_size_change(revision: dict[str, Any]) -> str:
     return sign + render_size(abs(growth_bytes))
 
 
-def _render_path(revision: dict[str, Any]) -> str:
+def render_path_change(revision: dict[str, Any]) -> str:
+    """Render the path of a note, for one that was moved `OLD → NEW`."""
     path, old_path = str(revision["path"]), revision["old_path"]
     return path if old_path in (None, path) else f"{old_path} → {path}"
 
@@ -137,7 +131,7 @@ def _find_purged(args: Args, console: Console) -> dict[str, Any]:
             "history purge: name the revisions to delete",
             hint="name a note, --revision N, --containing TEXT or --all",
         )
-    return {**take_place(args, console), "containing": containing}
+    return {**take_named(args, console), "containing": containing}
 
 
 def _show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -190,11 +184,11 @@ def render_undone(revision: dict[str, Any], *, now_s: float) -> str:
 
 COMMANDS = {
     "history": Command(
-        make_call(
+        make_action(
             "history",
             _show_revisions,
             found="revisions",
-            make_params=take_place,
+            make_params=take_named,
         ),
         arguments=(_TARGET,),
         options=(
@@ -205,7 +199,7 @@ COMMANDS = {
         ),
         commands={
             "purge": Command(
-                make_call(
+                make_action(
                     "history.purge", _show_purged, found="revisions", make_params=_find_purged
                 ),
                 summary="delete revisions for good; notes stay unchanged",
@@ -237,7 +231,7 @@ COMMANDS = {
         ),
     ),
     "diff": Command(
-        make_call("diff", _show_diff, found="diff", make_params=_find_changes),
+        make_action("diff", _show_diff, found="diff", make_params=_find_changes),
         arguments=(TARGET,),
         options=(
             REVISION,
@@ -252,7 +246,7 @@ COMMANDS = {
         ),
     ),
     "undo": Command(
-        make_call("undo", _show_undone, make_params=_find_changes),
+        make_action("undo", _show_undone, make_params=_find_changes),
         arguments=(TARGET,),
         options=(
             REVISION,

@@ -13,12 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
-from memsyncd.cli.parser import (
-    Command,
-    Option,
-    make_group,
-    make_workspace_option,
-)
+from memsyncd.cli.parser import Command, Option, make_group, make_workspace_option
 from memsyncd.client.connection import connect
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import MemsyncdError
@@ -315,8 +310,8 @@ def _capture(event: str, client: str, given: dict[str, Any], args: Args, console
 
 def _find_workspace(given: dict[str, Any], args: Args, console: Console) -> str:
     """Return the named workspace, else the folder that the client works in."""
-    if args.workspace is not None:
-        return console.name_workspace(args.workspace)
+    if named := console.name_workspace(args.workspace):
+        return named
     folder = read_field(given, "folder")
     if not folder.startswith("/"):
         folder = os.path.join(console.cwd, folder) if folder else console.cwd

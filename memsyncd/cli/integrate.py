@@ -18,6 +18,7 @@ import tempfile
 
 import memsyncd
 from memsyncd.cli.console import Console, can_ask
+from memsyncd.cli.history import render_diff
 from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.fastjson import encode_json, parse_json
@@ -292,20 +293,12 @@ def _show_changes(changes: Mapping[str, tuple[str | None, str | None]], console:
         lines = difflib.unified_diff(
             _split_lines(before or ""), _split_lines(after or ""), old, new, lineterm=""
         )
-        for line in lines:
-            console.terminal.print(_paint_line(clean(line), console))
+        console.terminal.print(render_diff(clean("\n".join(lines)), console.terminal.paint))
 
 
 def _split_lines(text: str) -> list[str]:
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
-
-
-def _paint_line(line: str, console: Console) -> str:
-    style = {"+": "green", "-": "red"}.get(line[:1])
-    if style is None or line.startswith(("+++", "---")):
-        return line
-    return console.terminal.paint(style, line)
 
 
 def _confirm(args: Args, console: Console) -> None:

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from memsyncd.cli.calls import show_answer
 from memsyncd.cli.format import render_path
-from memsyncd.cli.note_arguments import find_place
-from memsyncd.cli.parser import (
-    JSON,
-    Argument,
-    Command,
-    Option,
-    make_workspace_option,
-)
+from memsyncd.cli.note_arguments import find_named
+from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option
 from memsyncd.cli.terminal import clean, clean_line, clean_values
 
 TYPE_CHECKING = False
@@ -27,7 +21,7 @@ MAX_LIMIT: Final = 10_000
 
 
 def _links(args: Args, console: Console) -> int:
-    place = find_place(args.target, console)
+    place = find_named(args.target, console)
     root = place.pop("workspace", None)
     answer = _list_links(
         console,

@@ -103,7 +103,7 @@ TARGET: Final = Argument(
 REVISION: Final = Option("--revision N", "revision N, as the number alone does")
 
 
-def find_place(text: str | None, console: Console) -> dict[str, Any]:
+def find_named(text: str | None, console: Console) -> dict[str, Any]:
     """Return the parameters that name a note or a section, and the `workspace` above it, if known;
     none without a text.
     """
@@ -125,9 +125,9 @@ def find_place(text: str | None, console: Console) -> dict[str, Any]:
     return {**named, "workspace": root}
 
 
-def take_place(args: Args, console: Console) -> dict[str, Any]:
-    """Return `find_place` of the argument `target`, which is no parameter."""
-    return {"target": None, **find_place(args.target, console)}
+def take_named(args: Args, console: Console) -> dict[str, Any]:
+    """Return `find_named` of the argument `target`, which is no parameter."""
+    return {"target": None, **find_named(args.target, console)}
 
 
 def find_revision(args: Args, console: Console) -> dict[str, Any]:
@@ -137,4 +137,4 @@ def find_revision(args: Args, console: Console) -> dict[str, Any]:
     target: str | None = args.target
     if target is not None and target.isdecimal() and args.revision is None:
         return {"target": None, "revision": int(target)}
-    return take_place(args, console)
+    return take_named(args, console)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 
-from memsyncd.cli.calls import CLIENT_OPTION, call, make_call, show_answer
+from memsyncd.cli.calls import CLIENT_OPTION, call_method, make_action, show_answer
 from memsyncd.cli.console import can_ask
 from memsyncd.cli.format import render_count, render_meta, render_span
 from memsyncd.cli.note_arguments import find_workspace_note, parse_target
@@ -163,7 +163,7 @@ def _make_insertion(args: Args, console: Console) -> dict[str, Any]:
 
 def _call_memory(command: str, make_params: MakeParams | None = None) -> Action:
     """Make the action of one command of the memory tool."""
-    return make_call(
+    return make_action(
         "memory",
         _show_memory,
         make_params=lambda args, console: {
@@ -216,10 +216,10 @@ _SHARED = (
     TIMEOUT,
     JSON,
 )
-_IF_DIGEST = Option(
+IF_DIGEST = Option(
     "--if-digest DIGEST", "only if the note still has this digest, as shown by --json"
 )
-_WRITING = (_IF_DIGEST, *_SHARED)
+_WRITING = (IF_DIGEST, *_SHARED)
 
 _MEMORY_COMMANDS = {
     "view": Command(
@@ -304,7 +304,7 @@ _MEMORY_COMMANDS = {
 # --- remember -----------------------------------------------------------------------------------
 
 
-def read_words(words: list[str], args: Args, console: Console) -> str:
+def read_typed(words: list[str], args: Args, console: Console) -> str:
     """Return the words as one text, or stdin as `read_text` does."""
     return read_text(" ".join(words) if words else None, console, is_piped=args.stdin)
 
@@ -314,7 +314,7 @@ def _make_section(args: Args, console: Console) -> dict[str, Any]:
     if note is not None:
         root, note = find_workspace_note(note, console.cwd, list(console.roots.values()))
     return {
-        "content": read_words(args.content, args, console),
+        "content": read_typed(args.content, args, console),
         "stdin": None,
         "metadata": dict(args.metadata),
         "note": note,
@@ -360,6 +360,19 @@ def _is_target(one: dict[str, Any], answer: dict[str, Any]) -> bool:
     return answer["action"] == "appended" and place in (one["anchor"], one["path"])
 
 
+TAG: Final = Option("--tag T…", "add this tag", name="tags")
+SOURCE: Final = Option("--source TEXT", "the source")
+# Metadata that sections and topics have alike.
+STATED: Final = (
+    Option("--priority P", "P0, P1, P2 or P3"),
+    Option("--lifecycle L", "ephemeral, session, task or project"),
+    SOURCE,
+    Option("--task ID", "the task"),
+    Option("--session ID", "the session"),
+    Option("--scope TEXT", "the scope"),
+    Option("--expires DAY", "the day or time from which searches leave it out"),
+    Option("--keyword K…", "a keyword; at most 20", name="keywords"),
+)
 ON_SIMILAR: Final = Option(
     "--on-similar DO",
     "if something says nearly the same: add (default), append to it, or only report it",
@@ -373,7 +386,7 @@ def _clear(args: Args, console: Console) -> int:
     if not args.yes:
         _confirm_clear(clean_values(workspace), console)
     params = {"yes": None, "confirm": True, "workspace": workspace["id"]}
-    answer = call(args, console, "memory.clear", **params)
+    answer = call_method(args, console, "memory.clear", **params)
     return show_answer(answer, args, console, _show_cleared)
 
 
@@ -421,27 +434,20 @@ COMMANDS = {
         ("memsyncd memory view", "memsyncd memory create /memories/redis.md < redis.md"),
     ),
     "remember": Command(
-        make_call("note.add", _show_added, make_params=_make_section),
+        make_action("note.add", _show_added, make_params=_make_section),
         arguments=(Argument("content", "[TEXT…]", "the text; - or none to read it from stdin"),),
         options=(
             Option("--summary S", "the heading; by default the beginning of the text"),
             Option("--kind K", "the kind of memory, such as decision; it selects the note"),
-            Option("--tag T…", "add this tag", name="tags"),
+            TAG,
             Option("--note PATH", "append to this note"),
             Option(
                 "--importance S", "from 0 to 1; by default that of the kind", parse=parse_fraction
             ),
-            Option("--priority P", "P0, P1, P2 or P3"),
-            Option("--lifecycle L", "ephemeral, session, task or project"),
-            Option("--source TEXT", "the source"),
-            Option("--task ID", "the task"),
-            Option("--session ID", "the session"),
+            *STATED,
             Option("--topic TEXT", "the topic, of at most 100 characters"),
-            Option("--keyword K…", "add this keyword; at most 20", name="keywords"),
-            Option("--scope TEXT", "the scope"),
             Option("--created DAY", "the day or time, if not now"),
             Option("--updated DAY", "the day or time of the last change"),
-            Option("--expires DAY", "the day or time from which searches leave it out"),
             Option(
                 "--meta KEY=VALUE…", "add metadata of your own", parse=parse_pair, name="metadata"
             ),

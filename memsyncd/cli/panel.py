@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 
+from memsyncd.cli.calls import show_answer
 from memsyncd.cli.parser import JSON, Command, Option
 from memsyncd.dirs import find_user_dirs
-from memsyncd.errors import BadConfig, BadRequest, NoDaemon, WorkspaceNotFound
+from memsyncd.errors import BadConfig, BadRequest, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import SimpleNamespace as Args
+    from typing import Any
 
     from memsyncd.cli.console import Console
 
@@ -24,19 +26,14 @@ REDIRECT = """<!doctype html><html><head><meta charset="utf-8">
 def _open(args: Args, console: Console) -> int:
     if args.terminal:
         return _open_in_terminal(args, console)
-    try:
-        address = console.call("panel.open")
-    except NoDaemon:
-        hint = "start one, then ask again: memsyncd start && memsyncd ui"
-        raise NoDaemon("no daemon runs, which serves the panel", hint=hint) from None
-    if args.json:
-        console.terminal.print_json(address)
-        return 0
-    url = str(address["url"])
+    return show_answer(console.call("panel.open"), args, console, _show_address)
+
+
+def _show_address(answer: dict[str, Any], args: Args, console: Console) -> None:
+    url = str(answer["url"])
     is_opened = not args.print and can_show(console.env) and _show(url, console)
     console.terminal.print(url)
     console.terminal.report(describe_next(url, console.env, is_opened=is_opened))
-    return 0
 
 
 def _open_in_terminal(args: Args, console: Console) -> int:

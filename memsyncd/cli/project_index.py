@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.calls import CLIENT_OPTION, make_call
+from memsyncd.cli.calls import CLIENT_OPTION, make_action
 from memsyncd.cli.format import render_count, render_table
 from memsyncd.cli.parser import JSON, TIMEOUT, Command, Option, make_workspace_option
 from memsyncd.cli.terminal import clean_values
@@ -50,7 +50,7 @@ def _parse_source(text: str) -> dict[str, Any]:
 
 COMMANDS = {
     "index-project": Command(
-        make_call("index_project", _show_changes),
+        make_action("index_project", _show_changes),
         options=(
             Option("--dry-run", "change nothing; print what would be done"),
             Option(
@@ -70,7 +70,7 @@ COMMANDS = {
         ),
     ),
     "sources": Command(
-        make_call("sources", _show_sources),
+        make_action("sources", _show_sources),
         options=(make_workspace_option("list those of this workspace"), JSON),
         examples=("memsyncd sources",),
     ),

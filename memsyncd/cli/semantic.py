@@ -154,7 +154,7 @@ def _reload(console: Console, *, is_on: bool) -> dict[str, Any] | None:
 
 
 def _status(args: Args, console: Console) -> int:
-    answer = console.call("semantic.status", workspace=_choose(args, console))
+    answer = console.call("semantic.status", workspace=console.name_workspace(args.workspace))
     if args.json:
         console.terminal.print_json(answer)
         return 0
@@ -162,7 +162,9 @@ def _status(args: Args, console: Console) -> int:
 
 
 def _warm(args: Args, console: Console) -> int:
-    answer = console.call("semantic.warm", workspace=_choose(args, console), again=args.again)
+    answer = console.call(
+        "semantic.warm", workspace=console.name_workspace(args.workspace), again=args.again
+    )
     if not answer["enabled"]:
         hint = "switch it on: memsyncd semantic enable"
         raise BadRequest("semantic search is switched off", hint=hint)
@@ -182,7 +184,7 @@ def _wait(args: Args, console: Console) -> dict[str, Any]:
     total = 0
     while True:
         time.sleep(POLL_S)  # the process answers with how much is missing
-        answer = console.call("semantic.status", workspace=_choose(args, console))
+        answer = console.call("semantic.status", workspace=console.name_workspace(args.workspace))
         states = [one["semantic"] for one in answer["workspaces"]]
         # While vectors are made or loaded, the reason is no fault of any: it names no remedy.
         if all(_is_over(one) for one in states):
@@ -201,10 +203,6 @@ def _is_over(state: dict[str, Any]) -> bool:
 
 def _is_whole(answer: dict[str, Any]) -> bool:
     return all(one["semantic"]["state"] == "ready" for one in answer["workspaces"])
-
-
-def _choose(args: Args, console: Console) -> str | None:
-    return None if args.workspace is None else console.name_workspace(args.workspace)
 
 
 def _print(answer: dict[str, Any], console: Console) -> int:

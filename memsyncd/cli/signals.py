@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.calls import CLIENT, call, make_call, show_answer
+from memsyncd.cli.calls import CLIENT, call_method, make_action, show_answer
 from memsyncd.cli.format import render_age
-from memsyncd.cli.parser import (
-    JSON,
-    Argument,
-    Command,
-    Option,
-    make_group,
-    make_workspace_option,
-)
+from memsyncd.cli.parser import JSON, Argument, Command, Option, make_group, make_workspace_option
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import BadRequest
 
@@ -33,7 +26,7 @@ def _show_sent(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def _show_inbox(args: Args, console: Console) -> int:
-    answer = call(args, console, "signal.inbox", all=None, ack=None, include_read=args.all)
+    answer = call_method(args, console, "signal.inbox", all=None, ack=None, include_read=args.all)
     status = show_answer(answer, args, console, _show, found="signals")
     unread = [one["id"] for one in answer["signals"] if one["acked_at"] is None]
     if args.ack and unread:
@@ -98,7 +91,7 @@ _SHARED: Final = (make_workspace_option("in this workspace"), JSON)
 
 _SIGNAL_COMMANDS = {
     "send": Command(
-        make_call("signal.send", _show_sent),
+        make_action("signal.send", _show_sent),
         summary="send a signal to agents, sessions or tasks",
         arguments=(Argument("content", "TEXT", "what to tell them"),),
         options=(
@@ -132,7 +125,7 @@ _SIGNAL_COMMANDS = {
         examples=("memsyncd signal inbox --agent claude --task WU-124 --ack",),
     ),
     "outbox": Command(
-        make_call(
+        make_action(
             "signal.outbox",
             _show,
             found="signals",
@@ -143,7 +136,7 @@ _SIGNAL_COMMANDS = {
         examples=("memsyncd signal outbox --all",),
     ),
     "ack": Command(
-        make_call(
+        make_action(
             "signal.ack",
             _show_acked,
             found="acked already",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memsyncd.cli.calls import show_answer
 from memsyncd.cli.format import render_count
-from memsyncd.cli.note_arguments import find_place
+from memsyncd.cli.note_arguments import find_named
 from memsyncd.cli.notes import read_stdin
 from memsyncd.cli.parser import (
     JSON,
@@ -141,7 +141,7 @@ def _read_what(args: Args, console: Console) -> dict[str, Any]:
         return {"topic": args.topic}
     if args.section is None:
         return {"text": read_stdin(console) if args.stdin else args.text}
-    place = find_place(args.section, console)
+    place = find_named(args.section, console)
     if "anchor" not in place:
         raise BadRequest(
             f"{args.section} is no section",

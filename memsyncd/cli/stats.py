@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.calls import make_call
-from memsyncd.cli.format import (
-    render_age,
-    render_count,
-    render_path,
-    render_size,
-    render_table,
-)
-from memsyncd.cli.note_arguments import take_place
-from memsyncd.cli.parser import (
-    JSON,
-    Argument,
-    Command,
-    Option,
-    make_workspace_option,
-)
+from memsyncd.cli.calls import make_action
+from memsyncd.cli.format import render_age, render_count, render_path, render_size, render_table
+from memsyncd.cli.note_arguments import take_named
+from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option
 from memsyncd.cli.search import FILTERS, take_filters
 from memsyncd.cli.terminal import clean_line, clean_values
 
@@ -83,7 +71,7 @@ def _render_counts(counts: list[dict[str, Any]]) -> list[str]:
 
 def _place_accesses(args: Args, console: Console) -> dict[str, Any]:
     sort = "last" if args.last else "count"
-    return {**take_place(args, console), "last": None, "sort": sort}
+    return {**take_named(args, console), "last": None, "sort": sort}
 
 
 def _show_accesses(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -106,7 +94,7 @@ def _show_accesses(answer: dict[str, Any], _args: Args, console: Console) -> Non
 
 COMMANDS = {
     "stats": Command(
-        make_call("stats", _show_counts, found="sections", make_params=take_filters),
+        make_action("stats", _show_counts, found="sections", make_params=take_filters),
         options=(
             Option(
                 "--by G…",
@@ -126,7 +114,7 @@ COMMANDS = {
         ),
     ),
     "accesses": Command(
-        make_call("access.stats", _show_accesses, found="counts", make_params=_place_accesses),
+        make_action("access.stats", _show_accesses, found="counts", make_params=_place_accesses),
         arguments=(
             Argument(
                 "target",

@@ -14,6 +14,7 @@ from memsyncd.cli.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import SimpleNamespace as Args
     from typing import Any
 
@@ -33,7 +34,7 @@ STATE_STYLES = {
 
 
 def _status(args: Args, console: Console) -> int:
-    named = console.name_workspace(args.workspace) if args.workspace is not None else None
+    named = console.name_workspace(args.workspace)
     return show_answer(console.call("status", workspace=named), args, console, _show_status)
 
 
@@ -49,14 +50,7 @@ def _show_status(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:
     """Render the daemon, then each of its workspaces."""
-    facts = [
-        paint("bold", f"memsyncd {status['version']}"),
-        f"pid {status['pid']}",
-        f"up {render_duration(status['uptime_s'])}",
-        render_size(status["rss_bytes"]),
-        render_count(status["clients"], "client"),
-        _render_requests(status),
-    ]
+    facts = [paint("bold", f"memsyncd {status['version']}"), *list_daemon_facts(status)]
     system = os.uname()
     python = ".".join(map(str, sys.version_info[:3]))
     versions = [
@@ -96,57 +90,66 @@ def _render_port(status: dict[str, Any]) -> list[str]:
     return [f"  http    {status['http']}, with the token in {status['http_token']}"]
 
 
-def _render_requests(status: dict[str, Any]) -> str:
+def list_daemon_facts(status: Mapping[str, Any]) -> list[str]:
+    """Return what is known of the daemon's process: `pid 42`, `up 3 h`, `40 MB`, …"""
     failed = f" ({status['failed_requests']:,} failed)" if status["failed_requests"] else ""
-    return render_count(status["requests"], "request") + failed
+    return [
+        f"pid {status['pid']}",
+        f"up {render_duration(status['uptime_s'])}",
+        render_size(status["rss_bytes"]),
+        render_count(status["clients"], "client"),
+        render_count(status["requests"], "request") + failed,
+    ]
 
 
 def _render_workspace(workspace: dict[str, Any], paint: Paint, now_s: float) -> list[str]:
     style = STATE_STYLES.get(workspace["state"], "yellow")
     state = paint(style, workspace["state"])
     title = f"{paint(style, '●')} {paint('bold', workspace['name'])}  {state}"
-    watching = {"off": "not watching", "timed": "timed scans"}.get(
-        workspace["watcher"], f"watching by {workspace['watcher']}"
-    )
-    counts = [
-        render_count(workspace["files"], "note"),
-        render_count(workspace["sections"], "section"),
-        render_count(workspace["chunks"], "chunk"),
-        render_size(workspace["index_bytes"]),
-    ]
-    synced = [
-        f"synced {render_age(workspace['last_sync_at'], now_s)}",
-        f"generation {workspace['generation']}",
-        watching,
-        *_render_warning_counts(workspace, paint),
-    ]
+    synced = list_sync_facts(workspace, now_s)
+    synced += [paint("yellow", text) for text in list_warnings(workspace)]
     reasons = [f"  {paint(style, '!')} {reason}" for reason in workspace["reasons"]]
     return [
         title,
         f"  {workspace['root']}  {paint('dim', workspace['id'])}",
-        f"  {' · '.join(counts)}",
+        f"  {' · '.join(list_counts(workspace))}",
         f"  {' · '.join(synced)}",
         *reasons,
     ]
 
 
-def _render_warning_counts(workspace: dict[str, Any], paint: Paint) -> list[str]:
-    counts = {
-        "pending": "pending",
-        "problems": "problem",
-        "missed_events": "missed event",
-        "failed_syncs": "failed sync",
-    }
-    texts = [
-        render_count(workspace[key], what, {"pending": "pending"}.get(what, ""))
-        for key, what in counts.items()
-        if workspace[key]
+def list_counts(workspace: Mapping[str, Any]) -> list[str]:
+    """Return what the index of a workspace has: `8 notes`, `15 sections`, …"""
+    return [
+        render_count(workspace["files"], "note"),
+        render_count(workspace["sections"], "section"),
+        render_count(workspace["chunks"], "chunk"),
+        render_size(workspace["index_bytes"]),
     ]
-    return [paint("yellow", text) for text in texts]
+
+
+def list_sync_facts(workspace: Mapping[str, Any], now_s: float) -> list[str]:
+    """Return how fresh the index of a workspace is, and how the folder is watched."""
+    watching = {"off": "not watching", "timed": "timed scans"}.get(
+        workspace["watcher"], f"watching by {workspace['watcher']}"
+    )
+    synced = f"synced {render_age(workspace['last_sync_at'], now_s)}"
+    return [synced, f"generation {workspace['generation']}", watching]
+
+
+def list_warnings(workspace: Mapping[str, Any]) -> list[str]:
+    """Return the counts that should be zero and are not: `2 problems`."""
+    names = {
+        "pending": ("pending", "pending"),
+        "problems": ("problem", "problems"),
+        "missed_events": ("missed event", "missed events"),
+        "failed_syncs": ("failed sync", "failed syncs"),
+    }
+    return [render_count(workspace[key], *name) for key, name in names.items() if workspace[key]]
 
 
 def _problems(args: Args, console: Console) -> int:
-    named = console.name_workspace(args.workspace) if args.workspace is not None else None
+    named = console.name_workspace(args.workspace)
     return show_answer(console.call("problems", workspace=named), args, console, _show_problems)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.calls import CLIENT_OPTION, make_call
+from memsyncd.cli.calls import CLIENT_OPTION, make_action
 from memsyncd.cli.format import render_count
 from memsyncd.cli.parser import (
     JSON,
@@ -102,21 +102,21 @@ _SHARED: Final = (make_workspace_option("in this workspace"), JSON)
 
 _TASK_COMMANDS = {
     "ready": Command(
-        make_call("task.ready", _show_ready, found="items"),
+        make_action("task.ready", _show_ready, found="items"),
         summary="list what can be worked on: P0 first, then the oldest",
         arguments=(Argument("task", "[TASK]", "the task; without one, all"),),
         options=(_ARCHIVED, _LIMIT, *_SHARED),
         examples=("memsyncd task ready WU-123",),
     ),
     "list": Command(
-        make_call("task.list", _show_list, found="items"),
+        make_action("task.list", _show_list, found="items"),
         summary="list all sections of a task, by path and line",
         arguments=(_TASK,),
         options=(_ARCHIVED, *_SHARED),
         examples=("memsyncd task list WU-123",),
     ),
     "context": Command(
-        make_call("task.context", _show_text, found="text"),
+        make_action("task.context", _show_text, found="text"),
         summary="print profile, summaries, task and discoveries for a prompt",
         arguments=(_TASK,),
         options=(
@@ -128,7 +128,7 @@ _TASK_COMMANDS = {
         examples=("memsyncd task context WU-123 --max-bytes 4096",),
     ),
     "checkpoint": Command(
-        make_call(
+        make_action(
             "task.checkpoint",
             _show_checkpoint,
             make_params=lambda args, _console: {"metadata": dict(args.metadata)},
@@ -147,7 +147,7 @@ _TASK_COMMANDS = {
         examples=("memsyncd task checkpoint 'Criteria 1-3 are met.' --task WU-123",),
     ),
     "summarize": Command(
-        make_call(
+        make_action(
             "task.summarize",
             _show_summary,
             found="text",
@@ -166,7 +166,7 @@ _TASK_COMMANDS = {
 }
 _SESSION_COMMANDS = {
     "start": Command(
-        make_call("session.start", _show_start),
+        make_action("session.start", _show_start),
         summary="record that a session begins",
         arguments=(
             Argument("session", "SESSION", "the session's id"),
@@ -176,7 +176,7 @@ _SESSION_COMMANDS = {
         examples=("memsyncd session start s-7 'Finish the ports.' --task WU-123",),
     ),
     "resume": Command(
-        make_call("session.resume", _show_text, found="text"),
+        make_action("session.resume", _show_text, found="text"),
         summary="print what restores an agent after its context was cleared",
         arguments=(Argument("session", "[SESSION]", "the session's id"),),
         options=(_OF_TASK, _AGENT, _BYTES, *_SHARED),
@@ -190,7 +190,7 @@ COMMANDS = {
     ),
     "session": make_group("session", _SESSION_COMMANDS, ("memsyncd session resume s-7",)),
     "triage": Command(
-        make_call("triage", _show_triage, found="open closed"),
+        make_action("triage", _show_triage, found="open closed"),
         options=(
             Option("--tag T…", "sections with this tag (default bug)"),
             Option("--promote ANCHOR", "make a task of this section"),
@@ -206,7 +206,7 @@ COMMANDS = {
         ),
     ),
     "profile": Command(
-        make_call("profile", _show_profile, found="items"),
+        make_action("profile", _show_profile, found="items"),
         options=(
             Option("--tag T…", "only sections with this tag"),
             _ARCHIVED,

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.calls import CLIENT_OPTION, make_call
+from memsyncd.cli.calls import CLIENT_OPTION, make_action
 from memsyncd.cli.format import render_count
-from memsyncd.cli.notes import ON_SIMILAR, STDIN, read_words, report_similar
+from memsyncd.cli.notes import (
+    IF_DIGEST,
+    ON_SIMILAR,
+    SOURCE,
+    STATED,
+    STDIN,
+    TAG,
+    read_typed,
+    report_similar,
+)
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -97,7 +106,7 @@ def _make_patch(args: Args, _console: Console) -> dict[str, Any]:
 
 
 def _make_value(args: Args, console: Console) -> dict[str, Any]:
-    return {"content": read_words(args.content, args, console), "stdin": None}
+    return {"content": read_typed(args.content, args, console), "stdin": None}
 
 
 def _show_written(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -134,28 +143,18 @@ _LIMIT: Final = Option("-n --limit N", "at most N")
 _READING: Final = (make_workspace_option("in this workspace"), JSON)
 _WRITING: Final = (make_workspace_option("in this workspace"), CLIENT_OPTION, TIMEOUT, JSON)
 _KIND: Final = Option("--kind K", "the kind, such as decision")
-_TAG: Final = Option("--tag T…", "add this tag", name="tags")
 _IMPORTANCE: Final = Option("--importance S", "from 0 to 1", parse=parse_fraction)
-_SOURCE: Final = Option("--source TEXT", "the source")
-_IF_DIGEST: Final = Option("--if-digest DIGEST", "only if the note has this digest")
 _STATED: Final = (
     _KIND,
     _IMPORTANCE,
-    Option("--priority P", "P0, P1, P2 or P3"),
-    Option("--lifecycle L", "ephemeral, session, task or project"),
-    _SOURCE,
-    Option("--task ID", "the task"),
-    Option("--session ID", "the session"),
-    Option("--scope TEXT", "the scope"),
-    Option("--expires DAY", "the day or time from which searches leave it out"),
-    Option("--keyword K…", "a keyword; at most 20", name="keywords"),
+    *STATED,
     Option("--meta KEY=VALUE…", "metadata of your own", parse=_parse_pair, name="metadata"),
 )
 _RELATIONS: Final = "a relation, such as resolved_by=redis-timeouts"
 
 _COMMANDS = {
     "list": Command(
-        make_call("topic.list", _show_list, found="topics"),
+        make_action("topic.list", _show_list, found="topics"),
         summary="list topics by salience",
         arguments=(Argument("path", "[PATH]", "a note, folder or glob"),),
         options=(
@@ -167,14 +166,14 @@ _COMMANDS = {
         examples=("memsyncd topic list", "memsyncd topic list .memories/services --sort recency"),
     ),
     "get": Command(
-        make_call("topic.get", _show_topic),
+        make_action("topic.get", _show_topic),
         summary="print a topic: summary, relations, fields with their values",
         arguments=(_TOPIC,),
         options=(_ARCHIVED, *_READING),
         examples=("memsyncd topic get auth-service", "memsyncd topic get 'Auth service' --json"),
     ),
     "create": Command(
-        make_call("topic.create", _show_written, make_params=_make_topic),
+        make_action("topic.create", _show_written, make_params=_make_topic),
         summary="create a note for a topic",
         arguments=(
             Argument("title", "TITLE", "its title"),
@@ -188,7 +187,7 @@ _COMMANDS = {
                 name="fields",
             ),
             Option("--relate KIND=NOTE…", _RELATIONS, parse=_parse_relation, name="relations"),
-            _TAG,
+            TAG,
             *_STATED,
             Option("--note PATH", "the note to create, by default named after the title"),
             ON_SIMILAR,
@@ -197,7 +196,7 @@ _COMMANDS = {
         examples=("memsyncd topic create 'Auth service' 'Who you are.' --field 'Status=Redis 7'",),
     ),
     "patch": Command(
-        make_call("topic.patch", _show_written, make_params=_make_patch),
+        make_action("topic.patch", _show_written, make_params=_make_patch),
         summary="change title, summary, metadata or relations; '' removes one",
         arguments=(_TOPIC,),
         options=(
@@ -207,13 +206,13 @@ _COMMANDS = {
             Option("--unrelate KIND=NOTE…", "remove a relation", parse=_parse_relation),
             Option("--tag T…", "its tags, all of them", name="tags"),
             *_STATED,
-            _IF_DIGEST,
+            IF_DIGEST,
             *_WRITING,
         ),
         examples=("memsyncd topic patch auth-service --importance 0.9 --relate part_of=platform",),
     ),
     "append": Command(
-        make_call("field.append", _show_written, make_params=_make_value),
+        make_action("field.append", _show_written, make_params=_make_value),
         summary="append a value to a field, above the earlier ones",
         arguments=(
             _TOPIC,
@@ -222,19 +221,19 @@ _COMMANDS = {
         ),
         options=(
             _KIND,
-            _TAG,
+            TAG,
             _IMPORTANCE,
-            _SOURCE,
+            SOURCE,
             Option("--keep N", "keep N values in the note"),
             ON_SIMILAR,
-            _IF_DIGEST,
+            IF_DIGEST,
             STDIN,
             *_WRITING,
         ),
         examples=("memsyncd topic append auth-service Status 'Redis 8 runs in production.'",),
     ),
     "history": Command(
-        make_call("field.history", _show_history, found="values"),
+        make_action("field.history", _show_history, found="values"),
         summary="list the values that a field has and had",
         arguments=(_TOPIC, _FIELD),
         options=(
@@ -245,14 +244,14 @@ _COMMANDS = {
         examples=("memsyncd topic history auth-service Status",),
     ),
     "archive": Command(
-        make_call("topic.archive", show_plan, found=CHANGED, make_params=plan_params),
+        make_action("topic.archive", show_plan, found=CHANGED, make_params=plan_params),
         summary="archive whole topics; a dry run first",
         arguments=(Argument("topics", "TOPIC…", "topics by path, name or title"),),
         options=(APPLY, PLAN, *_WRITING),
         examples=("memsyncd topic archive auth-service --apply",),
     ),
     "restore": Command(
-        make_call("topic.restore", show_plan, found=CHANGED, make_params=plan_params),
+        make_action("topic.restore", show_plan, found=CHANGED, make_params=plan_params),
         summary="restore archived topics, byte for byte",
         arguments=(Argument("topics", "TOPIC…", "topics by path, name or title"),),
         options=(APPLY, PLAN, *_WRITING),

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.calls import CLIENT_OPTION, call, make_call, show_answer
+from memsyncd.cli.calls import CLIENT_OPTION, call_method, make_action, show_answer
 from memsyncd.cli.format import render_contradictions, render_count
 from memsyncd.cli.note_arguments import find_workspace_note
 from memsyncd.cli.parser import (
@@ -40,7 +40,7 @@ def _place_check(args: Args, console: Console) -> dict[str, Any]:
 
 
 def _check(args: Args, console: Console) -> int:
-    answer = call(args, console, "validate", **_place_check(args, console))
+    answer = call_method(args, console, "validate", **_place_check(args, console))
     show_answer(answer, args, console, _show_faults)
     return 0 if answer["is_valid"] else FAULTS_FOUND
 
@@ -155,7 +155,7 @@ _PLANNED = (
 
 COMMANDS = {
     "archive": Command(
-        make_call("archive", show_plan, found=CHANGED, make_params=_select),
+        make_action("archive", show_plan, found=CHANGED, make_params=_select),
         arguments=(_ANCHORS,),
         options=(_BELOW, *FILTERS, *_PLANNED),
         examples=(
@@ -165,13 +165,13 @@ COMMANDS = {
         ),
     ),
     "unarchive": Command(
-        make_call("archive.restore", show_plan, found=CHANGED, make_params=_select),
+        make_action("archive.restore", show_plan, found=CHANGED, make_params=_select),
         arguments=(_ANCHORS,),
         options=(*FILTERS, *_PLANNED),
         examples=("memsyncd unarchive --kind tool_run", "memsyncd unarchive --path '**' --apply"),
     ),
     "promote": Command(
-        make_call("promote", _show_promoted),
+        make_action("promote", _show_promoted),
         arguments=(Argument("anchor", "[ANCHOR]", "a memory by its anchor"),),
         options=(
             Option("--task ID", "all summaries of this task instead"),
@@ -188,7 +188,7 @@ COMMANDS = {
         ),
     ),
     "recall": Command(
-        make_call("recall", _show_recalled, found="memories"),
+        make_action("recall", _show_recalled, found="memories"),
         arguments=(Argument("keywords", "[KEYWORD…]", "any of these keywords"),),
         options=(
             Option("--topic TEXT", "of this topic"),
@@ -205,7 +205,7 @@ COMMANDS = {
         ),
     ),
     "cleanup": Command(
-        make_call("cleanup", show_plan, found=CHANGED, make_params=plan_params),
+        make_action("cleanup", show_plan, found=CHANGED, make_params=plan_params),
         options=(_BELOW, *_PLANNED),
         examples=("memsyncd cleanup", "memsyncd cleanup --below 0.1 --apply"),
     ),

@@ -16,13 +16,7 @@ from memsyncd.cli.format import (
     render_table,
     render_tags,
 )
-from memsyncd.cli.parser import (
-    JSON,
-    Argument,
-    Command,
-    Option,
-    make_workspace_option,
-)
+from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option
 from memsyncd.cli.search import FILTERS, SORT, filters_from
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.dirs import find_user_dirs

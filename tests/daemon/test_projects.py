@@ -220,3 +220,4 @@ def test_discover_names_the_next_command_without_a_daemon_and_without_a_place(ow
     own.start()
     status, text = run(own, "discover")
     assert (status, "memsyncd add" in text) == (1, True)
+    assert run(own, "discover", "--json") == (1, '{"places":[]}\n')

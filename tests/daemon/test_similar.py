@@ -57,7 +57,7 @@ def test_the_command_names_each_similar_section(place: Place) -> None:
 
     assert run("sync").returncode == 0
     done = run("similar", "--text", POOL)
-    assert done.stdout.endswith(".memories/errors.md:3-5  Errors > Redis\n"), done.stderr
+    assert done.stdout.endswith(".memories/errors.md:3-5  Errors › Redis\n"), done.stderr
     assert run("similar", "--stdin", given=POOL).stdout == done.stdout
     alone = run("similar", ".memories/errors.md#errors/redis")
     assert (alone.returncode, alone.stdout) == (1, "")

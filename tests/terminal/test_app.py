@@ -160,7 +160,7 @@ def test_the_status_is_live_and_names_problems_with_their_remedies(place: Place)
         await screen.wait_shown(f"● {place.root.name}", "ready", "generation", "pid")
         bad = "# Odd\n\nturned \u202e text\n"
         (place.root / ".memories" / "odd.md").write_text(bad)
-        await screen.wait_shown(".memories/odd.md:3", "→ ", "1 with problems")
+        await screen.wait_shown(".memories/odd.md:3", "→ ", "1 problem")
 
     show(place.env, place.id, scenario, size=(100, 50))
 

@@ -7,7 +7,7 @@ no finding needs action, 1 if one does, 3 if no daemon answers.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import memsyncd
 from memsyncd.cli.doctor.daemon_checks import (
@@ -33,7 +33,6 @@ from memsyncd.cli.doctor.folder_checks import (
     RegisteredWorkspace,
     check_config_mode,
     check_config_path,
-    check_database,
     check_disk_space,
     check_notes_storage,
     check_own_storage,
@@ -206,14 +205,10 @@ def _examine_with_daemon(
     except WorkspaceNotFound:
         raise
     except (MemsyncdError, LookupError, TypeError) as error:
-        why = error.message if isinstance(error, MemsyncdError) else "its answer is incomplete"
-        what = f"the daemon answers `ping`, but not `status`: {why}"
+        what = f"the daemon answers `ping`, but not `status`: {_explain(error)}"
         remedy = "memsyncd restart; if it does not stop, follow the hint of that"
         workspaces, found = _examine_without_daemon(args, console, dirs)
-        return workspaces, [
-            Finding("error", "daemon", what, remedy),
-            *found,
-        ]
+        return workspaces, [Finding("error", "daemon", what, remedy), *found]
     terminal = console.terminal
     console.client.timeout_s = VERIFY_S if args.verify else EXAMINE_S
     for number, workspace in enumerate(chosen.values(), 1):
@@ -226,18 +221,19 @@ def _examine_with_daemon(
         except WorkspaceNotFound:
             continue  # it was removed
         except (MemsyncdError, LookupError, TypeError) as error:
-            why, hint = (
-                (error.message, error.hint)
-                if isinstance(error, MemsyncdError)
-                else ("its answer is that of another version", "")
-            )
-            what, remedy = f"the daemon could not check this: {why}", hint or "memsyncd restart"
+            what = f"the daemon could not check this: {_explain(error)}"
+            remedy = getattr(error, "hint", "") or "memsyncd restart"
             findings.append(Finding("error", "daemon", what, remedy, workspace=workspace.id))
     terminal.clear()
     if not chosen:
         what = "no folder is indexed"
         findings.append(Finding("info", "workspaces", what, "memsyncd add PATH"))
     return list(chosen.values()), findings
+
+
+def _explain(error: Exception) -> str:
+    # An answer of another version may lack what is read.
+    return error.message if isinstance(error, MemsyncdError) else "its answer is incomplete"
 
 
 def _find_workspaces(
@@ -283,11 +279,7 @@ def _examine_without_daemon(
     findings = [
         Finding("error", "workspaces", damage, "check its contents", where=list_file)
     ] * bool(damage)
-    for workspace in chosen:
-        findings.append(check_root(workspace))
-        for check, folder in (("index", dirs.cache_dir), ("records", dirs.state_dir)):
-            path = f"{folder}/{workspace.id}/{check}.db"
-            findings += check_database(path, check=check, workspace=workspace.id)
+    findings += map(check_root, chosen)
     what = "only the daemon checks index, records, watcher and notes"
     findings.append(Finding("info", "daemon", what, "start it, then run this again"))
     return chosen, findings
@@ -340,7 +332,7 @@ def _show(
             if daemon is None
             else {"pid": daemon.pid, "version": daemon.version, "socket": daemon.path}
         )
-        shown = [finding.to_json() for finding in findings]
+        shown = [asdict(finding) for finding in findings]
         terminal.print_json({"daemon": about, "findings": shown, "counts": count_levels(findings)})
         return
     names = {workspace.id: workspace.name for workspace in workspaces}

@@ -36,13 +36,6 @@ class Finding:
     where: str = ""
     workspace: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the finding as the socket's `doctor` returns it."""
-        return {
-            name: getattr(self, name)
-            for name in ("level", "check", "what", "where", "remedy", "workspace")
-        }
-
 
 def read_findings(answer: dict[str, Any]) -> list[Finding]:
     """Read the findings in the daemon's result of `doctor`; another version may have other levels

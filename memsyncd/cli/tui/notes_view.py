@@ -19,6 +19,7 @@ from textual.widgets import ContentSwitcher, Markdown, OptionList, Static, Tree
 from textual.widgets.markdown import MarkdownBlock
 from textual.widgets.tree import TreeNode
 
+from memsyncd.cli.format import render_count
 from memsyncd.cli.terminal import clean_line
 from memsyncd.cli.tui.lines import LinesView
 from memsyncd.cli.tui.text import (
@@ -191,7 +192,7 @@ class NoteReader(View):
         backlinks = [one for one in links if split_anchor(one["source"])[0] != self.path]
         self._note = note
         counts = ("problem", len(own)), ("backlink", len(backlinks))
-        self._counts = "".join(f"{n} {name}{'s' if n > 1 else ''} · " for name, n in counts if n)
+        self._counts = "".join(f"{render_count(n, name)} · " for name, n in counts if n)
         self._show_head()
         self._show_info(note, own, backlinks)
 

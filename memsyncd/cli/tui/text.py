@@ -18,14 +18,26 @@ from memsyncd.cli.format import (
     HIGHLIGHT_MARK,
     render_age,
     render_count,
-    render_duration,
     render_lines,
     render_meta,
+    render_score,
     render_size,
 )
-from memsyncd.cli.history import EXTERNAL, describe_change, render_size_change
+from memsyncd.cli.history import (
+    EXTERNAL,
+    TEXTS_GONE,
+    describe_change,
+    render_path_change,
+    render_size_change,
+)
 from memsyncd.cli.search import describe_relaxed, describe_semantic
-from memsyncd.cli.status import STATE_STYLES
+from memsyncd.cli.status import (
+    STATE_STYLES,
+    list_counts,
+    list_daemon_facts,
+    list_sync_facts,
+    list_warnings,
+)
 from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.client.anchors import split_anchor
 from memsyncd.core.markdown.blockrules import follow_fence
@@ -100,7 +112,7 @@ def render_hit_pieces(hit: Mapping[str, Any], workspace: str = "") -> Pieces:
     pieces += [(" › ".join(known["heading"]), "bold"), ("  ", "")]
     pieces += [
         (render_meta(known), "$text-accent"),
-        (f"  {_render_score(known['score'])}", "dim"),
+        (f"  {render_score(known['score'])}", "dim"),
         ("\n", ""),
     ]
     pieces += [
@@ -108,10 +120,6 @@ def render_hit_pieces(hit: Mapping[str, Any], workspace: str = "") -> Pieces:
         for part, is_match in split_marks(hit["snippet"])
     ]
     return [piece for piece in pieces if piece[0]]
-
-
-def _render_score(score: float) -> str:
-    return f"{score:.2f}" if score >= 0.005 else "<0.01"
 
 
 def describe_answer(answer: Mapping[str, Any], limit: int) -> Pieces:
@@ -334,27 +342,8 @@ def describe_state(workspace: Mapping[str, Any], now_s: float) -> Pieces:
     """Render the state of a workspace, and why it is not ready."""
     known = clean_values(dict(workspace))
     style = style_of_state(known["state"])
-    watching = {"off": "not watched", "timed": "timed scans"}.get(
-        known["watcher"], f"watched by {known['watcher']}"
-    )
-    facts = [
-        render_count(known["files"], "note"),
-        render_count(known["chunks"], "chunk"),
-        render_size(known["index_bytes"]),
-        f"synced {render_age(known['last_sync_at'], now_s)}",
-        f"generation {known['generation']}",
-        watching,
-    ]
-    warnings = [
-        f"{known[key]:,} {what}"
-        for key, what in (
-            ("pending", "pending"),
-            ("problems", "with problems"),
-            ("missed_events", "missed events"),
-            ("failed_syncs", "failed syncs"),
-        )
-        if known[key]
-    ]
+    facts = [*list_counts(known), *list_sync_facts(known, now_s)]
+    warnings = list_warnings(known)
     pieces = [
         (f"● {known['name']}", f"bold {style}"),
         (f"  {known['state']}", style),
@@ -369,13 +358,7 @@ def describe_state(workspace: Mapping[str, Any], now_s: float) -> Pieces:
 def describe_daemon(status: Mapping[str, Any]) -> Pieces:
     """Render the line about the daemon itself."""
     known = clean_values({k: v for k, v in status.items() if k != "workspaces"})
-    facts = [
-        f"pid {known['pid']}",
-        f"up {render_duration(known['uptime_s'])}",
-        render_size(known["rss_bytes"]),
-        render_count(known["clients"], "client"),
-        render_count(known["requests"], "request"),
-    ]
+    facts = list_daemon_facts(known)
     pieces = [(f"memsyncd {known['version']}", "bold"), ("  " + " · ".join(facts), "")]
     if known["socket_problem"]:
         pieces.append((f"\n! {known['socket_problem']}", "$text-warning"))
@@ -388,17 +371,14 @@ def describe_daemon(status: Mapping[str, Any]) -> Pieces:
 def describe_revision(revision: Mapping[str, Any], now_s: float) -> Pieces:
     """Render a revision in the list."""
     known = clean_values(dict(revision))
-    path, old_path = known["path"], known["old_path"]
-    shown = path if old_path in (None, path) else f"{old_path} → {path}"
-    gone = "" if known["is_kept"] else "  (its texts are no longer kept)"
     return [
         (f"{known['revision']:>4}  ", "bold"),
         (f"{render_age(known['at'], now_s):<12} ", "dim"),
         (f"{describe_change(known):<9} ", "$text-accent"),
-        (shown, ""),
+        (render_path_change(known), ""),
         (f"  {render_size_change(known)}", "dim"),
         (f"  {known['client'] or EXTERNAL}", "dim"),
-        (gone, "$text-warning"),
+        ("" if known["is_kept"] else f"  {TEXTS_GONE}", "$text-warning"),
     ]
 
 
