@@ -296,7 +296,8 @@ class Records:
     def add_moves(self, moves: Sequence[Move]) -> None:
         """Record that notes were moved."""
         with transaction(self._writer):
-            self._writer.executemany(_ADD_MOVE, moves)
+            rows = ((one.old_path, one.new_path, one.digest, one.seen_at_s) for one in moves)
+            self._writer.executemany(_ADD_MOVE, rows)
 
     def has_moves(self) -> bool:
         """False if `find_moves` cannot find any."""
