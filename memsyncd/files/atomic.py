@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from memsyncd.files.confined import FILE_FLAGS, LIST_FLAGS, open_folder_beneath
+from memsyncd.files.confined import FILE_FLAGS, LIST_FLAGS, closing_fd, open_folder_beneath
 
 # --- temporary files ----------------------------------------------------------------------------
 
@@ -57,15 +57,13 @@ def write_temporary(folder_fd: int, data: bytes, *, like_fd: int | None) -> Iter
     with contextlib.ExitStack() as cleanup:
         write_fd = os.open(name, NEW_FLAGS, FILE_MODE, dir_fd=folder_fd)
         cleanup.callback(_remove_own, folder_fd, name, os.fstat(write_fd))
-        try:
+        with closing_fd(write_fd):
             _write_all(write_fd, data)
             if like_fd is None:
                 os.fchmod(write_fd, FILE_MODE)
             else:
                 _copy_metadata(write_fd, like_fd)
             os.fsync(write_fd)
-        finally:
-            os.close(write_fd)
         fd = os.open(name, FILE_FLAGS, dir_fd=folder_fd)
         cleanup.callback(os.close, fd)
         yield TemporaryFile(name=name, fd=fd)
@@ -226,10 +224,8 @@ class OpenFolder(msgspec.Struct, frozen=True, kw_only=True):
             fd = open_folder_beneath(self.root, self.path)
         except OSError:
             return False
-        try:
+        with closing_fd(fd):
             return os.path.sameopenfile(fd, self.fd)
-        finally:
-            os.close(fd)
 
     def sync(self) -> None:
         """Sync the names in this folder to the disk."""
@@ -239,11 +235,8 @@ class OpenFolder(msgspec.Struct, frozen=True, kw_only=True):
 @contextlib.contextmanager
 def open_folder(root: str, path: str) -> Iterator[OpenFolder]:
     """Open an existing folder. Raises OSError as `open_folder_beneath` does."""
-    fd = open_folder_beneath(root, path)
-    try:
+    with closing_fd(open_folder_beneath(root, path)) as fd:
         yield OpenFolder(root=root, path=path, fd=fd)
-    finally:
-        os.close(fd)
 
 
 @contextlib.contextmanager
@@ -254,11 +247,8 @@ def create_folder(root: str, path: str) -> Iterator[OpenFolder]:
     """
     created: list[str] = []
     try:
-        fd = _open_or_create(root, path, created)
-        try:
+        with closing_fd(_open_or_create(root, path, created)) as fd:
             yield OpenFolder(root=root, path=path, fd=fd)
-        finally:
-            os.close(fd)
     except BaseException:
         for folder in reversed(created):
             _remove_if_empty(root, folder)

@@ -9,6 +9,7 @@ same way.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import functools
@@ -16,7 +17,7 @@ import os
 import platform
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -78,14 +79,20 @@ def open_folder_in(folder_fd: int, path: str) -> int:
     return choose_opener()(folder_fd, path, LIST_FLAGS)
 
 
+@contextlib.contextmanager
+def closing_fd(fd: int) -> Iterator[int]:
+    """Close the descriptor at the end."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def _open_within(folder: str, path: str, flags: int) -> int:
     if not path or path.startswith("/") or ".." in path.split("/"):
         raise OSError(errno.EXDEV, "path leads out of its folder")
-    folder_fd = os.open(folder, FOLDER_FLAGS)
-    try:
+    with closing_fd(os.open(folder, FOLDER_FLAGS)) as folder_fd:
         return choose_opener()(folder_fd, path, flags)
-    finally:
-        os.close(folder_fd)
 
 
 def _check_regular(fd: int) -> int:
@@ -140,13 +147,11 @@ def choose_opener() -> OpenAt:
     opener = _load_openat2()
     if opener is None:
         return open_part_by_part
-    probe = os.open("/", FOLDER_FLAGS)
-    try:
-        os.close(opener(probe, ".", FILE_FLAGS))
-    except OSError:
-        return open_part_by_part
-    finally:
-        os.close(probe)
+    with closing_fd(os.open("/", FOLDER_FLAGS)) as probe:
+        try:
+            os.close(opener(probe, ".", FILE_FLAGS))
+        except OSError:
+            return open_part_by_part
     return opener
 
 

@@ -28,7 +28,7 @@ from memsyncd.core.ignore_rules import (
     is_pruned_content,
     is_pruned_path,
 )
-from memsyncd.files.confined import FILE_FLAGS
+from memsyncd.files.confined import FILE_FLAGS, closing_fd
 from memsyncd.files.scope import find_checkout
 
 # A longer file is cut. Compiling 64 KiB of patterns takes about 100 ms.
@@ -167,12 +167,7 @@ def _probe(folder: str) -> list[str]:
 
 def _read_ignore_file(path: str) -> bytes | None:
     try:
-        fd = os.open(path, FILE_FLAGS)
+        with closing_fd(os.open(path, FILE_FLAGS)) as fd:
+            return os.read(fd, IGNORE_LIMIT_BYTES)
     except OSError:
         return None
-    try:
-        return os.read(fd, IGNORE_LIMIT_BYTES)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)

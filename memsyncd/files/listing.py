@@ -25,6 +25,7 @@ from memsyncd.errors import PathRefused
 from memsyncd.files.confined import (
     ConfinedPath,
     NotRegularError,
+    closing_fd,
     open_beneath,
     open_folder_beneath,
     open_folder_in,
@@ -166,11 +167,8 @@ class _ListingWalk(msgspec.Struct):
 
 
 def _list_entries_beneath(place: ConfinedPath) -> list[tuple[str, os.stat_result]]:
-    fd = open_folder_beneath(place.folder, place.path)
-    try:
+    with closing_fd(open_folder_beneath(place.folder, place.path)) as fd:
         return _list_entries(fd)
-    finally:
-        os.close(fd)
 
 
 def _list_entries(fd: int) -> list[tuple[str, os.stat_result]]:
@@ -188,10 +186,8 @@ def _stat_beneath(place: ConfinedPath) -> os.stat_result:
         fd = open_folder_beneath(place.folder, place.path)
     except NotADirectoryError:
         fd = open_beneath(place.folder, place.path)
-    try:
+    with closing_fd(fd):
         return os.fstat(fd)
-    finally:
-        os.close(fd)
 
 
 def _find_memory_file(scope: Scope) -> list[Listed]:
@@ -248,14 +244,11 @@ def list_tree(folder_fd: int) -> Tree:
 
 def remove_tree(folder_fd: int, name: str, tree: Tree) -> None:
     """Remove the folder `name`, which holds `tree`. Raises OSError where it has changed since."""
-    fd = open_folder_in(folder_fd, name)
-    try:
+    with closing_fd(open_folder_in(folder_fd, name)) as fd:
         for path in (*tree.files, *tree.others):
             _remove_within(fd, path, os.unlink)
         for path in sorted(tree.folders, key=lambda folder: -folder.count("/")):
             _remove_within(fd, path, os.rmdir)
-    finally:
-        os.close(fd)
     os.rmdir(name, dir_fd=folder_fd)
 
 
@@ -265,8 +258,5 @@ def _remove_within(top_fd: int, path: str, remove: Callable[..., None]) -> None:
 
 
 def _within(top_fd: int, path: str, run: Callable[[int], T]) -> T:
-    fd = open_folder_in(top_fd, path or ".")
-    try:
+    with closing_fd(open_folder_in(top_fd, path or ".")) as fd:
         return run(fd)
-    finally:
-        os.close(fd)

@@ -24,7 +24,14 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath, find_refusal
 from memsyncd.errors import PathRefused, TooLarge, Unwritable
-from memsyncd.files.confined import ConfinedPath, NotRegularError, find_target, locate, open_beneath
+from memsyncd.files.confined import (
+    ConfinedPath,
+    NotRegularError,
+    closing_fd,
+    find_target,
+    locate,
+    open_beneath,
+)
 from memsyncd.files.problems import make_conflict, make_refusal, problem, translating_errors
 from memsyncd.files.scope import Scope
 
@@ -140,16 +147,12 @@ def read_note_file(scope: Scope, path: NotePath, *, now_ns: int) -> ReadFile | U
         return Unread(path=path, reason="not_a_note", problem=None)
     try:
         fd = _open_note(scope, path)
+        if fd is None:
+            return _refuse(path, "link_outside")
+        with closing_fd(fd):
+            content = read_content(fd, max_bytes=scope.max_file_bytes)
     except OSError as error:
         return _explain(path, error)
-    if fd is None:
-        return _refuse(path, "link_outside")
-    try:
-        content = read_content(fd, max_bytes=scope.max_file_bytes)
-    except OSError as error:
-        return _explain(path, error)
-    finally:
-        os.close(fd)
     if len(content.data) > scope.max_file_bytes:
         return _refuse(path, "too_large")
     digest = digest_bytes(content.data)
@@ -211,10 +214,8 @@ def read_text_file(scope: Scope, path: NotePath) -> TextFile | None:
         except (FileNotFoundError, NotADirectoryError):
             check_root(scope)
             return None
-        try:
+        with closing_fd(fd):
             content = read_content(fd, max_bytes=scope.max_file_bytes)
-        finally:
-            os.close(fd)
     if len(content.data) > scope.max_file_bytes:
         message = f"{path.text} is over max_file_bytes ({scope.max_file_bytes})"
         raise TooLarge(message, hint="split the note, or raise sync.max_file_bytes")

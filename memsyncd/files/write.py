@@ -37,7 +37,7 @@ from memsyncd.files.atomic import (
     rename_noreplace,
     write_temporary,
 )
-from memsyncd.files.confined import ConfinedPath, open_file_in, open_folder_in
+from memsyncd.files.confined import ConfinedPath, closing_fd, open_file_in, open_folder_in
 from memsyncd.files.listing import Tree, list_tree, remove_tree
 from memsyncd.files.problems import make_conflict, make_refusal, translating_errors
 from memsyncd.files.read import (
@@ -226,10 +226,8 @@ def has_content(folder_fd: int, path: str, data: bytes) -> bool:
         fd = open_file_in(folder_fd, path)
     except OSError:
         return False
-    try:
+    with closing_fd(fd):
         return read_bounded(fd, len(data), limit_bytes=len(data) + 1) == data
-    finally:
-        os.close(fd)
 
 
 # --- creating and replacing ---------------------------------------------------------------------
@@ -260,8 +258,7 @@ def _remove_created(folder_fd: int, name: str, data: bytes) -> None:
 def _replace(
     folder: OpenFolder, name: str, path: NotePath, data: bytes, was: TextFile, keep: Keep
 ) -> FileStat:
-    old_fd = open_file_in(folder.fd, name)
-    try:
+    with closing_fd(open_file_in(folder.fd, name)) as old_fd:
         _check_writable(os.fstat(old_fd), path)
         if not has_content(folder.fd, name, was.data):
             raise make_conflict(path)
@@ -274,8 +271,6 @@ def _replace(
                 raise make_conflict(path)
             folder.sync()
             return file_stat(os.fstat(temporary.fd))
-    finally:
-        os.close(old_fd)
 
 
 def compare_and_swap(
@@ -384,8 +379,7 @@ def _check_content(
     Raises Unwritable if a file or folder in it may not be deleted.
     """
     expected = {file.text.removeprefix(f"{path.text}/"): read for file, read in was.items()}
-    fd = open_folder_in(folder.fd, name)
-    try:
+    with closing_fd(open_folder_in(folder.fd, name)) as fd:
         tree = list_tree(fd)
         own = {file for file in tree.files if is_temporary(file.rpartition("/")[2])}
         for unknown in (*tree.others, *tree.files):
@@ -401,8 +395,6 @@ def _check_content(
             _check_writable(os.lstat(file, dir_fd=fd), file_path)
         _check_folders_writable(fd, path, tree)
         return tree
-    finally:
-        os.close(fd)
 
 
 def _check_folders_writable(fd: int, path: NotePath, tree: Tree) -> None:
@@ -426,16 +418,11 @@ def move_aside(folder_fd: int, name: str) -> str:
 def record_displaced(folder_fd: int, displaced: str, keep: Keep) -> bytes | None:
     """Let `keep` record the text of a displaced file; None if it cannot be read or recorded."""
     try:
-        fd = open_file_in(folder_fd, displaced)
+        with closing_fd(open_file_in(folder_fd, displaced)) as fd:
+            size_bytes = os.fstat(fd).st_size
+            text = read_bounded(fd, size_bytes, limit_bytes=KEPT_LIMIT_BYTES + 1)
     except OSError:
         return None
-    try:
-        size_bytes = os.fstat(fd).st_size
-        text = read_bounded(fd, size_bytes, limit_bytes=KEPT_LIMIT_BYTES + 1)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
     return text if len(text) <= KEPT_LIMIT_BYTES and keep(text) else None
 
 
@@ -523,12 +510,9 @@ def _remove_or_restore(
 def _remove_or_restore_folder(
     folder_fd: int, temporary: str, name: str, known: Collection[bytes]
 ) -> None:
-    fd = open_folder_in(folder_fd, temporary)
-    try:
+    with closing_fd(open_folder_in(folder_fd, temporary)) as fd:
         tree = list_tree(fd)
         is_known = not tree.others and all(_is_known(fd, file, known) for file in tree.files)
-    finally:
-        os.close(fd)
     if is_known:
         remove_tree(folder_fd, temporary, tree)
     else:
@@ -536,10 +520,7 @@ def _remove_or_restore_folder(
 
 
 def _is_known(folder_fd: int, path: str, known: Collection[bytes]) -> bool:
-    fd = open_file_in(folder_fd, path)
-    try:
+    with closing_fd(open_file_in(folder_fd, path)) as fd:
         limit_bytes = max(map(len, known), default=0) + 1
         data = read_bounded(fd, os.fstat(fd).st_size, limit_bytes=limit_bytes)
-    finally:
-        os.close(fd)
     return any(text.startswith(data) for text in known)

@@ -97,34 +97,26 @@ def back_up(records: Path) -> Generator[None, None, Backup]:
 
 
 def _copy_pages(records: Path, target: Path) -> Iterator[None]:
-    source = open_reader(str(records))
-    try:
-        copy = _open_to_rewrite(target)
-        try:
-            with translating_errors():
-                with copy.backup("main", source, "main") as backup:
-                    while not backup.done:
-                        backup.step(STEP_PAGES)
-                        yield
-                if copy.execute("SELECT 1 FROM meta WHERE key = ?", (UNWIPED,)).get:
-                    # A purge could not rewrite records.db yet, so its pages hold traces.
-                    copy.execute("VACUUM")
-                    copy.execute("DELETE FROM meta WHERE key = ?", (UNWIPED,))
-                copy.pragma("journal_mode", "delete")
-        finally:
-            copy.close()
-    finally:
-        source.close()
+    with (
+        contextlib.closing(open_reader(str(records))) as source,
+        contextlib.closing(_open_to_rewrite(target)) as copy,
+        translating_errors(),
+    ):
+        with copy.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(STEP_PAGES)
+                yield
+        if copy.execute("SELECT 1 FROM meta WHERE key = ?", (UNWIPED,)).get:
+            # A purge could not rewrite records.db yet, so its pages hold traces.
+            copy.execute("VACUUM")
+            copy.execute("DELETE FROM meta WHERE key = ?", (UNWIPED,))
+        copy.pragma("journal_mode", "delete")
 
 
 def count_revisions(path: Path) -> int:
     """Count the revisions of a records.db. Raises the classes of `naming_failures`."""
-    connection = open_reader(str(path))
-    try:
-        with translating_errors():
-            return int(connection.execute("SELECT count(*) FROM revisions").get)
-    finally:
-        connection.close()
+    with contextlib.closing(open_reader(str(path))) as connection, translating_errors():
+        return int(connection.execute("SELECT count(*) FROM revisions").get)
 
 
 # --- restore ------------------------------------------------------------------------------------
@@ -180,8 +172,7 @@ def _check_kind(staged: Path) -> None:
 
 
 def _check_and_claim(staged: Path, *, workspace: str, root: str, now_s: float) -> None:
-    connection = _open_to_rewrite(staged)
-    try:
+    with contextlib.closing(_open_to_rewrite(staged)) as connection:
         with translating_errors():
             _check_schema(connection)
         damage = find_damage(staged, is_thorough=True)
@@ -192,8 +183,6 @@ def _check_and_claim(staged: Path, *, workspace: str, root: str, now_s: float) -
             connection.execute("DELETE FROM workspace")
             row = (workspace, root, now_s if created_s is None else created_s)
             connection.execute("INSERT INTO workspace(id, root, created_at) VALUES(?,?,?)", row)
-    finally:
-        connection.close()
 
 
 def _check_schema(connection: apsw.Connection) -> None:
@@ -208,13 +197,10 @@ def _check_schema(connection: apsw.Connection) -> None:
 
 
 def _make_schema(version: int) -> dict[tuple[str, str], tuple[object, ...]]:
-    connection = apsw.Connection(":memory:")
-    try:
+    with contextlib.closing(apsw.Connection(":memory:")) as connection:
         for migration in MIGRATIONS[:version]:
             run_migration(connection, migration)
         return _read_schema(connection)
-    finally:
-        connection.close()
 
 
 def _read_schema(connection: apsw.Connection) -> dict[tuple[str, str], tuple[object, ...]]:
@@ -253,13 +239,10 @@ def _fold_log(path: Path) -> None:
     Raises StoreFailed if another program has the file open.
     """
     mode = ""
-    connection = open_writer(str(path), Durability.LASTING)
-    try:
+    with contextlib.closing(open_writer(str(path), Durability.LASTING)) as connection:
         connection.set_busy_timeout(0)
         with translating_errors(), contextlib.suppress(apsw.BusyError):
             mode = connection.pragma("journal_mode", "delete")
-    finally:
-        connection.close()
     if mode != "delete":
         raise StoreFailed(
             f"another program has {path.name} open",

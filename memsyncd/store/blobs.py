@@ -8,6 +8,7 @@ Every text that is read is checked against its digest.
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -163,14 +164,13 @@ def count_damaged_blobs(path: Path) -> int:
 
     SQLite's own checks do not notice that. Raises the classes of `translating_errors`.
     """
-    connection = open_reader(str(path))
-    try:
-        with deadline(connection, CHECK_S):
-            blobs = Blobs(connection)
-            digests = [str(row[0]) for row in connection.execute("SELECT digest FROM blobs")]
-            return sum(blobs.read(digest) is None for digest in digests)
-    finally:
-        connection.close()
+    with (
+        contextlib.closing(open_reader(str(path))) as connection,
+        deadline(connection, CHECK_S),
+    ):
+        blobs = Blobs(connection)
+        digests = [str(row[0]) for row in connection.execute("SELECT digest FROM blobs")]
+        return sum(blobs.read(digest) is None for digest in digests)
 
 
 def compress(text: bytes, dictionary: bytes = b"") -> bytes:

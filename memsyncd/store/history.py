@@ -59,7 +59,8 @@ _IS_INTENDED = (
     "revisions.id IN"
     " (SELECT id FROM revisions INDEXED BY revisions_intended WHERE state = 'intended')"
 )
-_LAST_CHANGES = """
+# The command of a change set (?1) that changed a note last, apart from those of the command ?2.
+_LAST_CHANGE = """
 SELECT command FROM change_sets WHERE id = ?1 AND EXISTS(
   SELECT 1 FROM revisions AS part WHERE part.change_set = ?1 AND NOT EXISTS(
     SELECT 1 FROM revisions AS later JOIN change_sets AS other ON other.id = later.change_set
@@ -90,19 +91,6 @@ class Revision(msgspec.Struct, frozen=True):
     old_bytes: int | None
     new_bytes: int | None
     is_kept: bool
-
-
-def _select_last_changes(
-    connection: apsw.Connection, change_sets: Collection[int], *, apart_from: str
-) -> list[tuple[int, str]]:
-    """Return number and command of the change sets that changed a note last, ignoring later ones
-    with the command `apart_from`.
-    """
-    found = [
-        (number, connection.execute(_LAST_CHANGES, (number, apart_from)).get)
-        for number in sorted(change_sets)
-    ]
-    return [(number, str(command)) for number, command in found if command is not None]
 
 
 def _read_revision(row: Any, damaged: set[str]) -> Revision:
@@ -174,13 +162,11 @@ class History:
     the classes of `translating_errors`.
     """
 
-    def __init__(
-        self, writer: apsw.Connection, blobs: Blobs, heads: Heads, file_guard: FileGuard
-    ) -> None:
+    def __init__(self, writer: apsw.Connection, file_guard: FileGuard) -> None:
         self._writer = writer
         self._file_guard = file_guard
-        self._blobs = blobs
-        self._heads = heads
+        self._blobs = Blobs(writer)
+        self._heads = Heads(writer)
         with translating_errors():
             self._is_clean = not self._has(UNWIPED)
             self.last_revision = self._read_last()
@@ -257,13 +243,14 @@ class History:
         with translating_errors():
             statement = "SELECT key FROM meta WHERE key GLOB ?"
             keys: list[Any] = self._writer.execute(statement, (f"{_HALF_DONE}*",)).fetchall()
-            change_sets = {int(key.removeprefix(_HALF_DONE)) for (key,) in keys}
-            left = _select_last_changes(self._writer, change_sets, apart_from=EXTERNAL)
-        if over := change_sets - {number for number, _ in left}:
-            marks = [(f"{_HALF_DONE}{number}",) for number in over]
+            found = [
+                (number, self._writer.execute(_LAST_CHANGE, (number, EXTERNAL)).get)
+                for number in sorted(int(key.removeprefix(_HALF_DONE)) for (key,) in keys)
+            ]
+        if over := [(f"{_HALF_DONE}{number}",) for number, command in found if command is None]:
             with transaction(self._writer):
-                self._writer.executemany("DELETE FROM meta WHERE key = ?", marks)
-        return left
+                self._writer.executemany("DELETE FROM meta WHERE key = ?", over)
+        return [(number, str(command)) for number, command in found if command is not None]
 
     def record_external(
         self, observed: Sequence[ObservedNote], *, at_s: float, is_first: bool

@@ -24,6 +24,7 @@ from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.model import Note
 from memsyncd.core.search.words import blank_marks
 from memsyncd.errors import StoreCorrupt, StoreFailed
+from memsyncd.store.check_state import measure_file
 from memsyncd.store.connection import (
     WAL_LIMIT_BYTES,
     deadline,
@@ -156,10 +157,7 @@ class FileGuard:
 
     def wal_bytes(self) -> int:
         """Return the size of the WAL, 0 if there is none."""
-        try:
-            return os.stat(f"{self._path}-wal").st_size
-        except OSError:
-            return 0
+        return measure_file(f"{self._path}-wal")
 
     def pinned_wal_bytes(self) -> int:
         """Return the size of the WAL if it is over PINNED_WAL_BYTES and a reader keeps it from
@@ -217,16 +215,15 @@ def find_damage(path: Path, *, is_thorough: bool) -> list[str]:
     classes of `translating_errors`: StoreCorrupt for a file that SQLite cannot read at all.
     """
     check = "integrity_check" if is_thorough else "quick_check"
-    connection = open_reader(str(path))
-    try:
-        with deadline(connection, CHECK_S):
-            rows = connection.execute(f"PRAGMA {check}({N_SHOWN})").fetchall()
-            found = [str(row[0]) for row in rows if row[0] != "ok"]
-            if is_thorough and not found:
-                orphans = connection.execute("PRAGMA foreign_key_check")
-                found = [f"{row[0]}: a row belongs to nothing" for row in orphans]
-    finally:
-        connection.close()
+    with (
+        contextlib.closing(open_reader(str(path))) as connection,
+        deadline(connection, CHECK_S),
+    ):
+        rows = connection.execute(f"PRAGMA {check}({N_SHOWN})").fetchall()
+        found = [str(row[0]) for row in rows if row[0] != "ok"]
+        if is_thorough and not found:
+            orphans = connection.execute("PRAGMA foreign_key_check")
+            found = [f"{row[0]}: a row belongs to nothing" for row in orphans]
     return found[:N_SHOWN]
 
 

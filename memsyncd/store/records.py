@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.accesses import Accesses
-from memsyncd.store.blobs import Blobs
 from memsyncd.store.check_state import CheckState, Ending, forget_checks
 from memsyncd.store.connection import (
     Durability,
@@ -36,7 +35,6 @@ from memsyncd.store.connection import (
     translate_error,
     translating_errors,
 )
-from memsyncd.store.heads import Heads
 from memsyncd.store.history import History
 from memsyncd.store.integrity import ASIDE_MARK, FileGuard, Tampering
 from memsyncd.store.schema import MIGRATIONS, run_migration
@@ -131,8 +129,7 @@ def take_over(old: Path, new: Path, own: Owner) -> None:
     A crash between the two leaves a file at `old` that names `own`. Raises OSError and the classes
     of `translating_errors`.
     """
-    connection = open_writer(str(old), Durability.LASTING)
-    try:
+    with contextlib.closing(open_writer(str(old), Durability.LASTING)) as connection:
         connection.set_busy_timeout(0)
         # This checkpoints and deletes the WAL, and succeeds only if no other connection is open.
         with translating_errors():
@@ -143,8 +140,6 @@ def take_over(old: Path, new: Path, own: Owner) -> None:
         # the notes that prove the move may change at any time.
         with transaction(connection):
             connection.execute(_TAKE_OVER, (own.id, own.root, _inode_text(own.inode)))
-    finally:
-        connection.close()
     new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.rename(old, new)
     forget_checks(old)
@@ -212,8 +207,7 @@ class Records:
         except StoreCorrupt:
             self._writer = self._open_damaged(now_s)
         self.file_guard = FileGuard(self._writer, str(path), is_foreign=self._is_foreign)
-        blobs, heads = Blobs(self._writer), Heads(self._writer)
-        self.history = History(self._writer, blobs, heads, self.file_guard)
+        self.history = History(self._writer, self.file_guard)
         self.accesses = Accesses(self._writer)
         self.signals = Signals(self._writer)
         with translating_errors():
@@ -302,7 +296,8 @@ class Records:
     def add_moves(self, moves: Sequence[Move]) -> None:
         """Record that notes were moved."""
         with transaction(self._writer):
-            self._writer.executemany(_ADD_MOVE, moves)
+            rows = ((one.old_path, one.new_path, one.digest, one.seen_at_s) for one in moves)
+            self._writer.executemany(_ADD_MOVE, rows)
 
     def has_moves(self) -> bool:
         """False if `find_moves` cannot find any."""

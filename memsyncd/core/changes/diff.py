@@ -401,8 +401,3 @@ def has_ordinary_name(path: str) -> bool:
         and (is_note_name(path.rpartition("/")[2]) or is_rule_path(path))
         and path != SHADOWED
     )
-
-
-def find_not_skipped(known: KnownStats, skipped: Iterable[str]) -> set[str]:
-    """Return the known notes that a scan has not skipped: changed, not seen, or NEVER_SAME."""
-    return set(known).difference(skipped)
