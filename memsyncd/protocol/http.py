@@ -528,7 +528,7 @@ def decode_name(value: str) -> str:
 # --- answers ----------------------------------------------------------------------------------
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class ErrorProblem(msgspec.Struct, frozen=True, kw_only=True):
     """An error, as RFC 9457 describes it; `code` is a stable word, `hint` says what to do next."""
 
     title: str
@@ -561,7 +561,7 @@ def make_error_response(error: ErrorBody, *, status: int = 0, headers: Headers =
     """Return the response for an error, as RFC 9457 describes it."""
     code = str(error.data.get("code", MemsyncdError.code))
     status = status or find_status(error)
-    problem = Problem(
+    problem = ErrorProblem(
         title=code.replace("_", " "),
         status=status,
         detail=error.message,

@@ -30,7 +30,7 @@ from memsyncd.errors import (
     UnsupportedVersion,
 )
 from memsyncd.protocol import http
-from memsyncd.protocol.http import HttpRoute, Problem, Response
+from memsyncd.protocol.http import ErrorProblem, HttpRoute, Response
 from memsyncd.protocol.jsonrpc import MAX_BATCH, ErrorBody, Id
 from memsyncd.protocol.methods import METHODS, Method
 
@@ -112,7 +112,7 @@ def describe_openapi(version: str) -> dict[str, Any]:
 def _make_schemas() -> dict[str, Any]:
     methods = [METHODS[route.method] for route in _list_routes() if route.method]
     structs = [part for method in methods for part in (method.params, method.result)]
-    structs += [Problem, JsonRpcCall, JsonRpcReply]
+    structs += [ErrorProblem, JsonRpcCall, JsonRpcReply]
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REFERENCE)
     return schemas
 
@@ -220,7 +220,7 @@ def _group_errors(route: HttpRoute) -> dict[int, list[str]]:
 def _describe_refusal(route: HttpRoute, codes: list[str]) -> dict[str, Any]:
     problem: dict[str, Any] = {
         "allOf": [
-            {"$ref": _REFERENCE.format(name="Problem")},
+            {"$ref": _REFERENCE.format(name="ErrorProblem")},
             {"properties": {"code": {"enum": codes}}},
         ]
     }
