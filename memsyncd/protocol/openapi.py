@@ -230,37 +230,30 @@ def _describe_refusal(route: HttpRoute, codes: list[str]) -> dict[str, Any]:
     return {"description": ", ".join(codes), "content": content}
 
 
-def _header(name: str, description: str, *, is_required: bool) -> dict[str, Any]:
+def _parameter(
+    place: str, name: str, description: str, *, is_required: bool = False, kind: str = "string"
+) -> dict[str, Any]:
     return {
         "name": name,
-        "in": "header",
+        "in": place,
         "required": is_required,
         "description": description,
-        "schema": {"type": "string"},
+        "schema": {"type": kind},
     }
 
 
-_LAST_EVENT = _header(
-    "Last-Event-ID", "The id of the last event that the client has.", is_required=False
+_LAST_EVENT = _parameter("header", "Last-Event-ID", "The id of the last event that the client has.")
+_OPTIONAL_SESSION = _parameter(
+    "header",
+    "Mcp-Session-Id",
+    "As the answer to `initialize` had it; the stateless revision has none.",
 )
-_SESSION_TEXT = "As the answer to `initialize` had it; the stateless revision has none."
-_SESSION_HEADER = _header("Mcp-Session-Id", _SESSION_TEXT, is_required=True)
-_OPTIONAL_SESSION = _header("Mcp-Session-Id", _SESSION_TEXT, is_required=False)
-_MCP_QUERY: list[dict[str, Any]] = [
-    {
-        "name": "workspace",
-        "in": "query",
-        "required": False,
-        "description": "The workspace that the tools use: a name, an id or a folder.",
-        "schema": {"type": "string", "maxLength": 8192},
-    },
-    {
-        "name": "read_only",
-        "in": "query",
-        "required": False,
-        "description": "Leave out the tools that write.",
-        "schema": {"type": "boolean"},
-    },
+_SESSION_HEADER = {**_OPTIONAL_SESSION, "required": True}
+_MCP_QUERY = [
+    _parameter(
+        "query", "workspace", "The workspace that the tools use: a name, an id or a folder."
+    ),
+    _parameter("query", "read_only", "Leave out the tools that write.", kind="boolean"),
 ]
 _BODIES = {"/rpc": "JsonRpcBody", "/mcp": "JsonRpcBody"}
 _PLAIN_SCHEMAS: dict[str, Any] = {
