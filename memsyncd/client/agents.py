@@ -108,9 +108,9 @@ class AgentMethods(Closing):
         params = {
             "content": content,
             "type": type,
-            "agents": read_words(agent),
-            "sessions": read_words(session),
-            "tasks": read_words(task),
+            "agents": convert_words(agent),
+            "sessions": convert_words(session),
+            "tasks": convert_words(task),
             "key": key,
             "expires_s": expires_s,
             "client": self._connection.client_name,
@@ -296,7 +296,7 @@ class AgentMethods(Closing):
         of that section.
         """
         params = {
-            "tag": read_words(tag),
+            "tag": convert_words(tag),
             "promote": promote,
             "task": task,
             "priority": priority,
@@ -311,7 +311,7 @@ class AgentMethods(Closing):
         important first.
         """
         params = {
-            "tag": read_words(tag),
+            "tag": convert_words(tag),
             "limit": limit,
             "include_archived": include_archived,
         }
@@ -436,7 +436,7 @@ class AgentMethods(Closing):
             "field": field,
             "content": content,
             "kind": kind,
-            "tags": read_words(tags),
+            "tags": convert_words(tags),
             "importance": importance,
             "source": source,
             "keep": keep,
@@ -455,7 +455,7 @@ class AgentMethods(Closing):
         return self._connection.ask("field.history", params)["values"]
 
 
-def read_words(words: Words) -> list[str] | None:
+def convert_words(words: Words) -> list[str] | None:
     """Convert a word or several to the parameter of the daemon, None for none."""
     return ([words] if isinstance(words, str) else [*words]) or None
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import _thread
 import os
 
-from memsyncd.client.agents import AgentMethods, read_words
+from memsyncd.client.agents import AgentMethods, convert_words
 from memsyncd.client.anchors import read_target
 from memsyncd.client.connection import TIMEOUT_S, Client, connect
 from memsyncd.client.results import Changes, ContextBlock, Hits
@@ -218,7 +218,7 @@ class Memsyncd(AgentMethods):
                 "answers": dict(answers or {}),
                 "run_id": run_id,
                 "kind": kind,
-                "tags": read_words(tags),
+                "tags": convert_words(tags),
             },
         )
 
@@ -318,7 +318,7 @@ class Memsyncd(AgentMethods):
         params: dict[str, object] = {"topic": topic, "kind": kind, "max_tokens": max_tokens}
         params |= {"keywords": [*keywords]} if keywords else {}
         params |= {"text": text} if text else {}
-        params |= {"follow": read_words(follow)} if follow else {}
+        params |= {"follow": convert_words(follow)} if follow else {}
         params |= {"filters": _read_filters(filters)} if filters else {}
         return self._connection.ask("recall", params)
 
@@ -383,7 +383,7 @@ class Memsyncd(AgentMethods):
             "limit": limit,
             "min_score": min_score,
             "sort": sort,
-            "follow": read_words(follow),
+            "follow": convert_words(follow),
             "filters": _read_filters(filters),
             **_read_workspaces(workspaces),
         }
@@ -457,7 +457,7 @@ class Memsyncd(AgentMethods):
             **size,
             "heading": heading,
             "mark": mark or None,
-            "follow": read_words(follow),
+            "follow": convert_words(follow),
             "user": None if user else False,
             **_read_workspaces(workspaces),
             "track_access": track_access,
@@ -524,7 +524,7 @@ class Memsyncd(AgentMethods):
         and topic with similar texts.
         """
         params = {
-            "kind": read_words(kind),
+            "kind": convert_words(kind),
             "topic": topic,
             "min_similarity": min_similarity,
             "min_workspaces": min_workspaces,

@@ -36,15 +36,17 @@ class Hits(list["Hit"]):
         "workspaces",
     )
 
+    workspaces: list[AnsweringWorkspace]
+    relaxed: bool
+    query_problems: list[str]
+    why_empty: str | None
+    did_you_mean: str | None
+    freshness: Freshness
+
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(answer["hits"])
-        self.workspaces: list[AnsweringWorkspace] = answer["workspaces"]
-        self.relaxed: bool = answer["relaxed"]
-        # A daemon that was started before an update knows none.
-        self.query_problems: list[str] = answer.get("query_problems", [])
-        self.why_empty: str | None = answer["why_empty"]
-        self.did_you_mean: str | None = answer["did_you_mean"]
-        self.freshness: Freshness = answer["freshness"]
+        for name in self.__slots__:
+            setattr(self, name, answer[name])
 
 
 class ContextBlock(str):
@@ -75,8 +77,7 @@ class ContextBlock(str):
     def __new__(cls, answer: dict[str, Any]) -> Self:
         block = super().__new__(cls, answer["text"])
         for name in cls.__slots__:
-            # A daemon that was started before an update knows none.
-            setattr(block, name, answer.get(name, []) if name == "query_problems" else answer[name])
+            setattr(block, name, answer[name])
         return block
 
 

@@ -53,6 +53,12 @@ _TYPE_WORDS = {
     "object": "a table",
     "str": "text",
 }
+# Pairs of keys in a section of which the first may not be greater, and what is said if it is.
+_ORDERED = (
+    ("sync", "debounce_ms", "max_wait_ms", "more than"),
+    ("chunking", "overlap", "max_tokens", "not less than"),
+    ("memory", "warm_from", "hot_from", "more than"),
+)
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,24 +277,17 @@ class _Loader:
             self._refuse("http.listen", str(error))
 
     def _check_together(self, config: Config) -> None:
-        sync, chunking = config.sync, config.chunking
         key, mistake = config.semantic.find_mistake()
         if key:
             self._refuse(f"semantic.{key}", mistake)
-        if sync.debounce_ms > sync.max_wait_ms:
-            message = (
-                f"debounce_ms ({sync.debounce_ms}) is more than max_wait_ms ({sync.max_wait_ms})"
-            )
-            self._refuse(self._find_given("sync.debounce_ms", "sync.max_wait_ms"), message)
-        if chunking.overlap >= chunking.max_tokens:
-            message = (
-                f"overlap ({chunking.overlap}) is not less than max_tokens ({chunking.max_tokens})"
-            )
-            self._refuse(self._find_given("chunking.overlap", "chunking.max_tokens"), message)
+        for section, low, high, relation in _ORDERED:
+            policy = getattr(config, section)
+            least, most = getattr(policy, low), getattr(policy, high)
+            if least > most or (least == most and relation == "not less than"):
+                keys = (f"{section}.{low}", f"{section}.{high}")
+                given = next(key for key in keys if self.origins[key] != "default")
+                self._refuse(given, f"{low} ({least}) is {relation} {high} ({most})")
         memory = config.memory
-        if memory.warm_from > memory.hot_from:
-            message = f"warm_from ({memory.warm_from}) is more than hot_from ({memory.hot_from})"
-            self._refuse(self._find_given("memory.warm_from", "memory.hot_from"), message)
         if refusal := _find_note_refusal(memory.promote_to):
             self._refuse("memory.promote_to", f"{memory.promote_to!r}: {refusal}")
         self._check_unique("step", "name", [step.name for step in config.step])
@@ -313,10 +312,6 @@ class _Loader:
                 self._refuse(
                     f"{table}.{index}.{name}", f"{value!r} is the {name} of another {table} above"
                 )
-
-    def _find_given(self, *keys: str) -> str:
-        """Return the first of the conflicting keys that is not a default."""
-        return next(key for key in keys if self.origins[key] != "default")
 
     def _refuse(self, key: str, message: str) -> None:
         origin = self.origins.get(key, "default")

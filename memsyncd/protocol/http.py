@@ -528,6 +528,17 @@ def decode_name(value: str) -> str:
 # --- answers ----------------------------------------------------------------------------------
 
 
+class ErrorProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """An error, as RFC 9457 describes it; `code` is a stable word, `hint` says what to do next."""
+
+    title: str
+    status: int
+    detail: str
+    code: str
+    rpc_code: int
+    hint: str
+
+
 class AnswerParts(msgspec.Struct, frozen=True):
     """The parts of an answer by JSON-RPC that become a response."""
 
@@ -550,17 +561,18 @@ def make_error_response(error: ErrorBody, *, status: int = 0, headers: Headers =
     """Return the response for an error, as RFC 9457 describes it."""
     code = str(error.data.get("code", MemsyncdError.code))
     status = status or find_status(error)
-    problem = {
-        "title": code.replace("_", " "),
-        "status": status,
-        "detail": error.message,
-        "code": code,
-        "rpc_code": error.code,
-    }
-    problem |= {name: value for name, value in error.data.items() if name not in problem}
+    problem = ErrorProblem(
+        title=code.replace("_", " "),
+        status=status,
+        detail=error.message,
+        code=code,
+        rpc_code=error.code,
+        hint=str(error.data.get("hint", "")),
+    )
     if status == 503:
         headers = (*headers, ("Retry-After", str(RETRY_S)))
-    return Response(status, msgspec.json.encode(problem), PROBLEM, headers)
+    body = msgspec.json.encode({**error.data, **msgspec.structs.asdict(problem)})
+    return Response(status, body, PROBLEM, headers)
 
 
 def encode_event(name: str, data: bytes, event_id: str = "") -> bytes:

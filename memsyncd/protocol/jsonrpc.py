@@ -527,20 +527,18 @@ def _fault_of_shape(text: bytes) -> Fault:
     try:
         parts = _decode_unchecked(text)
     except msgspec.ValidationError:
-        return Fault(make_error_body(INVALID_REQUEST, "a request is a JSON object", _SHAPE_HINT))
+        return _refuse_shape("a request is a JSON object")
     try:
         request_id = _decode_id(parts.id)
     except BAD_JSON:
-        return Fault(
-            make_error_body(INVALID_REQUEST, "`id` is a string, a number or null", _SHAPE_HINT)
-        )
-    if bytes(parts.jsonrpc) != b'"2.0"':
-        return Fault(
-            make_error_body(INVALID_REQUEST, '`jsonrpc` is not "2.0"', _SHAPE_HINT), request_id
-        )
-    return Fault(
-        make_error_body(INVALID_REQUEST, "`method` is not a string", _SHAPE_HINT), request_id
-    )
+        return _refuse_shape("`id` is a string, a number or null")
+    is_versioned = bytes(parts.jsonrpc) == b'"2.0"'
+    message = "`method` is not a string" if is_versioned else '`jsonrpc` is not "2.0"'
+    return _refuse_shape(message, request_id)
+
+
+def _refuse_shape(message: str, request_id: Id = None) -> Fault:
+    return Fault(make_error_body(INVALID_REQUEST, message, _SHAPE_HINT), request_id)
 
 
 _SHAPE_HINT = (

@@ -441,6 +441,13 @@ def render_hook_answer(event: str, text: str) -> str:
 # --- texts ------------------------------------------------------------------------------------
 
 
+def render_result(result: msgspec.Struct, find_warning: FindWarning) -> str:
+    """Return the text that an agent gets for the result of a method, in which what tries to
+    instruct its reader is marked.
+    """
+    return _RENDERERS[type(result)](result, find_warning)
+
+
 def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
     """Return the text of a search: a citation, a heading and a snippet for each hit."""
     lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
@@ -574,11 +581,11 @@ def render_signals(box: signals.SignalBox, find_warning: FindWarning) -> str:
     return "\n".join(lines) if lines else "No signals."
 
 
-def render_sent(sent: signals.SignalSent) -> str:
+def _render_sent(sent: signals.SignalSent) -> str:
     return f"Sent as {sent.signal.id} to {', '.join(sent.signal.to)}"
 
 
-def render_acked(acked: signals.SignalsAcked) -> str:
+def _render_acked(acked: signals.SignalsAcked) -> str:
     unknown = f"; not found: {_list_numbers(acked.unknown)}" if acked.unknown else ""
     return f"Acknowledged: {_list_numbers([*acked.acked, *acked.already]) or 'none'}{unknown}"
 
@@ -599,6 +606,19 @@ def render_memory(result: memory.MemoryResult, find_warning: FindWarning) -> str
 
 
 _LINE_NUMBER = re.compile(r"^ *\d+\t", re.MULTILINE)
+
+
+_RENDERERS: dict[type[msgspec.Struct], Callable[[Any, FindWarning], str]] = {
+    search.SearchResult: render_hits,
+    search.ContextResult: lambda found, _: render_context(found),
+    search.Got: render_note,
+    memory.Added: lambda found, _: render_added(found),
+    memory.MemoryResult: render_memory,
+    tasks.SessionBlock: render_session,
+    signals.SignalBox: render_signals,
+    signals.SignalSent: lambda found, _: _render_sent(found),
+    signals.SignalsAcked: lambda found, _: _render_acked(found),
+}
 
 
 def render_error(error: MemsyncdError) -> str:

@@ -14,6 +14,7 @@ from typing import get_args
 import msgspec
 
 from memsyncd.protocol.fields import Params, Result, State
+from memsyncd.protocol.operations import WorkspaceCounts
 
 
 class MetricsParams(Params, frozen=True, kw_only=True):
@@ -91,26 +92,11 @@ class RequestMetrics(Result, frozen=True, kw_only=True):
     """Requests whose client left before the answer."""
 
 
-class WorkspaceMetrics(Result, frozen=True, kw_only=True):
-    id: str
-    name: str
-    state: State
+class WorkspaceMetrics(WorkspaceCounts, frozen=True, kw_only=True):
     is_watched: bool
     """False while only timed scans see changes."""
-    generation: int
-    files: int
-    sections: int
-    chunks: int
-    pending: int
-    unrecorded: int
-    """Notes that the history has not recorded yet."""
-    problems: int
     skipped_files: int
     """Files and folders that are memory by their path and cannot be indexed."""
-    index_bytes: int
-    index_wal_bytes: int
-    records_wal_bytes: int
-    last_sync_at: float | None
     syncs: Durations
     changing_syncs_total: int
     failed_syncs_total: int

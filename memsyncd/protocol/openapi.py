@@ -11,9 +11,10 @@ import html
 import json
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from memsyncd.errors import (
     BadRequest,
@@ -29,8 +30,8 @@ from memsyncd.errors import (
     UnsupportedVersion,
 )
 from memsyncd.protocol import http
-from memsyncd.protocol.http import HttpRoute, Response
-from memsyncd.protocol.jsonrpc import MAX_BATCH
+from memsyncd.protocol.http import ErrorProblem, HttpRoute, Response
+from memsyncd.protocol.jsonrpc import MAX_BATCH, ErrorBody, Id
 from memsyncd.protocol.methods import METHODS, Method
 
 OPENAPI_VERSION = "3.1.0"
@@ -55,6 +56,25 @@ _REFUSALS: dict[int, type[MemsyncdError]] = {
     503: ShuttingDown,
 }
 _MCP_ERRORS = (HeaderMismatch, UnsupportedVersion, Conflict, Busy)
+
+
+class JsonRpcCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call; `params` are an object, as the method has it."""
+
+    jsonrpc: Literal["2.0"]
+    id: Id | UnsetType = UNSET
+    method: str
+    params: Any = None
+
+
+class JsonRpcReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A result or an error."""
+
+    jsonrpc: Literal["2.0"]
+    id: Id
+    result: Any = None
+    error: ErrorBody | UnsetType = UNSET
+
 
 # --- OpenAPI ----------------------------------------------------------------------------------
 
@@ -92,6 +112,7 @@ def describe_openapi(version: str) -> dict[str, Any]:
 def _make_schemas() -> dict[str, Any]:
     methods = [METHODS[route.method] for route in _list_routes() if route.method]
     structs = [part for method in methods for part in (method.params, method.result)]
+    structs += [ErrorProblem, JsonRpcCall, JsonRpcReply]
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REFERENCE)
     return schemas
 
@@ -199,7 +220,7 @@ def _group_errors(route: HttpRoute) -> dict[int, list[str]]:
 def _describe_refusal(route: HttpRoute, codes: list[str]) -> dict[str, Any]:
     problem: dict[str, Any] = {
         "allOf": [
-            {"$ref": _REFERENCE.format(name="Problem")},
+            {"$ref": _REFERENCE.format(name="ErrorProblem")},
             {"properties": {"code": {"enum": codes}}},
         ]
     }
@@ -209,64 +230,33 @@ def _describe_refusal(route: HttpRoute, codes: list[str]) -> dict[str, Any]:
     return {"description": ", ".join(codes), "content": content}
 
 
-def _header(name: str, description: str, *, is_required: bool) -> dict[str, Any]:
+def _parameter(
+    place: str, name: str, description: str, *, is_required: bool = False, kind: str = "string"
+) -> dict[str, Any]:
     return {
         "name": name,
-        "in": "header",
+        "in": place,
         "required": is_required,
         "description": description,
-        "schema": {"type": "string"},
+        "schema": {"type": kind},
     }
 
 
-_LAST_EVENT = _header(
-    "Last-Event-ID", "The id of the last event that the client has.", is_required=False
+_LAST_EVENT = _parameter("header", "Last-Event-ID", "The id of the last event that the client has.")
+_OPTIONAL_SESSION = _parameter(
+    "header",
+    "Mcp-Session-Id",
+    "As the answer to `initialize` had it; the stateless revision has none.",
 )
-_SESSION_TEXT = "As the answer to `initialize` had it; the stateless revision has none."
-_SESSION_HEADER = _header("Mcp-Session-Id", _SESSION_TEXT, is_required=True)
-_OPTIONAL_SESSION = _header("Mcp-Session-Id", _SESSION_TEXT, is_required=False)
-_MCP_QUERY: list[dict[str, Any]] = [
-    {
-        "name": "workspace",
-        "in": "query",
-        "required": False,
-        "description": "The workspace that the tools use: a name, an id or a folder.",
-        "schema": {"type": "string", "maxLength": 8192},
-    },
-    {
-        "name": "read_only",
-        "in": "query",
-        "required": False,
-        "description": "Leave out the tools that write.",
-        "schema": {"type": "boolean"},
-    },
+_SESSION_HEADER = {**_OPTIONAL_SESSION, "required": True}
+_MCP_QUERY = [
+    _parameter(
+        "query", "workspace", "The workspace that the tools use: a name, an id or a folder."
+    ),
+    _parameter("query", "read_only", "Leave out the tools that write.", kind="boolean"),
 ]
 _BODIES = {"/rpc": "JsonRpcBody", "/mcp": "JsonRpcBody"}
-_ID: dict[str, Any] = {"type": ["string", "number", "null"]}
 _PLAIN_SCHEMAS: dict[str, Any] = {
-    "Problem": {
-        "type": "object",
-        "description": "An error, as RFC 9457 describes it.",
-        "properties": {
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "detail": {"type": "string"},
-            "code": {"type": "string", "description": "A stable word."},
-            "rpc_code": {"type": "integer", "description": "The number of JSON-RPC."},
-            "hint": {"type": "string", "description": "What to do next."},
-        },
-        "required": ["title", "status", "detail", "code", "rpc_code", "hint"],
-    },
-    "JsonRpcCall": {
-        "type": "object",
-        "properties": {
-            "jsonrpc": {"const": "2.0"},
-            "id": _ID,
-            "method": {"type": "string"},
-            "params": {"description": "An object, as the method has it."},
-        },
-        "required": ["jsonrpc", "method"],
-    },
     "JsonRpcBody": {
         "oneOf": [
             {"$ref": _REFERENCE.format(name="JsonRpcCall")},
@@ -277,24 +267,6 @@ _PLAIN_SCHEMAS: dict[str, Any] = {
                 "maxItems": MAX_BATCH,
             },
         ]
-    },
-    "JsonRpcReply": {
-        "type": "object",
-        "properties": {
-            "jsonrpc": {"const": "2.0"},
-            "id": _ID,
-            "result": {},
-            "error": {
-                "type": "object",
-                "properties": {
-                    "code": {"type": "integer"},
-                    "message": {"type": "string"},
-                    "data": {"type": "object"},
-                },
-                "required": ["code", "message"],
-            },
-        },
-        "required": ["jsonrpc", "id"],
     },
     "JsonRpcAnswer": {
         "oneOf": [
@@ -334,7 +306,6 @@ _SAMPLES: dict[str, Any] = {
     "confirm": True,
     "subscription": "s1",
     "workspace": "demo",
-    "note": "MEMORY.md",
     "anchors": ["MEMORY.md#setup"],
     "agent": "reviewer",
     "agents": ["reviewer"],
@@ -349,34 +320,18 @@ _SAMPLES: dict[str, Any] = {
     "field": "Status",
     "title": "Auth service",
 }
+# The parameters that an example shows besides those that are required.
 _SHOWN = {
-    "/v1/search": ("q", "kind"),
-    "/v1/context": ("q",),
     "/v1/get": ("path",),
+    "/v1/context": ("q",),
     "/v1/links": ("path",),
     "/v1/similar": ("text",),
-    "/v1/patterns": ("kind",),
-    "/v1/duplicates": (),
     "/v1/recall": ("kind",),
-    "/v1/accesses": ("path",),
-    "/v1/tasks": ("task",),
-    "/v1/tasks/ready": ("task",),
-    "/v1/tasks/context": ("task",),
     "/v1/sessions/resume": ("session",),
-    "/v1/profile": (),
     "/v1/signals": ("agent",),
-    "/v1/signals/send": ("agents", "content"),
-    "/v1/signals/sent": (),
-    "/v1/signals/ack": ("agent", "signals"),
-    "/v1/topics": (),
-    "/v1/topics/get": ("topic",),
-    "/v1/topics/create": ("title",),
-    "/v1/topics/patch": ("topic",),
-    "/v1/topics/append": ("topic", "field", "content"),
-    "/v1/topics/history": ("topic", "field"),
-    "/v1/remember": ("content", "kind"),
-    "/v1/capture": ("step", "error"),
-    "/v1/events": ("workspace",),
+    "/v1/signals/send": ("agents",),
+    "/v1/signals/ack": ("agent",),
+    "/v1/capture": ("error",),
 }
 
 
@@ -432,7 +387,7 @@ def _render_method(name: str, method: Method, schemas: dict[str, Any]) -> Iterat
 def make_example(route: HttpRoute, body: str = "") -> str:
     """Return a command of curl that sends a request, as one would write it."""
     words = ["curl", "-s", "--unix-socket", f'"{SOCKET}"']
-    shown = _SHOWN.get(route.path, ())
+    shown = [*_list_required(route.method), *_SHOWN.get(route.path, ())]
     if route.path == "/v1/events":
         words.append("-N")
     if route.verb == "GET" and shown:
@@ -448,6 +403,13 @@ def make_example(route: HttpRoute, body: str = "") -> str:
         words += _MCP_HEADERS[route.verb]
     words.append(f"http://localhost{route.path}")
     return " ".join(words)
+
+
+def _list_required(method: str) -> list[str]:
+    """Return the parameters without which a method cannot be called, as a query names them."""
+    fields = msgspec.structs.fields(METHODS[method].params) if method else ()
+    names = [field.encode_name for field in fields if field.required]
+    return [http.SHORT_NAMES.get(name, name) for name in names]
 
 
 _META = "io.modelcontextprotocol/"

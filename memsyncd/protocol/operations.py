@@ -23,16 +23,12 @@ class Pong(Result, frozen=True, kw_only=True):
     pid: int
 
 
-class WorkspaceStatus(Result, frozen=True, kw_only=True):
+class WorkspaceCounts(Result, frozen=True, kw_only=True):
+    """What `status` and `metrics` report of a workspace."""
+
     id: str
     name: str
-    root: str
     state: State
-    reasons: list[str]
-    """Why the state is not `ready`, and further notices, each with what to do about it."""
-    watcher: str
-    """`inotify`, `fsevents`, … while events arrive; `timed` if only timed scans see changes; `off`
-    if switched off."""
     generation: int
     files: int
     sections: int
@@ -43,7 +39,6 @@ class WorkspaceStatus(Result, frozen=True, kw_only=True):
     unrecorded: int
     """Notes that the history has not recorded yet: if one of them changes, the text before is not
     kept."""
-    last_sync_at: float | None
     problems: int
     index_bytes: int
     """Size of index.db with its -wal file."""
@@ -51,6 +46,16 @@ class WorkspaceStatus(Result, frozen=True, kw_only=True):
     """Size of index.db-wal; it is truncated after quiet time, unless another program reads the
     database."""
     records_wal_bytes: int
+    last_sync_at: float | None
+
+
+class WorkspaceStatus(WorkspaceCounts, frozen=True, kw_only=True):
+    root: str
+    reasons: list[str]
+    """Why the state is not `ready`, and further notices, each with what to do about it."""
+    watcher: str
+    """`inotify`, `fsevents`, … while events arrive; `timed` if only timed scans see changes; `off`
+    if switched off."""
     missed_events: int
     failed_syncs: int
 

@@ -35,11 +35,13 @@ from memsyncd.protocol.jsonrpc import (
     encode_batch,
     make_error_body,
 )
+from memsyncd.protocol.mcp_tools import render_result
 from memsyncd.protocol.methods import METHODS
+from memsyncd.protocol.metrics import MetricsResult
 from memsyncd.protocol.operations import Status
 from memsyncd.protocol.search import Changed, ContextParams, Subscribed, UnsubscribeParams
 from memsyncd.protocol.signals import SignalNotice
-from memsyncd.server.mcp import render_result
+from memsyncd.server.mcp import choose_find_warning
 from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
 from memsyncd.server.session import Session
 from memsyncd.server.subscriptions import ResumeParams
@@ -509,8 +511,10 @@ def make_response(
     if content_type == http.JSON:
         return Response(200, bytes(parts.result), content_type)
     result = msgspec.json.decode(parts.result, type=METHODS[route.method].result)
-    is_metrics = route.method == "metrics"
-    text = getattr(result, "text", "") if is_metrics else render_result(result, context)
+    if isinstance(result, MetricsResult):
+        text = str(result.text)
+    else:
+        text = render_result(result, choose_find_warning(context))
     # A file name can hold bytes that are not UTF-8.
     return Response(200, text.encode("utf-8", "replace"), content_type)
 

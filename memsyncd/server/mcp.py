@@ -27,7 +27,7 @@ from memsyncd.errors import (
     WorkspaceNotFound,
 )
 from memsyncd.first_notes import FIRST_NOTES
-from memsyncd.protocol import mcp, mcp_tools, memory, operations, search, signals, tasks
+from memsyncd.protocol import mcp, mcp_tools, memory, operations, search
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 from memsyncd.protocol.jsonrpc import (
     Id,
@@ -299,7 +299,7 @@ class McpConnection:
             status = await self._find_workspace(params.workspace)
             params = msgspec.structs.replace(params, workspace=status.id)
             result = await self._ask(method, params)
-        return render_result(result, self._context)
+        return mcp_tools.render_result(result, choose_find_warning(self._context))
 
     async def _recall(self, method: str, params: search.SearchParams | search.ContextParams) -> Any:
         """Search, or make a context, in the named workspaces, else in the bound one."""
@@ -398,7 +398,7 @@ class McpConnection:
         except (NotFound, BadRequest) as error:
             raise _unknown_resource(error, uri, is_modern=request.is_modern) from error
         contents = [{"uri": uri, "mimeType": "text/markdown", "text": got.text}]
-        warning = _choose_find_warning(self._context)(got.text)
+        warning = choose_find_warning(self._context)(got.text)
         if warning:
             text = search.mark_warning(warning, "this note")
             contents.insert(0, {"uri": uri, "mimeType": "text/plain", "text": text})
@@ -574,30 +574,7 @@ class McpConnection:
         return [section.heading[-1] for section in sections if section.heading]
 
 
-def render_result(result: Any, context: ServerContext) -> str:
-    """Return the text that an agent gets for the result of a method."""
-    find_warning = _choose_find_warning(context)
-    match result:
-        case search.SearchResult():
-            return mcp_tools.render_hits(result, find_warning)
-        case search.ContextResult():
-            return mcp_tools.render_context(result)
-        case search.Got():
-            return mcp_tools.render_note(result, find_warning)
-        case memory.Added():
-            return mcp_tools.render_added(result)
-        case tasks.SessionBlock():
-            return mcp_tools.render_session(result, find_warning)
-        case signals.SignalBox():
-            return mcp_tools.render_signals(result, find_warning)
-        case signals.SignalSent():
-            return mcp_tools.render_sent(result)
-        case signals.SignalsAcked():
-            return mcp_tools.render_acked(result)
-    return mcp_tools.render_memory(result, find_warning)
-
-
-def _choose_find_warning(context: ServerContext) -> mcp_tools.FindWarning:
+def choose_find_warning(context: ServerContext) -> mcp_tools.FindWarning:
     """Choose the function that says how a text tries to instruct its reader."""
     return describe_injections if context.marks_instructions() else lambda _text: ""
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace as replace_fields
@@ -28,7 +29,7 @@ from memsyncd.errors import BadRequest
 from memsyncd.files.scan import NoteCount
 from memsyncd.logs import read_recent_lines
 from memsyncd.protocol import metrics
-from memsyncd.protocol.fields import Freshness, NoParams, WorkspaceParams
+from memsyncd.protocol.fields import Freshness, NoParams, State, WorkspaceParams
 from memsyncd.protocol.operations import (
     AddedWorkspaces,
     AddParams,
@@ -356,24 +357,10 @@ class Operations:
     def _measure_workspace(self, workspace: Workspace) -> metrics.WorkspaceMetrics:
         condition, counters = workspace.condition, self._workspaces.counters(workspace)
         fresh = read_freshness(workspace, self._workspaces.config, now_s=self._clock.now_s())
-        synced_at_s = condition.synced_at_s
         return metrics.WorkspaceMetrics(
-            id=workspace.id,
-            name=workspace.entry.name,
-            state=fresh.state,
+            **_describe_counts(workspace, fresh.state, fresh.pending),
             is_watched=self._workspaces.watching.health(workspace).mode == "events",
-            generation=condition.generation,
-            files=condition.counts.files,
-            sections=condition.counts.sections,
-            chunks=condition.counts.chunks,
-            pending=fresh.pending,
-            unrecorded=condition.n_unrecorded,
-            problems=condition.n_problems,
             skipped_files=_count_skipped_files(condition),
-            index_bytes=condition.index_bytes,
-            index_wal_bytes=condition.index_wal_bytes,
-            records_wal_bytes=condition.records_wal_bytes,
-            last_sync_at=None if synced_at_s is None else round(synced_at_s, 3),
             syncs=_describe_durations(counters.syncs),
             changing_syncs_total=counters.n_changing_syncs,
             failed_syncs_total=condition.n_failed_syncs,
@@ -460,30 +447,37 @@ def describe_status(
     workspace: Workspace, health: WatchHealth, config: Config, *, now_s: float
 ) -> WorkspaceStatus:
     """Describe the state of a workspace. `now_s` is of the monotonic clock."""
-    condition, entry = workspace.condition, workspace.entry
-    fresh = read_freshness(workspace, config, now_s=now_s)
+    condition, fresh = workspace.condition, read_freshness(workspace, config, now_s=now_s)
     reasons = _list_reasons(condition)
     return WorkspaceStatus(
-        id=entry.id,
-        name=entry.name,
-        root=entry.root,
-        state=fresh.state,
+        **_describe_counts(workspace, fresh.state, fresh.pending),
+        root=workspace.entry.root,
         reasons=[*reasons, fresh.overdue] if fresh.overdue else reasons,
         watcher=health.mode if health.mode != "events" else health.observer,
-        generation=condition.generation,
-        files=condition.counts.files,
-        sections=condition.counts.sections,
-        chunks=condition.counts.chunks,
-        pending=fresh.pending,
-        unrecorded=condition.n_unrecorded,
-        last_sync_at=condition.synced_at_s,
-        problems=condition.n_problems,
-        index_bytes=condition.index_bytes,
-        index_wal_bytes=condition.index_wal_bytes,
-        records_wal_bytes=condition.records_wal_bytes,
         missed_events=condition.n_missed_events,
         failed_syncs=condition.n_failed_syncs,
     )
+
+
+def _describe_counts(workspace: Workspace, state: State, pending: int) -> dict[str, Any]:
+    """The fields of `WorkspaceCounts`."""
+    condition = workspace.condition
+    return {
+        "id": workspace.id,
+        "name": workspace.entry.name,
+        "state": state,
+        "generation": condition.generation,
+        "files": condition.counts.files,
+        "sections": condition.counts.sections,
+        "chunks": condition.counts.chunks,
+        "pending": pending,
+        "unrecorded": condition.n_unrecorded,
+        "problems": condition.n_problems,
+        "index_bytes": condition.index_bytes,
+        "index_wal_bytes": condition.index_wal_bytes,
+        "records_wal_bytes": condition.records_wal_bytes,
+        "last_sync_at": condition.synced_at_s,
+    }
 
 
 def _list_reasons(condition: Condition) -> list[str]:

@@ -281,11 +281,11 @@ class PathLookup:
         key = path if near is None else near.id
         try:
             workspace_id, worktree = await self._run(
-                key, lambda: self._workspaces.find_place(path), FIND_TIMEOUT_S
+                path, lambda: self._workspaces.find_place(path), FIND_TIMEOUT_S, key
             )
-        except TimeoutError:
+        except Busy:
             if near is None:
-                raise _unresponsive_error(path) from None
+                raise
             return near, ""
         return self._workspaces.find(workspace_id), worktree
 
@@ -295,10 +295,7 @@ class PathLookup:
         if near is not None and self._workspaces.stalls.is_stalled(near):
             raise make_stall_error(near)
         find = partial(self._workspaces.find_file, path)
-        try:
-            return await self._run(path if near is None else near.id, find, FIND_TIMEOUT_S)
-        except TimeoutError:
-            raise _unresponsive_error(path) from None
+        return await self._run(path, find, FIND_TIMEOUT_S, path if near is None else near.id)
 
     async def check_new(self, path: str) -> FolderCheck:
         """Check a folder that is to be added.
@@ -312,19 +309,13 @@ class PathLookup:
             check_outside(self._socket_path, [path])
             return self._workspaces.check_folder(path, stalled)
 
-        try:
-            return await self._run(path, check, ADD_TIMEOUT_S)
-        except TimeoutError:
-            raise _unresponsive_error(path) from None
+        return await self._run(path, check, ADD_TIMEOUT_S)
 
     async def find_places(
         self, find: Callable[[], list[KnownPlace]], home: str
     ) -> list[KnownPlace]:
         """Call a function that looks for places of tools. Raises Busy if the disk stalls."""
-        try:
-            return await self._run(home, find, FIND_TIMEOUT_S)
-        except TimeoutError:
-            raise _unresponsive_error(home) from None
+        return await self._run(home, find, FIND_TIMEOUT_S)
 
     async def count_notes(self, entry: Entry, config: Config, limit_s: float) -> NoteCount:
         """Count the notes that the workspace would have, for at most about `limit_s`.
@@ -332,10 +323,7 @@ class PathLookup:
         Raises Busy if the disk does not answer.
         """
         count = partial(count_notes, entry.scope(config), limit_s=limit_s)
-        try:
-            return await self._run(entry.root, count, limit_s + LIST_TIMEOUT_S)
-        except TimeoutError:
-            raise _unresponsive_error(entry.root) from None
+        return await self._run(entry.root, count, limit_s + LIST_TIMEOUT_S)
 
     async def detect_memory(self, workspaces: list[Workspace]) -> None:
         """Detect which workspaces have memory, of those where it is unknown.
@@ -344,18 +332,25 @@ class PathLookup:
         """
         is_stalled = self._workspaces.stalls.is_stalled
         unknown = [one for one in workspaces if one.has_memory is None and not is_stalled(one)]
-        checks = [self._run(one.id, one.detect_memory, LIST_TIMEOUT_S) for one in unknown]
+        checks = [
+            self._run(one.entry.root, one.detect_memory, LIST_TIMEOUT_S, one.id) for one in unknown
+        ]
         await asyncio.gather(*checks, return_exceptions=True)
 
-    async def _run(self, key: str, read: Callable[[], T], limit_s: float) -> T:
+    async def _run(
+        self, path: str, read: Callable[[], T], limit_s: float, key: str | None = None
+    ) -> T:
+        """Return what `read` returns. Raises Busy if the disk under `path` does not answer in time.
+
+        Reads with the same `key`, by default the path, run one after another.
+        """
         self._workspaces.stalls.arm()
         try:
-            future = asyncio.wrap_future(self._threads.read_disk(key, read))
+            future = asyncio.wrap_future(self._threads.read_disk(key or path, read))
             return await asyncio.wait_for(future, limit_s)
+        except TimeoutError:
+            folder = os.path.dirname(path)
+            message = f"the disk under {folder}, or under another workspace, does not answer"
+            raise Busy(message, hint=STALL_HINT) from None
         finally:
             self._workspaces.stalls.disarm_if_idle()
-
-
-def _unresponsive_error(path: str) -> Busy:
-    message = f"the disk under {os.path.dirname(path)}, or under another workspace, does not answer"
-    return Busy(message, hint=STALL_HINT)

@@ -50,7 +50,8 @@ from memsyncd.server.session import Dispatch, Limits, Session, has_hung_up, is_o
 
 if TYPE_CHECKING:
     from memsyncd.protocol.http import Access
-
+    from memsyncd.server.http import HttpConnection
+    from memsyncd.server.mcp import McpConnection
 
 TURN_S = 0.001
 """How long the lines of one client are processed before those of others."""
@@ -58,11 +59,6 @@ PEER_CHECK_S = 1.0
 """How often to check that a client still exists that waits for an answer and is not read from."""
 LARGE_BUFFER_BYTES = 256 * 1024
 """Above this much for one client, the buffers of all clients are checked."""
-
-if TYPE_CHECKING:
-    from memsyncd.protocol.http import Access
-    from memsyncd.server.http import HttpConnection
-    from memsyncd.server.mcp import McpConnection
 
 Admit = Callable[["Connection", asyncio.Transport, Callable[[bytes], bool]], Session | None]
 _Item = bytes | TooLong | tuple[Call | Fault, BatchReply]

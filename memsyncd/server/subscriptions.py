@@ -90,10 +90,8 @@ class Subscriptions:
                 "since needs a workspace: each has its own generations",
                 hint="name the workspace too",
             )
-        if (
-            sum(other.session is session for other in self._subscriptions.values())
-            >= MAX_PER_SESSION
-        ):
+        earlier = self._list_ids(session)
+        if len(earlier) >= MAX_PER_SESSION:
             raise BadRequest(
                 f"one connection can have {MAX_PER_SESSION} subscriptions",
                 hint="unsubscribe from some",
@@ -112,7 +110,7 @@ class Subscriptions:
             globs=globs,
             addresses=addresses,
         )
-        if not any(other.session is session for other in self._subscriptions.values()):
+        if not earlier:
             session.on_close(lambda: self._drop(session))
         self._subscriptions[subscription.id] = subscription
         session.is_subscribed = True
@@ -148,9 +146,7 @@ class Subscriptions:
                 hint="send the id that subscribe returned",
             )
         del self._subscriptions[params.subscription]
-        session.is_subscribed = any(
-            other.session is session for other in self._subscriptions.values()
-        )
+        session.is_subscribed = bool(self._list_ids(session))
         return Unsubscribed(subscription=params.subscription)
 
     async def wait_for_generation(
@@ -250,12 +246,11 @@ class Subscriptions:
         subscription.session.notify("changed", changed)
 
     def _drop(self, session: Session) -> None:
-        for key in [
-            key
-            for key, subscription in self._subscriptions.items()
-            if subscription.session is session
-        ]:
+        for key in self._list_ids(session):
             del self._subscriptions[key]
+
+    def _list_ids(self, session: Session) -> list[str]:
+        return [key for key, one in self._subscriptions.items() if one.session is session]
 
 
 def _send_nothing(_workspace: Workspace, _reader: SignalReader, _subscription: str) -> None:
