@@ -23,7 +23,6 @@ from memsyncd.core.changes.diff import (
     Recorded,
     Snapshot,
     Suspects,
-    find_not_skipped,
     find_suspects,
     has_ordinary_name,
     is_disk_away,
@@ -381,7 +380,7 @@ def _scan(
         known = index.known_stats()
         workspace.detect_memory()
         snapshot = scan(workspace.scope, known=known, pruning=workspace.pruning)
-        recorded = index.find_recorded(find_not_skipped(known, snapshot.unchanged))
+        recorded = index.find_recorded(snapshot.not_skipped)
     else:
         only, missing = request.only, workspace.missing.since_s.keys()
         # Missing notes are needed to recognise moves.

@@ -18,7 +18,6 @@ from memsyncd.core.changes.diff import (
     Recorded,
     RowChanges,
     Snapshot,
-    find_not_skipped,
     find_suspects,
     has_ordinary_name,
     is_disk_away,
@@ -633,8 +632,3 @@ def test_a_note_with_a_name_that_a_scan_may_report_is_never_skipped(
 ) -> None:
     assert has_ordinary_name(path) == is_ordinary
     assert bool(pack_record(path, FileStat(1, 0, 0, 1, 1), LATE_NS)) == is_ordinary
-
-
-def test_notes_that_were_not_skipped_are_those_that_changed_or_are_gone() -> None:
-    known = {"a.md": b"1", "b.md": b"1", "c.md": NEVER_SAME}
-    assert find_not_skipped(known, {"a.md"}) == {"b.md", "c.md"}
