@@ -282,8 +282,11 @@ class Scheduler:
         self._stalls.arm()
         fill = partial(fill_new_index, workspace, self.config)
         filling = self._worker.submit(f"{workspace.id} {FILLING}", fill)
-        filled = partial(self._filled, workspace, filling, built)
-        filling.add_done_callback(lambda _: call_soon(self._loop, filled))
+
+        def report(filling: Future[Filled | None]) -> None:
+            call_soon(self._loop, partial(self._filled, workspace, filling, built))
+
+        filling.add_done_callback(report)
         return built
 
     def _filled(
@@ -449,11 +452,15 @@ class Scheduler:
         future = self._worker.submit(workspace.id, job, is_urgent=is_urgent, is_next=is_next)
         if not is_next:  # whose progress is checked with that of the job before
             self._defer(self._stalls.arm)
-        ended = partial(self._ended, workspace, on_done, future)
-        if batch is not None:
-            deliver = partial(batch.add, future)
         deliver = deliver or partial(call_soon, self._loop)
-        future.add_done_callback(lambda _: deliver(partial(ended, self._clock.now_s())))
+
+        # Its callbacks must not refer to the future but by their argument: the cycle would keep the
+        # result, which has all paths of a first index, until the garbage is collected.
+        def report(done: Future[Any]) -> None:
+            ended = partial(self._ended, workspace, on_done, done, self._clock.now_s())
+            deliver(ended) if batch is None else batch.add(done, ended)
+
+        future.add_done_callback(report)
         return future
 
     def _sync_save(self, workspace: Workspace, saves: _Saves) -> Job[SyncDone]:

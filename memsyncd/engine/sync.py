@@ -380,7 +380,7 @@ def _scan(
         known = index.known_stats()
         workspace.detect_memory()
         snapshot = scan(workspace.scope, known=known, ignore_rules=workspace.ignore_rules)
-        recorded = index.find_recorded(set(known).difference(snapshot.unchanged))
+        recorded = index.find_recorded(snapshot.not_skipped)
     else:
         only, missing = request.only, workspace.missing.since_s.keys()
         # Missing notes are needed to recognise moves.

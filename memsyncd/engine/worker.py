@@ -280,17 +280,18 @@ class WorkerPool:
             if isinstance(result, _Outcome):
                 result.report(job.done)
             elif result is not None:
-                result.ended.add_done_callback(partial(self._resume, key, result))
+                result.ended.add_done_callback(partial(self._resume, key))
             if is_detached:
                 self._on_returned(key)
                 if self._end_surplus():
                     return
 
-    def _resume(self, key: str, pause: Pause, _ended: Future[Any]) -> None:
+    def _resume(self, key: str, ended: Future[Any]) -> None:
         """Let the job go on; on any thread."""
         with self._changed:
             # Jobs that waited when the pool stopped are gone, and their pauses with them.
-            if self._paused.get(key) is pause:
+            pause = self._paused.get(key)
+            if pause is not None and pause.ended is ended:
                 del self._paused[key]
                 self._wake()
 

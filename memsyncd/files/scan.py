@@ -80,8 +80,8 @@ def scan(
     The state of the disk raises nothing. If a link is within `only`, the whole workspace is
     scanned, since the notes of one link depend on the other links; the snapshot's `only` has the
     scanned paths, without those that no note can have. Notes in listed folders whose stat is the
-    `known` one are in the snapshot's `unchanged`. `ignore_rules` are the workspace's own, kept
-    from scan to scan.
+    `known` one are skipped and not in the snapshot's `not_skipped`. `ignore_rules` are the
+    workspace's own, kept from scan to scan.
     """
     ignore_rules = ignore_rules or WorkspaceRules()
     requested = None
@@ -97,7 +97,7 @@ def scan(
             return snapshot
         before = after
     state: RootState = "unreadable" if before[0] == "present" else before[0]
-    return Snapshot(root_state=state, files={}, only=requested)
+    return Snapshot(root_state=state, files={}, not_skipped=set(known), only=requested)
 
 
 def stat_root(root: str) -> tuple[RootState, tuple[int, int] | None]:
@@ -120,7 +120,7 @@ def _scan_once(
     known: KnownStats,
     ignore_rules: WorkspaceRules,
 ) -> Snapshot:
-    walk = Walk(scope, known, ignore_rules)
+    walk = Walk(scope, known, ignore_rules, not_skipped=set(known))
     ignore_rules.begin()
     for path in ("",) if only is None else only:
         walk.visit(path)
@@ -131,12 +131,13 @@ def _scan_once(
         ignore_rules.end_whole()
     _report_not_indexed(walk, only)
     # A note of two include globs is seen twice, and may change between the two.
-    walk.unchanged.difference_update(walk.files)
+    walk.not_skipped.update(walk.files.keys() & known.keys())
     return Snapshot(
         root_state="present",
         root_identity=identity,
         files=walk.files,
-        unchanged=walk.unchanged,
+        not_skipped=walk.not_skipped,
+        n_unchanged=len(known) - len(walk.not_skipped),
         failed_folders=frozenset(walk.failed),
         unreadable_files=frozenset(walk.unreadable),
         problems=tuple(sorted(set(walk.problems), key=lambda found: (found.path, found.code))),
@@ -207,7 +208,8 @@ class _Folder(msgspec.Struct, frozen=True, kw_only=True):
 class Walk(msgspec.Struct):
     """The findings of a scan in progress.
 
-    Notes in `files` have another stat than the `known` one, those in `unchanged` have that.
+    Notes in `files` have another stat than the `known` one; those that have it leave `not_skipped`,
+    which begins with all known notes. A set of those with it would keep a second copy of each path.
     `links` are to be followed. `unindexed` are files beside notes with names that no note has.
     """
 
@@ -215,7 +217,7 @@ class Walk(msgspec.Struct):
     known: KnownStats
     ignore_rules: WorkspaceRules = msgspec.field(default_factory=WorkspaceRules)
     files: dict[str, FileStat] = msgspec.field(default_factory=dict)
-    unchanged: set[str] = msgspec.field(default_factory=set)
+    not_skipped: set[str] = msgspec.field(default_factory=set)
     failed: set[str] = msgspec.field(default_factory=set)
     unreadable: set[str] = msgspec.field(default_factory=set)
     problems: list[Problem] = msgspec.field(default_factory=list)
@@ -363,7 +365,7 @@ class Walk(msgspec.Struct):
             self.link_folders.add(folder.real_path)
         is_selected = self._choose_filter(folder)
         is_verified = self._is_verified(folder)
-        find_known, add_unchanged = self.known.get, self.unchanged.add
+        find_known, skip = self.known.get, self.not_skipped.discard
         max_bytes = -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
         prefix = f"{folder.path}/" if folder.path else ""
         for entry in entries:
@@ -379,7 +381,7 @@ class Walk(msgspec.Struct):
                     # Nearly every file takes this branch, with as few calls as possible: it is
                     # most of the cost of a scan.
                     if known and stat.st_size <= max_bytes and known == _pack(stat):
-                        add_unchanged(path)
+                        skip(path)
                     else:
                         self._add(path, stat)
             except FileNotFoundError:

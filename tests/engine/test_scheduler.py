@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from memsyncd.core.changes.debounce import Settled
 from memsyncd.engine import rebuild, scheduler
 from memsyncd.engine.index_process import running_pids
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.worker import Job
+from memsyncd.engine.worker import Job, heartbeat
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFull
 from tests.engine.test_watching import open_workspaces, wait_for
@@ -213,6 +215,28 @@ def test_quiet_time_after_a_change_is_reported_so_that_memory_can_be_released(
         await wait_for(lambda: bool(tidied))
         assert workspace.condition.counts.files == 1
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(scenario())
+
+
+def test_the_result_of_a_sync_is_freed_without_a_garbage_collection(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspace = workspaces.add(str(root))
+        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+        gc.disable()
+        try:
+            synced = weakref.ref(workspaces.scheduler.sync(workspace))
+            await wait_for(lambda: not workspaces.count_jobs())
+            # The worker's thread keeps its last job.
+            await asyncio.wrap_future(workspaces._worker.submit("another", heartbeat))
+            await wait_for(lambda: synced() is None)
+        finally:
+            gc.enable()
+        await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(scenario())
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +276,27 @@ class Wait:
             self.is_closed = True
             raise
         return self.ended.result()
+
+
+def test_what_a_job_has_waited_for_is_freed_without_a_garbage_collection(worker: WorkerPool) -> None:
+    ended: Future[str] = Future()
+    awaited = weakref.ref(ended)
+
+    def pause(ended: Future[str]) -> Job[str]:
+        yield Pause(ended, lambda: 0.0)
+        return ended.result()
+
+    paused = worker.submit("a", partial(pause, ended))
+    worker.submit("b", heartbeat).result(30)
+    gc.disable()
+    try:
+        ended.set_result("a result")
+        assert paused.result(30) == "a result"
+        del ended, paused
+        worker.submit("b", heartbeat).result(30)  # the worker's thread keeps its last job
+        assert awaited() is None
+    finally:
+        gc.enable()
 
 
 def test_a_paused_job_holds_up_its_own_key_alone_and_needs_no_thread(worker: WorkerPool) -> None:

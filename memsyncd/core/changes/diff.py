@@ -50,8 +50,9 @@ class FileStat(NamedTuple):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one scan. Paths are relative to the root unless stated otherwise.
 
-    `files` holds every note that was seen, except those in `unchanged`, whose stat is the one that
-    the caller of the scan knew. `failed_folders` could not be listed; `unreadable_files` exist but
+    `files` holds every note that was seen, except the `n_unchanged` whose stat is the one that the
+    caller of the scan knew; `not_skipped` are the others of those that it knew: changed, not seen,
+    or NEVER_SAME. `failed_folders` could not be listed; `unreadable_files` exist but
     cannot be read now (evicted to a cloud), and may be links to folders. Records of and beneath
     both stay.
     `link_folders` are absolute: the folders of the targets of links, whether or not the targets
@@ -62,7 +63,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     root_state: RootState
     root_identity: tuple[int, int] | None = None
     files: Mapping[str, FileStat]
-    unchanged: Collection[str] = ()
+    not_skipped: Collection[str] = ()
+    n_unchanged: int = 0
     failed_folders: frozenset[str] = frozenset()
     unreadable_files: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
@@ -73,7 +75,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_notes(self) -> bool:
         """True if any note was seen."""
-        return bool(self.files or self.unchanged)
+        return bool(self.files or self.n_unchanged)
 
     def is_in_scope(self, path: str) -> bool:
         """True if `path` was in the scope of this scan."""
@@ -184,7 +186,7 @@ def find_suspects(
     """Compare the records with a scan.
 
     With `is_full` every note seen is to be read, whatever its stat. `recorded` needs only the
-    records in the scope of the scan, and must not have those of its `unchanged` notes.
+    records in the scope of the scan, and must not have those of the notes that it skipped.
     """
     to_read = []
     for path, stat in snapshot.files.items():
@@ -198,7 +200,7 @@ def find_suspects(
     return Suspects(
         to_read=tuple(sorted(to_read)),
         vanished=tuple(sorted(_find_vanished(recorded, snapshot))),
-        n_unchanged=len(snapshot.unchanged) + len(snapshot.files) - len(to_read),
+        n_unchanged=snapshot.n_unchanged + len(snapshot.files) - len(to_read),
     )
 
 
