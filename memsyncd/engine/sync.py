@@ -40,7 +40,7 @@ from memsyncd.errors import StoreFailed, StoreFull
 from memsyncd.files.mounts import find_away, find_mounts
 from memsyncd.files.read import ReadFile, TextFile, read_note_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import find_identity, has_memory
+from memsyncd.files.scope import find_identity, has_memory, is_utf8
 from memsyncd.store.index import DropNote, Index, PatchNote, PutNote, TouchNote, Update, Written
 from memsyncd.store.records import Move
 
@@ -387,8 +387,9 @@ def _scan(
         recorded = index.find_recorded(find_not_skipped(known, snapshot.unchanged))
     else:
         only, missing = request.only, workspace.missing.since_s.keys()
-        # Missing notes are needed to recognise moves.
-        recorded = index.recorded(None if only is None else only | missing)
+        # Missing notes are needed to recognise moves; names that are not UTF-8 are none of notes.
+        paths = None if only is None else {*filter(is_utf8, only), *missing}
+        recorded = index.recorded(paths)
         workspace.detect_memory()
         snapshot = scan(workspace.scope, only=only, pruning=pruning, away=away)
         if snapshot.only is None and only is not None:

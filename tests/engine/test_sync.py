@@ -99,6 +99,20 @@ def raise_full(*_: object) -> None:
     raise StoreFull("full", hint="wait")
 
 
+def test_a_saved_file_whose_name_is_not_utf8_keeps_no_other_from_being_indexed(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    names = [
+        ".memories/other.md",
+        *map(os.fsdecode, (b".memories/\xff.md", b".memories/\xff/a.md")),
+    ]
+    for name in names:
+        bench.write(name, "two")
+    done = bench.sync(*names)
+    assert done.added == [".memories/other.md"]
+    assert bench.paths() == [".memories/other.md", "MEMORY.md"]
+
+
 def test_a_note_beneath_a_folder_that_took_the_name_of_a_missing_note_is_kept(bench: Any) -> None:
     bench.clock = LATER
     note = bench.write(".memories/x.md", "a note")
