@@ -39,7 +39,7 @@ CLOCK_SLACK_S = 5.0
 CLOCK_JUMP_S = 60.0
 MANY_MISSED = 3
 
-UNREADABLE = frozenset({"unreadable_file", "unreadable_folder"})
+UNREADABLE = frozenset({"not_mounted", "unreadable_file", "unreadable_folder"})
 # Codes of problems that keep a note out of the index.
 SKIPPED = frozenset(
     {

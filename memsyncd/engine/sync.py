@@ -36,9 +36,10 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
+from memsyncd.files.mounts import find_away, find_mounts
 from memsyncd.files.read import ReadFile, TextFile, read_note_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import find_identity, has_memory
+from memsyncd.files.scope import find_identity, has_memory, is_utf8
 from memsyncd.store.index import DropNote, Index, PatchNote, PutNote, TouchNote, Update, Written
 from memsyncd.store.records import Move
 
@@ -62,8 +63,9 @@ ROOT_FAULTS = {
         "the folder cannot be listed: its indexed notes stay searchable; make it readable for you"
     ),
 }
-UNLISTABLE_FOLDERS = (
-    "a folder of notes cannot be listed: its indexed notes stay searchable;"
+FOLDER_PROBLEMS = {"not_mounted", "unreadable_folder"}
+UNAVAILABLE_FOLDERS = (
+    "a folder of notes is not available: its indexed notes stay searchable;"
     " which one: memsyncd problems"
 )
 
@@ -376,17 +378,19 @@ def _scan(
     workspace: Workspace, index: Index, request: SyncRequest
 ) -> tuple[Snapshot, Mapping[str, Recorded], Suspects]:
     """Scan, and compare with the records of the notes that the scan has not found unchanged."""
+    away, ignore_rules = find_away_mounts(workspace), workspace.ignore_rules
     if request.only is None and not request.is_full:
         known = index.known_stats()
         workspace.detect_memory()
-        snapshot = scan(workspace.scope, known=known, ignore_rules=workspace.ignore_rules)
+        snapshot = scan(workspace.scope, known=known, ignore_rules=ignore_rules, away=away)
         recorded = index.find_recorded(snapshot.not_skipped)
     else:
         only, missing = request.only, workspace.missing.since_s.keys()
-        # Missing notes are needed to recognise moves.
-        recorded = index.recorded(None if only is None else only | missing)
+        # Missing notes are needed to recognise moves; names that are not UTF-8 are none of notes.
+        paths = None if only is None else {*filter(is_utf8, only), *missing}
+        recorded = index.recorded(paths)
         workspace.detect_memory()
-        snapshot = scan(workspace.scope, only=only, ignore_rules=workspace.ignore_rules)
+        snapshot = scan(workspace.scope, only=only, ignore_rules=ignore_rules, away=away)
         if snapshot.only is None and only is not None:
             recorded = index.recorded()
     if is_away(workspace, recorded, snapshot):
@@ -563,16 +567,17 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     """Update the condition; a scan of some paths changes only the problems of these."""
     is_full_scan = snapshot.only is None
     workspace.set_fault(ROOT_FAULT, ROOT_FAULTS.get(snapshot.root_state, ""))
-    if is_full_scan or snapshot.failed_folders:
-        workspace.set_fault(FOLDER_FAULT, UNLISTABLE_FOLDERS if snapshot.failed_folders else "")
     condition = workspace.condition
+    problems = _merge_problems(condition.scan_problems, snapshot, done.failed)
+    is_failing = any(problem.code in FOLDER_PROBLEMS for problem in problems)
+    workspace.set_fault(FOLDER_FAULT, UNAVAILABLE_FOLDERS if is_failing else "")
     workspace.change(
         pending=len(done.pending_deletes) + len(done.unstable),
         index_bytes=workspace.index.size_bytes() if workspace.index is not None else 0,
         synced_at_s=done.started_at_s if is_full_scan else condition.synced_at_s,
         scanned_s=done.began_s if is_full_scan else condition.scanned_s,
         root_state=snapshot.root_state,
-        scan_problems=_merge_problems(condition.scan_problems, snapshot, done.failed),
+        scan_problems=problems,
     )
     failed = snapshot.failed_folders | snapshot.unreadable_files
     done.failed += [problem for problem in snapshot.problems if problem.path in failed]
@@ -606,16 +611,17 @@ def _merge_problems(
 # --- a disk that is not mounted ---
 #
 # An empty mount point looks like a folder whose notes were all deleted. The index knows on which
-# device each note lies. A new index does not, so the records, which outlive it, store it too.
+# device each note lies. A new index does not, so the records, which outlive it, store it too, and
+# which disks are mounted beneath the root or where links lead.
 
 
 def is_away(workspace: Workspace, recorded: Mapping[str, Recorded], snapshot: Snapshot) -> bool:
     """True if the folder is an empty one on another device than its recorded notes."""
     devices = {record.stat.device for record in recorded.values()}
     records = workspace.records
-    is_unknown = not devices and snapshot.only is None
-    if is_unknown and records is not None and records.disk is not None:
-        devices = {records.disk}
+    if (devices or snapshot.only is None) and records is not None and records.disk is not None:
+        # All notes may lie on other disks than the folder.
+        devices.add(records.disk)
     return is_disk_away(devices, snapshot) and not has_memory(workspace.scope.root)
 
 
@@ -628,11 +634,20 @@ def is_root_away(workspace: Workspace) -> bool:
     return disk not in (None, identity[0]) and not has_memory(workspace.scope.root)
 
 
+def find_away_mounts(workspace: Workspace) -> frozenset[str]:
+    """Return the mount points of other disks with notes that are not mounted now."""
+    mounts = workspace.records.mounts if workspace.records is not None else ()
+    return find_away(workspace.scope.root, mounts)
+
+
 def remember_disk(workspace: Workspace, snapshot: Snapshot) -> None:
-    """Record the folder's device after a full scan; if that fails, the next scan tries again."""
+    """Record the disks of the notes after a full scan; if that fails, the next scan tries again."""
     identity, records = snapshot.root_identity, workspace.records
     if records is not None and snapshot.root_state == "present" and identity is not None:
         with contextlib.suppress(StoreFailed):
             device, inode = identity
-            records.remember_disk(device if snapshot.has_notes else None)
+            has_notes = snapshot.has_notes or snapshot.failed_folders or workspace.missing.since_s
+            records.remember_disk(device if has_notes else None)
             records.remember_inode(inode)
+            mounts = find_mounts(workspace.scope.root, snapshot, records.mounts)
+            records.remember_mounts(mounts)

@@ -26,6 +26,7 @@ from memsyncd.engine.checks import (
 )
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.records import TEXTS_LOST
+from memsyncd.engine.sync import find_away_mounts
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh, StoreCorrupt
@@ -226,18 +227,18 @@ class Comparison(msgspec.Struct, kw_only=True):
 
 
 def list_batches(workspace: Workspace) -> list[tuple[str, ...]]:
-    """List all notes on the disk or in the index, in batches. Raises NotFresh if the folder cannot
-    be listed.
+    """List all notes on the disk or in the index, in batches, without those that are only in the
+    index as their disk is not mounted. Raises NotFresh if the folder cannot be listed.
     """
-    snapshot = scan(workspace.scope)
+    snapshot = scan(workspace.scope, away=find_away_mounts(workspace))
     if snapshot.root_state != "present":
         raise NotFresh(
             "the folder cannot be listed, so nothing can be compared",
             hint="bring it back or make it readable",
         )
     with workspace.acquire(READ_S) as reader:
-        paths = sorted({*snapshot.files, *read_note_paths(reader)})
-    return split_batches(paths)
+        indexed = read_note_paths(reader)
+    return split_batches(sorted({*snapshot.files, *filter(snapshot.is_observed, indexed)}))
 
 
 def split_batches(paths: Sequence[str]) -> list[tuple[str, ...]]:

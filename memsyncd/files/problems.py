@@ -36,6 +36,10 @@ PROBLEMS: dict[str, tuple[str, str]] = {
     ),
     "not_a_file": ("it is not a regular file, so it is not indexed", "remove or rename it"),
     "not_a_folder": ("it is not a folder, so there are no notes beneath it", "make it a folder"),
+    "not_mounted": (
+        "the disk of its notes is not mounted; the indexed versions stay",
+        "mount it, or remove this folder or link if its notes are to go",
+    ),
     "odd_name": (
         "the name holds control characters; it is indexed, and shown without them",
         "rename it",

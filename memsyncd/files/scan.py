@@ -31,6 +31,7 @@ from memsyncd.core.changes.diff import (
     RootState,
     Snapshot,
     has_ordinary_name,
+    is_within,
     pack_stat,
 )
 from memsyncd.core.changes.watchplan import ANY_DEPTH, Include
@@ -74,6 +75,7 @@ def scan(
     *,
     known: KnownStats = NOTHING_KNOWN,
     ignore_rules: WorkspaceRules | None = None,
+    away: frozenset[str] = frozenset(),
 ) -> Snapshot:
     """Scan the whole workspace, or the paths in `only` (relative to the root) and those beneath.
 
@@ -81,7 +83,8 @@ def scan(
     scanned, since the notes of one link depend on the other links; the snapshot's `only` has the
     scanned paths, without those that no note can have. Notes in listed folders whose stat is the
     `known` one are skipped and not in the snapshot's `not_skipped`. `ignore_rules` are the
-    workspace's own, kept from scan to scan.
+    workspace's own, kept from scan to scan. `away` are mount points without their disks: folders
+    that cannot be listed now.
     """
     ignore_rules = ignore_rules or WorkspaceRules()
     requested = None
@@ -91,7 +94,7 @@ def scan(
     for _ in range(N_ATTEMPTS):
         if before[0] != "present":
             break
-        snapshot = _scan_once(scope, before[1], requested, known, ignore_rules)
+        snapshot = _scan_once(scope, before[1], requested, known, ignore_rules, away)
         after = stat_root(scope.root)
         if after == before:
             return snapshot
@@ -119,13 +122,15 @@ def _scan_once(
     only: frozenset[str] | None,
     known: KnownStats,
     ignore_rules: WorkspaceRules,
+    away: frozenset[str],
 ) -> Snapshot:
-    walk = Walk(scope, known, ignore_rules, not_skipped=set(known))
+    walk = Walk(scope, known, ignore_rules, away=away, not_skipped=set(known))
+    walk.fail_away()
     ignore_rules.begin()
     for path in ("",) if only is None else only:
         walk.visit(path)
     if walk.links and only is not None:
-        return _scan_once(scope, identity, None, known, ignore_rules)
+        return _scan_once(scope, identity, None, known, ignore_rules, away)
     walk.follow_links()
     if only is None:
         ignore_rules.end_whole()
@@ -143,6 +148,7 @@ def _scan_once(
         problems=tuple(sorted(set(walk.problems), key=lambda found: (found.path, found.code))),
         link_folders=frozenset(walk.link_folders),
         pruned_folders=frozenset(ignore_rules.pruned),
+        away=away,
         only=only,
     )
 
@@ -227,6 +233,7 @@ class Walk(msgspec.Struct):
     links: list[str] = msgspec.field(default_factory=list)
     link_folders: set[str] = msgspec.field(default_factory=set)
     followed: set[str] = msgspec.field(default_factory=set)
+    away: frozenset[str] = frozenset()
     deadline_s: float | None = None
     """The monotonic time at which a count gives up; see `count_notes`."""
 
@@ -242,6 +249,13 @@ class Walk(msgspec.Struct):
             return
         for place in self.scope.includes.places:
             self._visit_included(path, place)
+
+    def fail_away(self) -> None:
+        """Count the mount points beneath the root that lack their disks as failed."""
+        start = f"{self.scope.root}/"
+        for mount in self.away:
+            if mount.startswith(start):
+                self._fail_away(mount.removeprefix(start))
 
     def follow_links(self) -> None:
         """Add the targets of the links found so far, and of links found on the way."""
@@ -504,6 +518,9 @@ class Walk(msgspec.Struct):
 
     def _follow(self, path: str) -> None:
         full_path = f"{self.scope.root}/{path}"
+        if self.away and is_within(os.path.realpath(full_path), self.away):
+            self._fail_away(path)
+            return
         try:
             target = find_target(full_path, self.scope.allowed_folders)
             if target is None:
@@ -564,6 +581,10 @@ class Walk(msgspec.Struct):
     def _fail(self, path: str, error: OSError) -> None:
         self.failed.add(path)
         self.report(path or ".", "unreadable_folder", why=error.strerror or "")
+
+    def _fail_away(self, path: str) -> None:
+        self.failed.add(path)
+        self.report(path, "not_mounted")
 
     def _mark_unreadable(self, path: str, code: str, error: OSError | None = None) -> None:
         self.unreadable.add(path)

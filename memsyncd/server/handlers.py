@@ -330,16 +330,23 @@ class Handlers(WorkspaceMethods):
         arrived_s: float,
     ) -> SearchResult:
         """Search once all saves with an event, handled or not, are indexed, but no later than after
-        SAVE_WAIT_S.
+        SAVE_WAIT_S. Events that are not handled by then count as pending.
         """
         end_s = self._clock.now_s() + SAVE_WAIT_S
         prepare_vectors(chosen, params.query, self._clock.wall_s())
         if unhandled is not None:
             await wait_until_done([unhandled], SAVE_WAIT_S)
         await wait_until_done(self._find_saves(chosen), end_s - self._clock.now_s())
+        is_late = unhandled is not None and not unhandled.done()
+        n_pending = max(is_late, sum(workspace.pending for workspace in chosen))
         options = RunOptions(now_s=self._clock.wall_s())
         found = self._search_now(session, chosen, params, folders, options, arrived_s, n_own=1)
-        return found if isinstance(found, SearchResult) else await found
+        result = found if isinstance(found, SearchResult) else await found
+        if result.freshness.pending >= n_pending:
+            return result
+        # What was pending before may have been indexed after the search has read the index.
+        freshness = replace_fields(result.freshness, pending=n_pending)
+        return replace_fields(result, freshness=freshness)
 
     def _search_now(
         self,

@@ -53,7 +53,7 @@ ON CONFLICT(id) DO UPDATE SET root = excluded.root, inode = coalesce(excluded.in
 _MOVES = "SELECT old_path, new_path, digest, seen_at FROM moves WHERE new_path = ? ORDER BY id DESC"
 _ADD_MOVE = "INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES(?,?,?,?)"
 _TAKE_OVER = "UPDATE workspace SET id = ?, root = ?, inode = ?"
-_DISK = "disk"
+_DISK, _MOUNTS = "disk", "mounts"
 
 
 class Move(NamedTuple):
@@ -210,10 +210,11 @@ class Records:
         self.history = History(self._writer, self.file_guard)
         self.accesses = Accesses(self._writer)
         self.signals = Signals(self._writer)
-        with translating_errors():
-            disk = self._writer.execute("SELECT value FROM meta WHERE key = ?", (_DISK,)).get
+        disk, mounts = self._read_meta(_DISK), self._read_meta(_MOUNTS)
         self.disk = None if disk is None else int(disk)
         """The device of the notes at the last scan."""
+        self.mounts: frozenset[str] = frozenset(msgspec.json.decode(mounts or "[]"))
+        """The mount points of other disks with notes at the last scan."""
         OPEN_FILES.add(path)
 
     def _check_owner(self, now_s: float, is_moved: IsMoved) -> None:
@@ -312,12 +313,25 @@ class Records:
     def remember_disk(self, device: int | None) -> None:
         """Record the device of the notes, None if there are no notes."""
         if device != self.disk:
-            with transaction(self._writer):
-                self._writer.execute("DELETE FROM meta WHERE key = ?", (_DISK,))
-                if device is not None:
-                    row = (_DISK, str(device))
-                    self._writer.execute("INSERT INTO meta VALUES(?,?)", row)
+            self._write_meta(_DISK, None if device is None else str(device))
             self.disk = device
+
+    def remember_mounts(self, mounts: frozenset[str]) -> None:
+        """Record the mount points of other disks with notes."""
+        if mounts != self.mounts:
+            self._write_meta(_MOUNTS, msgspec.json.encode(sorted(mounts)).decode())
+            self.mounts = mounts
+
+    def _read_meta(self, key: str) -> str | None:
+        with translating_errors():
+            value = self._writer.execute("SELECT value FROM meta WHERE key = ?", (key,)).get
+        return None if value is None else str(value)
+
+    def _write_meta(self, key: str, value: str | None) -> None:
+        with transaction(self._writer):
+            self._writer.execute("DELETE FROM meta WHERE key = ?", (key,))
+            if value is not None:
+                self._writer.execute("INSERT INTO meta VALUES(?,?)", (key, value))
 
     def remember_inode(self, inode: int) -> None:
         """Record the root's inode, by which a moved folder is recognised."""

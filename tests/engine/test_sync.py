@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memsyncd.core.changes.diff import FileStat
 from memsyncd.engine import sync as sync_module
 from memsyncd.engine.checks import describe_progress
 from memsyncd.engine.clock import Clock
@@ -19,7 +20,7 @@ from memsyncd.engine.rebuild import tidy_workspace
 from memsyncd.engine.sync import BATCH_FILES
 from memsyncd.engine.workspace import read_freshness
 from memsyncd.errors import StoreFull
-from memsyncd.store.index import Index
+from memsyncd.store.index import Index, TouchNote
 from memsyncd.store.records import Records
 from memsyncd.store.rows import Rows
 from tests.engine.conftest import take
@@ -96,6 +97,20 @@ def fail_to_write(bench: Any) -> None:
 
 def raise_full(*_: object) -> None:
     raise StoreFull("full", hint="wait")
+
+
+def test_a_saved_file_whose_name_is_not_utf8_keeps_no_other_from_being_indexed(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    names = [
+        ".memories/other.md",
+        *map(os.fsdecode, (b".memories/\xff.md", b".memories/\xff/a.md")),
+    ]
+    for name in names:
+        bench.write(name, "two")
+    done = bench.sync(*names)
+    assert done.added == [".memories/other.md"]
+    assert bench.paths() == [".memories/other.md", "MEMORY.md"]
 
 
 def test_a_note_beneath_a_folder_that_took_the_name_of_a_missing_note_is_kept(bench: Any) -> None:
@@ -458,6 +473,45 @@ def test_a_folder_that_cannot_be_listed_deletes_nothing(
     assert "unreadable_folder" in {
         problem.code for problem in bench.workspace.condition.scan_problems
     }
+
+
+def test_notes_of_a_disk_that_is_not_mounted_stay_until_its_folder_is_used_or_removed(
+    bench: Any,
+) -> None:
+    bench.write("MEMORY.md", "one")
+    note = bench.write(".memories/disk/b.md", "two")
+    bench.sync()
+    disk = note.parent
+    bench.workspace.records.remember_mounts(frozenset({str(disk)}))
+    note.unlink()
+    for only in ((), (".memories/disk/b.md",), ()):
+        done = bench.sync(*only)
+        assert [(one.path, one.code) for one in done.failed] == [(".memories/disk", "not_mounted")]
+        assert "folders" in bench.workspace.condition.faults
+    assert bench.paths() == [".memories/disk/b.md", "MEMORY.md"]
+    disk.rmdir()
+    assert bench.sync(".memories/disk").removed == [".memories/disk/b.md"]
+    assert bench.workspace.condition.faults == {}
+
+
+def test_a_folder_without_notes_of_its_own_is_there_once_the_disks_beneath_it_are_gone(
+    bench: Any,
+) -> None:
+    path = bench.write(".memories/disk/b.md", "two")
+    bench.sync()
+    stat = path.stat()
+    bench.workspace.index.apply(
+        [
+            TouchNote(
+                path=".memories/disk/b.md",
+                stat=FileStat(stat.st_size, 1, 1, stat.st_ino, stat.st_dev + 1),
+                read_at_ns=stat.st_mtime_ns,
+            )
+        ]
+    )
+    shutil.rmtree(path.parents[1])
+    assert bench.sync().root_state == "present"
+    assert bench.paths() == []
 
 
 def test_notes_of_a_folder_that_becomes_a_file_are_removed(bench: Any) -> None:

@@ -146,3 +146,58 @@ def test_notes_that_another_disk_in_the_place_of_a_vault_lacks_are_removed(
         wait_until(lambda: not find(client, "maple"), "what is gone stayed")
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
     assert daemon.stop() == 0
+
+
+def test_notes_of_a_disk_beneath_a_root_or_where_a_link_leads_stay_while_it_is_unmounted(
+    own: Home, mount: Callable[[Path, str], None]
+) -> None:
+    root, elsewhere = own.make_folder(), own.make_folder()
+    inside, linked = root / "with space", elsewhere / "disk"
+    for folder, word in ((inside, "larch"), (linked, "maple")):
+        mount(folder, "10m")
+        (folder / "deep").mkdir()
+        for number in range(N_NOTES):
+            (folder / "deep" / f"{number}.md").write_text(f"{word} number{number}\n")
+    (root / "own.md").write_text("hazel\n")
+    (root / "link").symlink_to(linked / "deep")
+    own.config.write_text(
+        f'[[workspace]]\npath = "{root}"\npreset = "vault"\nallow_links_to = ["{elsewhere}"]\n'
+    )
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("sync")
+        unmount(inside)
+        unmount(linked)
+        linked.rmdir()  # as programs do that mount a disk when it is plugged in
+        wait_until(lambda: status(client)["state"] == "degraded", "nobody noticed")
+        client.call("sync", full=True)
+        (root / "own.md").unlink()
+        wait_until(lambda: not find(client, "hazel"), "what is gone stayed")
+        assert len(find(client, "larch")) == len(find(client, "maple")) == N_NOTES
+        assert client.call("sync")["removed"] == 0
+        problems = {
+            problem["path"]: problem["code"] for problem in client.call("problems")["problems"]
+        }
+        assert problems["with space"] == problems["link"] == "not_mounted"
+        assert [one["path"] for one in client.call("history")["revisions"]] == ["own.md"]
+    assert daemon.stop() == 0
+    again = own.start()
+    with again.client() as client:
+        client.call("sync")
+        assert len(find(client, "larch")) == len(find(client, "maple")) == N_NOTES
+        mount(inside, "10m")
+        mount(linked, "10m")
+        (inside / "deep").mkdir()
+        (inside / "deep" / "0.md").write_text("larch number0\n")
+        (linked / "deep").mkdir()
+        client.call("sync")
+        wait_until(lambda: len(find(client, "larch")) == 1, "what is gone stayed")
+        wait_until(lambda: not find(client, "maple"), "what is gone stayed")
+        wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
+        unmount(inside)
+        client.call("sync")
+        assert status(client)["state"] == "degraded"
+        inside.rmdir()
+        wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
+        wait_until(lambda: not find(client, "larch"), "what is gone stayed")
+    assert again.stop() == 0

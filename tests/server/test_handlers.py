@@ -246,6 +246,40 @@ def test_the_first_search_after_a_save_finds_it(
     run(tmp_path, search, config=Config(sync=SyncConfig(debounce_ms=0)))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only inotify tells of events to come")
+def test_a_search_that_ends_before_the_event_of_a_save_is_handled_says_that_a_note_is_pending(
+    tmp_path: Path, root: Path
+) -> None:
+    async def search(bench: HandlersBench) -> None:
+        workspace = await bench.add(root)
+        is_over, watcher = threading.Event(), bench.workspaces.watching.watcher
+        handle = watcher._on_event
+
+        def hold(*event: Any) -> None:
+            assert is_over.wait(LIMIT_S)
+            handle(*event)
+
+        def save(text: str) -> None:
+            (root / "MEMORY.md").write_text(f"# {text}\n")
+
+        await wait_for(lambda: workspace.condition.state == "ready")
+        await wait_for(lambda: not workspace.pending and not bench.workspaces.count_jobs())
+        watcher._on_event = hold
+        async with asyncio.timeout(LIMIT_S):
+            # The folder may not be watched yet.
+            for number in itertools.count():
+                save(f"larch{number}")
+                if bench.workspaces.watching.find_unhandled() is not None:
+                    break
+                await asyncio.sleep(0.01)
+        found = await bench.ask("search", SearchParams(query=f"larch{number}"))
+        is_over.set()
+        assert not found.hits
+        assert found.freshness.pending == 1
+
+    run(tmp_path, search)
+
+
 def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_open(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,7 +94,7 @@ def _touch(path: str) -> None:
 
 
 def resolve_path(path: str) -> str:
-    """Return the real path, or the absolute path as written if its disk does not respond."""
+    """Return the real path, or the absolute path as written if its disk does not answer."""
     found = [os.path.abspath(os.path.expanduser(path))]
     thread = Thread(target=lambda: found.append(os.path.realpath(found[0])), daemon=True)
     thread.start()
@@ -103,8 +103,8 @@ def resolve_path(path: str) -> str:
 
 
 def describe_unresponsive(path: str) -> Finding:
-    """Make the finding for a workspace whose folder does not respond."""
-    what = "the disk that holds the folder does not respond; most likely a network disk"
+    """Make the finding for a workspace whose folder does not answer."""
+    what = "the disk that holds the folder does not answer; most likely a network disk"
     remedy = "check whether its server can be reached; `umount -l` detaches a disk that is gone"
     return Finding("error", "folder", what, remedy, where=path)
 

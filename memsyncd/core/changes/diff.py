@@ -56,8 +56,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     cannot be read now (evicted to a cloud), and may be links to folders. Records of and beneath
     both stay.
     `link_folders` are absolute: the folders of the targets of links, whether or not the targets
-    exist. `only` names the paths to which the scan was restricted, each with everything beneath it;
-    None means no restriction.
+    exist. `away` are mount points without their disks. `only` names the paths to which the scan was
+    restricted, each with everything beneath it; None means no restriction.
     """
 
     root_state: RootState
@@ -70,6 +70,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     link_folders: frozenset[str] = frozenset()
     pruned_folders: frozenset[str] = frozenset()
+    away: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
 
     @property
