@@ -71,9 +71,12 @@ def configured_logs() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: many tests wait for a daemon, an editor or a timer."""
-    return (os.cpu_count() or 1) + 2
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two more than there are cores, and for end-to-end tests six: most of their time they wait for
+    a daemon, an editor or a timer.
+    """
+    is_waiting = config.getoption("-m") != WITHOUT_PROCESSES
+    return (os.cpu_count() or 1) + (6 if is_waiting else 2)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -99,7 +102,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--may-run-programs",
         action="store_true",
-        help="run only tests that may run programs, of this machine or of memsyncd",
+        help="besides end-to-end tests, run only those that may run programs of this machine",
     )
 
 
@@ -112,7 +115,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     is_chosen = may_be_chosen(collection_path, config.getoption("-m"))
     if config.getoption("--may-run-programs"):
-        is_chosen = is_chosen and may_run_programs(collection_path)
+        is_chosen = is_chosen and (
+            may_run_programs(collection_path) or may_be_chosen(collection_path, "life")
+        )
     return None if is_chosen else True
 
 
@@ -139,8 +144,13 @@ def pytest_collection_modifyitems(
         mark_end_to_end(item)
         skip_without_programs(item)
     if config.getoption("--may-run-programs"):
-        others = [item for item in items if not may_run_programs(item.path)]
-        items[:] = [item for item in items if may_run_programs(item.path)]
+        others = [
+            item
+            for item in items
+            if item.get_closest_marker("life") is None and not may_run_programs(item.path)
+        ]
+        left_out = set(others)
+        items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=others)
     yield
     arrange(items)
@@ -161,6 +171,7 @@ def arrange(items: list[pytest.Item]) -> None:
     )
 
 
+@functools.cache
 def is_end_to_end(module: Path) -> bool:
     return any(module.is_relative_to(folder) for folder in END_TO_END)
 

@@ -147,15 +147,24 @@ def test_the_longest_tests_come_first_and_those_of_a_folder_together(
 
 
 @pytest.mark.life
-def test_tests_that_may_run_programs_are_chosen_by_their_modules() -> None:
+def test_tests_that_may_run_programs_are_chosen_by_their_modules_beside_the_end_to_end_tests() -> (
+    None
+):
     modules = (
         "tests/cli/test_note_arguments.py",
         "tests/core/test_model.py",
         "tests/core/test_globs.py",
+        "tests/daemon/test_display.py",
+        "tests/watch/test_every_folder.py",  # of which some are end to end
     )
-    printed = run_pytest("--collect-only", "--may-run-programs", *modules)
-    chosen = {line.partition("::")[0] for line in printed.splitlines() if "::" in line}
-    assert chosen == {"tests/cli/test_note_arguments.py"}
+    options = ("--collect-only", "-m", "not soak and not clients", "--may-run-programs")
+    tests = [line for line in run_pytest(*options, *modules).splitlines() if "::" in line]
+    assert {test.partition("::")[0] for test in tests} == {
+        "tests/cli/test_note_arguments.py",
+        "tests/daemon/test_display.py",
+        "tests/watch/test_every_folder.py",
+    }
+    assert len([test for test in tests if "test_every_folder" in test]) == 2
 
 
 @pytest.mark.parametrize(
