@@ -72,15 +72,19 @@ def configured_logs() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two more than there are cores, and for end-to-end tests six: most of their time they wait for
-    a daemon, an editor or a timer.
+    """Two more than there are cores, and for all end-to-end tests six: most of their time they wait
+    for a daemon, an editor or a timer.
     """
-    is_waiting = config.getoption("-m") != WITHOUT_PROCESSES
+    is_waiting = runs_all(config) and config.getoption("-m") != WITHOUT_PROCESSES
     return (os.cpu_count() or 1) + (6 if is_waiting else 2)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[RUNS_ALL] = config.args == config.getini("testpaths")
+    config.stash[RUNS_ALL] = runs_all(config)
+
+
+def runs_all(config: pytest.Config) -> bool:
+    return config.args == config.getini("testpaths")
 
 
 @pytest.hookimpl(wrapper=True)
