@@ -26,6 +26,8 @@ TESTS = Path(__file__).parent
 END_TO_END = tuple(TESTS / name for name in ("daemon", "faults", "service"))
 """The folders whose tests run the real process end to end: all of them bear the mark `life`, or
 `soak`. Tests elsewhere that start processes or take long bear it by themselves."""
+SLOW_IMPORTS = TESTS / "integrations"
+"""Its tests import libraries that take a core some seconds, in each worker that runs one of them."""
 WITHOUT_PROCESSES = "not soak and not life and not clients"
 """The marks of a run that names none, as in pyproject.toml."""
 
@@ -161,17 +163,22 @@ def pytest_collection_modifyitems(
 
 
 def arrange(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, and keep the tests of a folder together, in their shuffled
-    order.
+    """Begin with what takes longest, then with what takes long to import, and keep the tests of a
+    folder together, in their shuffled order.
 
     Each worker takes a stretch: one that begins a long test last keeps the others waiting, and each
-    that has tests of a folder imports the same libraries and starts the same programs.
+    that has tests of a folder imports the same libraries and starts the same programs. Workers that
+    have no tests left take those from the ends of the others' stretches.
     """
     places: dict[Path, int] = {}
     for item in items:
         places.setdefault(item.path.parent, len(places))
     items.sort(
-        key=lambda item: (item.get_closest_marker("run_first") is None, places[item.path.parent])
+        key=lambda item: (
+            item.get_closest_marker("run_first") is None,
+            not item.path.is_relative_to(SLOW_IMPORTS),
+            places[item.path.parent],
+        )
     )
 
 

@@ -127,7 +127,7 @@ def test_a_run_of_all_tests_imports_no_module_without_a_chosen_test(
     assert {module for module in modules if not may_be_chosen(TESTS / module, marks)} == left_out
 
 
-def test_the_longest_tests_come_first_and_those_of_a_folder_together(
+def test_the_longest_and_those_with_slow_imports_come_first_and_those_of_a_folder_together(
     request: pytest.FixtureRequest,
 ) -> None:
     def make(path: str, name: str) -> pytest.Function:
@@ -139,11 +139,19 @@ def test_the_longest_tests_come_first_and_those_of_a_folder_together(
         make("a/test_1.py", "second"),
         make("b/test_2.py", "third"),
         make("a/test_1.py", "longest"),
+        make("integrations/test_1.py", "slow imports"),
         make("a/test_2.py", "fourth"),
     ]
     items[3].add_marker("run_first")
     arrange(items)  # type: ignore[arg-type]
-    assert [item.name for item in items] == ["longest", "first", "third", "second", "fourth"]
+    assert [item.name for item in items] == [
+        "longest",
+        "slow imports",
+        "first",
+        "third",
+        "second",
+        "fourth",
+    ]
 
 
 @pytest.mark.life
