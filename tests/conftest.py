@@ -26,6 +26,8 @@ TESTS = Path(__file__).parent
 END_TO_END = tuple(TESTS / name for name in ("daemon", "faults", "service"))
 """The folders whose tests run the real process end to end: all of them bear the mark `life`, or
 `soak`. Tests elsewhere that start processes or take long bear it by themselves."""
+SLOW_IMPORTS = TESTS / "integrations"
+"""Its tests import libraries that take a core some seconds, in each worker that runs one of them."""
 WITHOUT_PROCESSES = "not soak and not life and not clients"
 """The marks of a run that names none, as in pyproject.toml."""
 
@@ -71,13 +73,20 @@ def configured_logs() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: many tests wait for a daemon, an editor or a timer."""
-    return (os.cpu_count() or 1) + 2
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two more than there are cores, and for all end-to-end tests six: most of their time they wait
+    for a daemon, an editor or a timer.
+    """
+    is_waiting = runs_all(config) and config.getoption("-m") != WITHOUT_PROCESSES
+    return (os.cpu_count() or 1) + (6 if is_waiting else 2)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[RUNS_ALL] = config.args == config.getini("testpaths")
+    config.stash[RUNS_ALL] = runs_all(config)
+
+
+def runs_all(config: pytest.Config) -> bool:
+    return config.args == config.getini("testpaths")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -99,7 +108,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--may-run-programs",
         action="store_true",
-        help="run only tests that may run programs, of this machine or of memsyncd",
+        help="besides end-to-end tests, run only those that may run programs of this machine",
     )
 
 
@@ -112,7 +121,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     is_chosen = may_be_chosen(collection_path, config.getoption("-m"))
     if config.getoption("--may-run-programs"):
-        is_chosen = is_chosen and may_run_programs(collection_path)
+        is_chosen = is_chosen and (
+            may_run_programs(collection_path) or may_be_chosen(collection_path, "life")
+        )
     return None if is_chosen else True
 
 
@@ -139,28 +150,39 @@ def pytest_collection_modifyitems(
         mark_end_to_end(item)
         skip_without_programs(item)
     if config.getoption("--may-run-programs"):
-        others = [item for item in items if not may_run_programs(item.path)]
-        items[:] = [item for item in items if may_run_programs(item.path)]
+        others = [
+            item
+            for item in items
+            if item.get_closest_marker("life") is None and not may_run_programs(item.path)
+        ]
+        left_out = set(others)
+        items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=others)
     yield
     arrange(items)
 
 
 def arrange(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, and keep the tests of a folder together, in their shuffled
-    order.
+    """Begin with what takes longest, then with what takes long to import, and keep the tests of a
+    folder together, in their shuffled order.
 
     Each worker takes a stretch: one that begins a long test last keeps the others waiting, and each
-    that has tests of a folder imports the same libraries and starts the same programs.
+    that has tests of a folder imports the same libraries and starts the same programs. Workers that
+    have no tests left take those from the ends of the others' stretches.
     """
     places: dict[Path, int] = {}
     for item in items:
         places.setdefault(item.path.parent, len(places))
     items.sort(
-        key=lambda item: (item.get_closest_marker("run_first") is None, places[item.path.parent])
+        key=lambda item: (
+            item.get_closest_marker("run_first") is None,
+            not item.path.is_relative_to(SLOW_IMPORTS),
+            places[item.path.parent],
+        )
     )
 
 
+@functools.cache
 def is_end_to_end(module: Path) -> bool:
     return any(module.is_relative_to(folder) for folder in END_TO_END)
 

@@ -127,7 +127,7 @@ def test_a_run_of_all_tests_imports_no_module_without_a_chosen_test(
     assert {module for module in modules if not may_be_chosen(TESTS / module, marks)} == left_out
 
 
-def test_the_longest_tests_come_first_and_those_of_a_folder_together(
+def test_the_longest_and_those_with_slow_imports_come_first_and_those_of_a_folder_together(
     request: pytest.FixtureRequest,
 ) -> None:
     def make(path: str, name: str) -> pytest.Function:
@@ -139,23 +139,40 @@ def test_the_longest_tests_come_first_and_those_of_a_folder_together(
         make("a/test_1.py", "second"),
         make("b/test_2.py", "third"),
         make("a/test_1.py", "longest"),
+        make("integrations/test_1.py", "slow imports"),
         make("a/test_2.py", "fourth"),
     ]
     items[3].add_marker("run_first")
     arrange(items)  # type: ignore[arg-type]
-    assert [item.name for item in items] == ["longest", "first", "third", "second", "fourth"]
+    assert [item.name for item in items] == [
+        "longest",
+        "slow imports",
+        "first",
+        "third",
+        "second",
+        "fourth",
+    ]
 
 
 @pytest.mark.life
-def test_tests_that_may_run_programs_are_chosen_by_their_modules() -> None:
+def test_tests_that_may_run_programs_are_chosen_by_their_modules_beside_the_end_to_end_tests() -> (
+    None
+):
     modules = (
         "tests/cli/test_note_arguments.py",
         "tests/core/test_model.py",
         "tests/core/test_globs.py",
+        "tests/daemon/test_display.py",
+        "tests/watch/test_every_folder.py",  # of which some are end to end
     )
-    printed = run_pytest("--collect-only", "--may-run-programs", *modules)
-    chosen = {line.partition("::")[0] for line in printed.splitlines() if "::" in line}
-    assert chosen == {"tests/cli/test_note_arguments.py"}
+    options = ("--collect-only", "-m", "not soak and not clients", "--may-run-programs")
+    tests = [line for line in run_pytest(*options, *modules).splitlines() if "::" in line]
+    assert {test.partition("::")[0] for test in tests} == {
+        "tests/cli/test_note_arguments.py",
+        "tests/daemon/test_display.py",
+        "tests/watch/test_every_folder.py",
+    }
+    assert len([test for test in tests if "test_every_folder" in test]) == 2
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,7 @@ class ConnectionPool:
         """Close idle connections now, and acquired ones when they are released."""
         with self._lock:
             self._is_closed = True
+            self._lock.notify_all()
             idle, self._idle = self._idle, []
         for reader in idle:
             reader.connection.close()
@@ -218,7 +219,7 @@ class ConnectionPool:
         with self._lock:
             if self.has_lost_file:
                 # The path leads to no file, or to another one: wait for a reader that is open.
-                self._lock.wait_for(lambda: self._idle or not self._n_used, seconds)
+                self._lock.wait_for(self._need_not_wait, seconds)
             self._n_used += 1
             if self._idle:
                 return self._idle.pop()
@@ -230,6 +231,9 @@ class ConnectionPool:
                 self._n_used -= 1
                 self._lock.notify_all()
             raise
+
+    def _need_not_wait(self) -> bool:
+        return bool(self._idle) or not self._n_used or self._is_closed
 
     def _release(self, reader: Reader) -> None:
         reader.used_s = time.monotonic()

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 pytest.importorskip("playwright.sync_api", reason="not installed: playwright")
 axe = pytest.importorskip("axe_core_python.base", reason="not installed: axe-core-python")
 
-pytestmark = [
-    pytest.mark.skipif(PROGRAM is None, reason="not installed: chromium"),
-    # One process for all: a browser takes a second to start, and much of a core.
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="not installed: chromium")
 VIEWS = "notes search context history topics tasks decay graph problems status start".split()
 AXE = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"], "resultTypes": ["violations"]}
 HOSTILE = """# <script>window.pwned = 1</script>
@@ -37,25 +33,38 @@ HOSTILE = """# <script>window.pwned = 1</script>
 
 <iframe src="http://127.0.0.1:9/"></iframe> <style>*{display:none}</style>
 """
+FORGET = """() => {
+  localStorage.clear();
+  window.addEventListener("beforeunload", (event) => event.stopImmediatePropagation(), true);
+}"""
 
 
 class Panel:
     """The page in a browser, with what it asked for and complained of."""
 
-    def __init__(self, browser: Browser, place: Place | Client, **options: Any) -> None:
+    def __init__(self, page: Page, place: Place | Client) -> None:
         client = place.client if isinstance(place, Place) else place
         self.workspace = place.id if isinstance(place, Place) else ""
-        self.page: Page = browser.new_context(**options).new_page()
-        self.page.set_default_timeout(LIMIT_MS)
+        self.page = page
         self.errors: list[str] = []
         self.hosts: set[str] = set()
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", self._note_message)
-        self.page.on("dialog", lambda dialog: self.errors.append(f"dialog: {dialog.message}"))
-        self.page.on(
-            "request", lambda request: self.hosts.add(urlsplit(request.url).hostname or "")
-        )
-        show_panel(self.page, client)
+        self._listeners: dict[Any, Callable[[Any], None]] = {
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "console": self._note_message,
+            "dialog": lambda dialog: self.errors.append(f"dialog: {dialog.message}"),
+            "request": lambda request: self.hosts.add(urlsplit(request.url).hostname or ""),
+        }
+        for event, listener in self._listeners.items():
+            page.on(event, listener)
+        show_panel(page, client)
+
+    def close(self) -> None:
+        """Leave the page empty and signed out, without a question about what is not saved."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        self.page.evaluate(FORGET)
+        self.page.goto("about:blank")
+        self.page.context.clear_cookies()
 
     def _note_message(self, message: Any) -> None:
         if message.type == "error" and "ERR_CONNECTION" not in message.text:
@@ -79,17 +88,28 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Page:
+    """One for all tests: the first view of a new one takes a second of a core."""
+    page = browser.new_page()
+    page.set_default_timeout(LIMIT_MS)
+    return page
+
+
 @pytest.fixture
-def open_panel(browser: Browser) -> Iterator[Callable[..., Panel]]:
+def open_panel(page: Page) -> Iterator[Callable[[Place | Client], Panel]]:
+    """Open the panel in the page, once a test."""
     panels: list[Panel] = []
 
-    def open_page(place: Place | Client, **options: Any) -> Panel:
-        panels.append(Panel(browser, place, **options))
+    def open_page(place: Place | Client) -> Panel:
+        panels.append(Panel(page, place))
         return panels[-1]
 
     yield open_page
     for panel in panels:
-        panel.page.context.close()
+        panel.close()
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1280, "height": 720})
 
 
 @pytest.fixture
@@ -106,9 +126,11 @@ def filled(place: Place) -> Place:
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
 def test_each_view_shows_what_there_is_and_is_accessible(
-    filled: Place, open_panel: Callable[..., Panel], scheme: str, width: int
+    filled: Place, page: Page, open_panel: Callable[..., Panel], scheme: Any, width: int
 ) -> None:
-    panel = open_panel(filled, color_scheme=scheme, viewport={"width": width, "height": 800})
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)
+    panel = open_panel(filled)
     panel.page.evaluate(axe.AXE_SCRIPT)
     for view in VIEWS:
         panel.show(view, **({"q": "redis"} if view in ("search", "context") else {}))
