@@ -649,5 +649,6 @@ def remember_disk(workspace: Workspace, snapshot: Snapshot) -> None:
             has_notes = snapshot.has_notes or snapshot.failed_folders or workspace.missing.since_s
             records.remember_disk(device if has_notes else None)
             records.remember_inode(inode)
-            mounts = find_mounts(workspace.scope.root, snapshot, records.mounts)
+            notes = workspace.index.known_stats() if workspace.index is not None else ()
+            mounts = find_mounts(workspace.scope.root, notes, snapshot, records.mounts)
             records.remember_mounts(mounts)

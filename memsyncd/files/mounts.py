@@ -16,14 +16,15 @@ _MOUNTS = "/proc/self/mountinfo"
 _ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 
-def find_mounts(root: str, snapshot: Snapshot, before: Collection[str]) -> frozenset[str]:
-    """Return the mount points, beneath the root or where links lead, that hold notes of a full
-    scan, and those of `before` that were away during it or are now.
+def find_mounts(
+    root: str, notes: Collection[str], snapshot: Snapshot, before: Collection[str]
+) -> frozenset[str]:
+    """Return the mount points, beneath the root or where links lead, that hold `notes`, which a
+    full scan has seen, and those of `before` that were away during it or are now.
     """
     # Listed first: what is unmounted later was mounted, or is away.
     mounts = {mount for mount in _list_mounts() if not _is_in(root, mount)}
     inside = {mount: f"{mount[len(root) + 1 :]}/" for mount in mounts if _is_in(mount, root)}
-    notes = (*snapshot.files, *snapshot.unchanged) if inside else ()
     used = {mount for mount, start in inside.items() if any(one.startswith(start) for one in notes)}
     links = snapshot.link_folders
     linked = {mount for mount in mounts if any(_is_in(folder, mount) for folder in links)}

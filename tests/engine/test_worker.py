@@ -278,7 +278,9 @@ class Wait:
         return self.ended.result()
 
 
-def test_what_a_job_has_waited_for_is_freed_without_a_garbage_collection(worker: WorkerPool) -> None:
+def test_what_a_job_has_waited_for_is_freed_without_a_garbage_collection(
+    worker: WorkerPool,
+) -> None:
     ended: Future[str] = Future()
     awaited = weakref.ref(ended)
 
