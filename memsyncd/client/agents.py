@@ -80,7 +80,8 @@ class AgentMethods(Closing):
         section with those beneath it; the most often or the most recently recalled first.
         """
         params = read_target(target) | {"sort": sort, "limit": limit}
-        return self._connection.ask("access.stats", params)
+        answer: AccessStats = self._connection.ask("access.stats", params)
+        return answer
 
     def record_access(self, *anchors: str) -> None:
         """Count accesses of sections that were read without memsyncd."""
@@ -115,7 +116,8 @@ class AgentMethods(Closing):
             "expires_s": expires_s,
             "client": self._connection.client_name,
         }
-        return self._connection.ask("signal.send", params)
+        answer: SignalSent = self._connection.ask("signal.send", params)
+        return answer
 
     def inbox(
         self,
@@ -136,12 +138,14 @@ class AgentMethods(Closing):
             "include_read": include_read,
             "limit": limit,
         }
-        return self._connection.ask("signal.inbox", params)["signals"]
+        answer: list[Signal] = self._connection.ask("signal.inbox", params)["signals"]
+        return answer
 
     def outbox(self, *, everyone: bool = False, limit: int = 50) -> list[Signal]:
         """Return the signals that this client has sent, the latest first, with their receipts."""
         params = {"client": self._connection.client_name, "everyone": everyone, "limit": limit}
-        return self._connection.ask("signal.outbox", params)["signals"]
+        answer: list[Signal] = self._connection.ask("signal.outbox", params)["signals"]
+        return answer
 
     def ack_signals(
         self,
@@ -154,7 +158,8 @@ class AgentMethods(Closing):
         the task, receives them no more.
         """
         params = {"signals": list(signals), "agent": agent, "session": session, "task": task}
-        return self._connection.ask("signal.ack", params)
+        answer: SignalsAcked = self._connection.ask("signal.ack", params)
+        return answer
 
     def watch_signals(
         self,
@@ -190,12 +195,14 @@ class AgentMethods(Closing):
         oldest, without blocked ones.
         """
         params = {"task": task, "include_archived": include_archived, "limit": limit}
-        return self._connection.ask("task.ready", params)
+        answer: TaskReady = self._connection.ask("task.ready", params)
+        return answer
 
     def task_sections(self, task: str, *, include_archived: bool = False) -> list[TaskSection]:
         """Return all sections of a task, by path and line."""
         params = {"task": task, "include_archived": include_archived}
-        return self._connection.ask("task.list", params)["items"]
+        answer: list[TaskSection] = self._connection.ask("task.list", params)["items"]
+        return answer
 
     def task_context(
         self,
@@ -217,7 +224,8 @@ class AgentMethods(Closing):
             "track_access": track_access,
             "caller_session": self._session,
         }
-        return self._connection.ask("task.context", params)
+        answer: TaskContext = self._connection.ask("task.context", params)
+        return answer
 
     def checkpoint(
         self,
@@ -234,7 +242,8 @@ class AgentMethods(Closing):
             "session": session or self._session,
             "metadata": dict(metadata or {}),
         }
-        return self._connection.write("task.checkpoint", params)
+        answer: Added = self._connection.write("task.checkpoint", params)
+        return answer
 
     def summarize_task(
         self,
@@ -255,14 +264,16 @@ class AgentMethods(Closing):
             "max_bytes": max_bytes,
             "dry_run": dry_run,
         }
-        return self._connection.write("task.summarize", params)
+        answer: TaskSummary = self._connection.write("task.summarize", params)
+        return answer
 
     def start_session(
         self, session: str, *, task: str | None = None, content: str = "", agent: str | None = None
     ) -> SessionStarted:
         """Record that a session begins; `text` is what `resume_session` returns."""
         params = {"session": session, "task": task, "content": content, "agent": agent}
-        return self._connection.write("session.start", params)
+        answer: SessionStarted = self._connection.write("session.start", params)
+        return answer
 
     def resume_session(
         self,
@@ -281,7 +292,8 @@ class AgentMethods(Closing):
             "agent": agent,
             "max_bytes": max_bytes,
         }
-        return self._connection.ask("session.resume", params)
+        answer: SessionBlock = self._connection.ask("session.resume", params)
+        return answer
 
     def triage(
         self,
@@ -302,7 +314,8 @@ class AgentMethods(Closing):
             "priority": priority,
             "limit": limit,
         }
-        return self._connection.write("triage", params)
+        answer: Triage = self._connection.write("triage", params)
+        return answer
 
     def profile(
         self, *, tag: Words = (), limit: int = 20, include_archived: bool = False
@@ -315,7 +328,8 @@ class AgentMethods(Closing):
             "limit": limit,
             "include_archived": include_archived,
         }
-        return self._connection.ask("profile", params)
+        answer: Profile = self._connection.ask("profile", params)
+        return answer
 
     # --- topics ---
 
@@ -334,7 +348,8 @@ class AgentMethods(Closing):
             "include_archived": include_archived,
             "limit": limit,
         }
-        return self._connection.ask("topic.list", params)["topics"]
+        answer: list[TopicInfo] = self._connection.ask("topic.list", params)["topics"]
+        return answer
 
     def topic(
         self, topic: str, *, include_archived: bool = False, track_access: bool = True
@@ -348,7 +363,8 @@ class AgentMethods(Closing):
             "track_access": track_access,
             "caller_session": self._session,
         }
-        return self._connection.ask("topic.get", params)
+        answer: Topic = self._connection.ask("topic.get", params)
+        return answer
 
     def create_topic(
         self,
@@ -376,7 +392,8 @@ class AgentMethods(Closing):
             "on_similar": on_similar,
             **_read_lists(metadata),
         }
-        return self._connection.write("topic.create", params)
+        answer: TopicWritten = self._connection.write("topic.create", params)
+        return answer
 
     def patch_topic(
         self,
@@ -399,19 +416,22 @@ class AgentMethods(Closing):
             "if_digest": if_digest,
             **_read_lists(changes),
         }
-        return self._connection.write("topic.patch", params)
+        answer: TopicWritten = self._connection.write("topic.patch", params)
+        return answer
 
     def archive_topic(self, *topics: str, dry_run: bool = True, plan: str | None = None) -> Upkept:
         """Archive whole topics; unless `dry_run` is False, nothing changes. With the `plan` of a
         dry run, raises Conflict if notes have changed since.
         """
         params = {"topics": [*topics], "dry_run": dry_run, "plan": plan}
-        return self._connection.write("topic.archive", params)
+        answer: Upkept = self._connection.write("topic.archive", params)
+        return answer
 
     def restore_topic(self, *topics: str, dry_run: bool = True, plan: str | None = None) -> Upkept:
         """Restore archived topics, with the bytes that they had; like `archive_topic`."""
         params = {"topics": [*topics], "dry_run": dry_run, "plan": plan}
-        return self._connection.write("topic.restore", params)
+        answer: Upkept = self._connection.write("topic.restore", params)
+        return answer
 
     def append_field(  # noqa: PLR0913  one parameter for each of the method
         self,
@@ -443,7 +463,8 @@ class AgentMethods(Closing):
             "on_similar": on_similar,
             "if_digest": if_digest,
         }
-        return self._connection.write("field.append", params)
+        answer: FieldAppended = self._connection.write("field.append", params)
+        return answer
 
     def field_history(
         self, topic: str, field: str, *, limit: int = 50, before: int | None = None
@@ -452,7 +473,8 @@ class AgentMethods(Closing):
         older than `before`.
         """
         params = {"topic": topic, "field": field, "limit": limit, "before": before}
-        return self._connection.ask("field.history", params)["values"]
+        answer: list[FieldVersion] = self._connection.ask("field.history", params)["values"]
+        return answer
 
 
 def convert_words(words: Words) -> list[str] | None:

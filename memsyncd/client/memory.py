@@ -166,7 +166,8 @@ class Memsyncd(AgentMethods):
             "note": note,
         }
         params = {**_read_section(section), "on_similar": on_similar}
-        return self._connection.write("note.add", params)
+        answer: Added = self._connection.write("note.add", params)
+        return answer
 
     def validate(
         self, section: Mapping[str, object] | None = None, *, path: str | None = None
@@ -174,7 +175,8 @@ class Memsyncd(AgentMethods):
         """Check a section with the parameters of `add` without writing it; without one, the notes
         at `path`, a note, folder or glob, by default all. Names everything that is wrong.
         """
-        return self._connection.ask("validate", {"section": section, "path": path})
+        answer: Validation = self._connection.ask("validate", {"section": section, "path": path})
+        return answer
 
     def add_many(self, items: Iterable[NewSection | str]) -> list[AddedSection]:
         """Append several sections, all or none: each a dictionary with the parameters of `add`, or
@@ -207,7 +209,7 @@ class Memsyncd(AgentMethods):
         are masked. What the notes hold already of the same run is not added again. Raises
         BadRequest if there is nothing to write.
         """
-        return self._connection.write(
+        answer: Captured = self._connection.write(
             "capture",
             {
                 "step": step,
@@ -221,6 +223,7 @@ class Memsyncd(AgentMethods):
                 "tags": convert_words(tags),
             },
         )
+        return answer
 
     def index_project(self, *sources: str | ProjectSource, dry_run: bool = False) -> ProjectIndexed:
         """Bring the summaries of the project's README, manifests and other files up to date, in one
@@ -229,7 +232,7 @@ class Memsyncd(AgentMethods):
         `sources` are more files than those that `sources()` lists: paths, or dictionaries with
         `path` and `tags`. `dry_run` changes nothing and says what would be done.
         """
-        return self._connection.write(
+        answer: ProjectIndexed = self._connection.write(
             "index_project",
             {
                 "sources": [
@@ -238,10 +241,12 @@ class Memsyncd(AgentMethods):
                 "dry_run": dry_run,
             },
         )
+        return answer
 
     def sources(self) -> list[SourceInfo]:
         """The files that `index_project` summarises, with their tags and those that exist."""
-        return self._connection.ask("sources", {})["sources"]
+        answer: list[SourceInfo] = self._connection.ask("sources", {})["sources"]
+        return answer
 
     # --- upkeep ---
 
@@ -299,7 +304,8 @@ class Memsyncd(AgentMethods):
         What was promoted with this tag before stays as it is.
         """
         params = {"anchor": anchor, "task": task, "tag": tag, "note": note, "dry_run": dry_run}
-        return self._connection.write("promote", params)
+        answer: Promoted = self._connection.write("promote", params)
+        return answer
 
     def recall(
         self,
@@ -320,7 +326,8 @@ class Memsyncd(AgentMethods):
         params |= {"text": text} if text else {}
         params |= {"follow": convert_words(follow)} if follow else {}
         params |= {"filters": _read_filters(filters)} if filters else {}
-        return self._connection.ask("recall", params)
+        answer: Recalled = self._connection.ask("recall", params)
+        return answer
 
     def _keep_up(
         self,
@@ -334,7 +341,8 @@ class Memsyncd(AgentMethods):
             params["anchors"] = [*anchors]
         if filters:
             params["filters"] = _read_filters(filters)
-        return self._connection.write(method, {**params, "dry_run": dry_run})
+        answer: Upkept = self._connection.write(method, {**params, "dry_run": dry_run})
+        return answer
 
     def memory(
         self,
@@ -347,13 +355,15 @@ class Memsyncd(AgentMethods):
         text as `message`: NoteNotFound, AlreadyExists, EditRefused, PathRefused. With `if_digest`,
         raises Conflict if the note has another digest.
         """
-        return self._connection.write("memory", {"command": command, **parameters})
+        answer: MemoryResult = self._connection.write("memory", {"command": command, **parameters})
+        return answer
 
     def clear(self, *, confirm: bool) -> Cleared:
         """Remove every note of memory if `confirm` is true. `undo(change_set=…)` with the result's
         `change_set` restores them.
         """
-        return self._connection.write("memory.clear", {"confirm": confirm})
+        answer: Cleared = self._connection.write("memory.clear", {"confirm": confirm})
+        return answer
 
     # --- search ---
 
@@ -485,7 +495,8 @@ class Memsyncd(AgentMethods):
         `by` (`kind`, `tag`, `task`, `month` and `size`), at most `limit` values (20) of each.
         """
         params = {"by": list(by) or None, "limit": limit, "filters": _read_filters(filters)}
-        return self._connection.ask("stats", params)
+        answer: MemoryStats = self._connection.ask("stats", params)
+        return answer
 
     def similar(
         self,
@@ -508,7 +519,8 @@ class Memsyncd(AgentMethods):
             "limit": limit,
             "include_archived": include_archived,
         }
-        return self._connection.ask("similar", params)["sections"]
+        answer: list[SimilarSection] = self._connection.ask("similar", params)["sections"]
+        return answer
 
     def patterns(
         self,
@@ -531,7 +543,8 @@ class Memsyncd(AgentMethods):
             "limit": limit,
         }
         named = _read_workspaces(workspaces) or {"workspace": "*"}
-        return self._connection.ask("patterns", params | named)
+        answer: Patterns = self._connection.ask("patterns", params | named)
+        return answer
 
     def links(
         self,
@@ -556,7 +569,8 @@ class Memsyncd(AgentMethods):
             "limit": limit,
             "format": format,
         }
-        return self._connection.ask("links", params)
+        answer: Links = self._connection.ask("links", params)
+        return answer
 
     def duplicates(
         self,
@@ -571,7 +585,8 @@ class Memsyncd(AgentMethods):
             "limit": limit,
             "filters": _read_filters(filters),
         }
-        return self._connection.ask("duplicates", params)
+        answer: Duplicates = self._connection.ask("duplicates", params)
+        return answer
 
     # --- history ---
 
@@ -595,9 +610,10 @@ class Memsyncd(AgentMethods):
 
         With `to_now`, the diff from before the revision to the present text.
         """
-        return self._connection.ask(
+        answer: Diff = self._connection.ask(
             "diff", read_target(target) | {"revision": revision, "to_now": to_now}
         )
+        return answer
 
     def undo(
         self,
@@ -612,9 +628,10 @@ class Memsyncd(AgentMethods):
         This is a new change set, which can be undone as well. Raises Conflict if the text has
         changed since.
         """
-        return self._connection.write(
+        answer: Undone = self._connection.write(
             "undo", read_target(target) | {"revision": revision, "change_set": change_set}
         )
+        return answer
 
     def purge_history(
         self,
@@ -632,7 +649,8 @@ class Memsyncd(AgentMethods):
             "containing": containing,
             "all": everything,
         }
-        return self._connection.ask("history.purge", params)
+        answer: Purged = self._connection.ask("history.purge", params)
+        return answer
 
     # --- the index ---
 
@@ -640,7 +658,8 @@ class Memsyncd(AgentMethods):
         """Bring the index up to date with the disk and report the changes. With `full`, read every
         note again.
         """
-        return self._connection.ask("sync", {"full": full}, time_s=timeout_s)
+        answer: SyncReport = self._connection.ask("sync", {"full": full}, time_s=timeout_s)
+        return answer
 
     def subscribe(
         self, *paths: str, since: int | None = None, timeout_s: float | None = None
