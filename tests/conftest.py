@@ -74,11 +74,11 @@ def configured_logs() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two more than there are cores, and for all end-to-end tests six: most of their time they wait
+    """Two more than there are cores, and for all end-to-end tests four: most of their time they wait
     for a daemon, an editor or a timer.
     """
     is_waiting = runs_all(config) and config.getoption("-m") != WITHOUT_PROCESSES
-    return (os.cpu_count() or 1) + (6 if is_waiting else 2)
+    return (os.cpu_count() or 1) + (4 if is_waiting else 2)
 
 
 def pytest_configure(config: pytest.Config) -> None:
