@@ -552,6 +552,30 @@ def test_the_state_from_the_supervisor_is_checked(
 # --- without a daemon ---------------------------------------------------------------------------
 
 
+def make_head(page_bytes: int = 4096) -> bytes:
+    return folder_checks.MAGIC + page_bytes.to_bytes(2, "big") + bytes(82)
+
+
+@pytest.mark.parametrize(
+    ("head", "size_bytes", "trouble"),
+    [
+        (make_head(), 8192, ""),
+        (make_head(1), 131_072, ""),
+        (b"", 0, ""),
+        (make_head(), 8000, "truncated"),
+        (make_head()[:50], 50, "not a database"),
+        (b"x" * 100, 4096, "not a database"),
+        (make_head(0), 4096, "truncated"),
+    ],
+)
+def test_a_database_is_recognized_by_its_first_bytes_and_its_size(
+    head: bytes, size_bytes: int, trouble: str
+) -> None:
+    message = folder_checks.find_damage(head, size_bytes)
+    assert trouble in message
+    assert bool(trouble) == bool(message)
+
+
 def test_a_damaged_list_of_workspaces_is_a_finding_and_not_a_failure(tmp_path: Path) -> None:
     place = tmp_path / "workspaces.json"
     assert folder_checks.read_workspace_list(str(place)) == ([], "")

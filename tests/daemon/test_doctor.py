@@ -277,6 +277,7 @@ def test_between_two_starts_damaged_records_are_set_aside_and_a_foreign_index_is
     assert examine(home).level("records") == "error"
     assert do(home, "stop").returncode == 0
     write(unscanned.index, SHIFT)
+    assert examine(home).level("records") == "error"
     home.start()
     wait_for(lambda: examine(home).level("generation") == "ok", "it was not opened")
     report = examine(home, "--verify")
@@ -480,10 +481,13 @@ def test_without_a_daemon_all_other_checks_run(make_home: Callable[[], Home]) ->
         client.call("search", query="x", workspace=added, wait="disk")
     assert daemon.stop() == 0
     home.config.write_text(f'[[workspace]]\npath = "{other}"\nname = "second"\n')
+    index = home.folder / "cache" / "memsyncd" / added / "index.db"
+    os.truncate(index, index.stat().st_size - 100)
     shutil.rmtree(other)
     report = examine(home)
     assert report.status == NO_DAEMON
     assert [finding["level"] for finding in report.findings("folder")] == ["ok", "error"]
+    assert report.findings("index")[0]["where"] == str(index)
     assert examine(home, "second").level("folder") == "error"
     assert do(home, "doctor", "third").returncode == NOT_FOUND
     home.config.write_text("[sync]\ndebonce_ms = 3\n")

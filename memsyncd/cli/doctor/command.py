@@ -33,6 +33,7 @@ from memsyncd.cli.doctor.folder_checks import (
     RegisteredWorkspace,
     check_config_mode,
     check_config_path,
+    check_database,
     check_disk_space,
     check_notes_storage,
     check_own_storage,
@@ -279,7 +280,11 @@ def _examine_without_daemon(
     findings = [
         Finding("error", "workspaces", damage, "check its contents", where=list_file)
     ] * bool(damage)
-    findings += map(check_root, chosen)
+    for workspace in chosen:
+        findings.append(check_root(workspace))
+        for check, folder in (("index", dirs.cache_dir), ("records", dirs.state_dir)):
+            path = f"{folder}/{workspace.id}/{check}.db"
+            findings += check_database(path, check=check, workspace=workspace.id)
     what = "only the daemon checks index, records, watcher and notes"
     findings.append(Finding("info", "daemon", what, "start it, then run this again"))
     return chosen, findings

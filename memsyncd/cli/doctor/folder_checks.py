@@ -215,6 +215,8 @@ def check_config_path(daemon_path: str, own_path: str) -> list[Finding]:
 
 # --- workspaces without a daemon ----------------------------------------------------------------
 
+MAGIC = b"SQLite format 3\0"
+HEAD_BYTES = 100
 LOG_TAIL_BYTES = 16_384
 
 
@@ -264,6 +266,46 @@ def check_root(workspace: RegisteredWorkspace) -> Finding:
         return Finding("error", "folder", what, remedy, where=where, workspace=workspace.id)
     what = "the folder exists and can be listed"
     return Finding("ok", "folder", what, where=where, workspace=workspace.id)
+
+
+def check_database(path: str, *, check: str, workspace: str) -> list[Finding]:
+    """Check that a file is a whole database, by its first bytes and its size; the daemon creates a
+    missing one.
+
+    Databases are not opened here, since only the daemon may open them.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD_BYTES)
+            size_bytes = os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        what = f"it cannot be read: {error.strerror}"
+        remedy = "check who owns it"
+        return [Finding("error", check, what, remedy, where=path, workspace=workspace)]
+    damage = find_damage(head, size_bytes)
+    if not damage:
+        return []
+    remedy = {
+        "index": "start the daemon: it rebuilds the index",
+        "records": "keep a copy; at its next start the daemon sets it aside and creates a new one",
+    }[check]
+    name = os.path.basename(path)
+    return [Finding("error", check, f"{name} {damage}", remedy, where=path, workspace=workspace)]
+
+
+def find_damage(head: bytes, size_bytes: int) -> str:
+    """Return what is wrong with a database of this header and size, by SQLite's file format."""
+    if not size_bytes:
+        return ""
+    if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
+        return "is not a database any more"
+    page_bytes = int.from_bytes(head[16:18], "big")
+    page_bytes = 65_536 if page_bytes == 1 else page_bytes
+    if not page_bytes or size_bytes % page_bytes:
+        return "is truncated"
+    return ""
 
 
 def find_last_error(log_file: str) -> str:
