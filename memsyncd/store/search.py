@@ -52,16 +52,15 @@ MAX_SORTED = 1_600
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}"
 # In the order of a row's fields; each score is computed once, as that of the order.
 _CHUNK = "c.id, c.file, c.section, c.start_line, c.end_line, c.tokens"
-_BM25 = f"-bm25(chunks_fts, {_WEIGHTS})"
 _MATCHING = (
-    f"SELECT {_CHUNK}, best.raw_score FROM (SELECT rowid AS id, {_BM25} AS raw_score"
-    " FROM chunks_fts WHERE chunks_fts MATCH :match {allowed}{best}) best"
-    " CROSS JOIN chunks c ON c.id = best.id"
+    f"SELECT {_CHUNK}, best.raw_score FROM (SELECT rowid AS id,"
+    " -bm25(chunks_fts, {weights}) AS raw_score FROM chunks_fts"
+    " WHERE chunks_fts MATCH :match {allowed}{best}) best CROSS JOIN chunks c ON c.id = best.id"
 )
 _BEST = " ORDER BY raw_score DESC LIMIT :limit"
 _TIED_IN_ORDER = (
     "WITH tied AS MATERIALIZED (SELECT rowid AS id FROM chunks_fts WHERE chunks_fts MATCH :match"
-    f" {{allowed}} AND {_BM25} = :least LIMIT :most)"
+    " {allowed} AND -bm25(chunks_fts, {weights}) = :least LIMIT :most)"
     f" SELECT {_CHUNK}, :least FROM tied JOIN chunks c ON c.id = tied.id"
     " JOIN files f ON f.id = c.file"
     " ORDER BY f.path, c.start_line, c.end_line, c.digest LIMIT :limit"
@@ -350,7 +349,9 @@ def _find_best(
     """
     most = limit + N_TIES
     is_limited = n_matching > MAX_SORTED
-    statement = _MATCHING.format(allowed=allowed, best=_BEST if is_limited else "")
+    statement = _MATCHING.format(
+        weights=_WEIGHTS, allowed=allowed, best=_BEST if is_limited else ""
+    )
     found = reader.rows(statement, {**bound, "limit": most} if is_limited else bound)
     rows = cast("list[ChunkRow]", found)
     rows.sort(key=itemgetter(6), reverse=True)
@@ -362,7 +363,7 @@ def _find_best(
         most_scored = MAX_SCORED_TWICE + 1
         if count_matching(reader, [bound["match"]], most=most_scored) == [most_scored]:
             return rows[:limit]
-        statement = _TIED_IN_ORDER.format(allowed=allowed)
+        statement = _TIED_IN_ORDER.format(weights=_WEIGHTS, allowed=allowed)
         better = [row for row in rows if row[6] > least]
         tied = {**bound, "least": least, "most": MAX_TIED, "limit": limit - len(better)}
         return better + cast("list[ChunkRow]", reader.rows(statement, tied))
