@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     )
 
 
+def _complete(answer: dict[str, Any]) -> dict[str, Any]:
+    # A daemon that was started before an update lacks what has come with it.
+    return {"query_problems": [], **answer}
+
+
 class Hits(list["Hit"]):
     """The hits of a search, best first.
 
@@ -45,6 +50,7 @@ class Hits(list["Hit"]):
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(answer["hits"])
+        answer = _complete(answer)
         for name in self.__slots__:
             setattr(self, name, answer[name])
 
@@ -76,6 +82,7 @@ class ContextBlock(str):
 
     def __new__(cls, answer: dict[str, Any]) -> Self:
         block = super().__new__(cls, answer["text"])
+        answer = _complete(answer)
         for name in cls.__slots__:
             setattr(block, name, answer[name])
         return block

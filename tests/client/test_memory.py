@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,7 @@ import memsyncd.client
 import memsyncd.client.memory
 from memsyncd.client import Memsyncd, NoAnswer
 from memsyncd.client.memory import name_workspace
+from memsyncd.client.results import ContextBlock, Hits
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
@@ -657,3 +658,10 @@ def test_one_undo_takes_back_a_rename_with_the_links_that_it_changed(
     assert place.notes() != before
     memory.undo(change_set=renamed["change_set"])
     assert place.notes() == before
+
+
+def test_an_answer_of_a_daemon_from_before_an_update_is_read() -> None:
+    both: dict[str, Any] = {"workspaces": [], "why_empty": None, "freshness": {}}
+    hits = Hits({**both, "hits": [], "relaxed": False, "did_you_mean": None})
+    block = ContextBlock({**both, "text": "", "tokens": 0, "included": [], "left_out": []})
+    assert hits.query_problems == block.query_problems == []
