@@ -41,8 +41,8 @@ _MAYBE_RELATIVE = re.compile(rf"\]\([ \t]*+<?+(?!{_SCHEME.pattern})")
 _BACKTICKS = re.compile(r"`+")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}\Z")
 _ATTACHMENT = re.compile(
-    r"\.(?:avif|bmp|gif|jpe?g|png|svg|webp|ico|tiff?|heic|flac|m4a|mp3|ogg|opus|wav|3gp|mkv|mov|mp4|"
-    r"ogv|webm|pdf|canvas|base|docx?|xlsx?|pptx?|odt|epub|zip|excalidraw|drawio)\Z",
+    r"\.(?:avif|bmp|gif|jpe?g|png|svg|webp|ico|tiff?|heic|flac|m4a|mp3|ogg|opus|wav|3gp|mkv|mov|"
+    r"mp4|ogv|webm|pdf|canvas|base|docx?|xlsx?|pptx?|odt|epub|zip|excalidraw|drawio)\Z",
     re.IGNORECASE,
 )
 # Files of text, after which pages are named as well: `custom.css.md`.
