@@ -46,8 +46,7 @@ from memsyncd.errors import Busy, Conflict, MemsyncdError, StoreFailed, Unwritab
 from memsyncd.files.read import TextFile
 from memsyncd.files.scope import Scope, find_identity
 from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
-from memsyncd.store.heads import ObservedNote
-from memsyncd.store.history import History, Intended
+from memsyncd.store.history import History, Intended, ObservedNote
 
 # How often an edit is decided again because another program wrote meanwhile.
 MAX_ATTEMPTS = 5

@@ -31,7 +31,7 @@ from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
 from memsyncd.files.read import ReadFile, read_note_file, read_text_file
-from memsyncd.store.heads import ObservedNote
+from memsyncd.store.history import ObservedNote
 from memsyncd.store.index import Index
 from memsyncd.store.records import Records
 

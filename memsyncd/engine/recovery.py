@@ -55,8 +55,7 @@ from memsyncd.files.write import (
     remove_temporary_files,
     rename_path,
 )
-from memsyncd.store.heads import Change, ObservedNote
-from memsyncd.store.history import History, Intended, Revision
+from memsyncd.store.history import Change, History, Intended, ObservedNote, Revision
 
 # The command of an edit without a history.
 UNKEPT = "unkept"

@@ -12,7 +12,7 @@ Every method of `History` is one commit, which is on the disk when the method re
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -23,7 +23,6 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
 from memsyncd.store.blobs import Blobs
 from memsyncd.store.connection import transaction, translating_errors
-from memsyncd.store.heads import Change, Heads, ObservedNote
 from memsyncd.store.integrity import FileGuard
 
 # --- revisions ----------------------------------------------------------------------------------
@@ -145,6 +144,27 @@ class Intended(msgspec.Struct, frozen=True, kw_only=True):
     new: bytes | None
 
 
+class ObservedNote(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a note on the disk, None if it is gone, and its former path if it was moved.
+
+    `is_new`: the note did not exist before, though not every note was observed yet.
+    """
+
+    path: str
+    data: bytes | None
+    moved_from: str | None = None
+    is_new: bool = False
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One note's change, in digests; None for no file. `old_path` is its path before a move."""
+
+    path: str
+    old_path: str | None = None
+    old_digest: str | None
+    new_digest: str | None
+
+
 class Purged(msgspec.Struct, frozen=True, kw_only=True):
     """What a purge dropped. `is_clean`: the files contain no trace of it; otherwise another program
     reads them and has to end first.
@@ -166,7 +186,6 @@ class History:
         self._writer = writer
         self._file_guard = file_guard
         self._blobs = Blobs(writer)
-        self._heads = Heads(writer)
         with translating_errors():
             self._is_clean = not self._has(UNWIPED)
             self.last_revision = self._read_last()
@@ -224,7 +243,7 @@ class History:
             self._forget([revision.id for revision in intended if revision.id not in happened])
             statement = "UPDATE revisions SET state = 'done' WHERE change_set = ?"
             self._writer.execute(statement, (number,))
-            self._heads.apply(_leave_out_renamed(one for one in intended if one.id in happened))
+            self._apply_to_heads(_leave_out_renamed(one for one in intended if one.id in happened))
         if self._intended is not None:
             self._intended.discard(number)
 
@@ -263,7 +282,7 @@ class History:
         """
         texts = {one.path: one.data for one in observed}
         with translating_errors():
-            changes = list(self._heads.find_changes({one.path: one for one in observed}))
+            changes = list(self._find_changes({one.path: one for one in observed}))
         if not changes:
             return []
         new = {one.path for one in observed if one.is_new}
@@ -279,7 +298,7 @@ class History:
                 path = paths[0] if len(paths) == 1 else ""
                 number = self._add_change_set((at_s, "", EXTERNAL, path, None))
                 self._add_revisions(number, revised, "done")
-            self._heads.apply(changes)
+            self._apply_to_heads(changes)
             old_digests = (one.old_digest for one in changes if one.old_digest is not None)
             self._blobs.drop_unused(old_digests)
         self.last_revision = self._read_last()
@@ -288,12 +307,13 @@ class History:
     def heads(self) -> dict[str, str]:
         """Return the last known digest of each note by path."""
         with translating_errors():
-            return self._heads.read()
+            rows: list[Any] = self._writer.execute("SELECT path, digest FROM heads").fetchall()
+        return dict(rows)
 
     def find_heads(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the last known digests of these notes by path, if there are any."""
         with translating_errors():
-            found = {path: self._heads.find(path) for path in paths}
+            found = {path: self._find_head(path) for path in paths}
         return {path: digest for path, digest in found.items() if digest is not None}
 
     @property
@@ -314,12 +334,12 @@ class History:
     def find_damaged_heads(self) -> set[str]:
         """Return the notes whose last known text is damaged here."""
         with translating_errors():
-            return self._heads.find_paths(self._blobs.damaged)
+            return self._find_paths_with(self._blobs.damaged)
 
     def restore_text(self, path: str, data: bytes) -> None:
         """Store a damaged text again, if `data` of this note has its last known digest."""
         with transaction(self._writer):
-            if self._heads.find(path) == digest_bytes(data):
+            if self._find_head(path) == digest_bytes(data):
                 self._blobs.keep(data)
 
     def find_revisions(
@@ -395,7 +415,7 @@ class History:
             rows = [row for id_ in revisions for row in self.find_revisions(revision=id_)]
             held = {one for row in rows for one in (row.old_digest, row.new_digest) if one}
             chosen = held if texts is None else texts
-            dropped = {digest for digest in chosen if not self._heads.find_paths([digest])}
+            dropped = {digest for digest in chosen if not self._find_paths_with([digest])}
             n_texts = self._blobs.drop(dropped) + self._forget([row.id for row in rows])
             self._mark(UNWIPED)
         self._wipe()
@@ -468,6 +488,61 @@ class History:
                 digests.update(side for side in sides if side is not None)
         self._writer.executemany(_DROP_EMPTY_CHANGE_SET, ((number,) for number in change_sets))
         return self._blobs.drop_unused(digests)
+
+    # --- heads ---
+
+    def _find_head(self, path: str) -> str | None:
+        statement = "SELECT digest FROM heads WHERE path = ?"
+        found = self._writer.execute(statement, (path,)).get
+        return None if found is None else str(found)
+
+    def _find_paths_with(self, digests: Iterable[str]) -> set[str]:
+        """Return the notes whose last known text is one of these."""
+        statement = "SELECT path FROM heads WHERE digest = ?"
+        rows = (self._writer.execute(statement, (digest,)).fetchall() for digest in digests)
+        return {str(row[0]) for of_digest in rows for row in of_digest}
+
+    def _apply_to_heads(self, changes: Sequence[Change]) -> None:
+        """Apply changes as if all had happened at once."""
+        removed = [
+            (one.old_path or one.path,)
+            for one in changes
+            if one.old_path is not None or one.new_digest is None
+        ]
+        written = [(one.path, one.new_digest) for one in changes if one.new_digest is not None]
+        self._writer.executemany("DELETE FROM heads WHERE path = ?", removed)
+        self._writer.executemany("INSERT OR REPLACE INTO heads VALUES(?,?)", written)
+
+    def _find_changes(self, observed: Mapping[str, ObservedNote]) -> Iterator[Change]:
+        """Yield the differences between notes and heads, as if all had happened at once: two notes
+        may have swapped paths.
+
+        A note that another was moved over was deleted first. A note that was moved from a path
+        without a head is new.
+        """
+        paths = {path for one in observed.values() for path in (one.path, one.moved_from) if path}
+        heads = {path: self._find_head(path) for path in paths}
+        origins = {
+            one.moved_from: path
+            for path, one in observed.items()
+            if one.data is not None
+            and one.moved_from not in {None, path}
+            and heads[one.moved_from or path] is not None
+        }
+        for path, one in observed.items():
+            digest = None if one.data is None else digest_bytes(one.data)
+            old_digest = None if path in origins else heads[path]
+            if one.moved_from is not None and origins.get(one.moved_from) == path:
+                if old_digest is not None:
+                    yield Change(path=path, old_digest=old_digest, new_digest=None)
+                yield Change(
+                    path=path,
+                    old_path=one.moved_from,
+                    old_digest=heads[one.moved_from],
+                    new_digest=digest,
+                )
+            elif old_digest != digest:
+                yield Change(path=path, old_digest=old_digest, new_digest=digest)
 
 
 def _leave_out_renamed(revisions: Iterable[Revision]) -> list[Change]:

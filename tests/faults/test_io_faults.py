@@ -18,8 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed, StoreFull
-from memsyncd.store.heads import ObservedNote
-from memsyncd.store.history import Intended
+from memsyncd.store.history import Intended, ObservedNote
 from memsyncd.store.index import DropNote, Index
 from memsyncd.store.records import Records
 from tests.faults.faulty_disk import Fault, FaultyDisk, find_calls

@@ -14,8 +14,7 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
 from memsyncd.store import history as history_module
-from memsyncd.store.heads import ObservedNote
-from memsyncd.store.history import History, Intended, Revision
+from memsyncd.store.history import History, Intended, ObservedNote, Revision
 from memsyncd.store.records import Records
 from tests.programs import succeeds
 

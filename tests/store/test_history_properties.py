@@ -15,8 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.store import blobs
-from memsyncd.store.heads import ObservedNote
-from memsyncd.store.history import Intended, Revision
+from memsyncd.store.history import Intended, ObservedNote, Revision
 from memsyncd.store.records import Records
 
 PATHS = ("a.md", "b.md", "f/c.md", "f/d.md")

@@ -12,7 +12,7 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFailed
 from memsyncd.store import records
-from memsyncd.store.heads import ObservedNote
+from memsyncd.store.history import ObservedNote
 from memsyncd.store.integrity import Tampering
 from memsyncd.store.records import MIGRATIONS, Move, Owner, Records, peek_heads, peek_owners
 
