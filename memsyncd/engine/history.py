@@ -1,11 +1,13 @@
-"""Lists, shows, purges and undoes the recorded changes of notes.
+"""Lists, shows, purges and undoes the recorded changes of notes; backs them up and restores them.
 
 Everything here is a job of the worker, which owns records.db. The history of a section is those
 revisions of its note in which its own lines differ; a renamed note is followed under its old names.
 
 An undo restores the bytes from before, or raises Conflict: the whole note, or the named section,
 must be as the revision left it. A change set of many notes is undone whole or not at all. An undo
-is itself an edit and can be undone in turn.
+is itself an edit and can be undone in turn. A restore from a backup changes no note: texts of notes
+that differ from the last ones in the backup become revisions, as after any change by another
+program.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from memsyncd.core.editing.sections import find_sections_bytes, replace_section,
 from memsyncd.core.editing.unified_diff import render_diff
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, parse_note_path
 from memsyncd.engine.accesses import purge_accesses
+from memsyncd.engine.checks import render_count
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import (
     Decide,
@@ -34,32 +37,46 @@ from memsyncd.engine.edit import (
     edit_workspace,
     find_history,
 )
-from memsyncd.engine.rebuild import check_open
-from memsyncd.engine.records import FOREIGN_FAULT, open_records
+from memsyncd.engine.external_changes import record_all, sync_and_record
+from memsyncd.engine.rebuild import check_open, require_records
+from memsyncd.engine.records import FOREIGN_FAULT, RECORDS_GONE, open_records
 from memsyncd.engine.recovery import recover
+from memsyncd.engine.sync import SyncRequest
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
+from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound, NotFresh
 from memsyncd.files.listing import find_files, is_folder
 from memsyncd.files.read import TextFile, read_text_file
-from memsyncd.files.scope import Scope
+from memsyncd.files.scope import Scope, find_identity
+from memsyncd.logs import Event, get_log
 from memsyncd.protocol.memory import (
+    Backup,
     Diff,
     DiffParams,
     HistoryParams,
     PathState,
     Purged,
     PurgeParams,
+    Restored,
     RevisionInfo,
     UndoParams,
 )
 from memsyncd.protocol.search import AccessStatsParams
-from memsyncd.store.backup import remove_leftovers
+from memsyncd.store.backup import (
+    adopt,
+    back_up,
+    count_revisions,
+    find_staged,
+    remove_leftovers,
+    swap_in,
+)
 from memsyncd.store.history import History, Revision
 
 PAGE = 50
 FILES_PER_STEP = 16
 MANY_REVISIONS = 100_000
+
+log = get_log("engine")
 
 # --- targets ------------------------------------------------------------------------------------
 
@@ -616,3 +633,98 @@ def _conflict(revision: Revision, digest: str | None) -> Conflict:
         wanted=revision.new_digest,
         digest=digest,
     )
+
+
+# --- backup and restore ---------------------------------------------------------------------------
+
+
+def back_up_records(workspace: Workspace, _config: Config, clock: Clock) -> Job[Backup]:
+    """Make a temporary copy of records.db, whether a history is kept now or not."""
+    records = require_records(workspace, clock)
+    recover(workspace, clock)
+    made = yield from back_up(records.path)
+    return Backup(
+        workspace=workspace.id,
+        path=str(made.path),
+        revisions=made.n_revisions,
+        bytes=made.n_bytes,
+    )
+
+
+def prepare_restore(
+    workspace: Workspace, config: Config, clock: Clock, *, is_replacing: bool
+) -> Job[Restored]:
+    """Return in `path` where the file to be restored has to be put; remove an earlier one.
+
+    Raises Conflict and BadRequest as `restore_records` would.
+    """
+    open_history(workspace, config, clock)
+    _check_replaceable(workspace, is_replacing=is_replacing)
+    staged = find_staged(workspace.records_path)
+    remove_leftovers(workspace.records_path)
+    yield
+    return Restored(
+        workspace=workspace.id, path=str(staged), revisions=0, recorded=0, dropped=0, set_aside=None
+    )
+
+
+def restore_records(
+    workspace: Workspace, config: Config, clock: Clock, *, is_replacing: bool, client: str
+) -> Job[EditOutcome[Restored]]:
+    """Put the staged file in the place of records.db, then record what the notes say now.
+
+    Raises BadRequest for a file that cannot be restored, Conflict where a history would be lost,
+    NotFresh while the workspace's folder is missing.
+    """
+    open_history(workspace, config, clock)
+    synced = yield from sync_and_record(workspace, config, clock, SyncRequest())
+    if synced.root_state != "present":
+        raise NotFresh(
+            "the workspace's folder is missing", hint="bring it back, then restore once more"
+        )
+    yield from record_all(workspace, config, clock)
+    is_kept = _check_replaceable(workspace, is_replacing=is_replacing)
+    staged = find_staged(workspace.records_path)
+    identity = find_identity(workspace.entry.root)
+    adopt(
+        staged,
+        workspace=workspace.id,
+        root=workspace.entry.root,
+        inode=None if identity is None else identity[1],
+        now_s=clock.wall_s(),
+    )
+    yield
+    n_revisions = count_revisions(staged)
+    workspace.close_records()
+    try:
+        set_aside = swap_in(staged, workspace.records_path, now_s=clock.wall_s(), is_kept=is_kept)
+    finally:
+        open_records(workspace, clock)
+    workspace.set_notice(RECORDS_GONE, "")
+    log.info(Event.RECORDS_RESTORED, workspace=workspace.id, client=client, count=n_revisions)
+    n_before = workspace.n_revisions
+    open_history(workspace, config, clock)
+    yield from record_all(workspace, config, clock)
+    n_recorded = workspace.n_revisions - n_before
+    n_left = count_revisions(workspace.records_path)
+    restored = Restored(
+        workspace=workspace.id,
+        path=str(staged),
+        revisions=n_revisions,
+        recorded=n_recorded,
+        dropped=n_revisions + n_recorded - n_left,
+        set_aside=None if set_aside is None else str(set_aside),
+    )
+    return EditOutcome(answer=restored, synced=synced)
+
+
+def _check_replaceable(workspace: Workspace, *, is_replacing: bool) -> bool:
+    """Return whether the present history has revisions. Raises Conflict if they would be lost."""
+    n_present = count_revisions(workspace.records_path)
+    if n_present and not is_replacing:
+        raise Conflict(
+            f"the workspace has a history already: {render_count(n_present, 'revision')}",
+            hint="restore with --replace (replace: true): the present one is set aside,"
+            " not deleted",
+        )
+    return n_present > 0

@@ -22,7 +22,6 @@ from msgspec.structs import replace as replace_fields
 from memsyncd.config import CaptureConfig
 from memsyncd.core.editing.additions import check_addition
 from memsyncd.engine import (
-    backup,
     history,
     memory_tool,
     project_index,
@@ -404,15 +403,15 @@ class Writes(WorkspaceMethods):
 
     async def _back_up(self, _session: Session, params: WorkspaceParams) -> protocol.Backup:
         workspace = self._workspaces.find(params.workspace)
-        return await self.run(workspace, backup.back_up_records, WRITE_S)
+        return await self.run(workspace, history.back_up_records, WRITE_S)
 
     async def _restore(self, session: Session, params: protocol.RestoreParams) -> protocol.Restored:
         workspace = self._workspaces.find(params.workspace)
         if params.prepare:
-            prepare = partial(backup.prepare_restore, is_replacing=params.replace)
+            prepare = partial(history.prepare_restore, is_replacing=params.replace)
             return await self.run(workspace, prepare)
         job = partial(
-            backup.restore_records,
+            history.restore_records,
             is_replacing=params.replace,
             client=params.client or session.name,
         )

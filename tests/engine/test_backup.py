@@ -9,13 +9,14 @@ import pytest
 from msgspec import structs
 
 from memsyncd.config import HistoryConfig
-from memsyncd.engine.backup import (
+from memsyncd.engine.history import (
     Restored,
     back_up_records,
+    parse_target,
     prepare_restore,
+    purge,
     restore_records,
 )
-from memsyncd.engine.history import parse_target, purge
 from memsyncd.errors import BadRequest, Conflict, NotFresh, StoreFailed
 from memsyncd.protocol.memory import PurgeParams
 from memsyncd.store.backup import count_revisions, find_staged
