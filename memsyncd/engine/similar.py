@@ -1,21 +1,30 @@
-"""Finds sections that say nearly what a text, or other sections, say.
+"""Finds sections that say nearly what a text, or other sections, say, and what workspaces share.
 
 With vectors the nearest chunks are found by their cosines. Without, a search by the text's longest
 words selects candidates, whose texts are compared with it, those of a field also value by value.
 
 Near copies are found by their words, all sections with all, and with vectors also by their cosines,
 if they have some words in common: the cosine that copies have depends on the model.
+
+A pattern is sections of the same kind and topic with similar texts, in several workspaces. First
+each workspace counts its sections by kind and topic; then it reads those of the kinds and topics
+that others have as well. So the time depends on what may recur, and is bounded: of each workspace
+the sections saved last are compared, by their beginnings.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from memsyncd.config import Config
 from memsyncd.core.editing.topic_fields import split_values
 from memsyncd.core.guard.secrets import redact
+from memsyncd.core.search.highlight import highlight, strip_title
 from memsyncd.core.search.query import Filters as StoreFilters
 from memsyncd.core.search.similarity import (
     Features,
@@ -23,13 +32,16 @@ from memsyncd.core.search.similarity import (
     find_features,
     find_near_copies,
     group_pairs,
+    group_similar,
     make_similar_query,
 )
 from memsyncd.engine.browse import find_stored_section
 from memsyncd.engine.candidates import VECTORS_SHARE, uses_vectors
-from memsyncd.engine.metadata import describe_meta
+from memsyncd.engine.metadata import describe_meta, is_expired
 from memsyncd.engine.redaction import (
     must_redact,
+    read_redacted_chunks,
+    read_redacted_sections,
     redact_section,
 )
 from memsyncd.engine.search import RunOptions, complete_filters, search
@@ -41,6 +53,9 @@ from memsyncd.protocol.search import (
     Duplicates,
     DuplicatesParams,
     Filters,
+    Pattern,
+    PatternSection,
+    PatternsParams,
     SearchParams,
     SimilarParams,
     SimilarSection,
@@ -48,6 +63,7 @@ from memsyncd.protocol.search import (
 )
 from memsyncd.protocol.semantic import SemanticState
 from memsyncd.semantic import Cosines
+from memsyncd.store.connection import is_cancelled, make_timeout_error
 from memsyncd.store.lookup import (
     StoredSection,
     by_path,
@@ -58,7 +74,9 @@ from memsyncd.store.lookup import (
     stream_notes,
 )
 from memsyncd.store.metadata import (
+    count_categories,
     count_sections,
+    find_category_sections,
 )
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -462,4 +480,131 @@ def _describe_group(
         ],
         similarity=round(min(one for pair, one in shared.items() if within.issuperset(pair)), 3),
         cosine=round(min(1.0, *near), 3) if near else None,
+    )
+
+
+# --- patterns -------------------------------------------------------------------------------------
+
+# Sections that one request compares, of all workspaces together, and of each at least.
+MAX_PATTERN_SECTIONS = 2_000
+MIN_PATTERN_SECTIONS = 20
+# The beginning of a text that is compared: 0.3 ms each.
+COMPARED_CHARACTERS = 1_000
+# Less than four words are too few to compare: headings of many notes are the same.
+MIN_PATTERN_FEATURES = 7
+
+Category = tuple[str | None, str | None]
+"""A kind and a topic, of which one may be None."""
+
+
+class ReadSection(NamedTuple):
+    """A section as it is compared, and as the answer shows it."""
+
+    category: Category
+    features: Features
+    shown: PatternSection
+
+
+class ReadSections(msgspec.Struct, frozen=True, kw_only=True):
+    """The sections of one workspace, and how many were left out of the comparison."""
+
+    sections: Sequence[ReadSection]
+    n_left_out: int
+
+
+def read_categories(
+    workspace: Workspace, params: PatternsParams, limit_s: float
+) -> dict[Category, int]:
+    """Count the sections of a workspace by kind and topic, those that state neither left out."""
+    with workspace.acquire(limit_s) as reader:
+        counts = count_categories(reader)
+    return {
+        category: n_sections
+        for category, n_sections in counts.items()
+        if (not params.kind or category[0] in params.kind)
+        and (params.topic is None or category[1] == params.topic)
+    }
+
+
+def find_shared_categories(
+    counts: Sequence[Mapping[Category, int]], min_workspaces: int
+) -> set[Category]:
+    """Return what so many workspaces have."""
+    found = Counter(category for one in counts for category in one)
+    return {category for category, n_workspaces in found.items() if n_workspaces >= min_workspaces}
+
+
+def read_category_sections(
+    workspace: Workspace,
+    categories: Collection[Category],
+    n_sections: int,
+    config: Config,
+    options: RunOptions,
+    *,
+    most: int,
+) -> ReadSections:
+    """Read the sections of these kinds and topics that were saved last, at most `most` of the
+    `n_sections` that there are. Raises what `Workspace.acquire` raises.
+    """
+    with workspace.acquire(options.timeout_s or config.search.timeout_s) as reader:
+        rows = find_category_sections(reader, categories, limit=most)
+        metas = read_redacted_sections(reader, [row.section for row in rows], config)
+        texts = read_redacted_chunks(reader, [row.chunk for row in rows], config)
+    found = []
+    for row in rows:
+        section = metas[row.section]
+        text = strip_title(texts[row.chunk], section.heading[-1] if section.heading else "")
+        features = find_features(text[:COMPARED_CHARACTERS])
+        if len(features) >= MIN_PATTERN_FEATURES and not is_expired(section.expires, options.now_s):
+            shown = PatternSection(
+                workspace=workspace.id,
+                anchor=section.anchor,
+                path=row.path,
+                start_line=row.span.start,
+                end_line=row.span.end,
+                heading=list(section.heading),
+                snippet=highlight(text, {}),
+                **describe_meta(section, config.kinds, options.now_s),
+            )
+            found.append(ReadSection((row.kind, row.topic), features, shown))
+    return ReadSections(sections=found, n_left_out=max(0, n_sections - len(rows)))
+
+
+def find_patterns(parts: Sequence[ReadSections], params: PatternsParams) -> list[Pattern]:
+    """Group the sections of each kind and topic that are similar; those that most workspaces have
+    come first.
+    """
+    by_category: dict[Category, list[ReadSection]] = {}
+    for one in (section for part in parts for section in part.sections):
+        by_category.setdefault(one.category, []).append(one)
+    found: list[Pattern] = []
+    for sections in by_category.values():
+        if is_cancelled():
+            raise make_timeout_error()
+        items = [(one.shown.workspace, one.features) for one in sections]
+        for group in group_similar(items, params.min_similarity):
+            shown = [sections[number].shown for number in group.members]
+            n_workspaces = len({one.workspace for one in shown})
+            if n_workspaces >= params.min_workspaces:
+                found.append(
+                    Pattern(
+                        kind=shown[0].kind,
+                        topic=shown[0].meta.get("topic"),
+                        similarity=round(group.similarity, 3),
+                        n_workspaces=n_workspaces,
+                        sections=shown,
+                    )
+                )
+    found.sort(key=_order_pattern)
+    return found
+
+
+def _order_pattern(pattern: Pattern) -> tuple[int, int, float, str, str]:
+    first = pattern.sections[0]
+    return (
+        -pattern.n_workspaces,
+        -len(pattern.sections),
+        -pattern.similarity,
+        first.workspace,
+        first.anchor,
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from memsyncd.engine import patterns
+from memsyncd.engine import similar
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.search import RunOptions
 from memsyncd.engine.workspace import Workspace
@@ -55,16 +55,14 @@ class PatternMethods:
         counted = await self._federation.ask_each(
             chosen,
             self._prepare,
-            lambda one, options: patterns.read_categories(
-                one, params, options.timeout_s or limit_s
-            ),
+            lambda one, options: similar.read_categories(one, params, options.timeout_s or limit_s),
             start_s + limit_s / 2,
         )
         read = await self._read(counted, params, end_s)
         rounds: tuple[Sequence[WorkspaceRead[Any]], ...] = (counted, read)
         errors = {one.workspace.id: one.error for several in rounds for one in several}
         values = [one.value for one in read if one.value is not None]
-        found = await self._in_thread(partial(patterns.find_patterns, values, params), end_s)
+        found = await self._in_thread(partial(similar.find_patterns, values, params), end_s)
         return Patterns(
             patterns=found[: params.limit],
             n_patterns=len(found),
@@ -83,24 +81,26 @@ class PatternMethods:
 
     async def _read(
         self,
-        counted: list[WorkspaceRead[dict[patterns.Category, int]]],
+        counted: list[WorkspaceRead[dict[similar.Category, int]]],
         params: PatternsParams,
         end_s: float,
-    ) -> list[WorkspaceRead[patterns.ReadSections]]:
+    ) -> list[WorkspaceRead[similar.ReadSections]]:
         """Read the sections of the kinds and topics that several workspaces have."""
         counts = {one.workspace.id: one.value for one in counted if one.value}
-        common = patterns.find_shared_categories([*counts.values()], params.min_workspaces)
+        common = similar.find_shared_categories([*counts.values()], params.min_workspaces)
         chosen = [
             one.workspace
             for one in counted
             if not common.isdisjoint(counts.get(one.workspace.id, ()))
         ]
-        most = max(patterns.MIN_OF_EACH, patterns.MAX_COMPARED // max(1, len(chosen)))
+        most = max(
+            similar.MIN_PATTERN_SECTIONS, similar.MAX_PATTERN_SECTIONS // max(1, len(chosen))
+        )
         config = self._workspaces.config
 
-        def read(workspace: Workspace, options: RunOptions) -> patterns.ReadSections:
+        def read(workspace: Workspace, options: RunOptions) -> similar.ReadSections:
             own = {key: n for key, n in counts[workspace.id].items() if key in common}
-            return patterns.read_category_sections(
+            return similar.read_category_sections(
                 workspace, own.keys(), sum(own.values()), config, options, most=most
             )
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config
-from memsyncd.engine.patterns import (
+from memsyncd.engine.search import RunOptions
+from memsyncd.engine.similar import (
     find_patterns,
     find_shared_categories,
     read_categories,
     read_category_sections,
 )
-from memsyncd.engine.search import RunOptions
 from memsyncd.errors import NotFresh
 from memsyncd.protocol.search import PatternsParams
 from memsyncd.store.connection import CancellationToken
