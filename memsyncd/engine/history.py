@@ -449,7 +449,9 @@ def _make_undo_decision(
         folder = _find_folder_move(scope, chosen) if is_whole else None
         all_operations = tuple(operations) if folder is None else (folder,)
         edit = Edit(command="undo", client=client, path=named, operations=all_operations)
-        states = _list_states(operations) or _list_old_states(chosen)
+        states = _list_states(operations) or [
+            PathState(path=one.old_path or one.path, digest=one.old_digest) for one in chosen
+        ]
         return edit, UndoOutcome(revisions=infos, paths=states)
 
     return decide
@@ -620,10 +622,6 @@ def _list_states(operations: Iterable[Operation]) -> list[PathState]:
                     digests.pop(path.text, None)
                     digests[operation.new_path(path).text] = file.digest
     return [PathState(path=path, digest=digest) for path, digest in digests.items()]
-
-
-def _list_old_states(chosen: Sequence[Revision]) -> list[PathState]:
-    return [PathState(path=one.old_path or one.path, digest=one.old_digest) for one in chosen]
 
 
 def _conflict(revision: Revision, digest: str | None) -> Conflict:

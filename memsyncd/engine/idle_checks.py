@@ -49,7 +49,8 @@ class IdleChecks:
     def start(self, workspace: Workspace) -> None:
         """Check what is due in the databases of an idle workspace; on the loop."""
         with self._lock:
-            if self._is_stopping or workspace in self._waiting or not _is_any_due(workspace):
+            is_due = any(database.checks.due() for database in _databases(workspace))
+            if self._is_stopping or workspace in self._waiting or not is_due:
                 return
             self._waiting.append(workspace)
             if self._thread is None:
@@ -116,7 +117,3 @@ class IdleChecks:
 def _databases(workspace: Workspace) -> list[Database]:
     found: list[Database | None] = [workspace.index, workspace.records]
     return [one for one in found if one is not None]
-
-
-def _is_any_due(workspace: Workspace) -> bool:
-    return any(database.checks.due() for database in _databases(workspace))

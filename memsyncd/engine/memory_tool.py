@@ -240,7 +240,7 @@ def _delete(scope: Scope, params: MemoryParams, path: MemoryPath) -> tuple[Edit,
     if path.note is None:
         raise memory_tool.refuse_root("delete", params.dialect)
     _check_links(scope, path)
-    answer = Answer(text=memory_tool.describe_deleted(path.text, params.dialect))
+    answer = Answer(text=memory_tool.render_phrase("deleted", params.dialect, path=path.text))
     was = read_all(scope, path.note)
     if was is None:
         if params.if_digest:
@@ -259,7 +259,7 @@ def _rename(
     _check_links(scope, old, new)
     was, existing = read_all(scope, old.note), read_all(scope, new.note)
     target = existing.get(new.note) if existing else None
-    text = memory_tool.describe_renamed(old.text, new.text, params.dialect)
+    text = memory_tool.render_phrase("renamed", params.dialect, old=old.text, new=new.text)
     if was is None:
         if target is not None and target.digest == params.if_digest:
             edit = _make_edit(params, old, new_path=new.note)
@@ -276,8 +276,10 @@ def _rename(
     puts, skipped = _update_links(workspace, rename) if params.update_links else ([], [])
     updated = {put.path: put.data for put in puts}
     # The links of the renamed notes are changed first, under their old paths.
+    data = {path: updated.get(path, file.data) for path, file in was.items()}
     renamed = {
-        path: _replace_data(file, updated.get(path, file.data)) for path, file in was.items()
+        path: replace(file, data=data[path], digest=digest_bytes(data[path]))
+        for path, file in was.items()
     }
     operations: tuple[Operation, ...] = (*puts, replace(rename, was=renamed))
     answer = Answer(
@@ -331,10 +333,6 @@ def _find_linking(links: Iterable[Link], names: NoteNames, moved: Mapping[str, s
         if source not in found and names.find(source, link.target, is_path=is_path) in moved:
             found.add(source)
     return found
-
-
-def _replace_data(file: TextFile, data: bytes) -> TextFile:
-    return replace(file, data=data, digest=digest_bytes(data))
 
 
 def make_clear_decision(workspace: Workspace, *, client: str) -> Decide[int]:

@@ -472,7 +472,7 @@ class Scheduler:
         done = yield from sync_notes(workspace, config, clock, request)
         if has_changes_to_record(workspace, done):
             record = partial(self._record_save, workspace, config, clock, done)
-            self._submit(workspace, record, _ignore, is_next=True)
+            self._submit(workspace, record, lambda _workspace, _done: None, is_next=True)
         # Before the requests are answered that wait for the save.
         self._note_scanned(workspace, request, done)
         return done
@@ -697,10 +697,6 @@ def _is_waiting(job: Future[Any] | None) -> bool:
 def _is_retry(workspace: Workspace) -> bool:
     """True if a failure may have left more undone than the paths of a sync."""
     return bool(workspace.condition.faults.keys() & UNFINISHED)
-
-
-def _ignore(_workspace: Workspace, _result: object) -> None:
-    pass
 
 
 def _pass_on(to: Future[T], ended: Future[Any]) -> None:

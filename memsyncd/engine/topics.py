@@ -710,17 +710,13 @@ def make_patch_decision(
         data = _merge(workspace, path, file.data, relate, unrelate)
         if params.summary is not None and params.summary.strip() != read_summary(path.text, data):
             data = replace_summary(path.text, data, params.summary)
-        if data != file.data or _differs(path, data, changes):
+        is_restated = changes and patch_front_matter(path.text, data, changes) != data
+        if data != file.data or is_restated:
             stamped = {**changes, "updated": quote_value(at)}
             data = patch_front_matter(path.text, data, stamped)
         return _write_topic(workspace, path, data, file, "topic.patch", client)
 
     return decide
-
-
-def _differs(path: NotePath, data: bytes, changes: Mapping[str, str]) -> bool:
-    """Whether the changes would change the front matter."""
-    return bool(changes) and patch_front_matter(path.text, data, changes) != data
 
 
 def _list_changes(config: Config, params: TopicPatchParams) -> dict[str, str]:

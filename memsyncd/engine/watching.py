@@ -232,7 +232,7 @@ class Watching:
     def forget(self, workspace: Watched) -> None:
         self._watched.pop(workspace.id, None)
         self._blocked.pop(workspace.id, None)
-        self._run(lambda task: task.drop(workspace.id), _ignore)
+        self._run(lambda task: task.drop(workspace.id), lambda _: None)
 
     def replan(self, workspace: Watched) -> None:
         """Plan the watches of this workspace again; scan it if a folder is newly watched."""
@@ -309,7 +309,7 @@ class Watching:
         It fails with ShuttingDown once stopped.
         """
         self._stalls.arm()
-        return self._pool.call(_do_nothing, PROBE_KEY)
+        return self._pool.call(lambda: None, PROBE_KEY)
 
     def stop(self, timeout_s: float) -> bool:
         """End the watcher's threads. False if one is blocked and left behind."""
@@ -484,11 +484,3 @@ class Watching:
 
 def _is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
-
-
-def _ignore(_result: object) -> None:
-    pass
-
-
-def _do_nothing() -> None:
-    pass

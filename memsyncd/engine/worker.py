@@ -173,7 +173,9 @@ class WorkerPool:
                 if self._queues[key][0].may_stall
             }
             paused = self._paused.items()
-            return steps | {key: _as_step(one) for key, one in paused}
+            return steps | {
+                key: Step(one.read_progress_s(), is_detached=True) for key, one in paused
+            }
 
     def stop(self, timeout_s: float) -> bool:
         """Refuse new jobs, end running ones at their next step and fail waiting ones.
@@ -341,10 +343,6 @@ def _leave_out_waiting(step: Step) -> Step:
     # Not less than before: a thread that has ended, or a number used again, tells nothing.
     waited_s = max(0.0, read_waited_s(step.thread_id) - step.waited_s)
     return replace(step, since_s=min(step.since_s + waited_s, time.monotonic()))
-
-
-def _as_step(pause: Pause) -> Step:
-    return Step(pause.read_progress_s(), is_detached=True)
 
 
 def _run_step(job: _QueuedJob) -> _Outcome | Pause | None:

@@ -76,15 +76,12 @@ def list_folder(scope: Scope, path: NotePath | None, *, depth: int) -> list[List
         found.pop(f"{MEMORY_FOLDER}/{MEMORY_FILE}", None)
         found |= {one.path.text: one for one in _find_memory_file(scope)}
     sizes = _sum_folder_sizes(found.values())
+    above = f"{top.text}/" if top.text else ""
     return [
         replace(one, size_bytes=sizes[text] if one.is_folder else one.size_bytes)
         for text, one in sorted(found.items())
-        if _inside(text, top).count("/") < depth
+        if text.removeprefix(above).count("/") < depth
     ]
-
-
-def _inside(text: str, top: NotePath) -> str:
-    return text.removeprefix(f"{top.text}/") if top.text else text
 
 
 def find_files(scope: Scope, path: NotePath | None) -> list[NotePath]:

@@ -150,17 +150,14 @@ class StoredLinks:
         return sorted(found, key=lambda edge: (note_of(edge.source), edge.lines))
 
     def find_named(self, key: str) -> Sequence[NamedNote]:
-        return list(self._read_names(_NAMED, (key,)))
+        rows = self._reader.rows(_NAMED, (key,))
+        return [(path, unpack_name(path, name, key)) for path, name, key in rows]
 
     def _read_all_names(self) -> NoteNames:
         with self._reader.stream(_NAMES) as rows:
             return NoteNames(
                 NameTable((key, path, unpack_name(path, name, key)) for path, name, key in rows)
             )
-
-    def _read_names(self, statement: str, bindings: tuple[str, ...] = ()) -> Iterator[NamedNote]:
-        for path, name, key in self._reader.rows(statement, bindings):
-            yield path, unpack_name(path, name, key)
 
     def find_keys(self, initial: str) -> Iterable[str]:
         after = initial + "\U0010ffff"

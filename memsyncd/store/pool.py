@@ -219,7 +219,9 @@ class ConnectionPool:
         with self._lock:
             if self.has_lost_file:
                 # The path leads to no file, or to another one: wait for a reader that is open.
-                self._lock.wait_for(self._need_not_wait, seconds)
+                self._lock.wait_for(
+                    lambda: self._idle or not self._n_used or self._is_closed, seconds
+                )
             self._n_used += 1
             if self._idle:
                 return self._idle.pop()
@@ -231,9 +233,6 @@ class ConnectionPool:
                 self._n_used -= 1
                 self._lock.notify_all()
             raise
-
-    def _need_not_wait(self) -> bool:
-        return bool(self._idle) or not self._n_used or self._is_closed
 
     def _release(self, reader: Reader) -> None:
         reader.used_s = time.monotonic()

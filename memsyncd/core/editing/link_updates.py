@@ -88,8 +88,4 @@ def _list_targets(link: LinkTarget, source: str, path: str) -> Iterator[str]:
         return
     target = posixpath.relpath(path, source.rpartition("/")[0] or ".")
     for text in (target.rpartition(".")[0], target) if link.is_path else (target,):
-        yield _UNSAFE.sub(_encode, text) if link.is_encoded else text
-
-
-def _encode(found: re.Match[str]) -> str:
-    return f"%{ord(found[0]):02X}"
+        yield _UNSAFE.sub(lambda sign: f"%{ord(sign[0]):02X}", text) if link.is_encoded else text

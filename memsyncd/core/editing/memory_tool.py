@@ -371,14 +371,6 @@ def render_phrase(phrase: str, dialect: Dialect, **words: object) -> str:
     return text.format_map(words)
 
 
-def describe_deleted(path: str, dialect: Dialect) -> str:
-    return render_phrase("deleted", dialect, path=path)
-
-
-def describe_renamed(old: str, new: str, dialect: Dialect) -> str:
-    return render_phrase("renamed", dialect, old=old, new=new)
-
-
 def refuse_missing(
     command: Literal["view", "str_replace", "insert", "delete", "rename"],
     path: str,

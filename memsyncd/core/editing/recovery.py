@@ -59,20 +59,16 @@ def plan_recovery(
     single target is never half done, and so never uncertain. A direction that the system has
     refused is planned only where the other is not possible.
     """
-    resolved = resolve_states(states)
+    # What another program's text replaced is told by its neighbours, if they do not contradict.
+    resolved = tuple(
+        _resolve(state, states[:at], states[at + 1 :]) for at, state in enumerate(states)
+    )
     uncertain = tuple(at for at, state in enumerate(resolved) if state is TargetState.CHANGED)
     return RecoveryPlan(
         direction=_choose(resolved, refused),
         states=resolved,
         uncertain=uncertain if len(resolved) > 1 else (),
     )
-
-
-def resolve_states(states: Sequence[TargetState]) -> tuple[TargetState, ...]:
-    """Tell by its neighbours what another program's text replaced, where they do not contradict
-    each other.
-    """
-    return tuple(_resolve(state, states[:at], states[at + 1 :]) for at, state in enumerate(states))
 
 
 def can_complete(states: Sequence[TargetState]) -> bool:

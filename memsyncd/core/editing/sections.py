@@ -18,6 +18,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -282,24 +283,19 @@ def match_moved(
     return sorted(found.items())
 
 
+_Key = Callable[[SectionTrace], Hashable]
+"""What sections have in common; None for a section that has it with no other."""
+
+
 def _by_id(one: SectionTrace) -> Hashable:
     return one.own_id or None
-
-
-def _by_slugs_and_body(one: SectionTrace) -> Hashable:
-    return one.slugs, one.body
 
 
 def _by_body(one: SectionTrace) -> Hashable:
     return one.body or None
 
 
-def _by_slugs(one: SectionTrace) -> Hashable:
-    return one.slugs
-
-
-_Key = Callable[[SectionTrace], Hashable]
-_KEYS: tuple[_Key, ...] = (_by_id, _by_slugs_and_body, _by_body, _by_slugs)
+_KEYS: tuple[_Key, ...] = (_by_id, attrgetter("slugs", "body"), _by_body, attrgetter("slugs"))
 
 
 def _match_by(

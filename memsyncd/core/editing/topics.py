@@ -75,7 +75,8 @@ def find_topic_faults(
             yield _rename(fault, "summary", "title")
         elif not fault.message.startswith("content: ") or has_summary:
             yield _rename(fault, "content", "summary")
-    if has_summary and _has_heading(metadata.content):
+    lines = unify_line_ends(metadata.content).split("\n")
+    if has_summary and any(one.kind == HEADING for one in split_blocks(lines)):
         yield BadRequest("summary: holds a heading", hint="give what is below it as a field")
     for name, value in fields.items():
         place = f"fields.{name.strip()[:40]}"
@@ -91,10 +92,6 @@ def _rename(fault: BadRequest, old: str, new: str) -> BadRequest:
     if not fault.message.startswith(f"{old}: "):
         return fault
     return type(fault)(f"{new}{fault.message.removeprefix(old)}", hint=fault.hint)
-
-
-def _has_heading(text: str) -> bool:
-    return any(one.kind == HEADING for one in split_blocks(unify_line_ends(text).split("\n")))
 
 
 def find_relation_faults(name: str, relations: Sequence[RelationLink]) -> Iterator[BadRequest]:

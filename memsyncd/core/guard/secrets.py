@@ -594,10 +594,6 @@ def _is_credential(found: re.Match[str]) -> bool:
     return bool(colon) and password.isprintable() and _is_real_password(user, password)
 
 
-def _is_webhook(found: re.Match[str]) -> bool:
-    return is_token_like(found["value"].rpartition("/")[2])
-
-
 _SCHEME = r"(?P<scheme>bearer|token|apikey|basic)[ \t]{1,4}"
 _SLACK = r"(?<=//)hooks\.slack\.com/services/(?=T\w{6,14}/B\w{6,14}/\w{20,60})"
 _DISCORD = r"(?<=/api/web)hooks/(?=\d{15,22}/[\w-]{60,80})"
@@ -626,7 +622,7 @@ _CREDENTIAL_PATTERNS = (
         "webhook",
         Prefilter(b"hooks", letter=b"k"),
         re.compile(rf"(?i)(?:{_SLACK}|{_DISCORD})(?P<value>[\w/-]+)", re.ASCII),
-        _is_webhook,
+        lambda found: is_token_like(found["value"].rpartition("/")[2]),
     ),
 )
 

@@ -12,13 +12,12 @@ from memsyncd.core.editing.memory_tool import (
     Dialect,
     FolderEntry,
     create_text,
-    describe_deleted,
-    describe_renamed,
     insert_text,
     refuse_existing,
     refuse_folder,
     refuse_missing,
     refuse_root,
+    render_phrase,
     replace_text,
     show_size,
     view_folder,
@@ -581,9 +580,12 @@ def test_a_folder_is_not_a_file(
 
 def test_deleting_and_renaming_have_the_same_answers_in_both_dialects() -> None:
     for dialect, _ in find_dialects("", ""):
-        assert describe_deleted("/memories/{x}", dialect) == "Successfully deleted /memories/{x}"
         assert (
-            describe_renamed("/memories/x", "/memories/y", dialect)
+            render_phrase("deleted", dialect, path="/memories/{x}")
+            == "Successfully deleted /memories/{x}"
+        )
+        assert (
+            render_phrase("renamed", dialect, old="/memories/x", new="/memories/y")
             == "Successfully renamed /memories/x to /memories/y"
         )
 
