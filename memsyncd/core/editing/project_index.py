@@ -8,7 +8,6 @@ stays, byte for byte.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -189,10 +188,6 @@ QUOTED_LINES: Final = 20
 YAML_LIMIT_CHARS: Final = 65_536
 
 
-class _UnreadableError(ValueError):
-    """The text is not of its format."""
-
-
 def summarize_source(path: str, text: str) -> str:
     """Return the summary; empty for a file that says nothing. It has at most
     `SOURCE_SUMMARY_LIMIT_CHARS` characters.
@@ -202,7 +197,7 @@ def summarize_source(path: str, text: str) -> str:
     lines: list[str] = []
     try:
         lines = list(_choose_format(path)(text))
-    except ValueError:
+    except (ValueError, msgspec.DecodeError, RecursionError):
         lines = list(_quote(text))
     return _cut(lines)
 
@@ -329,23 +324,6 @@ def _find_prose(lines: Sequence[str]) -> str:
 # --- manifests ------------------------------------------------------------------------------------
 
 
-def _load_toml(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _UnreadableError from error
-
-
-def _load_json(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise _UnreadableError from error
-    if not isinstance(value, dict):
-        raise _UnreadableError
-    return value
-
-
 def _title(table: Mapping[str, Any]) -> Iterator[str]:
     name, version = table.get("name"), table.get("version")
     if isinstance(name, str):
@@ -356,7 +334,7 @@ def _title(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _read_pyproject(text: str) -> Iterator[str]:
-    whole = _load_toml(text)
+    whole = tomllib.loads(text)
     project, tools = _table(whole.get("project")), _table(whole.get("tool"))
     poetry = _table(tools.get("poetry"))
     yield from _title(project or poetry)
@@ -370,7 +348,7 @@ def _read_pyproject(text: str) -> Iterator[str]:
 
 
 def _read_package_json(text: str) -> Iterator[str]:
-    package = _load_json(text)
+    package = msgspec.json.decode(text, type=dict[str, Any])
     yield from _title(package)
     workspaces = package.get("workspaces")
     packages = _table(workspaces).get("packages", workspaces)
@@ -385,7 +363,7 @@ def _read_package_json(text: str) -> Iterator[str]:
 
 
 def _read_cargo(text: str) -> Iterator[str]:
-    whole = _load_toml(text)
+    whole = tomllib.loads(text)
     package, workspace = _table(whole.get("package")), _table(whole.get("workspace"))
     yield from _title(package)
     yield from _item("edition", package.get("edition"))
@@ -431,11 +409,9 @@ def _find_targets(text: str, target: re.Pattern[str], program: str) -> dict[str,
 
 def _read_ci(text: str) -> Iterator[str]:
     """The name and triggers of a workflow, and the commands of each job."""
-    if len(text) > YAML_LIMIT_CHARS:
-        raise _UnreadableError
-    whole = _table(load_yaml(text))
+    whole = _table(load_yaml(text)) if len(text) <= YAML_LIMIT_CHARS else {}
     if not whole:
-        raise _UnreadableError
+        raise ValueError("too long, or no mapping")
     yield from _item("name", whole.get("name"))
     triggers = whole.get("on")
     yield from _item("runs on", triggers)

@@ -119,6 +119,13 @@ def test_yaml_that_could_grow_is_quoted_instead_of_read() -> None:
     assert summarize_source("x.yml", text).startswith("    a: &a [x, x]")
 
 
+@pytest.mark.parametrize(
+    ("path", "start"), [("package.json", '{"scripts": '), ("pyproject.toml", "project = ")]
+)
+def test_a_manifest_that_nests_without_end_is_quoted(path: str, start: str) -> None:
+    assert summarize_source(path, start + 100_000 * "[").startswith(f"    {start}[")
+
+
 def test_a_secret_of_a_source_is_masked() -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     assert key not in summarize_source("package.json", f'{{"scripts": {{"up": "push {key}"}}}}')
