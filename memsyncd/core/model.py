@@ -239,15 +239,6 @@ def path_words(path: str) -> str:
     return _JOINTS.sub(" ", _SUFFIX.sub("", path)).strip()
 
 
-def title_words(words: str, heading: tuple[str, ...]) -> str:
-    """The words of a path and a breadcrumb.
-
-    For example, `memories api notes` and `("Auth", "Tokens")` give `memories api notes Auth
-    Tokens`.
-    """
-    return " ".join((words, *heading))
-
-
 # --- Tokens ---------------------------------------------------------------------------------------
 
 QUARTERS_PER_TOKEN: Final = 4

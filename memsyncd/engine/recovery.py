@@ -199,7 +199,21 @@ class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_change_set(changes: Iterable[Intended]) -> ChangeSet:
     texts: dict[str, bytes] = {}
-    return ChangeSet(targets=tuple(_make_target(change, texts) for change in changes), texts=texts)
+
+    def keep(text: bytes | None) -> str | None:
+        if text is None:
+            return None
+        digest = digest_bytes(text)
+        texts[digest] = text
+        return digest
+
+    targets = [
+        Change(
+            path=one.path, old_path=one.old_path, old_digest=keep(one.old), new_digest=keep(one.new)
+        )
+        for one in changes
+    ]
+    return ChangeSet(targets=tuple(targets), texts=texts)
 
 
 def finish(
@@ -228,17 +242,6 @@ def finish(
             continue
         return plan
     raise Conflict("other programs keep changing these notes", hint="close them for a moment")
-
-
-def _make_target(change: Intended, texts: dict[str, bytes]) -> Change:
-    digests = []
-    for text in (change.old, change.new):
-        digests.append(None if text is None else digest_bytes(text))
-        if text is not None and digests[-1] is not None:
-            texts[digests[-1]] = text
-    return Change(
-        path=change.path, old_path=change.old_path, old_digest=digests[0], new_digest=digests[1]
-    )
 
 
 # --- states on the disk -------------------------------------------------------------------------
@@ -316,25 +319,8 @@ def _change(
         old, new = NotePath(target.old_path), NotePath(target.path)
         rename_path(scope, *((old, new) if is_forward else (new, old)))
         return
-    before, after = target.old_digest, target.new_digest
-    _write(
-        scope,
-        NotePath(target.path),
-        texts,
-        *((before, after) if is_forward else (after, before)),
-        keep=keep,
-    )
-
-
-def _write(
-    scope: Scope,
-    path: NotePath,
-    texts: Mapping[str, bytes],
-    before: str | None,
-    after: str | None,
-    *,
-    keep: KeepText,
-) -> None:
+    path, digests = NotePath(target.path), (target.old_digest, target.new_digest)
+    before, after = digests if is_forward else reversed(digests)
     if after is not None and after not in texts:
         raise Unwritable(
             f"the text of {path.text} is damaged in records.db", hint="see: memsyncd doctor"
@@ -457,11 +443,8 @@ def _remove_temporary_files(scope: Scope, change_set: ChangeSet, keep: KeepText)
         target = change_set.targets[last]
         path, put = NotePath(target.path), change_set.texts.get(target.new_digest or "")
         remove_temporary_files(scope, path, known, put=put, keep=partial(restore, path))
-    for path_text in sorted(_choose_folder_paths(change_set.targets)):
+    # One path in each folder that has a target.
+    paths = {NotePath(one.path).folder: one.path for one in reversed(change_set.targets)}
+    for path_text in sorted(paths.values()):
         remove_temporary_files(scope, NotePath(path_text), known)
     return displaced
-
-
-def _choose_folder_paths(targets: Sequence[Target]) -> set[str]:
-    """One path in each folder that has a target."""
-    return set({NotePath(one.path).folder: one.path for one in reversed(targets)}.values())

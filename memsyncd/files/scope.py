@@ -287,14 +287,14 @@ def find_owner(
     real = os.path.realpath(path)
     nearest = find_nearest_root(real, roots)
     worktree = find_worktree(real)
-    if worktree is None or (nearest and _is_beneath(nearest, worktree.top)):
+    if worktree is None or (nearest and is_within_folder(nearest, worktree.top)):
         return nearest
     if sharing == "shared":
         return _find_shared_owner(real, worktree, roots) or nearest
     # A worktree may be within the main one.
     main = worktree.main
     return find_nearest_root(
-        real, [root for root in roots if main is None or not _is_beneath(root, main)]
+        real, [root for root in roots if main is None or not is_within_folder(root, main)]
     )
 
 
@@ -309,10 +309,6 @@ def _list_upwards(path: str) -> list[str]:
     while (parent := os.path.dirname(found[-1])) != found[-1]:
         found.append(parent)
     return found
-
-
-def _is_beneath(path: str, folder: str) -> bool:
-    return f"{path}/".startswith(f"{folder}/")
 
 
 def _slug(name: str) -> str:
@@ -372,11 +368,13 @@ def find_worktree_root(real_path: str, root: str) -> str:
     memory; empty if the path is in none.
     """
     worktree = find_worktree(real_path)
-    if worktree is None or _is_beneath(root, worktree.top):
+    if worktree is None or is_within_folder(root, worktree.top):
         return ""
     tops = [worktree.main] if worktree.main else []
     tops += _list_bare_tops(worktree) if worktree.is_bare else []
-    return next((worktree.top + root[len(top) :] for top in tops if _is_beneath(root, top)), "")
+    return next(
+        (worktree.top + root[len(top) :] for top in tops if is_within_folder(root, top)), ""
+    )
 
 
 def _find_shared_owner(real_path: str, worktree: Worktree, roots: Collection[str]) -> str | None:
@@ -398,7 +396,7 @@ def _find_shared_owner(real_path: str, worktree: Worktree, roots: Collection[str
 def _find_root_in(real_path: str, top: str, roots: Collection[str]) -> str | None:
     """Return the nearest root above a path that is at or beneath `top`."""
     nearest = find_nearest_root(real_path, roots)
-    return nearest if nearest is not None and _is_beneath(nearest, top) else None
+    return nearest if nearest is not None and is_within_folder(nearest, top) else None
 
 
 def _list_bare_tops(worktree: Worktree) -> list[str]:

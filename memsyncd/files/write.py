@@ -62,12 +62,7 @@ ANY_WRITER = 0o222
 USES_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
 
-def keep_no_text(_path: NotePath, _data: bytes) -> bool:
-    """For callers without a history."""
-    return False
-
-
-def keep_nothing(_data: bytes) -> bool:
+def keep_nothing(*_: object) -> bool:
     """For callers without a history."""
     return False
 
@@ -78,7 +73,7 @@ def put_text_file(
     data: bytes,
     *,
     was: TextFile | None,
-    keep: KeepText = keep_no_text,
+    keep: KeepText = keep_nothing,
 ) -> TextFile:
     """Create a file and missing folders (`was` is None), or replace a file that was read as `was`;
     return the file as it is then.
@@ -104,7 +99,7 @@ def delete_path(
     path: NotePath,
     *,
     was: Mapping[NotePath, TextFile],
-    keep: KeepText = keep_no_text,
+    keep: KeepText = keep_nothing,
 ) -> None:
     """Delete a file, or a folder with its content. `was` has every file in it as it was read.
 

@@ -32,14 +32,14 @@ MAX_SIMILAR = 20_000
 # Of a walk that reads the links of each note it comes to.
 MAX_STEPS = 2
 
+_LINK = "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM"
 _LINKS = (
-    "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM"
-    " {source} JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
+    f"{_LINK} {{source}} JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
     " ORDER BY f.path, l.line"
 )
 # Note by note, so that SQLite need not sort all links in memory.
 _ALL = (
-    "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM files f"
+    f"{_LINK} files f"
     " CROSS JOIN sections s ON s.file = f.id CROSS JOIN links l ON l.section = s.id"
     " ORDER BY f.path, l.line"
 )
@@ -53,7 +53,7 @@ _LEADING = (
 )
 _OF_IDS = _LINKS.format(source="json_each(?) i CROSS JOIN links l ON l.rowid = i.value")
 _OUTGOING = (
-    "SELECT f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind FROM files f"
+    f"{_LINK} files f"
     " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
     " ORDER BY l.line"
 )

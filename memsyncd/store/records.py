@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.accesses import Accesses
-from memsyncd.store.check_state import CheckState, Ending, forget_checks
+from memsyncd.store.check_state import CheckState, Ending, forget_checks, measure_file
 from memsyncd.store.connection import (
     Durability,
     check_readable,
@@ -223,7 +223,7 @@ class Records:
         owners = peek_owners(self.path, newest_version=len(MIGRATIONS))
         if not owners or any(owner.id == self._own.id for owner in owners):
             return
-        has_wal = _size(f"{self.path}-wal") > 0
+        has_wal = measure_file(f"{self.path}-wal") > 0
         if len(owners) == 1 and not has_wal and is_moved(owners[0], peek_heads(self.path)):
             self.moved_from = owners[0].root
         else:
@@ -240,7 +240,7 @@ class Records:
         try:
             return self._open(now_s)
         except StoreCorrupt:
-            has_wal = _size(f"{self.path}-wal") > 0
+            has_wal = measure_file(f"{self.path}-wal") > 0
             self.set_aside = self._move_aside(now_s, *WAL_SUFFIXES) if has_wal else None
         if self.set_aside is not None:
             # The file may be whole without its WAL: then only the last commits are missing.
@@ -380,7 +380,7 @@ class Records:
         elif is_written and self._is_foreign():
             # The WAL is this workspace's and the file is not: together each would damage the other.
             self._move_aside(now_s, *WAL_SUFFIXES)
-        elif is_written and not _size(str(self.path)):
+        elif is_written and not measure_file(str(self.path)):
             # Beside an empty file SQLite would delete the WAL.
             self._move_aside(now_s, "", *WAL_SUFFIXES)
 
@@ -422,10 +422,3 @@ def _migrate(writer: apsw.Connection) -> None:
 def _inode_text(inode: int | None) -> str | None:
     """The column is text: an inode may have 64 bits without a sign."""
     return None if inode is None else str(inode)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0

@@ -26,7 +26,6 @@ from memsyncd.core.model import (
     count_tokens,
     parse_expiry,
     path_words,
-    title_words,
 )
 from memsyncd.core.search.dates import find_note_date, find_stated_date
 from memsyncd.core.search.words import MarkBlanker, SubwordFinder
@@ -375,7 +374,7 @@ def _make_columns(note: Note) -> dict[str, _Columns]:
     words = " ".join((path_words(note.path), *note.aliases))
     return {
         s.anchor: _Columns(
-            title_words(words, s.heading), " ".join(s.meta.tags), (words, *s.heading)
+            " ".join((words, *s.heading)), " ".join(s.meta.tags), (words, *s.heading)
         )
         for s in note.sections
     }

@@ -18,7 +18,7 @@ from typing import cast
 import apsw
 
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.model import path_words, title_words
+from memsyncd.core.model import path_words
 from memsyncd.errors import StoreCorrupt
 from memsyncd.store.connection import Durability, open_writer, transaction, translating_errors
 from memsyncd.store.pool import Reader, encode_numbers
@@ -74,7 +74,7 @@ def read_embedded_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, tupl
         text = texts.get(chunk, "")
         if chunk in held:
             text = _leave_out(text, held[chunk])
-        titles = title_words(words, tuple(json.loads(heading)))
+        titles = " ".join((words, *json.loads(heading)))
         found[chunk] = digest, redact(f"{titles}\n{text}")
     return found
 

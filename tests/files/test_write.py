@@ -37,7 +37,7 @@ from memsyncd.files.write import (
     KeepText,
     delete_path,
     has_content,
-    keep_no_text,
+    keep_nothing,
     make_copy_name,
     put_text_file,
     remove_if,
@@ -65,7 +65,7 @@ def put(
     *,
     was: TextFile | None,
     path: NotePath = NOTE,
-    keep: KeepText = keep_no_text,
+    keep: KeepText = keep_nothing,
 ) -> None:
     put_text_file(parse_scope(str(root)), path, data, was=was, keep=keep)
 
