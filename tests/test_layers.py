@@ -63,11 +63,10 @@ SHORT_FOR_A_REASON = {
     "memsyncd/integrations/example.py": "a program to read and copy",
     "memsyncd/watch/fsevents.py": "what macOS needs, read only there",
 }
-# The oracle of the fast scanner, which tests compare it with; what ranking fuses cosines with.
+# What ranking fuses cosines with.
 UNREAD_FOR_A_REASON = frozenset(
     {
         "memsyncd/semantic/__init__.py: median",
-        "memsyncd/core/markdown/scanner.py: split_blocks_slowly",
     }
 )
 GENERATED = "memsyncd/client/types.py"

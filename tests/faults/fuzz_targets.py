@@ -109,7 +109,8 @@ def make_query() -> Callable[[bytes], None]:
 
 def make_outline() -> Callable[[bytes], None]:
     from memsyncd.core.markdown.blockrules import is_deep
-    from memsyncd.core.markdown.scanner import split_blocks, split_blocks_slowly
+    from memsyncd.core.markdown.scanner import split_blocks
+    from tests.core.markdown.test_scanner import split_blocks_slowly
 
     def feed(data: bytes) -> None:
         # The lines of a decoded note, without NUL and line ends, and without blank ones at the end.

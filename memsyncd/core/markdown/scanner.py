@@ -117,12 +117,7 @@ def split_blocks(lines: Sequence[str], first: int = 0) -> list[Block]:
     """The blocks of the lines from `first` on, in order; every line that is not blank is in exactly
     one.
     """
-    return list(fill_gaps(scan_blocks(lines, first, parse_blocks), lines, first))
-
-
-def split_blocks_slowly(lines: Sequence[str], first: int = 0) -> list[Block]:
-    """The same by markdown-it alone: the oracle that `split_blocks` must equal."""
-    return list(fill_gaps(parse_blocks(lines, first, len(lines)), lines, first))
+    return list(fill_gaps(_Scan(lines).run(first), lines, first))
 
 
 def parse_blocks(lines: Sequence[str], first: int, after: int) -> list[Block]:
@@ -160,11 +155,6 @@ def _make_block(token: Token, first: int) -> Block:
 UNCERTAIN: Final = -1
 
 
-def scan_blocks(lines: Sequence[str], first: int, parse_region: RegionParser) -> list[Block]:
-    """The blocks of the lines from `first` on, in order, without reference definitions."""
-    return _Scan(lines, parse_region).run(first)
-
-
 class _Scan:
     """One pass over one text.
 
@@ -172,12 +162,11 @@ class _Scan:
     which to continue, or `UNCERTAIN`.
     """
 
-    __slots__ = ("_blocks", "_lines", "_n", "_parse_region", "_undefined_until")
+    __slots__ = ("_blocks", "_lines", "_n", "_undefined_until")
 
-    def __init__(self, lines: Sequence[str], parse_region: RegionParser) -> None:
+    def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         self._n = len(lines)
-        self._parse_region = parse_region
         self._blocks: list[Block] = []
         self._undefined_until = 0
 
@@ -438,7 +427,7 @@ class _Scan:
     def _parse_from(self, at: int) -> int:
         while self._blocks and self._blocks[-1].start >= at:
             self._blocks.pop()
-        found, after = read_region(self._lines, at, self._parse_region)
+        found, after = read_region(self._lines, at)
         self._blocks.extend(found)
         return after
 
@@ -457,22 +446,18 @@ class _Scan:
 
 # --- Uncertain regions ----------------------------------------------------------------------------
 
-# Takes lines, the first line of a region (0-based) and the line after it; returns the blocks as if
-# the text ended there.
-RegionParser = Callable[[Sequence[str], int, int], list[Block]]
-
 _REGION_LINES = 8
 _REGION_GROWTH = 4
 
 
-def read_region(lines: Sequence[str], at: int, parse: RegionParser) -> tuple[list[Block], int]:
+def read_region(lines: Sequence[str], at: int) -> tuple[list[Block], int]:
     """The blocks of the region that begins with a block at line `at`, and the line at which to
     continue. No blocks only at the end of the text.
     """
     n_lines = _REGION_LINES
     while True:
         after = _cut_line(lines, at + n_lines)
-        found = parse(lines, at, after)
+        found = parse_blocks(lines, at, after)
         if after >= len(lines):
             return found, after
         while found and _is_uncertain(lines, found[-1], after):
