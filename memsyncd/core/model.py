@@ -24,7 +24,7 @@ ARCHIVED: Final = "archived"
 NO_EXTRA: tuple[tuple[str, str], ...] = ()
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class Problem(msgspec.Struct, frozen=True):
     """A defect in a note, reported and never raised.
 
     `line` is 1-based, 0 for the note as a whole. `code` is a stable word.
@@ -35,10 +35,6 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     problem: str
     hint: str = ""
-
-
-def make_problem(path: str, line: int, code: str, problem: str, hint: str) -> Problem:
-    return Problem(path=path, line=line, code=code, problem=problem, hint=hint)
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from memsyncd.config import Config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.model import Problem, Span, make_problem
+from memsyncd.core.model import Problem, Span
 from memsyncd.core.notepath import NOTE_SUFFIXES, NotePath, parse_note_path
 from memsyncd.core.search.query import Filters
 from memsyncd.engine.checks import NOTICE_REMEDIES
@@ -452,7 +452,7 @@ def find_problems(
     """
     condition = workspace.condition
     faults = [
-        make_problem("", 0, code, text, NOTICE_REMEDIES.get(code, "see: memsyncd status"))
+        Problem("", 0, code, text, NOTICE_REMEDIES.get(code, "see: memsyncd status"))
         for code, text in (*sorted(condition.faults.items()), *sorted(condition.notices.items()))
     ]
     problems = [*condition.scan_problems]
@@ -467,4 +467,4 @@ def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> It
     for kind, n_sections, path in find_places_of_kinds(reader):
         if kind not in kinds:
             what = f"kind `{redact(kind)}` is not configured; sections with it: {n_sections}"
-            yield make_problem(path, 0, "unknown_kind", what, advise_unknown_kind(kinds, kind))
+            yield Problem(path, 0, "unknown_kind", what, advise_unknown_kind(kinds, kind))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from memsyncd.core.model import Problem, Span, make_problem
+from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import (
     Bindings,
@@ -206,7 +206,7 @@ def read_anchors(reader: Reader, path: str) -> list[str]:
 
 def read_problems(reader: Reader) -> list[Problem]:
     """Return the problems of the notes, by path and line."""
-    return list(starmap(make_problem, reader.rows(_PROBLEMS)))
+    return list(starmap(Problem, reader.rows(_PROBLEMS)))
 
 
 def _select_sections(

@@ -11,7 +11,7 @@ import codecs
 
 import msgspec
 
-from memsyncd.core.model import Problem, make_problem
+from memsyncd.core.model import Problem
 
 LONG_LINE_CHARS = 65_536
 
@@ -65,7 +65,7 @@ def decode_note(path: str, data: bytes) -> Decoded:
     if "\r" in text:
         text = _unify_line_ends(path, text, problems)
     if "\0" in text:
-        problems.append(make_problem(path, _line_of(text, "\0"), *_NUL))
+        problems.append(Problem(path, _line_of(text, "\0"), *_NUL))
         text = text.replace("\0", _REPLACEMENT)
     lines = text.split("\n")
     if not lines[-1]:
@@ -77,16 +77,16 @@ def decode_note(path: str, data: bytes) -> Decoded:
 
 def _decode(path: str, data: bytes, problems: list[Problem]) -> str:
     if is_utf16(data):
-        problems.append(make_problem(path, 1, *_UTF16))
+        problems.append(Problem(path, 1, *_UTF16))
         return data.decode("utf-16", "replace").encode("utf-8", "replace").decode("utf-8")
     if data.startswith(codecs.BOM_UTF8):
-        problems.append(make_problem(path, 1, *_BOM))
+        problems.append(Problem(path, 1, *_BOM))
         data = data[len(codecs.BOM_UTF8) :]
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
-        problems.append(make_problem(path, before.count("\n") + 1, *_NOT_UTF8))
+        problems.append(Problem(path, before.count("\n") + 1, *_NOT_UTF8))
         return data.decode("utf-8", "replace")
 
 
@@ -94,7 +94,7 @@ def _unify_line_ends(path: str, text: str, problems: list[Problem]) -> str:
     text = text.replace("\r\n", "\n")
     if "\r" not in text:
         return text
-    problems.append(make_problem(path, _line_of(text, "\r"), *_LONE_CR))
+    problems.append(Problem(path, _line_of(text, "\r"), *_LONE_CR))
     return text.replace("\r", "\n")
 
 
@@ -102,7 +102,7 @@ def _find_long_lines(path: str, text: str, lines: list[str]) -> list[Problem]:
     if len(text) <= LONG_LINE_CHARS or max(map(len, lines), default=0) <= LONG_LINE_CHARS:
         return []
     first = next(number for number, line in enumerate(lines, 1) if len(line) > LONG_LINE_CHARS)
-    return [make_problem(path, first, *_LONG_LINE)]
+    return [Problem(path, first, *_LONG_LINE)]
 
 
 def _line_of(text: str, what: str) -> int:

@@ -26,7 +26,6 @@ from memsyncd.core.model import (
     Meta,
     Problem,
     find_choice,
-    make_problem,
     parse_expiry,
 )
 
@@ -131,7 +130,7 @@ def _find_yaml(path: str, lines: Sequence[str]) -> FrontMatter:
         )
     if not _KEY_VALUE.match(lines[1]):
         return NO_FRONT_MATTER
-    open_ended = make_problem(
+    open_ended = Problem(
         path,
         1,
         "unclosed_front_matter",
@@ -157,7 +156,7 @@ def find_section_meta(
     found = _COMMENT.match("\n".join(lines[at : min(after, at + _COMMENT_LIMIT_LINES)]))
     if not found:
         return EMPTY_META, (
-            make_problem(
+            Problem(
                 path, at + 1, "broken_yaml", "a memory comment is never closed", "end it with `-->`"
             ),
         )
@@ -177,7 +176,7 @@ def _read_yaml(path: str, text: str, line: int, *, is_foreign: bool) -> tuple[_M
         pairs = _flatten(list(_read_pairs(text)))
     except _Refused as refusal:
         problems.append(
-            make_problem(
+            Problem(
                 path,
                 line,
                 "yaml_refused",
@@ -190,7 +189,7 @@ def _read_yaml(path: str, text: str, line: int, *, is_foreign: bool) -> tuple[_M
         at = line + min(_error_line(error), text.count("\n"))
         hint = "it was read line by line; quote values with `: `"
         if not (is_foreign and _TEMPLATE.search(text)):
-            problems.append(make_problem(path, at, "broken_yaml", "YAML cannot be parsed", hint))
+            problems.append(Problem(path, at, "broken_yaml", "YAML cannot be parsed", hint))
         pairs = list(_read_plain_pairs(text))
     reader = _MetaReader(path, line, problems, is_foreign=is_foreign)
     return reader, reader.read(pairs)
@@ -441,7 +440,7 @@ class _MetaReader:
 
     def _report(self, at: int, code: str, problem: str, hint: str) -> None:
         if len(self.problems) < PROBLEMS_LIMIT:
-            self.problems.append(make_problem(self._path, self._line + at, code, problem, hint))
+            self.problems.append(Problem(self._path, self._line + at, code, problem, hint))
 
 
 def _find_claude_kind(extra: Mapping[str, str]) -> str | None:

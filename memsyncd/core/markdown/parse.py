@@ -34,7 +34,6 @@ from memsyncd.core.model import (
     Note,
     Problem,
     Section,
-    make_problem,
 )
 from memsyncd.core.notepath import NotePath, is_plain
 
@@ -211,7 +210,7 @@ def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]
     if last and last.kind == FENCE and not _is_closed_fence(lines, last):
         hint = "close it; the rest of the note is code"
         found = ("unclosed_fence", "a fence is never closed", hint)
-        problems.append(make_problem(path, last.start + 1, *found))
+        problems.append(Problem(path, last.start + 1, *found))
     if (
         last
         and last.kind == HTML
@@ -220,7 +219,7 @@ def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]
     ):
         hint = "close it with `-->`; the rest of the note is a comment"
         found = ("unclosed_comment", "a comment is never closed", hint)
-        problems.append(make_problem(path, last.start + 1, *found))
+        problems.append(Problem(path, last.start + 1, *found))
     return problems
 
 
@@ -244,5 +243,5 @@ def find_conflicts(path: str, decoded: Decoded) -> list[Problem]:
             n_seen += 1
             if n_seen == len(_CONFLICT_MARKS):
                 found = ("conflict_markers", "holds git conflict markers", "resolve the conflict")
-                return [make_problem(path, first + 1, *found)]
+                return [Problem(path, first + 1, *found)]
     return []
