@@ -145,7 +145,7 @@ def release_damaged_records(workspace: Workspace) -> Job[None]:
 
 def _close_if_tampered(workspace: Workspace, records: Records, clock: Clock) -> bool:
     """Close records whose file another program tampered with. True if they were closed."""
-    tampering = records.find_tampering()
+    tampering = records.file_guard.find_tampering()
     if tampering is None:
         return False
     log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=f"records.db {tampering.value}")

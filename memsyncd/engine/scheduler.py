@@ -327,7 +327,7 @@ class Scheduler:
         microseconds.
         """
         self.reopen(workspace)
-        if workspace.index is not None and not workspace.index.is_in_place():
+        if workspace.index is not None and not workspace.index.file_guard.is_in_place():
             self._scan_lost(workspace)
 
     def check_read(self, workspace: Workspace) -> None:

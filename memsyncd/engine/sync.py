@@ -590,7 +590,9 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         workspace.link_folders = snapshot.link_folders
         workspace.pruned = snapshot.pruned_folders
         remember_disk(workspace, snapshot)
-        tampering = workspace.index.find_tampering() if workspace.index is not None else None
+        tampering = (
+            workspace.index.file_guard.find_tampering() if workspace.index is not None else None
+        )
         done.index_fault = f"index.db {tampering.value}" if tampering is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders

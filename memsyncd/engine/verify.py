@@ -67,7 +67,7 @@ def examine_file(workspace: Workspace, _config: Config, _clock: Clock) -> Job[li
     index, path = workspace.index, str(workspace.index_path)
     if index is None:
         return [describe_unopened(workspace)]
-    if (tampering := index.find_tampering()) is not None:
+    if (tampering := index.file_guard.find_tampering()) is not None:
         what = (
             f"index.db {tampering.value}"
             if workspace.index_path.exists()

@@ -431,7 +431,7 @@ class Workspace:
 
         Records whose file another program replaced stay open: `engine.records` closes those.
         """
-        if self.records is not None and self.records.find_tampering() is None:
+        if self.records is not None and self.records.file_guard.find_tampering() is None:
             self.records.checks.note_damage()
             self.close_records()
 

@@ -465,14 +465,6 @@ class Index:
             self._writer.executemany(statement, settings.items())
         self._merging = settings
 
-    def is_in_place(self) -> bool:
-        """See `FileGuard.is_in_place`."""
-        return self.file_guard.is_in_place()
-
-    def find_tampering(self) -> Tampering | None:
-        """See `FileGuard.find_tampering`."""
-        return self.file_guard.find_tampering()
-
     def check_not_truncated(self) -> None:
         """Raise StoreCorrupt, once, if another program truncated the file: pages that are cached
         can hide that for long.
@@ -498,7 +490,7 @@ class Index:
         return sum(measure_file(f"{self.path}{suffix}") for suffix in ("", "-wal"))
 
     def close(self) -> None:
-        is_in_place = self.is_in_place()
+        is_in_place = self.file_guard.is_in_place()
         self.pool.close()
         self._writer.close()
         if is_in_place:

@@ -353,10 +353,6 @@ class Records:
             for file in self.path.parent.glob(f"{self.path.name}{mark}*")
         )
 
-    def find_tampering(self) -> Tampering | None:
-        """See `FileGuard.find_tampering`. What is written to such a file may be lost."""
-        return self.file_guard.find_tampering()
-
     def close_tampered(self, tampering: Tampering, *, now_s: float) -> None:
         """Close a file that was tampered with, so that no commit is lost or mixed with another
         file's.

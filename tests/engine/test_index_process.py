@@ -254,7 +254,7 @@ def test_many_new_notes_are_indexed_by_a_process_and_reported_as_any(bench: Benc
     assert bench.workspace.condition.counts.files == N_NOTES
     assert len(bench.paths()) == N_NOTES
     assert bench.workspace.index.find_damage() == ""
-    assert bench.workspace.index.find_tampering() is None
+    assert bench.workspace.index.file_guard.find_tampering() is None
     bench.write("MEMORY.md", "afterwards")
     assert bench.sync().paths == ["MEMORY.md"]
 

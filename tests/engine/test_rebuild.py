@@ -92,7 +92,7 @@ def test_the_old_index_answers_during_a_rebuild_and_is_removed_afterwards(
     assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'new'") == [(40,)]
     assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'old'") == [(0,)]
     assert not [name for name in files_of(bench) if "new" in name or "old" in name]
-    assert bench.workspace.index.find_tampering() is None
+    assert bench.workspace.index.file_guard.find_tampering() is None
 
 
 def test_no_reader_opens_an_index_while_it_is_replaced(
@@ -124,7 +124,7 @@ def test_no_reader_opens_an_index_while_it_is_replaced(
     assert len(seen) == 3
     bench.write("MEMORY.md", "two")
     bench.sync()
-    assert bench.workspace.index.find_tampering() is None
+    assert bench.workspace.index.file_guard.find_tampering() is None
     assert bench.workspace.index.find_damage() == ""
 
 

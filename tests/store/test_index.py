@@ -515,11 +515,11 @@ def test_tampering_with_an_open_index_is_detected(
     index.apply([put("MEMORY.md", "one")])
     tidy(index)
     index.apply([put("MEMORY.md", "two")])
-    assert index.find_tampering() is None
+    assert index.file_guard.find_tampering() is None
     tamper(index.path)
     if is_written_since and name not in ("log cut", "log emptied"):
         index.apply([put("MEMORY.md", "three")])
-    assert index.find_tampering() is harmed
+    assert index.file_guard.find_tampering() is harmed
 
 
 def test_an_index_that_another_program_truncated_is_called_damaged_once(
@@ -540,13 +540,13 @@ def test_the_writes_of_an_index_itself_do_not_count_as_tampering(index: Index, p
         index.apply(
             [put(f"{number}.md", "\n\n".join(f"word{number} part{part}" for part in range(200)))]
         )
-        assert index.find_tampering() is None
+        assert index.file_guard.find_tampering() is None
     with pytest.raises(AssertionError):
         # type: ignore[list-item]
         index.apply([*(put(f"late{number}.md", text) for number in range(40)), object()])
-    assert index.find_tampering() is None
+    assert index.file_guard.find_tampering() is None
     tidy(index)
-    assert index.find_tampering() is None
+    assert index.file_guard.find_tampering() is None
     assert index.find_damage() == ""
 
 
@@ -559,12 +559,12 @@ def test_a_log_that_sqlite_cuts_after_a_checkpoint_does_not_count_as_tampering(
         index.apply([put(f"{number}.md", f"larch{number}\n\n{text}")])
         number += 1
     index.checkpoint()
-    assert index.find_tampering() is None
+    assert index.file_guard.find_tampering() is None
     file_before, wal_bytes = index.path.stat().st_mtime_ns, index.file_guard.wal_bytes()
     index.apply([put("last.md", "larch")])
     assert index.path.stat().st_mtime_ns == file_before
     assert index.file_guard.wal_bytes() < wal_bytes
-    assert index.find_tampering() is None
+    assert index.file_guard.find_tampering() is None
 
 
 def test_sound_files_show_no_damage_and_their_size(tmp_path: Path, index: Index, put: Put) -> None:

@@ -124,9 +124,9 @@ def test_an_open_file_overwritten_with_another_workspaces_is_reported_as_overwri
     their_bytes = theirs.path.read_bytes()
     theirs.path.unlink()
     kept = open_records()
-    assert kept.find_tampering() is None
+    assert kept.file_guard.find_tampering() is None
     kept.path.write_bytes(their_bytes + bytes(4096))
-    assert kept.find_tampering() is Tampering.OVERWRITTEN
+    assert kept.file_guard.find_tampering() is Tampering.OVERWRITTEN
     kept.close_tampered(Tampering.OVERWRITTEN, now_s=1.0)
 
 
@@ -173,15 +173,15 @@ def test_purge_and_undo_do_not_count_as_tampering(open_records: Open) -> None:
         records.history.record_external(
             [ObservedNote(path="a.md", data=b"%d\n" % number * 9000)], at_s=number, is_first=False
         )
-        assert records.find_tampering() is None
+        assert records.file_guard.find_tampering() is None
     records.history.purge(revisions=[one.id for one in records.history.find_revisions(limit=30)])
-    assert records.find_tampering() is None
+    assert records.file_guard.find_tampering() is None
     much = [ObservedNote(path=f"{number}.md", data=os.urandom(200_000)) for number in range(20)]
     with pytest.raises(UnicodeEncodeError):
         records.history.record_external(
             [*much, ObservedNote(path="\ud800", data=b"")], at_s=99, is_first=False
         )
-    assert records.find_tampering() is None
+    assert records.file_guard.find_tampering() is None
 
 
 def test_every_commit_is_on_the_disk_before_it_is_answered(open_records: Open) -> None:
