@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -44,31 +44,23 @@ _FRONT_KEY = re.compile(rb"^status:(?=[ \t\r\n])", re.MULTILINE)
 _FRONT_BOTH = re.compile(rb"^status: archived(?:\r\n|\r|\n)former_status:", re.MULTILINE)
 _FRONT_ALONE = re.compile(rb"^status: archived(?:\r\n|\r|\n)", re.MULTILINE)
 
-_Change = Callable[[bytes, int], bytes | None]
-
 
 def archive_sections(
     path: str, data: bytes, anchors: Collection[str]
 ) -> tuple[bytes, dict[str, str]]:
     """Return the note with these sections archived, and why the others of them stay."""
-    return _change_sections(path, data, anchors, _archive, _restore, is_archived=True)
+    return _change_sections(path, data, anchors, is_archived=True)
 
 
 def restore_sections(
     path: str, data: bytes, anchors: Collection[str]
 ) -> tuple[bytes, dict[str, str]]:
     """Return the note with these sections no longer archived, and why the others of them stay."""
-    return _change_sections(path, data, anchors, _restore, None, is_archived=False)
+    return _change_sections(path, data, anchors, is_archived=False)
 
 
 def _change_sections(
-    path: str,
-    data: bytes,
-    anchors: Collection[str],
-    change: _Change,
-    inverse: _Change | None,
-    *,
-    is_archived: bool,
+    path: str, data: bytes, anchors: Collection[str], *, is_archived: bool
 ) -> tuple[bytes, dict[str, str]]:
     places = find_sections_bytes(path, data)
     missing = _WIDE if is_utf16(data) else "the note no longer has it"
@@ -77,7 +69,7 @@ def _change_sections(
     for anchor in sorted(set(anchors) & places.keys(), key=places.__getitem__, reverse=True):
         start, end = places[anchor]
         own = data[start:end]
-        changed = _change_one(path, own, change, inverse, is_archived=is_archived)
+        changed = _change_one(path, own, is_archived=is_archived)
         if isinstance(changed, str):
             refused[anchor] = changed
         else:
@@ -85,14 +77,7 @@ def _change_sections(
     return data, refused
 
 
-def _change_one(
-    path: str,
-    own: bytes,
-    change: _Change,
-    inverse: _Change | None,
-    *,
-    is_archived: bool,
-) -> bytes | str:
+def _change_one(path: str, own: bytes, *, is_archived: bool) -> bytes | str:
     """Return the bytes of a section after the change, or why it cannot be done."""
     head = _find_heading_end(path, own)
     if head is None:
@@ -100,7 +85,7 @@ def _change_one(
     before = _read_meta(path, own)
     if (before.status == ARCHIVED) is is_archived:
         return "it is archived already" if is_archived else "its note or its heading archives it"
-    changed = change(own, head)
+    changed = (_archive if is_archived else _restore)(own, head)
     if changed is None:
         return _OTHER_FORM
     after = _read_meta(path, changed)
@@ -110,7 +95,7 @@ def _change_one(
         return _OTHER_FORM
     if (after.status == ARCHIVED) is not is_archived:
         return _OTHER_FORM
-    if inverse is not None and inverse(changed, _find_heading_end(path, changed) or 0) != own:
+    if is_archived and _restore(changed, _find_heading_end(path, changed) or 0) != own:
         return _OTHER_FORM
     return changed
 

@@ -155,19 +155,16 @@ def _contain(texts: Mapping[int, str], word: str) -> bool:
 
 
 _Section = TypeVar("_Section", HitSection, StoredSection)
+_TEXTS = ("status", "task", "session", "source", "created", "updated")
 
 
 def redact_section(section: _Section, show: Callable[[str], str] = redact) -> _Section:
     """Redact what a section shows besides its text, each value by `show`."""
+    stated = {name: getattr(section, name) for name in _TEXTS}
     shown = replace(
         section,
         heading=tuple(map(show, section.heading)),
-        status=section.status and show(section.status),
-        task=section.task and show(section.task),
-        session=section.session and show(section.session),
-        source=section.source and show(section.source),
-        created=section.created and show(section.created),
-        updated=section.updated and show(section.updated),
+        **{name: show(text) for name, text in stated.items() if text},
         extra={show(key): _redact_value(key, text, show) for key, text in section.extra.items()},
     )
     return _redact_labels(shown, show)

@@ -76,7 +76,7 @@ from memsyncd.errors import (
     NoteNotFound,
 )
 from memsyncd.files.read import TextFile, check_size, read_text_file
-from memsyncd.protocol.memory import NewSection, OnSimilar
+from memsyncd.protocol.memory import AddedSection, NewSection, OnSimilar
 from memsyncd.protocol.search import SimilarSection
 from memsyncd.protocol.topics import (
     FieldAppendParams,
@@ -404,14 +404,9 @@ def _can_append(workspace: Workspace, config: Config, near: SimilarSection) -> b
 # --- writing ------------------------------------------------------------------------------------
 
 
-class FieldWritten(msgspec.Struct, frozen=True, kw_only=True):
+class FieldWritten(AddedSection, frozen=True, kw_only=True):
     """Where a value was written."""
 
-    anchor: str
-    path: str
-    start_line: int
-    end_line: int
-    digest: str
     n_values: int
     n_dropped: int
 
