@@ -43,7 +43,7 @@ from memsyncd.engine.sync import (
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Busy, Conflict, MemsyncdError, StoreFailed, Unwritable
-from memsyncd.files.read import TextFile
+from memsyncd.files.read import TextFile, check_size
 from memsyncd.files.scope import Scope, find_identity
 from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
 from memsyncd.store.history import History, Intended, ObservedNote
@@ -62,6 +62,16 @@ class Put(msgspec.Struct, frozen=True, kw_only=True):
     path: NotePath
     data: bytes
     was: TextFile | None
+
+
+def make_put(
+    scope: Scope, path: NotePath, data: bytes, was: TextFile | None, *, way_out: str
+) -> Put:
+    """Make the operation that writes a note's new bytes. Raises TooLarge, whose hint begins with
+    `way_out`.
+    """
+    check_size(scope, path.text, data, way_out=way_out)
+    return Put(path=was.path if was else path, data=data, was=was)
 
 
 class Delete(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,28 +1,22 @@
-"""Carries out the commands of the memory tool, and appends new sections to notes.
+"""Carries out the commands of the memory tool.
 
 `view` reads and runs in any thread. Every other command is decided from the files as they are when
 its turn comes, and carried out by `edit`. The wording of the answers is that of
 `core.editing.memory_tool`. A command that names the digest which its writer has read is refused if
 the note has another digest now, unless the note already holds what the command would make of it.
-
-New sections are appended to the notes that are named, or to the notes of their kinds. Existing text
-is not rewritten. Sections for several notes are one edit: all are written, or none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing import memory_tool
-from memsyncd.core.editing.additions import Addition, append_section, check_addition
-from memsyncd.core.editing.capture import StepResult, find_new, make_additions
-from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.editing.link_updates import update_links
 from memsyncd.core.editing.memory_path import (
     MEMORIES,
@@ -32,24 +26,28 @@ from memsyncd.core.editing.memory_path import (
 )
 from memsyncd.core.editing.memory_tool import EditResult, FolderEntry
 from memsyncd.core.markdown.notenames import NoteNames
-from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import PATH_LINK, Link
 from memsyncd.core.notepath import (
-    MEMORY_FILE,
     MEMORY_FOLDER,
     NotePath,
-    is_markdown,
-    parse_note_path,
 )
 from memsyncd.engine.browse import LINKS_LIMIT_S
-from memsyncd.engine.edit import Decide, Delete, Edit, Operation, Put, Rename, find_history
+from memsyncd.engine.edit import (
+    Decide,
+    Delete,
+    Edit,
+    Operation,
+    Put,
+    Rename,
+    find_history,
+    make_put,
+)
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Conflict, PathRefused
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
 from memsyncd.files.scope import Scope
-from memsyncd.protocol.fields import Params
-from memsyncd.protocol.memory import AddedSection, CaptureParams, MemoryParams, NewSection
+from memsyncd.protocol.memory import MemoryParams
 from memsyncd.store.integrity import read_note_paths
 from memsyncd.store.links import read_links
 
@@ -188,6 +186,7 @@ def _change(
     )
     if was is not None and result.data == was.data:
         return _make_edit(params, path), answer
+    # The error names the note as its writer does.
     check_size(scope, path.text, result.data, way_out="begin another note")
     put = Put(path=was.path if was else path.note, data=result.data, was=was)
     return _make_edit(params, path, put), answer
@@ -315,8 +314,8 @@ def _update_links(workspace: Workspace, rename: Rename) -> tuple[list[Put], list
         if data == file.data:
             continue
         if resolve(workspace.scope, note).folder == workspace.scope.root:
-            check_size(workspace.scope, path, data, way_out="rename without updating links")
-            puts.append(Put(path=file.path, data=data, was=file))
+            way_out = "rename without updating links"
+            puts.append(make_put(workspace.scope, note, data, file, way_out=way_out))
         else:
             skipped.append(path)
     return puts, skipped
@@ -392,156 +391,3 @@ def _make_edit(
         new_path=new_path.text if new_path else None,
         operations=operations,
     )
-
-
-# --- new sections -------------------------------------------------------------------------------
-
-
-def make_addition_decision(
-    workspace: Workspace,
-    config: Config,
-    sections: Sequence[NewSection],
-    *,
-    command: str,
-    client: str,
-    at: str,
-) -> Decide[list[AddedSection]]:
-    """Make the decision to append sections. `at` is the time, in ISO 8601.
-
-    Raises BadRequest and PathRefused at once.
-    """
-    additions = [make_addition(section) for section in sections]
-    for addition in additions:
-        check_addition(addition, most_chars=config.memory.max_content_chars)
-    paths = [choose_note(workspace.scope, config, section) for section in sections]
-
-    def decide() -> tuple[Edit, list[AddedSection]]:
-        puts, added = append_additions(workspace, config, additions, paths, at)
-        return Edit(command=command, client=client, path=paths[0].text, operations=puts), added
-
-    return decide
-
-
-def make_capture_decision(
-    workspace: Workspace, config: Config, params: CaptureParams, *, client: str, at: str
-) -> Decide[list[AddedSection]]:
-    """Make the decision to append what a step produced; what its notes hold already is left out.
-
-    Raises BadRequest and PathRefused at once.
-    """
-    result = msgspec.convert(params, StepResult, from_attributes=True)
-    additions = make_additions(result, config.steps)
-    if not additions:
-        raise BadRequest("capture: the artifacts are empty", hint="send text, or leave them out")
-    for addition in additions:
-        check_addition(addition)
-    kinds = [NewSection(content="", kind=addition.kind) for addition in additions]
-    paths = [choose_note(workspace.scope, config, kind) for kind in kinds]
-
-    def decide() -> tuple[Edit, list[AddedSection]]:
-        puts, added = append_additions(workspace, config, additions, paths, at, is_once=True)
-        path = puts[0].path.text if puts else MEMORY_FOLDER
-        return Edit(command="capture", client=client, path=path, operations=puts), added
-
-    return decide
-
-
-def make_addition(section: NewSection) -> Addition:
-    """Make the addition of a section, unchecked. Raises BadRequest if two fields contradict."""
-    if section.task and section.wu_id and section.task != section.wu_id:
-        raise BadRequest("wu_id: is not the task", hint="give one of the two")
-    return copy_fields(section, task=section.wu_id if section.task is None else section.task)
-
-
-def copy_fields(params: Params, **own: str | None) -> Addition:
-    """Make the addition with the fields of a request that are those of an addition, and `own`."""
-    return msgspec.convert({**asdict(params), **own}, Addition)
-
-
-def choose_note(scope: Scope, config: Config, section: NewSection) -> NotePath:
-    """Choose the note for a section: the named one, or that of its kind.
-
-    A name alone is a note in the memory folder; without a suffix it is markdown. The notes of
-    kinds are in the memory folder, too.
-    """
-    named = section.note or _place_kind(scope, find_kind(config.kinds, section.kind).append_to)
-    if named.startswith(MEMORIES):
-        path = parse_memory_path(named, scope.memory_dir).note
-        if path is None:
-            hint = "name a note in it, such as /memories/decisions.md"
-            raise BadRequest("a folder is no note", hint=hint)
-    else:
-        path = _parse_name(scope, named)
-    if scope.is_read_only(path.text):
-        hint = "change it with your editor, or name another note"
-        raise PathRefused(f"{path.text} is a read-only note of this workspace", hint=hint)
-    if not is_markdown(path.name):
-        raise BadRequest(f"{path.text} cannot hold sections", hint="name a note that ends in .md")
-    if not scope.is_note(path.text):
-        raise PathRefused(
-            f"path refused: {path.text} is no note of this workspace",
-            hint="name MEMORY.md or a note beneath .memories/",
-        )
-    return path
-
-
-def _place_kind(scope: Scope, note: str) -> str:
-    """The note of a kind as it is written: `.memories` stands for the memory folder."""
-    inside = note.removeprefix(f"{MEMORY_FOLDER}/")
-    if inside == note or scope.memory_dir == MEMORY_FOLDER:
-        return note
-    return f"./{scope.memory_dir}/{inside}" if scope.memory_dir else f"./{inside}"
-
-
-def _parse_name(scope: Scope, named: str) -> NotePath:
-    has_suffix = "." in named.removeprefix(MEMORY_FOLDER).rpartition("/")[2]
-    text = named if has_suffix else f"{named}.md"
-    is_path = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./", "/"))
-    # In a vault a path with a folder is one from the root; a name alone is a note in the folder.
-    includes = scope.includes
-    is_included = includes.named_globs.matches(text) or (
-        "/" in text and includes.whole.matches(text)
-    )
-    is_whole = is_path or is_included or not scope.memory_dir
-    return parse_note_path(text if is_whole else f"{scope.memory_dir}/{text}")
-
-
-def append_additions(
-    workspace: Workspace,
-    config: Config,
-    additions: Sequence[Addition],
-    paths: Sequence[NotePath],
-    at: str,
-    *,
-    is_once: bool = False,
-) -> tuple[tuple[Put, ...], list[AddedSection]]:
-    """Append each addition to the note of the same position in `paths`; with `is_once`, those that
-    the note does not hold.
-    """
-    puts: list[Put] = []
-    added: dict[int, AddedSection] = {}
-    for path in dict.fromkeys(paths):
-        numbers = [number for number, other in enumerate(paths) if other == path]
-        was = read_text_file(workspace.scope, path)
-        old = was.data if was else None
-        if is_once:
-            new = find_new(path.text, old, [additions[number] for number in numbers])
-            numbers = [numbers[position] for position in new]
-        if not numbers:
-            continue
-        chosen = [additions[number] for number in numbers]
-        data, spans = append_section(path.text, old, chosen, at=at)
-        check_size(workspace.scope, path.text, data, way_out="name another note")
-        puts.append(Put(path=was.path if was else path, data=data, was=was))
-        sections = parse_note(path, data, config.chunking).sections
-        anchors = {section.span.start: section.anchor for section in sections}
-        digest = digest_bytes(data)
-        for number, span in zip(numbers, spans, strict=True):
-            added[number] = AddedSection(
-                anchor=anchors[span.start],
-                path=path.text,
-                start_line=span.start,
-                end_line=span.end,
-                digest=digest,
-            )
-    return tuple(puts), [added[number] for number in sorted(added)]

@@ -22,16 +22,15 @@ from memsyncd.core.editing.project_index import (
 )
 from memsyncd.core.globs import Globs, find_file_glob_refusal, has_wildcard
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.edit import Decide, Edit, Put
-from memsyncd.engine.memory_tool import choose_note
+from memsyncd.engine.additions import choose_note
+from memsyncd.engine.edit import Decide, Edit, make_put
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
 from memsyncd.files.confined import open_beneath, open_folder_beneath
 from memsyncd.files.problems import translating_errors
-from memsyncd.files.read import check_size, read_content, read_text_file
+from memsyncd.files.read import read_content, read_text_file
 from memsyncd.protocol.memory import (
     IndexProjectParams,
-    NewSection,
     ProjectSource,
     SkippedSource,
     SourceChange,
@@ -70,7 +69,7 @@ def make_index_decision(
     Raises BadRequest and PathRefused at once.
     """
     sources = _merge(config, params.sources)
-    path = choose_note(workspace.scope, config, NewSection(content="", note=PROJECT_NOTE))
+    path = choose_note(workspace.scope, config, note=PROJECT_NOTE)
 
     def decide() -> tuple[Edit, IndexAnswer]:
         files, skipped = _read_sources(workspace, sources)
@@ -86,8 +85,7 @@ def make_index_decision(
         edit = Edit(command="index_project", client=client, path=path.text)
         if data is None or data == old or params.dry_run:
             return edit, answer
-        check_size(workspace.scope, path.text, data, way_out="name fewer sources")
-        put = Put(path=was.path if was else path, data=data, was=was)
+        put = make_put(workspace.scope, path, data, was, way_out="name fewer sources")
         return replace(edit, operations=(put,)), answer
 
     return decide

@@ -10,6 +10,7 @@ from memsyncd.config import Config
 from memsyncd.core.editing.kinds import find_importance
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import count_tokens
+from memsyncd.core.search.query import EVERYTHING
 from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
 from memsyncd.engine.redaction import redact_notes
 from memsyncd.engine.relations import (
@@ -20,7 +21,6 @@ from memsyncd.engine.relations import (
 )
 from memsyncd.engine.search import RunOptions, complete_filters, search
 from memsyncd.engine.upkeep import (
-    EVERYTHING,
     PLAN_LIMIT_S,
     Memory,
     find_anchors,

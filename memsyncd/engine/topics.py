@@ -50,11 +50,12 @@ from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import ARCHIVED, Meta, Section
 from memsyncd.core.notepath import NotePath, is_markdown
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.query import EVERYTHING, Filters
+from memsyncd.engine.additions import choose_note, copy_fields
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.edit import Decide, Edit, Put
+from memsyncd.engine.edit import Decide, Edit, make_put
 from memsyncd.engine.history import Target, iter_revisions, open_history, read_texts
-from memsyncd.engine.memory_tool import check_digest, choose_note, copy_fields
+from memsyncd.engine.memory_tool import check_digest
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
@@ -65,7 +66,7 @@ from memsyncd.engine.metadata import (
 )
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.similar import describe_similar, find_nearly_same
-from memsyncd.engine.upkeep import EVERYTHING, Act, Planned, plan_notes
+from memsyncd.engine.upkeep import Act, Planned, plan_notes
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
@@ -75,8 +76,8 @@ from memsyncd.errors import (
     MemsyncdError,
     NoteNotFound,
 )
-from memsyncd.files.read import TextFile, check_size, read_text_file
-from memsyncd.protocol.memory import AddedSection, NewSection, OnSimilar
+from memsyncd.files.read import TextFile, read_text_file
+from memsyncd.protocol.memory import AddedSection, OnSimilar
 from memsyncd.protocol.search import SimilarSection
 from memsyncd.protocol.topics import (
     FieldAppendParams,
@@ -111,6 +112,8 @@ from memsyncd.store.pool import Reader
 from memsyncd.store.texts import read_note_text
 
 READ_LIMIT_S = 5.0
+# If a note would be too large.
+WAY_OUT: Final = "begin another topic"
 # Of what a new topic says, so many texts are compared with what there is.
 COMPARED_TEXTS: Final = 8
 SIMILAR_LIMIT: Final = 5
@@ -157,7 +160,7 @@ def _find_named(
 
 def _choose(workspace: Workspace, config: Config, named: str) -> NotePath | None:
     try:
-        return choose_note(workspace.scope, config, NewSection(content="", note=named))
+        return choose_note(workspace.scope, config, note=named)
     except MemsyncdError:
         return None
 
@@ -165,7 +168,7 @@ def _choose(workspace: Workspace, config: Config, named: str) -> NotePath | None
 def find_written_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
     """Like `find_topic`; also raises PathRefused for a note that must not be written."""
     path = find_topic(workspace, config, name)
-    return choose_note(workspace.scope, config, NewSection(content="", note=f"./{path.text}"))
+    return choose_note(workspace.scope, config, note=f"./{path.text}")
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -468,7 +471,7 @@ def make_append_there_decision(
     """Make the decision to append a memory to a section that is there. What the section states of
     itself stays; a heading of its own goes into the text.
     """
-    path = choose_note(workspace.scope, config, NewSection(content="", note=f"./{near.path}"))
+    path = choose_note(workspace.scope, config, note=f"./{near.path}")
 
     def decide() -> tuple[Edit, FieldWritten]:
         file = _read(workspace, path)
@@ -546,7 +549,7 @@ def _write_field(
     client: str,
 ) -> tuple[Edit, FieldWritten]:
     path = file.path
-    put = _put(workspace, path, appended.data, file)
+    put = make_put(workspace.scope, path, appended.data, file, way_out=WAY_OUT)
     sections = parse_note(path, appended.data, config.chunking).sections
     span = next(one.span for one in sections if one.anchor == appended.anchor)
     written = FieldWritten(
@@ -559,11 +562,6 @@ def _write_field(
         n_dropped=appended.n_dropped,
     )
     return Edit(command=command, client=client, path=path.text, operations=(put,)), written
-
-
-def _put(workspace: Workspace, path: NotePath, data: bytes, was: TextFile | None) -> Put:
-    check_size(workspace.scope, path.text, data, way_out="begin another topic")
-    return Put(path=was.path if was else path, data=data, was=was)
 
 
 def _read(workspace: Workspace, path: NotePath) -> TextFile:
@@ -598,9 +596,7 @@ def make_create_decision(
         ]
     )
     name = into or params.note or make_slug(params.title)
-    path = choose_note(
-        workspace.scope, config, NewSection(content="", note=f"./{name}" if into else name)
-    )
+    path = choose_note(workspace.scope, config, note=f"./{name}" if into else name)
 
     def decide() -> tuple[Edit, TopicChange]:
         was = read_text_file(workspace.scope, path)
@@ -676,7 +672,7 @@ def _write_topic(
     anchors: Sequence[str] = (),
 ) -> tuple[Edit, TopicChange]:
     is_changed = was is None or data != was.data
-    puts = (_put(workspace, path, data, was),) if is_changed else ()
+    puts = (make_put(workspace.scope, path, data, was, way_out=WAY_OUT),) if is_changed else ()
     change = TopicChange(
         path=(was.path if was else path).text,
         digest=digest_bytes(data),

@@ -24,7 +24,7 @@ from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import ARCHIVED, Meta
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.search.query import Filters
+from memsyncd.core.search.query import EVERYTHING, Filters
 from memsyncd.core.upkeep import (
     archive_note,
     archive_sections,
@@ -33,8 +33,8 @@ from memsyncd.core.upkeep import (
     restore_note,
     restore_sections,
 )
-from memsyncd.engine.edit import Decide, Edit, Put
-from memsyncd.engine.memory_tool import append_additions, choose_note
+from memsyncd.engine.additions import append_additions, choose_note
+from memsyncd.engine.edit import Decide, Edit, Put, make_put
 from memsyncd.engine.metadata import (
     Valuation,
     find_stored_moment_s,
@@ -43,9 +43,8 @@ from memsyncd.engine.metadata import (
 from memsyncd.engine.search import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, TooLarge
-from memsyncd.files.read import check_size, read_text_file, resolve
+from memsyncd.files.read import read_text_file, resolve
 from memsyncd.protocol import search as protocol
-from memsyncd.protocol.memory import NewSection
 from memsyncd.protocol.upkeep import (
     ArchiveParams,
     CleanupParams,
@@ -59,7 +58,6 @@ from memsyncd.store.lookup import StoredNote, StoredSection, by_path, stream_not
 PLAN_LIMIT_S = 10.0
 PROJECT = "project"
 NO_FILTERS = protocol.Filters()
-EVERYTHING = Filters(includes_archived=True, includes_expired=True)
 
 Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
 _RESTORING = frozenset(("restore", "topic.restore"))
@@ -439,10 +437,9 @@ def _change_note(
     if data == file.data:
         return None, refused
     try:
-        check_size(scope, path.text, data, way_out="split the note")
+        return make_put(scope, path, data, file, way_out="split the note"), refused
     except TooLarge as error:
         return None, {one.item.anchor: error.message for one in wanted}
-    return Put(path=file.path, data=data, was=file), refused
 
 
 def _change_text(
@@ -477,7 +474,7 @@ def make_promote_decision(
     if (params.anchor is None) == (params.task is None):
         raise BadRequest("name either an anchor or a task", hint="leave one of the two out")
     named = params.note or config.memory.promote_to
-    path = choose_note(workspace.scope, config, NewSection(content="", note=named))
+    path = choose_note(workspace.scope, config, note=named)
 
     def decide() -> tuple[Edit, list[PromotedMemory]]:
         memories = _find_memories(workspace, params)

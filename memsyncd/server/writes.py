@@ -22,13 +22,13 @@ from msgspec.structs import replace as replace_fields
 from memsyncd.config import CaptureConfig
 from memsyncd.core.editing.additions import check_addition
 from memsyncd.engine import (
+    additions,
     history,
     memory_tool,
     project_index,
     recall,
     topics,
     upkeep,
-    validation,
 )
 from memsyncd.engine.accesses import compute_access_stats, count_accesses, find_accesses
 from memsyncd.engine.clock import Clock
@@ -141,7 +141,7 @@ class Writes(WorkspaceMethods):
         only report that one.
         """
         workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
-        addition = memory_tool.make_addition(params)
+        addition = additions.make_addition(params)
         check_addition(addition, most_chars=config.memory.max_content_chars)
         text = f"{params.summary}\n\n{params.content}"
         find = partial(topics.find_near, texts=[text])
@@ -219,7 +219,7 @@ class Writes(WorkspaceMethods):
         sections: Sequence[protocol.NewSection],
         params: protocol.NoteAddParams | protocol.NoteAddManyParams,
     ) -> EditOutcome[list[protocol.AddedSection]]:
-        decide = memory_tool.make_addition_decision(
+        decide = additions.make_addition_decision(
             workspace,
             self._workspaces.config,
             sections,
@@ -235,9 +235,9 @@ class Writes(WorkspaceMethods):
         if params.section is not None:
             if params.path is not None:
                 raise BadRequest("name either a section or a path", hint="leave one of the two out")
-            return validation.validate_section(params.section, config)
+            return additions.validate_section(params.section, config)
         workspace = await self._find_open(params.workspace)
-        check = partial(validation.validate_notes, workspace, config, params.path)
+        check = partial(additions.validate_notes, workspace, config, params.path)
         return await self._in_thread(check)
 
     async def _capture(self, session: Session, params: protocol.CaptureParams) -> protocol.Captured:
@@ -252,7 +252,7 @@ class Writes(WorkspaceMethods):
             return protocol.Captured(
                 added=[], is_allowed=False, **describe_write(workspace, outcome)
             )
-        outcome = await self.decide(session, workspace, memory_tool.make_capture_decision, params)
+        outcome = await self.decide(session, workspace, additions.make_capture_decision, params)
         return protocol.Captured(
             added=outcome.answer, is_allowed=True, **describe_write(workspace, outcome)
         )

@@ -7,8 +7,7 @@ import pytest
 from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.memory_tool import make_addition_decision
-from memsyncd.engine.validation import validate_notes, validate_section
+from memsyncd.engine.additions import make_addition_decision, validate_notes, validate_section
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused, TooLarge
 from memsyncd.protocol.memory import AddedSection, NewSection
 

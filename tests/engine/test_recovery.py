@@ -35,7 +35,7 @@ CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
 from functools import partial
-from memsyncd.engine import edit, history, memory_tool, upkeep
+from memsyncd.engine import additions, edit, history, memory_tool, upkeep
 from memsyncd.engine.rebuild import open_workspace
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
@@ -74,7 +74,7 @@ def run(steps):
 def add_many(workspace):
     notes = [f"/memories/n{number}.md" for number in range(4)]
     items = [NewSection(content=f"added to {note}", note=note) for note in notes]
-    decide = memory_tool.make_addition_decision(
+    decide = additions.make_addition_decision(
         workspace, policy, items, command="note.add_many", client="c", at="2026-01-01T00:00:00Z")
     run(edit.edit_workspace(workspace, policy, clock, decide))
 

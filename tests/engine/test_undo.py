@@ -9,7 +9,8 @@ from msgspec import structs
 
 from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine.memory_tool import make_addition_decision, make_clear_decision
+from memsyncd.engine.additions import make_addition_decision
+from memsyncd.engine.memory_tool import make_clear_decision
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
 from memsyncd.protocol.memory import NewSection, PathState
 

@@ -154,6 +154,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_FILTERS = Filters()
+EVERYTHING = Filters(includes_archived=True, includes_expired=True)
 
 
 def extract_filters(text: str, today: date | None = None) -> tuple[Filters, str]:

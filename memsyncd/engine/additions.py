@@ -1,0 +1,298 @@
+"""Appends new sections to notes, and checks them before that; checks the metadata of notes that are
+there.
+
+Sections are appended to the notes that are named, or to the notes of their kinds. Existing text is
+not rewritten. Sections for several notes are one edit: all are written, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from memsyncd.config import Config
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.additions import (
+    KEYWORD_LIMIT_CHARS,
+    KEYWORDS_LIMIT,
+    TAGS_LIMIT,
+    TOPIC_LIMIT_CHARS,
+    WORD_LIMIT_CHARS,
+    Addition,
+    append_section,
+    check_addition,
+    describe_fault,
+    find_faults,
+)
+from memsyncd.core.editing.capture import StepResult, find_new, make_additions
+from memsyncd.core.editing.kinds import find_kind
+from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
+from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.notepath import (
+    MEMORY_FILE,
+    MEMORY_FOLDER,
+    NotePath,
+    is_markdown,
+    parse_note_path,
+)
+from memsyncd.core.search.query import EVERYTHING
+from memsyncd.engine.browse import READ_LIMIT_S
+from memsyncd.engine.edit import Decide, Edit, Put, make_put
+from memsyncd.engine.metadata import advise_unknown_kind
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, NoteNotFound, PathRefused
+from memsyncd.files.read import read_text_file
+from memsyncd.files.scope import Scope
+from memsyncd.protocol.fields import Params
+from memsyncd.protocol.memory import (
+    AddedSection,
+    CaptureParams,
+    FieldFault,
+    NewSection,
+    Validation,
+)
+from memsyncd.store.lookup import StoredSection, read_problems, stream_notes
+
+
+def make_addition_decision(
+    workspace: Workspace,
+    config: Config,
+    sections: Sequence[NewSection],
+    *,
+    command: str,
+    client: str,
+    at: str,
+) -> Decide[list[AddedSection]]:
+    """Make the decision to append sections. `at` is the time, in ISO 8601.
+
+    Raises BadRequest and PathRefused at once.
+    """
+    additions = [make_addition(section) for section in sections]
+    for addition in additions:
+        check_addition(addition, most_chars=config.memory.max_content_chars)
+    scope = workspace.scope
+    paths = [choose_note(scope, config, note=one.note, kind=one.kind) for one in sections]
+
+    def decide() -> tuple[Edit, list[AddedSection]]:
+        puts, added = append_additions(workspace, config, additions, paths, at)
+        return Edit(command=command, client=client, path=paths[0].text, operations=puts), added
+
+    return decide
+
+
+def make_capture_decision(
+    workspace: Workspace, config: Config, params: CaptureParams, *, client: str, at: str
+) -> Decide[list[AddedSection]]:
+    """Make the decision to append what a step produced; what its notes hold already is left out.
+
+    Raises BadRequest and PathRefused at once.
+    """
+    result = msgspec.convert(params, StepResult, from_attributes=True)
+    additions = make_additions(result, config.steps)
+    if not additions:
+        raise BadRequest("capture: the artifacts are empty", hint="send text, or leave them out")
+    for addition in additions:
+        check_addition(addition)
+    paths = [choose_note(workspace.scope, config, kind=one.kind) for one in additions]
+
+    def decide() -> tuple[Edit, list[AddedSection]]:
+        puts, added = append_additions(workspace, config, additions, paths, at, is_once=True)
+        path = puts[0].path.text if puts else MEMORY_FOLDER
+        return Edit(command="capture", client=client, path=path, operations=puts), added
+
+    return decide
+
+
+def make_addition(section: NewSection) -> Addition:
+    """Make the addition of a section, unchecked. Raises BadRequest if two fields contradict."""
+    if section.task and section.wu_id and section.task != section.wu_id:
+        raise BadRequest("wu_id: is not the task", hint="give one of the two")
+    return copy_fields(section, task=section.wu_id if section.task is None else section.task)
+
+
+def copy_fields(params: Params, **own: str | None) -> Addition:
+    """Make the addition with the fields of a request that are those of an addition, and `own`."""
+    return msgspec.convert({**asdict(params), **own}, Addition)
+
+
+def choose_note(
+    scope: Scope, config: Config, *, note: str | None = None, kind: str | None = None
+) -> NotePath:
+    """Choose the note for a section: the named one, or that of its kind.
+
+    A name alone is a note in the memory folder; without a suffix it is markdown. The notes of
+    kinds are in the memory folder, too.
+    """
+    named = note or _place_kind(scope, find_kind(config.kinds, kind).append_to)
+    if named.startswith(MEMORIES):
+        path = parse_memory_path(named, scope.memory_dir).note
+        if path is None:
+            hint = "name a note in it, such as /memories/decisions.md"
+            raise BadRequest("a folder is no note", hint=hint)
+    else:
+        path = _parse_name(scope, named)
+    if scope.is_read_only(path.text):
+        hint = "change it with your editor, or name another note"
+        raise PathRefused(f"{path.text} is a read-only note of this workspace", hint=hint)
+    if not is_markdown(path.name):
+        raise BadRequest(f"{path.text} cannot hold sections", hint="name a note that ends in .md")
+    if not scope.is_note(path.text):
+        raise PathRefused(
+            f"path refused: {path.text} is no note of this workspace",
+            hint="name MEMORY.md or a note beneath .memories/",
+        )
+    return path
+
+
+def _place_kind(scope: Scope, note: str) -> str:
+    """The note of a kind as it is written: `.memories` stands for the memory folder."""
+    inside = note.removeprefix(f"{MEMORY_FOLDER}/")
+    if inside == note or scope.memory_dir == MEMORY_FOLDER:
+        return note
+    return f"./{scope.memory_dir}/{inside}" if scope.memory_dir else f"./{inside}"
+
+
+def _parse_name(scope: Scope, named: str) -> NotePath:
+    has_suffix = "." in named.removeprefix(MEMORY_FOLDER).rpartition("/")[2]
+    text = named if has_suffix else f"{named}.md"
+    is_path = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./", "/"))
+    # In a vault a path with a folder is one from the root; a name alone is a note in the folder.
+    includes = scope.includes
+    is_included = includes.named_globs.matches(text) or (
+        "/" in text and includes.whole.matches(text)
+    )
+    is_whole = is_path or is_included or not scope.memory_dir
+    return parse_note_path(text if is_whole else f"{scope.memory_dir}/{text}")
+
+
+def append_additions(
+    workspace: Workspace,
+    config: Config,
+    additions: Sequence[Addition],
+    paths: Sequence[NotePath],
+    at: str,
+    *,
+    is_once: bool = False,
+) -> tuple[tuple[Put, ...], list[AddedSection]]:
+    """Append each addition to the note of the same position in `paths`; with `is_once`, those that
+    the note does not hold.
+    """
+    puts: list[Put] = []
+    added: dict[int, AddedSection] = {}
+    for path in dict.fromkeys(paths):
+        numbers = [number for number, other in enumerate(paths) if other == path]
+        was = read_text_file(workspace.scope, path)
+        old = was.data if was else None
+        if is_once:
+            new = find_new(path.text, old, [additions[number] for number in numbers])
+            numbers = [numbers[position] for position in new]
+        if not numbers:
+            continue
+        chosen = [additions[number] for number in numbers]
+        data, spans = append_section(path.text, old, chosen, at=at)
+        puts.append(make_put(workspace.scope, path, data, was, way_out="name another note"))
+        sections = parse_note(path, data, config.chunking).sections
+        anchors = {section.span.start: section.anchor for section in sections}
+        digest = digest_bytes(data)
+        for number, span in zip(numbers, spans, strict=True):
+            added[number] = AddedSection(
+                anchor=anchors[span.start],
+                path=path.text,
+                start_line=span.start,
+                end_line=span.end,
+                digest=digest,
+            )
+    return tuple(puts), [added[number] for number in sorted(added)]
+
+
+# --- checks -------------------------------------------------------------------------------------
+
+
+def validate_section(section: Mapping[str, Any], config: Config) -> Validation:
+    """Check the fields of a section as `note.add` takes them."""
+    faults = [*_find_type_faults(section)]
+    wrong = {fault.field for fault in faults}
+    fields = {name: value for name, value in section.items() if name not in wrong}
+    # Without its content a section is not even one that can be checked further.
+    fields.setdefault("content", "x")
+    try:
+        addition = make_addition(msgspec.convert(fields, NewSection))
+    except BadRequest as error:
+        faults.append(_make_fault(error))
+    else:
+        found = find_faults(addition, most_chars=config.memory.max_content_chars)
+        faults += map(_make_fault, found)
+    return Validation(workspace="", is_valid=not faults, faults=faults, checked=1)
+
+
+def _find_type_faults(section: Mapping[str, Any]) -> Iterator[FieldFault]:
+    fields = {field.name: field for field in msgspec.structs.fields(NewSection)}
+    if "content" not in section:
+        yield FieldFault(field="content", problem="is missing", hint="give the text of the memory")
+    for name, value in section.items():
+        if name not in fields:
+            hint = f"the fields are {', '.join(fields)}; others go into metadata"
+            yield FieldFault(field=name, problem="is no field of a section", hint=hint)
+            continue
+        try:
+            msgspec.convert(value, fields[name].type)
+        except msgspec.ValidationError as error:
+            problem = str(error).partition(" - at `$")[0]
+            hint = "see the parameters of note.add: memsyncd remember --help"
+            yield FieldFault(field=name, problem=problem[:1].lower() + problem[1:], hint=hint)
+
+
+def _make_fault(error: BadRequest) -> FieldFault:
+    return msgspec.convert(describe_fault(error), FieldFault)
+
+
+def validate_notes(workspace: Workspace, config: Config, path: str | None) -> Validation:
+    """Check indexed notes: their problems, and what no section may state.
+
+    Raises NoteNotFound if no note is at the path, so that a mistyped one does not pass.
+    """
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        notes = list(stream_notes(reader, path=path, filters=EVERYTHING))
+        problems = read_problems(reader)
+    if path is not None and not notes:
+        raise NoteNotFound(
+            f"no note is indexed at {path}", hint="list notes with: memsyncd list --notes"
+        )
+    paths = {note.path for note in notes}
+    faults = [
+        FieldFault(field="", problem=one.problem, hint=one.hint, path=one.path, line=one.line)
+        for one in problems
+        if one.path in paths
+    ]
+    for note in notes:
+        for section in note.sections:
+            faults += [
+                replace(fault, path=note.path, line=section.span.start)
+                for fault in _find_section_faults(section, config)
+            ]
+    faults.sort(key=lambda fault: (fault.path, fault.line))
+    n_sections = sum(len(note.sections) for note in notes)
+    return Validation(
+        workspace=workspace.id, is_valid=not faults, faults=faults, checked=n_sections
+    )
+
+
+def _find_section_faults(section: StoredSection, config: Config) -> Iterator[FieldFault]:
+    if section.kind is not None and section.kind not in config.kinds:
+        hint = advise_unknown_kind(config.kinds, section.kind)
+        yield FieldFault(field="kind", problem=f"{section.kind!r} is not configured", hint=hint)
+    topic = section.extra.get("topic", "")
+    keywords = [one for one in section.extra.get("keywords", "").split(", ") if one]
+    for field, values, most, most_chars in (
+        ("tags", section.tags, TAGS_LIMIT, WORD_LIMIT_CHARS),
+        ("topic", [topic], 1, TOPIC_LIMIT_CHARS),
+        ("keywords", keywords, KEYWORDS_LIMIT, KEYWORD_LIMIT_CHARS),
+    ):
+        if len(values) > most:
+            yield FieldFault(field=field, problem=f"are more than {most}", hint="leave some out")
+        if any(len(value) > most_chars for value in values):
+            problem = f"is over {most_chars} characters"
+            yield FieldFault(field=field, problem=problem, hint="shorten it")
