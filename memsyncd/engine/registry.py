@@ -531,7 +531,6 @@ class ProjectCollection:
         self.is_missing = False
         self.waiters: list[asyncio.Future[None]] = []
         """Requests to list the projects: those of the listing that runs, and of the next one."""
-        self.timer: asyncio.TimerHandle | None = None
 
     @property
     def id(self) -> str:

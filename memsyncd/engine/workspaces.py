@@ -24,7 +24,7 @@ from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.accesses import FLUSH_S, note_accesses, store_accesses, store_noted
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.event_buffer import ROOT
-from memsyncd.engine.job_completions import call_soon
+from memsyncd.engine.job_completions import Timers, call_soon
 from memsyncd.engine.rebuild import close_workspace
 from memsyncd.engine.records import release_records
 from memsyncd.engine.registry import (
@@ -49,6 +49,8 @@ from memsyncd.logs import Event, get_log
 # No workspace's id, so that the worker runs it between two steps of any other job.
 HEARTBEAT_KEY = "heartbeat"
 PREPARATION_KEY = "preparation"
+# Purposes of timers.
+ACCESSES, LISTING = "accesses", "listing"
 SLEPT_S = 1.0
 # The limit of `stop`. Running jobs get at least half; SQLite rolls an interrupted commit back.
 STOP_S = 2.0
@@ -148,8 +150,7 @@ class Workspaces:
         self.vectors = VectorUpkeep(config.semantic)
         self._counters: dict[str, Counters] = {}
         self._recovered_s: dict[str, float] = {}
-        self._with_accesses: set[str] = set()
-        """Workspaces with noted accesses that a timer will store."""
+        self._timers = Timers()
         self._timer: asyncio.TimerHandle | None = None
         self._asleep_s = clock.asleep_s()
 
@@ -226,12 +227,11 @@ class Workspaces:
         if not (anchors and self.config.access.enabled):
             return
         note_accesses(workspace, anchors, session=session, at_s=self._clock.wall_s())
-        if workspace.id not in self._with_accesses:
-            self._with_accesses.add(workspace.id)
-            self._loop.call_later(FLUSH_S, self._store_accesses, workspace)
+        if not self._timers.is_set(workspace.id, ACCESSES):
+            store = partial(self._store_accesses, workspace)
+            self._timers.set(workspace.id, ACCESSES, FLUSH_S, store)
 
     def _store_accesses(self, workspace: Workspace) -> None:
-        self._with_accesses.discard(workspace.id)
         if self.by_id.get(workspace.id) is workspace:
             then = self.stalls.disarm_if_idle
             self.scheduler.run_slices(workspace, store_accesses, then=then)
@@ -390,19 +390,17 @@ class Workspaces:
 
     def _list_soon(self, collection: ProjectCollection) -> None:
         """List the projects once the events are over that came at the same time."""
-        if collection.timer is None and self.collections.get(collection.id) is collection:
+        is_open = self.collections.get(collection.id) is collection
+        if is_open and not self._timers.is_set(collection.id, LISTING):
             delay_s = self.config.sync.debounce_ms / 1000
-            collection.timer = self._loop.call_later(delay_s, self._list_now, collection)
-
-    def _list_now(self, collection: ProjectCollection) -> None:
-        collection.timer = None
-        self.list_projects(collection)
+            self._timers.set(
+                collection.id, LISTING, delay_s, lambda: self.list_projects(collection)
+            )
 
     def _close_collection(self, collection: ProjectCollection) -> None:
         self.collections.pop(collection.id, None)
         self.watching.forget(collection)
-        if collection.timer is not None:
-            collection.timer.cancel()
+        self._timers.cancel_all(collection.id)
 
     # --- adding and removing ---
 
@@ -507,6 +505,7 @@ class Workspaces:
 
     def _close(self, workspace: Workspace, *, then: Callable[[], None] | None = None) -> None:
         self.by_id.pop(workspace.id, None)
+        self._timers.cancel_all(workspace.id)
         self.scheduler.forget(workspace)
         self.watching.forget(workspace)
         self.vectors.close(workspace)
