@@ -33,9 +33,7 @@ def fold_word(word: str) -> str:
     )
 
 
-def suggest_words(
-    word: str, known: Iterable[tuple[str, int]], *, limit: int = N_SUGGESTIONS
-) -> tuple[str, ...]:
+def suggest_words(word: str, known: Iterable[tuple[str, int]]) -> tuple[str, ...]:
     """The nearest of `known` (folded words, each with the number of chunks that hold it), the
     likeliest first, without the word itself.
     """
@@ -59,7 +57,8 @@ def suggest_words(
         if 0 < edits <= most and _digits_of(other) == digits:
             found.add((edits, other[0] != word[0], -n_chunks, other))
     nearest = min(found, default=(0.0,))[0]
-    return tuple(other for edits, *_, other in sorted(found)[:limit] if edits <= nearest + _LEEWAY)
+    likely = [other for edits, *_, other in sorted(found) if edits <= nearest + _LEEWAY]
+    return tuple(likely[:N_SUGGESTIONS])
 
 
 def max_edit_distance(word: str) -> int:
