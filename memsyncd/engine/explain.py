@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.notepath import show_path
 from memsyncd.core.search.query import (
+    FIELDS,
     Filters,
     Form,
     Query,
@@ -290,12 +291,8 @@ def _split_chain(filters: Filters) -> Iterator[tuple[str, Filters]]:
 
 
 # The words that type the filters of these fields.
-_WORDS = {
-    "kinds": "kind", "tags": "tag", "paths": "path", "sections": "section", "tasks": "task",
-    "sessions": "session", "sources": "source", "priorities": "priority",
-    "lifecycles": "lifecycle", "statuses": "status", "metas": "meta", "related_to": "related_to",
-    "tiers": "tier", "min_importance": "importance", "after": "after", "before": "before",
-}  # fmt: skip
+_WORDS = {field: word for word, field in FIELDS.items()}
+_WORDS |= {"min_importance": "importance", "after": "after", "before": "before"}
 
 
 def _split_one(one: Filters, sign: str) -> Iterator[tuple[str, Filters]]:

@@ -41,7 +41,8 @@ EXPIRED = "expired"
 # In one text; further values stay text.
 VALUE_LIMIT = 32
 
-_FIELDS: Final = {
+# The fields of `Filters` by the words that type them.
+FIELDS: Final = {
     "kind": "kinds",
     "tag": "tags",
     "path": "paths",
@@ -56,7 +57,7 @@ _FIELDS: Final = {
     "related_to": "related_to",
     "tier": "tiers",
 }
-_NAMES = "|".join((*_FIELDS, "is", "importance", "after", "before"))
+_NAMES = "|".join((*FIELDS, "is", "importance", "after", "before"))
 _IMPORTANCE = re.compile(r"0?\.\d+|[01](?:\.0*)?")
 _FILTER = re.compile(
     (
@@ -133,7 +134,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> tuple[str, ...]:
         """The names of the filters that are set, as people type them."""
-        named = [name for name, attribute in _FIELDS.items() if getattr(self, attribute)]
+        named = [name for name, attribute in FIELDS.items() if getattr(self, attribute)]
         named += [name for name in ("after", "before") if getattr(self, name)]
         named += ["importance"] if self.min_importance is not None else []
         named += [f"is:{name}" for name, attribute in _STATES.items() if getattr(self, attribute)]
@@ -171,8 +172,8 @@ class _FilterReader:
 
     def __init__(self, today: date | None) -> None:
         self._today = today
-        self._included: dict[str, list[str]] = {name: [] for name in _FIELDS}
-        self._excluded: dict[str, list[str]] = {name: [] for name in _FIELDS}
+        self._included: dict[str, list[str]] = {name: [] for name in FIELDS}
+        self._excluded: dict[str, list[str]] = {name: [] for name in FIELDS}
         self._days: dict[str, str] = {}
         self._states: set[str] = set()
         self._min_importance: float | None = None
@@ -198,7 +199,7 @@ class _FilterReader:
         value = _tidy(name, value, self._today)
         if not value or self._n_values == VALUE_LIMIT:
             return False
-        if name in _FIELDS:
+        if name in FIELDS:
             (self._excluded if match["no"] else self._included)[name].append(value)
         elif match["no"]:
             return False
@@ -214,7 +215,7 @@ class _FilterReader:
 
 
 def _gather(values: dict[str, list[str]]) -> Filters:
-    named: dict[str, Any] = {_FIELDS[name]: tuple(dict.fromkeys(values[name])) for name in _FIELDS}
+    named: dict[str, Any] = {FIELDS[name]: tuple(dict.fromkeys(values[name])) for name in FIELDS}
     return Filters(**named)
 
 
@@ -291,7 +292,7 @@ def _describe_filter(match: re.Match[str], is_filter: bool) -> str:
         if name in CHOICES and find_choice(name, value) is None:
             return f"nothing can pass {shown}; {name}: takes {', '.join(CHOICES[name])}"
         return ""
-    if match["no"] and name not in _FIELDS:
+    if match["no"] and name not in FIELDS:
         return f"{shown} was read as words; {name}: cannot be excluded"
     form = _FORMS.get(name)
     return f"{shown} was read as words; {name}: takes {form}" if form else ""
