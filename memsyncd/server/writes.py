@@ -119,15 +119,7 @@ class Writes(WorkspaceMethods):
         else:
             decide = memory_tool.make_decision(workspace, self._workspaces.config, params)
             outcome = await self.edit(workspace, decide, params.timeout_ms)
-        answer = outcome.answer
-        return protocol.MemoryResult(
-            text=answer.text,
-            digest=answer.digest,
-            is_searched=answer.is_searched,
-            updated_links=list(answer.updated_links),
-            skipped_links=list(answer.skipped_links),
-            **describe_write(workspace, outcome),
-        )
+        return protocol.MemoryResult(**asdict(outcome.answer), **describe_write(workspace, outcome))
 
     async def _add(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
         added = await self._add_unless_similar(session, params)
@@ -262,12 +254,8 @@ class Writes(WorkspaceMethods):
     ) -> protocol.ProjectIndexed:
         workspace = self._workspaces.find(params.workspace)
         outcome = await self.decide(session, workspace, project_index.make_index_decision, params)
-        return protocol.ProjectIndexed(
-            note=outcome.answer.note,
-            sources=outcome.answer.sources,
-            skipped=outcome.answer.skipped,
-            **describe_write(workspace, outcome),
-        )
+        answer = asdict(outcome.answer)
+        return protocol.ProjectIndexed(**answer, **describe_write(workspace, outcome))
 
     async def _list_sources(self, _session: Session, params: WorkspaceParams) -> protocol.Sources:
         workspace = self._workspaces.find(params.workspace)
@@ -376,11 +364,7 @@ class Writes(WorkspaceMethods):
         target = history.parse_target(params, workspace.scope.memory_dir)
         job = partial(undo, target=target, params=params)
         outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
-        return protocol.Undone(
-            undone=outcome.answer.revisions,
-            paths=outcome.answer.paths,
-            **describe_write(workspace, outcome),
-        )
+        return protocol.Undone(**asdict(outcome.answer), **describe_write(workspace, outcome))
 
     async def _purge(self, _session: Session, params: protocol.PurgeParams) -> protocol.Purged:
         workspace = self._workspaces.find(params.workspace)
