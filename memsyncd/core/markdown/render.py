@@ -8,7 +8,7 @@ Links to other notes carry their target in `data-note`, for the page to follow.
 from __future__ import annotations
 
 import re
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from memsyncd.core.markdown.frontmatter import find_front_matter
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from markdown_it.renderer import RendererHTML
     from markdown_it.token import Token
 
 # Deeper nesting is shown as text, as the parser of notes does.
@@ -114,13 +113,7 @@ def _number_blocks(state: Any) -> None:
             token.attrSet("data-line", str(token.map[0] + first_line))
 
 
-def _render_text(
-    _renderer: RendererHTML,
-    tokens: Sequence[Token],
-    at: int,
-    _options: object,
-    _env: MutableMapping[str, Any],
-) -> str:
+def _render_text(_renderer: object, tokens: Sequence[Token], at: int, *_: object) -> str:
     """Escape text, with a link for each `[[note]]` and `[[note|label]]` in it."""
     text, made, after = tokens[at].content, [], 0
     for match in _WIKI_LINK.finditer(text):
@@ -131,25 +124,13 @@ def _render_text(
     return "".join(made) + escape(text[after:])
 
 
-def _render_image(
-    _renderer: RendererHTML,
-    tokens: Sequence[Token],
-    at: int,
-    _options: object,
-    _env: MutableMapping[str, Any],
-) -> str:
+def _render_image(_renderer: object, tokens: Sequence[Token], at: int, *_: object) -> str:
     source = str(tokens[at].attrGet("src") or "")
     label = tokens[at].content or source
     return f'<a class="image"{_link_attributes(source)}>{escape(label)}</a>'
 
 
-def _render_link(
-    _renderer: RendererHTML,
-    tokens: Sequence[Token],
-    at: int,
-    _options: object,
-    _env: MutableMapping[str, Any],
-) -> str:
+def _render_link(_renderer: object, tokens: Sequence[Token], at: int, *_: object) -> str:
     return f"<a{_link_attributes(str(tokens[at].attrGet('href') or ''))}>"
 
 
