@@ -192,7 +192,7 @@ class Registry:
             return self._add_collection(entry)
         known = self.entries.get(seen.known or "")
         if known is not None:
-            entry = self._merge(known, entry)
+            entry = _merge(known, entry, os.path.basename(entry.root))
         elif entry.name == os.path.basename(entry.root):
             # A default name gets a number if another folder has it, such as a second `notes`.
             entry = replace(entry, name=self._free_name(entry.name))
@@ -224,15 +224,7 @@ class Registry:
     def _add_collection(self, entry: Entry) -> Entry:
         known = self.collections.get(entry.id)
         if known is not None:
-            entry = replace(
-                entry,
-                exclude=entry.exclude or known.exclude,
-                name=entry.name if entry.name != COLLECTION_NAME else known.name,
-                source=known.source,
-            )
-            if entry != known and known.source == "config":
-                hint = "change it there: memsyncd config path"
-                raise Conflict(f"{known.name} is in the configuration", hint=hint)
+            entry = _merge(known, entry, COLLECTION_NAME)
         elif entry.name == COLLECTION_NAME:
             entry = replace(entry, name=self._free_name(COLLECTION_NAME))
         self._check_free(entry)
@@ -381,25 +373,6 @@ class Registry:
         others = (entry for entry in entries if entry.id not in silent)
         return next((entry for entry in others if find_identity(entry.root) == identity), None)
 
-    def _merge(self, known: Entry, new: Entry) -> Entry:
-        folder = os.path.basename(new.root)
-        merged = replace(
-            known,
-            name=new.name if new.name != folder else known.name,
-            include=new.include or known.include,
-            exclude=new.exclude or known.exclude,
-            read_only=new.read_only or known.read_only,
-            preset=new.preset or known.preset,
-            memory_dir=new.memory_dir or known.memory_dir,
-            is_user_wide=new.is_user_wide or known.is_user_wide,
-        )
-        if merged != known and known.source == "config":
-            raise Conflict(
-                f"{known.name} is in the configuration",
-                hint="change it there: memsyncd config path",
-            )
-        return merged
-
     def _free_name(self, name: str) -> str:
         return _free_name(name, [*self.entries.values(), *self.collections.values()])
 
@@ -495,6 +468,26 @@ def _free_name(name: str, others: Collection[Entry]) -> str:
     taken = {entry.name for entry in others}
     names = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
     return next(free for free in names if free not in taken)
+
+
+def _merge(known: Entry, new: Entry, default_name: str) -> Entry:
+    """The known entry with what is given of the new one. Raises Conflict if the configuration would
+    have to change.
+    """
+    merged = replace(
+        known,
+        name=new.name if new.name != default_name else known.name,
+        include=new.include or known.include,
+        exclude=new.exclude or known.exclude,
+        read_only=new.read_only or known.read_only,
+        preset=new.preset or known.preset,
+        memory_dir=new.memory_dir or known.memory_dir,
+        is_user_wide=new.is_user_wide or known.is_user_wide,
+    )
+    if merged != known and known.source == "config":
+        hint = "change it there: memsyncd config path"
+        raise Conflict(f"{known.name} is in the configuration", hint=hint)
+    return merged
 
 
 def _check_name(name: str) -> None:
