@@ -42,17 +42,18 @@ MANY_MISSED = 3
 UNREADABLE = frozenset({"not_mounted", "unreadable_file", "unreadable_folder"})
 # Codes of problems that keep a note out of the index.
 SKIPPED = frozenset(
-    {
-        "bad_name",
-        "evicted",
-        "link_broken",
-        "link_loop",
-        "link_outside",
-        "not_a_file",
-        "not_a_folder",
-        "too_large",
-    }
+    "bad_name evicted link_broken link_loop link_outside not_a_file not_a_folder too_large".split()
 )
+# Level and check of each code of a problem that needs action.
+_CHECKS: dict[str, tuple[Level, str]] = {
+    **dict.fromkeys(UNREADABLE, ("warning", "unreadable")),
+    **dict.fromkeys(SKIPPED, ("warning", "notes_skipped")),
+    "not_indexed": ("info", "notes_skipped"),
+    "sync_conflict": ("warning", "sync_conflict"),
+    "conflict_markers": ("warning", "conflict_markers"),
+    "secret": ("warning", "secret"),
+    "prompt_injection": ("warning", "prompt_injection"),
+}
 
 # Level, check and remedy of each fault that a workspace can have.
 _FAULTS: dict[str, tuple[Level, str, str]] = {
@@ -343,34 +344,15 @@ def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
     by_kind: dict[tuple[str, str], list[ProblemInfo]] = {}
     n_rest = 0
     for problem in problems:
-        if _find_check(problem.code) is None:
-            n_rest += 1
-        else:
+        if problem.code in _CHECKS:
             by_kind.setdefault((problem.code, problem.problem), []).append(problem)
-    found = [
-        _describe_kind(*known, each)
-        for (code, _), each in sorted(by_kind.items())
-        if (known := _find_check(code)) is not None
-    ]
+        else:
+            n_rest += 1
+    found = [_describe_kind(*_CHECKS[code], each) for (code, _), each in sorted(by_kind.items())]
     if n_rest:
         what = f"{render_count(n_rest, 'other problem')} in notes, all indexed as well as possible"
         found.append(make_finding("info", "problems", what, "list them: memsyncd problems"))
     return found or [make_finding("ok", "problems", "the notes have no problems")]
-
-
-def _find_check(code: str) -> tuple[Level, str] | None:
-    if code in UNREADABLE:
-        return "warning", "unreadable"
-    if code in SKIPPED:
-        return "warning", "notes_skipped"
-    known: dict[str, tuple[Level, str]] = {
-        "not_indexed": ("info", "notes_skipped"),
-        "sync_conflict": ("warning", "sync_conflict"),
-        "conflict_markers": ("warning", "conflict_markers"),
-        "secret": ("warning", "secret"),
-        "prompt_injection": ("warning", "prompt_injection"),
-    }
-    return known.get(code)
 
 
 def _describe_kind(level: Level, check: str, problems: Sequence[ProblemInfo]) -> FindingInfo:
