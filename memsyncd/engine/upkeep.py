@@ -239,18 +239,22 @@ def list_memories(notes: Sequence[StoredNote]) -> Iterator[Memory]:
         sections = note.sections
         at = 0
         while at < len(sections):
-            head = sections[at]
-            after = at + 1
-            while after < len(sections) and _is_beneath(sections[after], head):
-                after += 1
+            head, after = sections[at], _find_end(sections, at)
             is_title = any(one.level <= SECTION_LEVEL for one in sections[at + 1 : after])
             if head.level and not is_title:
                 yield Memory(note, sections[at:after])
             at = at + 1 if is_title else after
 
 
-def _is_beneath(section: StoredSection, head: StoredSection) -> bool:
-    return section.level > head.level > 0 and section.anchor.startswith(f"{head.anchor}/")
+def _find_end(sections: Sequence[StoredSection], at: int) -> int:
+    """Return where the sections beneath the one at `at` end."""
+    head, beneath = sections[at], f"{sections[at].anchor}/"
+    after = at + 1
+    while after < len(sections) and (
+        sections[after].level > head.level > 0 and sections[after].anchor.startswith(beneath)
+    ):
+        after += 1
+    return after
 
 
 def list_named(notes: Sequence[StoredNote], anchors: Sequence[str]) -> Iterator[Memory]:
@@ -262,12 +266,9 @@ def list_named(notes: Sequence[StoredNote], anchors: Sequence[str]) -> Iterator[
         found = [at for at, one in enumerate(note.sections) if one.anchor in named]
         done = 0
         for at in found:
-            head, after = note.sections[at], at + 1
-            while after < len(note.sections) and _is_beneath(note.sections[after], head):
-                after += 1
             if at >= done:
-                yield Memory(note, note.sections[at:after])
-                done = after
+                done = _find_end(note.sections, at)
+                yield Memory(note, note.sections[at:done])
         named -= {note.sections[at].anchor for at in found}
     if named:
         hint = "list sections with: memsyncd list --sections"
