@@ -435,8 +435,8 @@ def find_holding(
     """Return for each of `chunks` that has any of the phrases, each an FTS5 expression, the indices
     of those it has.
 
-    `n_matching` is about how many chunks match each, together: it decides how to look, not what is
-    found.
+    There may be 64 phrases. `n_matching` is about how many chunks match each, together: it decides
+    how to look, not what is found.
     """
     if not phrases or not chunks:
         return {}
@@ -445,7 +445,10 @@ def find_holding(
         rows = reader.rows(_HOLDING_RUNS, (match, encode_numbers(runs)))
     else:
         rows = reader.rows(_HOLDING, (match, encode_numbers(chunks)))
-    return {chunk: [at for at, mark in enumerate(marks) if mark == "1"] for chunk, marks in rows}
+    # Most chunks have one of a few sets of phrases.
+    numbers = range(len(phrases))
+    held = {bits: [at for at in numbers if bits >> at & 1] for bits in {row[1] for row in rows}}
+    return {chunk: held[bits] for chunk, bits in rows}
 
 
 def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
