@@ -9,7 +9,7 @@ out, although the index still has them.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -451,22 +451,19 @@ def _read_hits(
     chunks = [[one.chunk for one in passage.chunks] for passage in passages]
     words = read_words(reader, texts, chunks) if is_reading else [None] * len(chunks)
     held = _find_held(reader, query, found, chunks, sure, words)
+    names = [term.text for term in query.positive]
     return [
         _ReadHit(
             passage,
             shown_sections[passage.best.candidate.section],
             highlight(body, ranges),
-            matched=_name_terms(query, indices | others),
-            related=_name_terms(query, others - indices),
+            matched=[names[index] for index in sorted(indices | others)],
+            related=[names[index] for index in sorted(others - indices)],
         )
         for passage, body, ranges, indices, others in zip(
             passages, bodies, matches, held, related, strict=True
         )
     ]
-
-
-def _name_terms(query: Query, indices: Collection[int]) -> list[str]:
-    return [term.text for index, term in enumerate(query.positive) if index in indices]
 
 
 def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
@@ -522,7 +519,8 @@ def _find_held(
     holding = find_holding(reader, [phrase for _, phrase in spelt], left, n_matching)
     for some, indices in zip(chunks, held, strict=True):
         for chunk in some:
-            indices.update(spelt[at][0] for at in holding.get(chunk, ()))
+            if chunk in holding:
+                indices.update([spelt[at][0] for at in holding[chunk]])
     return held
 
 
