@@ -63,7 +63,11 @@ def read_texts(
         chunk, start, end, parts[row[0]], block, first, data = row
         lines = blocks.get(block)
         if lines is None:
-            lines = blocks[block] = inflate(data).split("\n")
+            lines = blocks[block] = [inflate(data)]
+        # The last of the lines is the rest of the block, as most of it is not read.
+        n_more = end + 2 - first - len(lines)
+        if n_more > 0:
+            lines += lines.pop().split("\n", n_more)
         found.setdefault(chunk, []).extend(lines[max(0, start - first) : end + 1 - first])
     return {chunk: _take_part("\n".join(lines), parts[chunk]) for chunk, lines in found.items()}
 
