@@ -523,9 +523,9 @@ def make_patterns(
     """
     patterns = []
     for index, term in enumerate(query.positive):
-        words = [word for _, _, word in reader.tokenize(" ".join(term.words))]
+        words = reader.split(" ".join(term.words))
         related = families[index].stems if index in families else NO_STEMS
         if term.spelling:
-            related |= {word for _, _, word in reader.tokenize(term.spelling)}
+            related |= {*reader.split(term.spelling)}
         patterns.append(TermPattern(tuple(words), term.form is Form.PREFIX, related))
     return patterns

@@ -129,13 +129,14 @@ def _merge(parts: Sequence[SearchPart], query: Query) -> list[tuple[float, Hit]]
         for part, raws in zip(parts, scores, strict=True)
         for number, (raw, hit) in enumerate(zip(raws, part.hits, strict=True))
     ]
-    places = [
-        FoundLines(part.root, hit.path, hit.start_line, hit.end_line)
-        for part in parts
-        for hit in part.hits
-    ]
-    repeated = find_repeated(places)
-    found = [one for index, one in enumerate(found) if index not in repeated]
+    if len(parts) > 1:
+        places = [
+            FoundLines(part.root, hit.path, hit.start_line, hit.end_line)
+            for part in parts
+            for hit in part.hits
+        ]
+        repeated = find_repeated(places)
+        found = [one for index, one in enumerate(found) if index not in repeated]
     found.sort(key=lambda one: (-one[0], one[1], one[3].workspace, one[2]))
     return [(raw, hit) for raw, _, _, hit in found]
 

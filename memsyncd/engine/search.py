@@ -9,9 +9,9 @@ out, although the index still has them.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -336,7 +336,7 @@ def search_part(
             for one in _read_hits(reader, question.query, found, passages, config)
         ]
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
-        sections = [[chunk.section for chunk in one.chunks] for one in passages]
+        sections = [one.sections for one in passages]
         hits = complete_hits(reader, hits, sections, params.follow, related)
     valuation = make_valuation(config, options.now_s, options.accesses)
     if params.explain:
@@ -431,7 +431,8 @@ def _read_hits(
     best = [passage.best.candidate for passage in passages]
     shown_sections = read_redacted_sections(reader, {one.section for one in best}, config)
     is_reading = _must_read_words(query, found, len(passages))
-    read = [one.chunk for passage in passages for one in passage.chunks] if is_reading else []
+    chunks = [passage.chunks for passage in passages]
+    read = [*chain.from_iterable(chunks)] if is_reading else []
     texts = read_texts(reader, read or [one.chunk for one in best])
     shown_texts = redact_texts(reader, {one.chunk: texts[one.chunk] for one in best}, config)
     patterns = make_patterns(reader, query, found.families)
@@ -448,16 +449,16 @@ def _read_hits(
     ]
     related = _find_related(found, passages)
     sure = [indices - others for indices, others in zip(known, related, strict=True)]
-    chunks = [[one.chunk for one in passage.chunks] for passage in passages]
     words = read_words(reader, texts, chunks) if is_reading else [None] * len(chunks)
     held = _find_held(reader, query, found, chunks, sure, words)
+    names = [term.text for term in query.positive]
     return [
         _ReadHit(
             passage,
             shown_sections[passage.best.candidate.section],
             highlight(body, ranges),
-            matched=_name_terms(query, indices | others),
-            related=_name_terms(query, others - indices),
+            matched=[names[index] for index in sorted(indices | others)],
+            related=[names[index] for index in sorted(others - indices)],
         )
         for passage, body, ranges, indices, others in zip(
             passages, bodies, matches, held, related, strict=True
@@ -465,19 +466,11 @@ def _read_hits(
     ]
 
 
-def _name_terms(query: Query, indices: Collection[int]) -> list[str]:
-    return [term.text for index, term in enumerate(query.positive) if index in indices]
-
-
 def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:
     """Return for each passage the indices of the terms of which it contains related words."""
     families = found.chunks.related
     return [
-        {
-            index
-            for index, gains in families.items()
-            if any(one.chunk in gains for one in passage.chunks)
-        }
+        {index for index, gains in families.items() if not gains.keys().isdisjoint(passage.chunks)}
         for passage in passages
     ]
 
@@ -522,7 +515,8 @@ def _find_held(
     holding = find_holding(reader, [phrase for _, phrase in spelt], left, n_matching)
     for some, indices in zip(chunks, held, strict=True):
         for chunk in some:
-            indices.update(spelt[at][0] for at in holding.get(chunk, ()))
+            if chunk in holding:
+                indices.update([spelt[at][0] for at in holding[chunk]])
     return held
 
 

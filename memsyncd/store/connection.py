@@ -329,10 +329,14 @@ def set_deadline(connection: apsw.Connection, seconds: float, cpu_s: float = mat
     """Interrupt the connection's statements after `seconds`, after `cpu_s` of this thread's
     processor time, or once the thread's token is cancelled. Those of a long read pause.
     """
-    end_s, cpu_end_s = time.monotonic() + seconds, time.thread_time() + cpu_s
+    began_s, cpu_end_s = time.monotonic(), time.thread_time() + cpu_s
+    end_s, least_s = began_s + seconds, began_s + cpu_s
 
     def is_over() -> bool:
-        return time.monotonic() > end_s or time.thread_time() > cpu_end_s or is_cancelled()
+        now_s = time.monotonic()
+        # Processor time takes a system call to read, and is never more than the time.
+        is_spent = now_s > least_s and time.thread_time() > cpu_end_s
+        return is_spent or now_s > end_s or is_cancelled()
 
     def is_late() -> bool:
         pause_if_long()

@@ -122,10 +122,13 @@ class Reader:
         )
 
 
-def _mark_held(row: apsw.FTS5ExtensionApi, *_: Any) -> str:
-    """Return for each phrase of a MATCH expression 1 if this row has it, else 0."""
-    n_columns = (len(row.phrase_columns(at)) for at in range(row.phrase_count))
-    return "".join(["1" if n else "0" for n in n_columns])
+def _mark_held(row: apsw.FTS5ExtensionApi, *_: Any) -> int:
+    """Return 64 bits: bit N is set if this row has phrase N of a MATCH expression."""
+    find_columns, bits = row.phrase_columns, 0
+    for at in range(row.phrase_count):
+        if find_columns(at):
+            bits |= 1 << at
+    return bits - (bits >> 63 << 64)  # the last bit of an integer of SQLite is its sign
 
 
 class ConnectionPool:

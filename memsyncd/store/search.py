@@ -22,7 +22,6 @@ from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
 from memsyncd.core.search.words import (
-    WordFamily,
     blank_marks,
     compute_gains,
     find_subwords,
@@ -256,26 +255,26 @@ def read_family(reader: Reader, word: str, match: str) -> FoundFamily | None:
 
     `match` is the FTS5 expression of the word.
     """
-    tokens = reader.tokenize(word)
-    family = make_family(tokens[0][2]) if len(tokens) == 1 else None
-    if family is None:
-        return None
-    known: dict[WordFamily, FoundFamily | None] = reader.memo.setdefault("families", {})
-    if family not in known:
+    known: dict[str, FoundFamily | None] = reader.memo.setdefault("families", {})
+    if word not in known:
         if len(known) >= MEMO_LIMIT:
             known.clear()
-        known[family] = _read_family(reader, family, match)
-    return known[family]
+        known[word] = _read_family(reader, word, match)
+    return known[word]
 
 
-def _read_family(reader: Reader, family: WordFamily, match: str) -> FoundFamily | None:
+def _read_family(reader: Reader, word: str, match: str) -> FoundFamily | None:
+    stems = reader.split(word)
+    family = make_family(stems[0]) if len(stems) == 1 else None
+    if family is None:
+        return None
     first, last = family.beginning, f"{family.beginning}\U0010ffff"
     longer = reader.rows(_LONGER_WORDS, (first, last, MAX_FAMILY_WORDS + 1))
     if len(longer) > MAX_FAMILY_WORDS:
         return None
     shorter = reader.rows(_WORDS, (json.dumps(family.shorter),)) if family.shorter else []
     words = [word for word, _ in (*longer, *shorter)]
-    stems = [token for _, _, token in reader.tokenize(" ".join(words))]
+    stems = reader.split(" ".join(words))
     if len(stems) != len(words):
         return None
     related = {
@@ -435,8 +434,8 @@ def find_holding(
     """Return for each of `chunks` that has any of the phrases, each an FTS5 expression, the indices
     of those it has.
 
-    `n_matching` is about how many chunks match each, together: it decides how to look, not what is
-    found.
+    There may be 64 phrases. `n_matching` is about how many chunks match each, together: it decides
+    how to look, not what is found.
     """
     if not phrases or not chunks:
         return {}
@@ -445,7 +444,10 @@ def find_holding(
         rows = reader.rows(_HOLDING_RUNS, (match, encode_numbers(runs)))
     else:
         rows = reader.rows(_HOLDING, (match, encode_numbers(chunks)))
-    return {chunk: [at for at, mark in enumerate(marks) if mark == "1"] for chunk, marks in rows}
+    # Most chunks have one of a few sets of phrases.
+    numbers = range(len(phrases))
+    held = {bits: [at for at in numbers if bits >> at & 1] for bits in {row[1] for row in rows}}
+    return {chunk: held[bits] for chunk, bits in rows}
 
 
 def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:

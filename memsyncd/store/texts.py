@@ -53,8 +53,8 @@ def read_note_text(reader: Reader, path: str) -> str:
 def read_texts(
     reader: Reader, chunks: Sequence[int], blocks: dict[int, list[str]] | None = None
 ) -> dict[int, str]:
-    """Return the text of chunks. `blocks` keeps the lines of the inflated blocks, by their numbers,
-    for a caller that reads more chunks of the same notes.
+    """Return the text of chunks. `blocks` keeps the inflated blocks, by their numbers, for a caller
+    that reads more chunks of the same notes: the lines that were read, and the rest as the last.
     """
     blocks = {} if blocks is None else blocks
     parts: dict[int, int] = {}
@@ -63,7 +63,10 @@ def read_texts(
         chunk, start, end, parts[row[0]], block, first, data = row
         lines = blocks.get(block)
         if lines is None:
-            lines = blocks[block] = inflate(data).split("\n")
+            lines = blocks[block] = [inflate(data)]
+        n_more = end + 2 - first - len(lines)
+        if n_more > 0:
+            lines += lines.pop().split("\n", n_more)
         found.setdefault(chunk, []).extend(lines[max(0, start - first) : end + 1 - first])
     return {chunk: _take_part("\n".join(lines), parts[chunk]) for chunk, lines in found.items()}
 

@@ -124,6 +124,8 @@ def test_the_chunks_that_contain_a_term_in_any_column_are_returned(
         assert find_holding(reader, [], chunks, 0) == find_holding(reader, phrases, [], 0) == {}
         some = [chunk for chunk, path in chunks.items() if path.endswith(".txt")]
         few = find_holding(reader, ['"redis"'], some, 0)
+        # As many as a query may have.
+        many = find_holding(reader, ['"nowhere"'] * 62 + ['"disk"', '"redis"'], chunks, 0)
     held = {
         term: {chunk for chunk, having in holding.items() if at in having}
         for at, term in enumerate(terms)
@@ -139,6 +141,7 @@ def test_the_chunks_that_contain_a_term_in_any_column_are_returned(
     assert [chunks[chunk] for chunk in held["slow"]] == [".memories/api-old.md"]
     assert not held["nowhere"]
     assert [chunks[chunk] for chunk in few] == [".memories/b.txt"]
+    assert {chunk for chunk, having in many.items() if having[-1] == 63} == held["redis"]
 
 
 def test_text_headings_paths_and_tags_are_searched(filled: Index) -> None:

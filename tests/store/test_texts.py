@@ -38,6 +38,11 @@ def test_the_text_of_a_chunk_is_that_of_its_lines_though_they_are_in_several_blo
         assert len(reader.rows("SELECT id FROM texts")) > 4
         texts = read_texts(reader, [row[0] for row in reader.rows("SELECT id FROM chunks")])
         assert read_note_text(reader, "MEMORY.md") == update.note.text.rstrip("\n")
+        # The blocks that are kept are read further with each of them, or no further.
+        for chunks in (sorted(texts), sorted(texts, reverse=True)):
+            blocks: dict[int, list[str]] = {}
+            for chunk in chunks:
+                assert read_texts(reader, [chunk], blocks) == {chunk: texts[chunk]}
     assert sorted(texts.values()) == sorted(chunk.text for chunk in update.note.chunks)
 
 

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, starmap, zip_longest
-from operator import eq
+from operator import eq, itemgetter
 
 import msgspec
 
@@ -112,7 +112,7 @@ def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRang
 
 def sort_ranges(places: Iterable[TextRange]) -> list[TextRange]:
     """Each range once, by start, the longest first among those with the same start."""
-    return sorted(set(places), key=lambda place: (place[0], -place[1]))
+    return sorted(sorted(set(places), key=itemgetter(1), reverse=True), key=itemgetter(0))
 
 
 # --- Snippets -------------------------------------------------------------------------------------
@@ -130,8 +130,9 @@ def find_matches(text: str, matcher: Matcher, tokenize: Tokenize) -> dict[int, l
     """The ranges of each term that is in the text, in characters, by the term's index: of the
     tokenizer's words, and of subwords, which are indexed too.
     """
-    places = matcher.find(tokenize(text))
-    found = {index: to_character_ranges(text, ranges) for index, ranges in places.items()}
+    found = matcher.find(tokenize(text))
+    if not text.isascii():
+        found = {index: to_character_ranges(text, ranges) for index, ranges in found.items()}
     subwords = find_subword_ranges(text)
     if subwords:
         stems = tokenize(" ".join(subword[2] for subword in subwords))
@@ -188,7 +189,7 @@ def _choose_window(text: str, matches: Sequence[tuple[int, int]]) -> tuple[int, 
     window = WINDOW_CHARACTERS
     if len(text) <= window:
         return 0, len(text)
-    starts, ends = [first for first, _ in matches], sorted(after for _, after in matches)
+    starts, ends = [first for first, _ in matches], sorted([after for _, after in matches])
     best, best_count = 0, -1
     for first in starts:
         # The matches that end within the window, minus those that began before it: a long line may

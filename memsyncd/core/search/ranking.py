@@ -309,11 +309,13 @@ FIRST_READ = 128
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """Neighbouring chunks of a note as one answer.
 
-    `best` is the strongest of `chunks`; the passage shows its section.
+    `best` is the strongest of `chunks`, which come with the `sections` that they are of; the
+    passage shows its section.
     """
 
     best: Ranked
-    chunks: tuple[Candidate, ...]
+    chunks: tuple[int, ...]
+    sections: tuple[int, ...]
     span: Span
 
 
@@ -438,7 +440,7 @@ def rank_passages(
     if found.exact is None and math.isinf(ratio):
         found = found._replace(exact=found.read_exact([row[0] for row in found.rows]))
     gain = (1.0 + policy.day if named else 1.0) * boosted * _ROUNDING
-    # As `_order` for the strongest chunk of each. Candidates are made of those that are shown.
+    # As `_order` for the strongest chunk of each. Candidates are made of these alone.
     best: list[tuple[tuple[float, str, int, int, int], _RankedNote, _Group]] = []
 
     def find_least() -> float:
@@ -499,9 +501,14 @@ class _RankedNote(NamedTuple):
 
     def make_passage(self, group: _Group) -> Passage:
         first = group.members[0]
-        chunks = self.make_candidates([self.rows[at] for at in group.members])
-        best = self.boosted[first] if self.boosted else self._make_ranked(chunks[0], first)
-        return Passage(best=best, chunks=tuple(chunks), span=Span(group.start, group.end))
+        if self.boosted:
+            best = self.boosted[first]
+        else:
+            [candidate] = self.make_candidates([self.rows[first]])
+            best = self._make_ranked(candidate, first)
+        chunks, _, sections, *_ = zip(*[self.rows[at] for at in group.members], strict=True)
+        span = Span(group.start, group.end)
+        return Passage(best=best, chunks=chunks, sections=sections, span=span)
 
     def _make_ranked(self, candidate: Candidate, at: int) -> Ranked:
         raw, note, beside, fit = self.scores

@@ -213,7 +213,10 @@ def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
     """
     subwords: list[tuple[int, int, str]] = []
     for start, end in _find_humped(text):
-        subwords += [(p.start(), p.end(), p[0]) for p in _CAMEL_WORD.finditer(text, start, end)]
+        at = start
+        for word in _split_name(text[start:end]):
+            subwords.append((at, at + len(word), word))
+            at += len(word)
     return subwords + _other_subword_ranges(text)
 
 

@@ -93,13 +93,19 @@ def join_passages(
             size = sizes[at] + chunk.n_tokens * len(fresh) / len(lines)
             if size <= passage_tokens or not fresh:
                 passages[at] = Passage(
-                    best=passage.best, chunks=(*passage.chunks, chunk), span=span.join(chunk.span)
+                    best=passage.best,
+                    chunks=(*passage.chunks, chunk.chunk),
+                    sections=(*passage.sections, chunk.section),
+                    span=span.join(chunk.span),
                 )
                 sizes[at] = size
                 break
         else:
             if len(passages) < limit:
-                passages.append(Passage(best=one, chunks=(chunk,), span=chunk.span))
+                alone = Passage(
+                    best=one, chunks=(chunk.chunk,), sections=(chunk.section,), span=chunk.span
+                )
+                passages.append(alone)
                 sizes.append(chunk.n_tokens)
     return tuple(passages)
 
@@ -292,7 +298,7 @@ def test_scores_lie_above_0_up_to_1_and_never_grow_on_the_way_down(
 def test_touching_chunks_of_a_note_become_one_passage_under_the_stronger() -> None:
     [passage] = rank(make(1, 1, 4, stemmed=3.0), make(2, 6, 9, stemmed=8.0))
     assert passage.best.candidate.chunk == 2
-    assert {candidate.chunk for candidate in passage.chunks} == {1, 2}
+    assert {*passage.chunks} == {1, 2}
     assert passage.span == Span(1, 9)
     assert passage.best.raw_score == 8.0
 
@@ -336,15 +342,16 @@ def test_every_candidate_is_in_one_passage_of_its_own_note_that_spans_it(
     candidates: list[Candidate], passage_tokens: int
 ) -> None:
     passages = rank(*candidates, limit=100, passage_tokens=passage_tokens)
-    placed = [candidate.chunk for passage in passages for candidate in passage.chunks]
-    assert sorted(placed) == sorted(candidate.chunk for candidate in candidates)
+    placed = [chunk for passage in passages for chunk in passage.chunks]
+    of_chunk = {candidate.chunk: candidate for candidate in candidates}
+    assert sorted(placed) == sorted(of_chunk)
     for passage in passages:
-        assert {candidate.file for candidate in passage.chunks} == {passage.best.candidate.file}
-        assert passage.span.start == min(candidate.span.start for candidate in passage.chunks)
-        assert passage.span.end == max(candidate.span.end for candidate in passage.chunks)
-        assert passage.best.candidate.stemmed == max(
-            candidate.stemmed for candidate in passage.chunks
-        )
+        joined = [of_chunk[chunk] for chunk in passage.chunks]
+        assert passage.sections == tuple(candidate.section for candidate in joined)
+        assert {candidate.file for candidate in joined} == {passage.best.candidate.file}
+        assert passage.span.start == min(candidate.span.start for candidate in joined)
+        assert passage.span.end == max(candidate.span.end for candidate in joined)
+        assert passage.best.candidate.stemmed == max(candidate.stemmed for candidate in joined)
 
 
 # --- all in one -----------------------------------------------------------------------------------
