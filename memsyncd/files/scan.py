@@ -19,7 +19,7 @@ import os
 import stat as modes
 import struct
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ from memsyncd.core.changes.diff import (
     Snapshot,
     has_ordinary_name,
     is_within,
+    join_names,
     pack_stat,
 )
 from memsyncd.core.changes.watchplan import ANY_DEPTH, Include
@@ -66,7 +67,7 @@ from memsyncd.files.scope import (
 
 N_ATTEMPTS = 3
 N_EXAMPLES = 3
-NOTHING_KNOWN: KnownStats = {}
+NOTHING_KNOWN = KnownStats()
 
 
 def scan(
@@ -124,7 +125,7 @@ def _scan_once(
     ignore_rules: WorkspaceRules,
     away: frozenset[str],
 ) -> Snapshot:
-    walk = Walk(scope, known, ignore_rules, away=away, not_skipped=set(known))
+    walk = Walk(scope, known, ignore_rules, away=away)
     walk.fail_away()
     ignore_rules.begin()
     for path in ("",) if only is None else only:
@@ -135,14 +136,13 @@ def _scan_once(
     if only is None:
         ignore_rules.end_whole()
     _report_not_indexed(walk, only)
-    # A note of two include globs is seen twice, and may change between the two.
-    walk.not_skipped.update(walk.files.keys() & known.keys())
+    not_skipped = walk.find_not_skipped()
     return Snapshot(
         root_state="present",
         root_identity=identity,
         files=walk.files,
-        not_skipped=walk.not_skipped,
-        n_unchanged=len(known) - len(walk.not_skipped),
+        not_skipped=not_skipped,
+        n_unchanged=len(known) - len(not_skipped),
         failed_folders=frozenset(walk.failed),
         unreadable_files=frozenset(walk.unreadable),
         problems=tuple(sorted(set(walk.problems), key=lambda found: (found.path, found.code))),
@@ -214,16 +214,17 @@ class _Folder(msgspec.Struct, frozen=True, kw_only=True):
 class Walk(msgspec.Struct):
     """The findings of a scan in progress.
 
-    Notes in `files` have another stat than the `known` one; those that have it leave `not_skipped`,
-    which begins with all known notes. A set of those with it would keep a second copy of each path.
-    `links` are to be followed. `unindexed` are files beside notes with names that no note has.
+    Notes in `files` have another stat than the `known` one; those that have it are skipped.
+    `listed` has the listed folders of known notes, with the names of those that are not skipped:
+    most often none. `links` are to be followed. `unindexed` are files beside notes with names that
+    no note has.
     """
 
     scope: Scope
     known: KnownStats
     ignore_rules: WorkspaceRules = msgspec.field(default_factory=WorkspaceRules)
     files: dict[str, FileStat] = msgspec.field(default_factory=dict)
-    not_skipped: set[str] = msgspec.field(default_factory=set)
+    listed: dict[str, set[str]] = msgspec.field(default_factory=dict)
     failed: set[str] = msgspec.field(default_factory=set)
     unreadable: set[str] = msgspec.field(default_factory=set)
     problems: list[Problem] = msgspec.field(default_factory=list)
@@ -263,6 +264,14 @@ class Walk(msgspec.Struct):
             batch, self.links = sorted(set(self.links)), []
             for path in batch:
                 self._follow(path)
+
+    def find_not_skipped(self) -> set[str]:
+        """The known notes but those that have the known stat."""
+        folders = {
+            folder: self.listed.get(folder, names) for folder, names in self.known.folders.items()
+        }
+        # A note of two include globs is seen twice, and may change between the two.
+        return {*join_names(folders), *(path for path in self.files if path in self.known)}
 
     def report(self, path: str, code: str, *, why: str = "") -> None:
         self.problems.append(problem(path, code, why=why))
@@ -378,30 +387,58 @@ class Walk(msgspec.Struct):
         if folder.is_linked:
             self.link_folders.add(folder.real_path)
         is_selected = self._choose_filter(folder)
-        is_verified = self._is_verified(folder)
-        find_known, skip = self.known.get, self.not_skipped.discard
+        is_trusted = is_selected is None or self._is_verified(folder)
+        known = self.known.folders.get(folder.path, {})
+        find_known, same = known.get, list[str]()
         max_bytes = -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
-        prefix = f"{folder.path}/" if folder.path else ""
         for entry in entries:
-            path = prefix + entry.name
+            name = entry.name
             try:
-                known = find_known(path)
-                if not known and not is_note_name(entry.name):
-                    self._add_other(folder, path, entry, stack)
-                elif not entry.is_file(follow_symlinks=False):
-                    self._add_non_regular(folder, path, entry, stack)
-                elif is_selected is None or (known and is_verified) or is_selected(path):
+                packed = find_known(name)
+                # Nearly every file takes this branch, with as few calls as possible: it is most of
+                # the cost of a scan. A link or folder in its place has another inode or ctime.
+                if packed and is_trusted:
                     stat = entry.stat(follow_symlinks=False)
-                    # Nearly every file takes this branch, with as few calls as possible: it is
-                    # most of the cost of a scan.
-                    if known and stat.st_size <= max_bytes and known == _pack(stat):
-                        skip(path)
-                    else:
-                        self._add(path, stat)
+                    if stat.st_size <= max_bytes and packed == _pack(stat):
+                        same.append(name)
+                        continue
+                    self._add_entry(folder, entry, stack, packed, None)
+                elif self._add_entry(folder, entry, stack, packed, is_selected):
+                    same.append(name)
             except FileNotFoundError:
                 continue
             except OSError as error:
+                path = f"{folder.path}/{name}" if folder.path else name
                 self._mark_unreadable(path, "unreadable_file", error)
+        if known:
+            self._note_listed(folder.path, known, same)
+
+    def _note_listed(self, folder: str, known: Mapping[str, bytes], same: list[str]) -> None:
+        others = known.keys() - same if len(same) < len(known) else set[str]()
+        # A folder of two include globs is listed twice.
+        self.listed[folder] = self.listed.get(folder, others) & others
+
+    def _add_entry(
+        self,
+        folder: _Folder,
+        entry: os.DirEntry[str],
+        stack: list[_Folder],
+        packed: bytes | None,
+        is_selected: Callable[[str], bool] | None,
+    ) -> bool:
+        """Add any entry of a folder; True if it is a selected note with the stat that is packed."""
+        path = f"{folder.path}/{entry.name}" if folder.path else entry.name
+        if not packed and not is_note_name(entry.name):
+            self._add_other(folder, path, entry, stack)
+        elif not entry.is_file(follow_symlinks=False):
+            self._add_non_regular(folder, path, entry, stack)
+        elif is_selected is None or is_selected(path):
+            stat = entry.stat(follow_symlinks=False)
+            max_bytes = -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
+            if packed and stat.st_size <= max_bytes and packed == _pack(stat):
+                return True
+            self._add(path, stat)
+        return False
 
     def _choose_filter(self, folder: _Folder) -> Callable[[str], bool] | None:
         """Return the test for names in this folder; None if all notes pass, which is faster."""

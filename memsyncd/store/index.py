@@ -211,7 +211,7 @@ class Index:
         self.pool = ConnectionPool(str(path), self.file_guard.is_in_place)
         self._must_merge = True
         self.is_tidy = False
-        self._known: dict[str, bytes] | None = None
+        self._known: KnownStats | None = None
 
     def _open(self, generation: int, *, is_sound: bool) -> None:
         self.is_new = is_empty(self._writer)
@@ -270,10 +270,10 @@ class Index:
         """
         if self._known is None:
             with translating_errors():
-                self._known = {
-                    path: pack_record(path, read_stat_row(stat), read_at_ns)
+                self._known = KnownStats(
+                    (path, pack_record(path, read_stat_row(stat), read_at_ns))
                     for path, *stat, read_at_ns in self._writer.execute(_KNOWN)
-                }
+                )
                 release_memory(self._writer)
         return self._known
 

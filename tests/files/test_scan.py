@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.diff import NEVER_SAME, Snapshot, has_ordinary_name, pack_stat
+from memsyncd.core.changes.diff import (
+    NEVER_SAME,
+    KnownStats,
+    Snapshot,
+    has_ordinary_name,
+    pack_stat,
+)
 from memsyncd.core.notepath import RULE_GLOBS
 from memsyncd.errors import BadRequest
 from memsyncd.files.scan import Walk, scan, stat_root
@@ -589,7 +595,7 @@ def test_a_scan_finds_the_notes_of_the_scope_and_a_restricted_one_its_part_of_th
 
 KNOWN_NAMES = ("MEMORY.md", ".memories/a.md", ".memories/b/c.md", ".memories/caf\u00e9.md",
                ".memories/MEMORY.md", ".memories/a (conflicted copy).md", "docs/d.md")  # fmt: skip
-KNOWLEDGE = st.sampled_from(["same", "other", "never", "unknown"])
+KNOWLEDGE = st.sampled_from(["same", "other", "never", "unknown", "gone"])
 
 
 @given(st.fixed_dictionaries(dict.fromkeys(KNOWN_NAMES, KNOWLEDGE)), st.booleans())
@@ -602,11 +608,15 @@ def test_a_scan_that_knows_some_stats_sees_the_same_notes_and_problems(
             write(root, path)
         exclude = (".memories/b/*",) if excludes_some else ()
         scope = parse_scope(str(root), include=("docs/**", "docs/*.md"), exclude=exclude)
-        plain = scan(scope)
         known = {path: make_known(root / path, how) for path, how in knowledge.items()}
+        for path in (path for path, how in knowledge.items() if how == "gone"):
+            (root / path).unlink()
+            with contextlib.suppress(OSError):  # another note is in it
+                (root / path).parent.rmdir()
+        plain = scan(scope)
         known = {path: stat for path, stat in known.items() if stat is not None}
         known = {path: known[path] if has_ordinary_name(path) else NEVER_SAME for path in known}
-        found = scan(scope, known=known)
+        found = scan(scope, known=KnownStats(known))
     # MEMORY.md is not found by listing a folder: it is looked at by itself.
     same = {path for path, how in knowledge.items() if how == "same" and has_ordinary_name(path)}
     same.discard("MEMORY.md")
@@ -620,14 +630,14 @@ def test_a_scan_that_knows_some_stats_sees_the_same_notes_and_problems(
 def make_known(place: Path, how: str) -> bytes | None:
     stat = place.stat()
     packed = pack_stat(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
-    return {"same": packed, "other": packed[:-1] + b"x", "never": NEVER_SAME}.get(how)
+    return {"unknown": None, "other": packed[:-1] + b"x", "never": NEVER_SAME}.get(how, packed)
 
 
 def test_a_known_note_that_is_too_large_by_now_is_reported(root: Path) -> None:
     stat = write(root, ".memories/a.md", "12345").stat()
     known = {".memories/a.md": pack_stat(5, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)}
-    assert scan(parse_scope(str(root)), known=known).n_unchanged == 1
-    snapshot = scan(parse_scope(str(root), max_file_bytes=4), known=known)
+    assert scan(parse_scope(str(root)), known=KnownStats(known)).n_unchanged == 1
+    snapshot = scan(parse_scope(str(root), max_file_bytes=4), known=KnownStats(known))
     assert (snapshot.n_unchanged, find_codes(snapshot)) == (0, [(".memories/a.md", "too_large")])
 
 
@@ -640,6 +650,6 @@ def test_a_link_in_the_place_of_a_known_note_is_not_taken_for_it(
     (root / "MEMORY.md").rename(tmp_path / "outside.md")
     for path in ("MEMORY.md", ".memories/a.md"):
         (root / path).symlink_to(tmp_path / "outside.md")
-    snapshot = scan(parse_scope(str(root)), known=known)
+    snapshot = scan(parse_scope(str(root)), known=KnownStats(known))
     assert not snapshot.has_notes
     assert {code for _, code in find_codes(snapshot)} == {"link_outside"}

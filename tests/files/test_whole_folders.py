@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.diff import Snapshot, pack_stat
+from memsyncd.core.changes.diff import KnownStats, Snapshot, pack_stat
 from memsyncd.core.ignore_rules import is_pruned_path
 from memsyncd.core.notepath import is_note_name
 from memsyncd.files.ignore_rules import WorkspaceRules
@@ -124,12 +124,12 @@ def test_pruned_folders_are_named_once_and_without_those_whose_name_says_it(root
 # --- scans of a part, and with known notes --------------------------------------------------------
 
 
-def packed(root: Path, paths: list[str]) -> dict[str, bytes]:
+def packed(root: Path, paths: Collection[str]) -> KnownStats:
     stats = {path: os.lstat(root / path) for path in paths}
-    return {
-        path: pack_stat(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino)
+    return KnownStats(
+        (path, pack_stat(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino))
         for path, one in stats.items()
-    }
+    )
 
 
 def all_of(snapshot: Snapshot, known: Collection[str]) -> list[str]:
@@ -306,7 +306,7 @@ def test_scans_with_known_notes_find_what_a_first_scan_finds(
     repository: Path, files: list[str], ignores: list[dict[str, str]]
 ) -> None:
     scope, ignore_rules = parse_scope(str(repository), include=["**"]), WorkspaceRules()
-    known: dict[str, bytes] = {}
+    known = KnownStats()
     for one in ignores:
         for path in repository.rglob(".gitignore"):
             path.unlink()
@@ -314,5 +314,6 @@ def test_scans_with_known_notes_find_what_a_first_scan_finds(
         first = sorted(scan(scope).files)
         for _ in range(2):
             assert all_of(scan(scope, known=known, ignore_rules=ignore_rules), known) == first
-            known |= packed(repository, first)
-            known = {path: stat for path, stat in known.items() if (repository / path).is_file()}
+            known.update(packed(repository, first))
+            for path in [path for path in known if not (repository / path).is_file()]:
+                del known[path]

@@ -14,7 +14,16 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -378,8 +387,54 @@ be reported, or a number does not fit.
 # The memory tool cannot reach this note, and every scan reports it.
 SHADOWED = f"{MEMORY_FOLDER}/{MEMORY_FILE}"
 
-KnownStats = Mapping[str, bytes]
-"""The packed stat of every recorded note by path."""
+
+class KnownStats(MutableMapping[str, bytes]):
+    """The packed stat of every recorded note by path.
+
+    They are kept by folder and name: a scan compares whole folders, and of the paths of 100,000
+    notes their names are half.
+    """
+
+    __slots__ = ("_folders",)
+
+    def __init__(self, known: Mapping[str, bytes] | Iterable[tuple[str, bytes]] = ()) -> None:
+        self._folders: dict[str, dict[str, bytes]] = {}
+        self.update(known)
+
+    @property
+    def folders(self) -> Mapping[str, Mapping[str, bytes]]:
+        """The packed stats by name, for each folder with notes; the empty path is the root."""
+        return self._folders
+
+    def __getitem__(self, path: str) -> bytes:
+        folder, _, name = path.rpartition("/")
+        return self._folders[folder][name]
+
+    def __setitem__(self, path: str, packed: bytes) -> None:
+        folder, _, name = path.rpartition("/")
+        self._folders.setdefault(folder, {})[name] = packed
+
+    def __delitem__(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        del self._folders[folder][name]
+        if not self._folders[folder]:
+            del self._folders[folder]
+
+    def __iter__(self) -> Iterator[str]:
+        return join_names(self._folders)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._folders.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._folders)
+
+
+def join_names(folders: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """The paths of names within folders."""
+    for folder, names in folders.items():
+        yield from (f"{folder}/{name}" for name in names) if folder else names
+
 
 pack_stat = struct.Struct("<4q").pack
 """Packs size, mtime_ns, ctime_ns and inode. Raises struct.error for a number over 63 bits."""

@@ -13,6 +13,7 @@ from memsyncd.core.changes.diff import (
     NOTHING_MISSING,
     ExistingRow,
     FileStat,
+    KnownStats,
     Missing,
     NoteChanges,
     Recorded,
@@ -632,3 +633,23 @@ def test_a_note_with_a_name_that_a_scan_may_report_is_never_skipped(
 ) -> None:
     assert has_ordinary_name(path) == is_ordinary
     assert bool(pack_record(path, FileStat(1, 0, 0, 1, 1), LATE_NS)) == is_ordinary
+
+
+KNOWN_PATHS = st.sampled_from(["a.md", "b/a.md", "b/c.md", "b/c/a.md", "c/a.md"])
+KNOWN_CHANGES = st.lists(st.tuples(KNOWN_PATHS, st.none() | st.binary(max_size=2)))
+
+
+@given(KNOWN_CHANGES)
+def test_known_stats_are_a_mapping_by_path_without_empty_folders(
+    changes: list[tuple[str, bytes | None]],
+) -> None:
+    known, expected = KnownStats(), dict[str, bytes]()
+    for path, packed in changes:
+        if packed is None:
+            assert known.pop(path, None) == expected.pop(path, None)
+        else:
+            known[path] = expected[path] = packed
+        assert known == expected == KnownStats(expected)
+        assert (len(known), bool(known)) == (len(expected), bool(expected))
+        assert all(known.folders.values())
+    assert "no/such.md" not in known
