@@ -4,11 +4,12 @@ others write meanwhile.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,8 @@ COMMANDS = {
         workspace, policy, clock, history.Target(), UndoParams(change_set=1, client="c"))),
 }
 
-for id, root, index, records, command, n in json.loads(sys.stdin.read()):
+for line in sys.stdin:
+    id, root, index, records, command, n = json.loads(line)
     pid = os.fork()
     if not pid:
         try:
@@ -120,16 +122,32 @@ for id, root, index, records, command, n in json.loads(sys.stdin.read()):
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 
 
-def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
-    """Run each command on its bench in a process of its own that is killed before its n-th step;
-    return the exit statuses.
+class Killer:
+    """One process for all tests of this module, which forks one for each command: importing the
+    package takes longer than most commands.
     """
-    words = [
-        (
+
+    def __init__(self, errors: Path) -> None:
+        self._errors = errors
+        with errors.open("wb") as stream:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", CHILDREN],
+                cwd=REPOSITORY,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                text=True,
+            )
+
+    def run(self, bench: Any, command: str, n: int) -> int:
+        """Run the command on the bench in a process that is killed before its n-th step; return
+        the exit status.
+        """
+        words = (
             bench.workspace.id,
             str(bench.root),
             str(bench.workspace.index_path),
@@ -137,19 +155,22 @@ def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
             command,
             n,
         )
-        for bench, command, n in jobs
-    ]
-    ended = subprocess.run(
-        [sys.executable, "-c", CHILDREN],
-        cwd=REPOSITORY,
-        check=True,
-        capture_output=True,
-        timeout=300,
-        input=json.dumps(words).encode(),
-    )
-    codes = [int(code) for code in ended.stdout.split()]
-    assert set(codes) <= {0, KILLED}, ended.stderr.decode()
-    return codes
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(words), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        assert answer.strip() in ("0", str(KILLED)), self._errors.read_text()
+        return int(answer)
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
+    killer = Killer(tmp_path_factory.mktemp("killer") / "errors")
+    yield killer
+    killer.close()
 
 
 COMMANDS = (
@@ -166,8 +187,8 @@ COMMANDS = (
 class Benches:
     """Copies of one workspace that is ready for a command, and its content before and after it."""
 
-    def __init__(self, make_bench: Callable[..., Any], command: str) -> None:
-        self._make, self.command = make_bench, command
+    def __init__(self, make_bench: Callable[..., Any], killer: Killer, command: str) -> None:
+        self._make, self._killer, self.command = make_bench, killer, command
         self._n_made = 0
         self.first = make_bench("first")
         for number in range(2):
@@ -186,10 +207,10 @@ class Benches:
         self.first.see()
         self.first.workspace.close()
         if command == "undo":
-            assert run_killed([(self.first, "add_many", 10_000)]) == [0]
+            assert killer.run(self.first, "add_many", 10_000) == 0
         self.before = self.first.files()
         done = self.copy()
-        assert run_killed([(done, command, 10_000)]) == [0]
+        assert killer.run(done, command, 10_000) == 0
         self.after = done.files()
         assert self.after != self.before
 
@@ -212,18 +233,12 @@ class Benches:
         unless another is given.
         """
         killed: list[Any] = []
-        while True:
-            made = [self.copy(bench) for _ in range(12)]
-            codes = run_killed(
-                [
-                    (one, command or self.command, (len(killed) + at) * stride)
-                    for at, one in enumerate(made)
-                ]
-            )
-            n_killed = codes.index(0) if 0 in codes else len(codes)
-            killed += made[:n_killed]
-            if n_killed < len(codes):
-                return killed
+        for at in itertools.count():
+            made = self.copy(bench)
+            if self._killer.run(made, command or self.command, at * stride) == 0:
+                break
+            killed.append(made)
+        return killed
 
     def check(self, bench: Any, where: object) -> bool:
         """Check that the state before the first answer is consistent; True if the command has
@@ -275,18 +290,18 @@ def kill_recoveries(benches: Benches, killed: list[Any], stride: int) -> None:
 @pytest.mark.parametrize("stride", [3 * STRIDE, pytest.param(STRIDE, marks=pytest.mark.life)])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_that_is_killed_has_happened_whole_or_not_at_all(
-    make_bench: Any, command: str, stride: int
+    make_bench: Any, killer: Killer, command: str, stride: int
 ) -> None:
-    kill_commands(Benches(make_bench, command), stride)
+    kill_commands(Benches(make_bench, killer, command), stride)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(
-    make_bench: Any, command: str
+    make_bench: Any, killer: Killer, command: str
 ) -> None:
-    kill_commands(Benches(make_bench, command), 1)
+    kill_commands(Benches(make_bench, killer, command), 1)
 
 
 @pytest.mark.soak
@@ -294,12 +309,12 @@ def test_a_command_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(
 def test_an_archive_of_500_sections_that_is_killed_has_happened_whole_or_not_at_all(
     make_bench: Any,
 ) -> None:
-    kill_commands(Benches(make_bench, "archive many"), 1)
+    kill_commands(Benches(make_bench, killer, "archive many"), 1)
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_recovery_continues_at_the_next_start(make_bench: Any) -> None:
-    benches = Benches(make_bench, "add_many")
+def test_a_killed_recovery_continues_at_the_next_start(make_bench: Any, killer: Killer) -> None:
+    benches = Benches(make_bench, killer, "add_many")
     kill_recoveries(benches, benches.kill_at_steps(15)[1:2], STRIDE)
 
 
@@ -307,9 +322,9 @@ def test_a_killed_recovery_continues_at_the_next_start(make_bench: Any) -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_any_recovery_killed_at_any_step_continues_at_the_next_start(
-    make_bench: Any, command: str
+    make_bench: Any, killer: Killer, command: str
 ) -> None:
-    benches = Benches(make_bench, command)
+    benches = Benches(make_bench, killer, command)
     kill_recoveries(benches, benches.kill_at_steps(1), 1)
 
 
