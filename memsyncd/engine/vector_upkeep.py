@@ -99,8 +99,11 @@ class VectorUpkeep:
 
     def _note_off(self, workspace: Workspace) -> None:
         """Report what keeps it off although it is switched on."""
-        reason = self.service.off_reason if self.service.is_enabled else ""
+        is_enabled = self.service.is_enabled
+        reason = self.service.off_reason if is_enabled else ""
         workspace.set_notice(SEMANTIC_FAULT, reason)
+        if not is_enabled:
+            workspace.set_notice(SEMANTIC_NOTICE, "")
         if reason and reason not in self._logged.values():
             log.warning(Event.SEMANTIC_FAILED, workspace=workspace.id, reason=reason)
         self._logged[workspace.id] = reason

@@ -405,7 +405,14 @@ def _read_embeddings(data: bytes, n_texts: int) -> Vectors:
         rows = json.loads(data)["data"]
         ordered = sorted(rows, key=lambda row: row.get("index", 0))
         vectors = np.asarray([row["embedding"] for row in ordered], dtype=np.float32)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise ValueError("answered with something that is no list of embeddings") from error
     if vectors.ndim != 2 or len(vectors) != n_texts:
         raise ValueError(f"answered with {len(vectors)} embeddings of {n_texts} texts")

@@ -509,6 +509,9 @@ class VectorService:
                 return
             if report.is_over:
                 self._n_starts = 0
+            elif vectors.report is None and report.fault:
+                # The first report of a new attempt still has the fault of the last one.
+                report = msgspec.structs.replace(report, fault="", is_useless=False)
             vectors.report = report
         self._on_report(report)
 
@@ -644,7 +647,10 @@ class WorkspaceVectors:
         def is_same_index() -> bool:
             return self._read_state().opening == opening
 
-        return _Begun(process, number, self._config.question_s, is_same_index)
+        def read_fault() -> str:
+            return self.report.fault if self.report is not None else ""
+
+        return _Begun(process, number, self._config.question_s, is_same_index, read_fault)
 
     def of_chunks(
         self, chunks: Sequence[int], allowed: Collection[int] | None, nearest: int
@@ -698,12 +704,18 @@ class _Begun:
     """A question that the process has been given."""
 
     def __init__(
-        self, process: _Process, number: int, limit_s: float, is_same_index: Callable[[], bool]
+        self,
+        process: _Process,
+        number: int,
+        limit_s: float,
+        is_same_index: Callable[[], bool],
+        read_fault: Callable[[], str],
     ) -> None:
         self.reason = ""
         self._process = process
         self._number = number
         self._is_same_index = is_same_index
+        self._read_fault = read_fault
         self._end_s = time.monotonic() + limit_s
         self._answer: Future[Reply] | None = None
 
@@ -725,7 +737,10 @@ class _Begun:
         if self.reason:
             return None
         reply, self.reason = _wait(self._answer, min(deadline_s, self._end_s) - time.monotonic())
-        return _read_cosines(reply)
+        cosines = _read_cosines(reply)
+        if cosines is None:
+            self.reason = self.reason or self._read_fault()
+        return cosines
 
 
 def _wait(answer: Future[Reply] | None, limit_s: float) -> tuple[Reply | None, str]:

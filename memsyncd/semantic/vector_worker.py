@@ -178,7 +178,7 @@ class VectorWorker:
 
     def _load(self) -> None:
         """Load the model with the priority of questions; the other thread reports a failure."""
-        with contextlib.suppress(EmbedderFailed):
+        with contextlib.suppress(Exception):
             self._embedder.load()
 
     def _release(self, workspace: str) -> None:
@@ -207,6 +207,7 @@ class VectorWorker:
             vector = self._embed_question(question.text)
             _check_dimensions(vector.shape[0], matrix)
         except EmbedderFailed as failure:
+            self._known.pop(question.text, None)
             self._failed_s = time.monotonic()
             known.fault, known.is_useless = str(failure), True
             self._report(known)
@@ -241,8 +242,13 @@ class VectorWorker:
         return vector
 
     def _embed_one(self, text: str) -> Vectors:
-        embedded = self._embedder.embed([text], "question", self._config.question_s)
-        vector: Vectors = normalise(embedded, 1)[0]
+        try:
+            embedded = self._embedder.embed([text], "question", self._config.question_s)
+            vector: Vectors = normalise(embedded, 1)[0]
+        except EmbedderFailed:
+            raise
+        except Exception as failure:
+            raise EmbedderFailed(_describe_failure(failure)) from failure
         return vector
 
     def _find_matrix(
@@ -331,7 +337,7 @@ class VectorWorker:
         except OSError as failure:
             fault = f"vectors cannot be stored: {failure.strerror}: see {job.vectors_path}"
         except Exception as failure:  # noqa: BLE001 - searches go on without vectors
-            fault = f"vectors cannot be made ({type(failure).__name__}: {failure})"
+            fault = _describe_failure(failure)
             is_useless = True
         else:
             self._failed_s = float("-inf")
@@ -370,7 +376,8 @@ class VectorWorker:
             if job.is_complete:
                 _prune(known, file, chunks)
             identity = self._embedder.identify()
-            if identity != self._identity:
+            if identity != self._identity or job.is_again:
+                # With --again, an endpoint may have another model of the same name.
                 self._identity = identity
                 self._known = {}
             if job.is_again:
@@ -510,6 +517,10 @@ def _reading(index_path: str) -> Iterator[Reader]:
             yield reader
     except (StoreFailed, NotFresh) as failure:
         raise IndexChanged from failure
+
+
+def _describe_failure(failure: Exception) -> str:
+    return f"vectors cannot be made ({type(failure).__name__}: {failure})"
 
 
 def _check_dimensions(n: int, matrix: Matrix) -> None:

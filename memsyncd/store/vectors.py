@@ -178,14 +178,17 @@ class VectorFile:
 
 def set_vectors_aside(path: Path) -> None:
     """Move a damaged file out of the way, in place of one that was moved before."""
-    delete_vectors(path.with_name(f"{path.name}.damaged"))
     with contextlib.suppress(FileNotFoundError):
         os.replace(path, path.with_name(f"{path.name}.damaged"))
-    delete_vectors(path)
+    _unlink(path, "-wal", "-shm")
 
 
 def delete_vectors(path: Path) -> None:
-    """Delete a file of vectors that no process has open."""
-    for suffix in ("", "-wal", "-shm"):
+    """Delete a file of vectors that no process has open, and one that was set aside."""
+    _unlink(path, "", "-wal", "-shm", ".damaged")
+
+
+def _unlink(path: Path, *suffixes: str) -> None:
+    for suffix in suffixes:
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + suffix).unlink()

@@ -277,6 +277,12 @@ FAULTS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     "no JSON": (lambda texts: b"<html>", "no list of embeddings"),
     "another form": (lambda texts: b'{"data": {"a": 1}}', "no list of embeddings"),
     "too few": (lambda texts: answer_with([]), "0 embeddings of"),
+    "too deep": (lambda texts: b"[" * 100_000, "no list of embeddings"),
+    "too large": (lambda texts: answer_with([[10.0**300] * 5] * len(texts)), "not finite"),
+    "beyond floats": (
+        lambda texts: b'{"data": [{"embedding": [1%s]}]}' % (b"0" * 400),
+        "no list of embeddings",
+    ),
     "not finite": (lambda texts: answer_with([[float("nan")] * 5] * len(texts)), "not finite"),
     "other dimensions": (answer_other_dimensions, "semantic warm --again"),
 }
@@ -293,6 +299,7 @@ def test_an_endpoint_that_answers_with_something_else_is_reported_and_words_answ
         server.answer = answer
         begun = vectors.begin(f"a question with {name}")
         assert finish(begun, time.monotonic() + 20) is None, name
+        assert reason in begun.reason
         wait_until(lambda: vectors.status().state == "off", f"it is not said: {name}")
         assert reason in str(vectors.status().reason)
         assert vectors.status().failed
@@ -359,6 +366,35 @@ def test_all_vectors_are_made_again_when_that_is_asked_for(
     assert notes.refresh(is_again=True).pending == 0
     assert len(server.texts) == 3
     assert notes.ask(vectors, "automobile").keys() == TEXTS.keys()
+
+
+def test_a_question_that_was_just_asked_is_embedded_by_the_model_that_the_vectors_are_of(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    notes.refresh()
+    notes.ask(vectors, "automobile")
+    server.answer = answer_other_dimensions
+    notes.refresh(is_again=True)
+    assert finish(vectors.begin("automobile"), time.monotonic() + LIMIT_S) is not None
+    assert vectors.status().state == "ready"
+
+
+def test_a_new_attempt_does_not_begin_with_the_fault_of_the_last_one(
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+) -> None:
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    server.answer = answer_nothing
+    assert notes.refresh().fault
+    server.answer = server.hang
+    notes.service.retry()
+    notes.reports.clear()
+    notes.service.refresh("w", is_asked=True)
+    wait_until(lambda: notes.reports, "it is not tried again")
+    state = vectors.status()
+    assert (state.state, state.failed) == ("partial", False)
 
 
 def test_another_model_makes_all_vectors_again_and_the_old_ones_stay_until_it_can(
