@@ -220,8 +220,11 @@ def _cut_span(
 
 
 def _suggest_anchor(anchor: str, anchors: list[str]) -> str:
-    near = difflib.get_close_matches(anchor, anchors, n=1, cutoff=0.4)
-    return f"did you mean {near[0]} ?" if near else "list sections with: memsyncd list --notes"
+    note, _, slug = anchor.rpartition("#")  # the note is the same, and must not make them similar
+    slugs = [one.rpartition("#")[2] for one in anchors]
+    near = difflib.get_close_matches(slug, slugs, n=1, cutoff=0.4)
+    hint = "list sections with: memsyncd list --sections"
+    return f"did you mean {note}#{near[0]} ?" if near else hint
 
 
 # --- notes --------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from memsyncd.engine.sync import (
     EditedNotes,
     SyncDone,
     SyncRequest,
+    find_away_mounts,
     index_edited,
     is_scan_needed,
 )
@@ -44,7 +45,7 @@ from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Busy, Conflict, MemsyncdError, StoreFailed, Unwritable
 from memsyncd.files.read import TextFile, check_size
-from memsyncd.files.scope import Scope, find_identity
+from memsyncd.files.scope import Scope, find_identity, is_within_folder
 from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
 from memsyncd.store.history import History, Intended, ObservedNote
 
@@ -182,6 +183,21 @@ def _check_root(workspace: Workspace, config: Config, clock: Clock) -> Job[None]
             )
 
 
+def _check_mounted(workspace: Workspace, edit: Edit) -> None:
+    """Raise Unwritable if a new file would be in an empty mount point: it would be hidden once the
+    disk is back, and the folder would no longer count as one whose disk is away.
+    """
+    new = [one.path for one in edit.operations if isinstance(one, Put) and one.was is None]
+    new += [one.new for one in edit.operations if isinstance(one, Rename)]
+    if not new:
+        return
+    for mount in find_away_mounts(workspace):
+        for path in new:
+            if is_within_folder(f"{workspace.scope.root}/{path.text}", mount):
+                hint = "mount it, or remove its empty folder if its notes are to go"
+                raise Unwritable(f"{path.text}: its disk is not mounted", hint=hint)
+
+
 def find_history(workspace: Workspace, config: Config) -> History | None:
     """The history, None if none is kept.
 
@@ -232,6 +248,7 @@ def _try(
             raise Busy(message, hint="try again")
         if not edit.operations:
             return edit, answer, None
+        _check_mounted(workspace, edit)
         try:
             # As late as possible: what is recorded in a file that is gone is lost.
             if _reopen_records(workspace, clock, recovered):

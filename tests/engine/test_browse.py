@@ -166,6 +166,9 @@ def test_an_unknown_anchor_is_refused_with_the_nearest(filled: Any) -> None:
     with pytest.raises(NoteNotFound) as caught:
         read(filled, anchor="MEMORY.md#dsk")
     assert "MEMORY.md#disk" in caught.value.hint
+    with pytest.raises(NoteNotFound) as caught:
+        read(filled, anchor="MEMORY.md#quux")  # only the note's name is alike
+    assert "did you mean" not in caught.value.hint
 
 
 def test_a_place_is_an_anchor_or_a_path(filled: Any) -> None:

@@ -42,13 +42,19 @@ def list_notes(client: Client) -> dict[str, str]:
     return {note["path"]: note["digest"] for note in client.call("list")["notes"]}
 
 
-def write(client: Client) -> str:
+def write(client: Client, path: str = "written.md") -> str:
     """The error code of a write, empty if it succeeds."""
     return code_of(
         lambda: client.call(
-            "memory", command="create", path="/memories/written.md", file_text="written\n"
+            "memory", command="create", path=f"/memories/{path}", file_text="written\n"
         )
     )
+
+
+def move(client: Client, old: str, new: str) -> str:
+    """The error code of a rename, empty if it succeeds."""
+    paths = {"old_path": f"/memories/{old}", "new_path": f"/memories/{new}"}
+    return code_of(lambda: client.call("memory", command="rename", **paths))
 
 
 def test_an_unmounted_root_is_missing_and_keeps_its_index(
@@ -180,6 +186,10 @@ def test_notes_of_a_disk_beneath_a_root_or_where_a_link_leads_stay_while_it_is_u
         }
         assert problems["with space"] == problems["link"] == "not_mounted"
         assert [one["path"] for one in client.call("history")["revisions"]] == ["own.md"]
+        assert write(client, "with space/written.md") == "unwritable"
+        assert write(client, "with space.md") == ""
+        assert move(client, "with space.md", "with space/moved.md") == "unwritable"
+        assert list(inside.iterdir()) == []
     assert daemon.stop() == 0
     again = own.start()
     with again.client() as client:

@@ -15,6 +15,7 @@ from memsyncd.core.markdown.links import LinkTarget, find_link_targets
 from memsyncd.core.markdown.notenames import NoteNames, decode_target
 from memsyncd.core.markdown.scanner import split_blocks, split_paragraphs
 from memsyncd.core.notepath import NOTE_SUFFIXES, is_plain
+from memsyncd.errors import EditRefused
 
 _UNSAFE = re.compile("[ ()<>%#]")
 
@@ -30,7 +31,8 @@ def update_links(
     """The bytes of the note at `path` with its links updated; unchanged bytes if none has to be.
 
     `moved` has the old and new paths of the renamed notes, which may include this one. `before` and
-    `after` have the names of all notes. Raises EditRefused for UTF-16.
+    `after` have the names of all notes. Raises EditRefused for UTF-16, and if no link can be written
+    that leads to a note under its new name.
     """
     note = open_text(path, data)
     unified = UnifiedText(note.text)
@@ -60,14 +62,16 @@ def update_links(
 def _choose_target(
     link: LinkTarget, source: str, path: str, names: NoteNames, must_be_exact: bool
 ) -> str:
-    """The first target that leads from the note `source` to the note `path`; the written one if
-    none does.
+    """The first target that leads from the note `source` to the note `path`.
+
+    Raises EditRefused if none does.
     """
     for target in (link.text, *_list_targets(link, source, path)):
         is_usable = not must_be_exact or _is_exact(source, target, path)
         if is_usable and names.find(source, target, is_path=link.is_path) == path:
             return target
-    return link.text
+    hint = "choose a name without any of [ ] | # ^, or rename without updating links"
+    raise EditRefused(f"no link in {source} can be written as [[{path}]]", hint=hint)
 
 
 def _is_exact(source: str, target: str, path: str) -> bool:
@@ -81,7 +85,7 @@ def _list_targets(link: LinkTarget, source: str, path: str) -> Iterator[str]:
     if link.is_wiki:
         has_suffix = link.text.lower().endswith(NOTE_SUFFIXES)
         name = path if has_suffix else path.rpartition(".")[0]
-        if not any(mark in name for mark in "[]|#"):
+        if not any(mark in name for mark in "[]|#^"):
             if "/" not in link.text:
                 yield name.rpartition("/")[2]
             yield from (name, path, f"/{name}", f"/{path}")
