@@ -152,7 +152,7 @@ class _ListingWalk(msgspec.Struct):
     ) -> Iterator[Listed]:
         name = path.name
         is_hidden = name in self.unshown or (
-            not is_plain(path.text, name) and find_refusal(path.text)
+            not is_plain_entry(path.text, name) and find_refusal(path.text)
         )
         if is_hidden or self.scope.exclude.matches(path.text):
             return
@@ -184,7 +184,7 @@ class _ListingWalk(msgspec.Struct):
         return True
 
 
-def is_plain(path: str, name: str) -> bool:
+def is_plain_entry(path: str, name: str) -> bool:
     """True if the name of an entry in a listed folder is certainly no reason to refuse its path."""
     is_short = len(path) <= PATH_LIMIT_BYTES and len(name) <= NAME_LIMIT_BYTES
     is_hidden = name[0] == "." or (path[0] == "." and not is_memory(path))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.notepath import NotePath, find_refusal
 from memsyncd.errors import PathRefused, Unwritable
-from memsyncd.files.listing import find_files, is_folder, is_plain, list_folder
+from memsyncd.files.listing import find_files, is_folder, is_plain_entry, list_folder
 from memsyncd.files.scope import Scope
 from tests.files.conftest import parse_scope
 
@@ -174,5 +174,5 @@ NAMES = st.text("ab.\x01é\udc80 ", min_size=1, max_size=4) | st.sampled_from(
 def test_a_plain_name_in_a_listed_folder_is_never_refused(folders: list[str], name: str) -> None:
     folder = "/".join(folders)
     path = f"{folder}/{name}" if folder else name
-    if (not folder or not find_refusal(folder)) and is_plain(path, name):
+    if (not folder or not find_refusal(folder)) and is_plain_entry(path, name):
         assert not find_refusal(path)
