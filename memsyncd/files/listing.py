@@ -13,14 +13,22 @@ import contextlib
 import os
 import stat as modes
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.ignore_rules import PRUNED_NAMES
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, find_refusal
+from memsyncd.core.notepath import (
+    MEMORY_FILE,
+    MEMORY_FOLDER,
+    NAME_LIMIT_BYTES,
+    PATH_LIMIT_BYTES,
+    NotePath,
+    find_refusal,
+    is_memory,
+)
 from memsyncd.errors import PathRefused
 from memsyncd.files.confined import (
     ConfinedPath,
@@ -69,19 +77,28 @@ def list_folder(scope: Scope, path: NotePath | None, *, depth: int) -> list[List
     """
     top = path or NotePath(scope.memory_dir)
     walk = _ListingWalk(scope, unshown=PRUNED_NAMES, has_links=True)
-    found = {one.path.text: one for one in walk.run(top)}
+    found: dict[str, Listed] = {}
+    sizes: Counter[str] = Counter()
+    for one in walk.run(top):
+        text = one.path.text
+        if not one.is_folder:
+            sizes[text.rpartition("/")[0]] += one.size_bytes
+        if _inside(text, top).count("/") < depth:
+            found[text] = one
     if top in walk.failed:
         raise translate_error(top, walk.failed[top])
     if path is None and top.text == MEMORY_FOLDER:
         found.pop(f"{MEMORY_FOLDER}/{MEMORY_FILE}", None)
         found |= {one.path.text: one for one in _find_memory_file(scope)}
-    sizes = _sum_folder_sizes(found.values())
-    above = f"{top.text}/" if top.text else ""
+    sizes = _add_to_folders_above(sizes)
     return [
-        replace(one, size_bytes=sizes[text] if one.is_folder else one.size_bytes)
+        replace(one, size_bytes=sizes[text]) if one.is_folder else one
         for text, one in sorted(found.items())
-        if text.removeprefix(above).count("/") < depth
     ]
+
+
+def _inside(text: str, top: NotePath) -> str:
+    return text.removeprefix(f"{top.text}/") if top.text else text
 
 
 def find_files(scope: Scope, path: NotePath | None) -> list[NotePath]:
@@ -133,12 +150,16 @@ class _ListingWalk(msgspec.Struct):
         stat: os.stat_result,
         queue: deque[tuple[NotePath, ConfinedPath]],
     ) -> Iterator[Listed]:
-        is_hidden = path.name in self.unshown or find_refusal(path.text)
+        name = path.name
+        is_hidden = name in self.unshown or (
+            not is_plain_entry(path.text, name) and find_refusal(path.text)
+        )
         if is_hidden or self.scope.exclude.matches(path.text):
             return
-        place = ConfinedPath(
-            parent.folder, f"{parent.path}/{path.name}" if parent.path else path.name
-        )
+        if modes.S_ISREG(stat.st_mode):
+            yield Listed(path=path, size_bytes=stat.st_size, is_folder=False)
+            return
+        place = ConfinedPath(parent.folder, f"{parent.path}/{name}" if parent.path else name)
         if modes.S_ISLNK(stat.st_mode):
             try:
                 place = resolve(self.scope, path)
@@ -161,6 +182,13 @@ class _ListingWalk(msgspec.Struct):
             return False
         self.followed.add(place.real_path)
         return True
+
+
+def is_plain_entry(path: str, name: str) -> bool:
+    """True if the name of an entry in a listed folder is certainly no reason to refuse its path."""
+    is_short = len(path) <= PATH_LIMIT_BYTES and len(name) <= NAME_LIMIT_BYTES
+    is_hidden = name[0] == "." or (path[0] == "." and not is_memory(path))
+    return path.isascii() and is_short and not is_hidden
 
 
 def _list_entries_beneath(place: ConfinedPath) -> list[tuple[str, os.stat_result]]:
@@ -198,13 +226,15 @@ def _find_memory_file(scope: Scope) -> list[Listed]:
     return [Listed(path=path, size_bytes=stat.st_size, is_folder=False)]
 
 
-def _sum_folder_sizes(found: Iterable[Listed]) -> Counter[str]:
-    sizes: Counter[str] = Counter()
-    for one in found:
-        parts = one.path.parts[:-1] if not one.is_folder else ()
-        for end in range(1, len(parts) + 1):
-            sizes["/".join(parts[:end])] += one.size_bytes
-    return sizes
+def _add_to_folders_above(sizes: Mapping[str, int]) -> Counter[str]:
+    """The sizes of whole folders, from those of the files in each itself."""
+    whole: Counter[str] = Counter()
+    for folder, size_bytes in sizes.items():
+        path = folder
+        while path:
+            whole[path] += size_bytes
+            path = path.rpartition("/")[0]
+    return whole
 
 
 # --- whole trees --------------------------------------------------------------------------------

@@ -4,10 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.notepath import NotePath, find_refusal
 from memsyncd.errors import PathRefused, Unwritable
-from memsyncd.files.listing import find_files, is_folder, list_folder
+from memsyncd.files.listing import find_files, is_folder, is_plain_entry, list_folder
 from memsyncd.files.scope import Scope
 from tests.files.conftest import parse_scope
 
@@ -161,3 +163,16 @@ def test_a_missing_workspace_is_not_an_empty_one(root: Path) -> None:
         find_files(scope, None)
     with pytest.raises(Unwritable):
         is_folder(scope, NotePath(".memories"))
+
+
+NAMES = st.text("ab.\x01é\udc80 ", min_size=1, max_size=4) | st.sampled_from(
+    [".memories", ".cursor", "rules", "a.mdc", "a" * 256, "b" * 255]
+)
+
+
+@given(st.lists(NAMES, max_size=3), NAMES)
+def test_a_plain_name_in_a_listed_folder_is_never_refused(folders: list[str], name: str) -> None:
+    folder = "/".join(folders)
+    path = f"{folder}/{name}" if folder else name
+    if (not folder or not find_refusal(folder)) and is_plain_entry(path, name):
+        assert not find_refusal(path)

@@ -195,6 +195,8 @@ def _make_snippet(lines: list[str], line: int, n_more: int) -> str:
 LINES_LIMIT: Final = 999_999
 NUMBER_WIDTH: Final = 6
 DEPTH_LIMIT: Final = 2
+# 50 KB, or 15,000 tokens.
+ENTRIES_LIMIT: Final = 1000
 
 _UNITS = "KMGT"
 
@@ -224,8 +226,9 @@ def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialec
 def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> str:
     """The entries of a folder, two levels deep, each folder before its entries.
 
-    The size of the folder itself is that of its own entry, or without one the sum of the files
-    shown.
+    The size of the folder itself is that of its own entry, or without one the sum of the files of
+    both levels. More than ENTRIES_LIMIT entries are cut, and the last line says so: to the first
+    level, and this to the first of them.
     """
     own = next((entry.size_bytes for entry in entries if entry.path == path), None)
     deepest = path.count("/") + DEPTH_LIMIT
@@ -233,11 +236,16 @@ def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> 
     shown.sort(key=lambda entry: entry.path.split("/"))
     if own is None:
         own = sum(entry.size_bytes for entry in shown if not entry.is_folder)
+    n_all = len(shown)
+    if n_all > ENTRIES_LIMIT:
+        shown = [entry for entry in shown if entry.path.count("/") < deepest][:ENTRIES_LIMIT]
+    n_left = n_all - len(shown)
     rows = [(own, path), *((entry.size_bytes, _show_entry(entry, dialect)) for entry in shown)]
     return "\n".join(
         (
             render_phrase("folder", dialect, path=path),
             *(f"{show_size(size, dialect)}\t{name}" for size, name in rows),
+            *([f"… {n_left} more entries: view a folder in it, or search"] if n_left else ()),
         )
     )
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from memsyncd.core.editing import memory_tool
 from memsyncd.core.editing.memory_tool import (
     LINES_LIMIT,
     Command,
@@ -467,6 +468,22 @@ def test_a_folder_shows_two_levels_as_the_sdk_does() -> None:
         "12B\t/memories/sub.md\n"
         "1.5K\t/memories/z.md"
     )
+
+
+def test_a_large_folder_shows_its_first_level_and_of_that_the_first_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = view_folder("/memories", ENTRIES, "docs").split("\n")
+    for limit, rest, n_left in ((6, whole[2:], 0), (5, [whole[2], whole[3], *whole[6:]], 2)):
+        monkeypatch.setattr(memory_tool, "ENTRIES_LIMIT", limit)
+        end = [f"… {n_left} more entries: view a folder in it, or search"] if n_left else []
+        assert view_folder("/memories", ENTRIES, "docs").split("\n") == [*whole[:2], *rest, *end]
+    monkeypatch.setattr(memory_tool, "ENTRIES_LIMIT", 3)
+    assert view_folder("/memories", ENTRIES, "docs").split("\n") == [
+        *whole[:4],
+        whole[6],
+        "… 3 more entries: view a folder in it, or search",
+    ]
 
 
 def test_depth_counts_from_the_folder_that_is_shown() -> None:
