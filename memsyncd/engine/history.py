@@ -390,7 +390,7 @@ def _contains(scope: Scope, path: str, searched: bytes) -> bool:
 class UndoOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The revisions that an undo took back, and the notes after it."""
 
-    undone: list[RevisionInfo]
+    revisions: list[RevisionInfo]
     paths: list[PathState]
 
 
@@ -452,7 +452,7 @@ def _make_undo_decision(
         states = _list_states(operations) or [
             PathState(path=one.old_path or one.path, digest=one.old_digest) for one in chosen
         ]
-        return edit, UndoOutcome(undone=infos, paths=states)
+        return edit, UndoOutcome(revisions=infos, paths=states)
 
     return decide
 

@@ -67,9 +67,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     digest: str | None = None
     is_searched: bool = True
     """False if the command has written a file that is no note."""
-    updated_links: list[str] = []
+    updated_links: tuple[str, ...] = ()
     """Notes whose links are changed, by their paths before a rename."""
-    skipped_links: list[str] = []
+    skipped_links: tuple[str, ...] = ()
     """Notes with links to be changed that must not be written."""
 
 
@@ -285,8 +285,8 @@ def _rename(
         text=text,
         digest=renamed[old.note].digest if moved else None,
         is_searched=moved is None or scope.is_note(new.note.text),
-        updated_links=[put.path.text for put in puts],
-        skipped_links=skipped,
+        updated_links=tuple(put.path.text for put in puts),
+        skipped_links=tuple(skipped),
     )
     edit = _make_edit(params, old, *(() if params.dry_run else operations), new_path=new.note)
     return edit, answer

@@ -400,10 +400,9 @@ class QueryPool(Executor):
         self,
         n_threads: int,
         *,
-        policy: StallPolicy | None = None,
         on_returned: Callable[[str], None] = lambda _key: None,
     ) -> None:
-        self.pool = WorkerPool("memsyncd-query", n_threads, policy=policy, on_returned=on_returned)
+        self.pool = WorkerPool("memsyncd-query", n_threads, on_returned=on_returned)
         self.n_done = 0
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:

@@ -119,7 +119,15 @@ class Writes(WorkspaceMethods):
         else:
             decide = memory_tool.make_decision(workspace, self._workspaces.config, params)
             outcome = await self.edit(workspace, decide, params.timeout_ms)
-        return protocol.MemoryResult(**asdict(outcome.answer), **describe_write(workspace, outcome))
+        answer = outcome.answer
+        return protocol.MemoryResult(
+            text=answer.text,
+            digest=answer.digest,
+            is_searched=answer.is_searched,
+            updated_links=list(answer.updated_links),
+            skipped_links=list(answer.skipped_links),
+            **describe_write(workspace, outcome),
+        )
 
     async def _add(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
         added = await self._add_unless_similar(session, params)
@@ -364,7 +372,11 @@ class Writes(WorkspaceMethods):
         target = history.parse_target(params, workspace.scope.memory_dir)
         job = partial(undo, target=target, params=params)
         outcome = await self._run_edit(workspace, job, _read_timeout_s(params.timeout_ms))
-        return protocol.Undone(**asdict(outcome.answer), **describe_write(workspace, outcome))
+        return protocol.Undone(
+            undone=outcome.answer.revisions,
+            paths=outcome.answer.paths,
+            **describe_write(workspace, outcome),
+        )
 
     async def _purge(self, _session: Session, params: protocol.PurgeParams) -> protocol.Purged:
         workspace = self._workspaces.find(params.workspace)

@@ -17,7 +17,7 @@ from typing import Any
 from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.notepath import MEMORY_FOLDER
-from memsyncd.core.search.query import FIELDS, Filters
+from memsyncd.core.search.query import Filters
 from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 
 Bindings = dict[str, str]
@@ -307,9 +307,15 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
         (_KIND, filters.kinds, (kind.lower() for kind in filters.kinds)),
         (_TAG, filters.tags, _find_equal_folded(reader, _ALL_TAGS, tags)),
         *(
-            (condition, values, _find_values(reader, column, values))
-            for column, condition in _IS_EQUAL.items()
-            for values in [getattr(filters, FIELDS[column])]
+            (_IS_EQUAL[column], values, _find_values(reader, column, values))
+            for column, values in (
+                ("task", filters.tasks),
+                ("session", filters.sessions),
+                ("source", filters.sources),
+                ("status", filters.statuses),
+                ("priority", filters.priorities),
+                ("lifecycle", filters.lifecycles),
+            )
         ),
         (_META, filters.metas, (_split_pair(one) for one in filters.metas)),
         (_SECTION, filters.sections, sections),

@@ -271,7 +271,7 @@ def linking(bench: Any) -> Any:
 
 def test_a_rename_updates_the_links_and_one_undo_restores_all(linking: Any) -> None:
     answer = rename_linked(linking)
-    assert answer.updated_links == [".memories/redis.md", "MEMORY.md"]
+    assert answer.updated_links == (".memories/redis.md", "MEMORY.md")
     assert read_texts(linking) == LINKED_ANEW
     assert answer.digest == digest_bytes(LINKED_ANEW[".memories/ops/valkey.md"].encode())
     change_set = linking.past()[0].change_set
@@ -286,14 +286,14 @@ def test_a_rename_updates_the_links_and_one_undo_restores_all(linking: Any) -> N
 
 def test_a_dry_run_names_the_notes_and_changes_nothing(linking: Any) -> None:
     answer = rename_linked(linking, dry_run=True)
-    assert answer.updated_links == [".memories/redis.md", "MEMORY.md"]
+    assert answer.updated_links == (".memories/redis.md", "MEMORY.md")
     assert read_texts(linking) == LINKING
     assert linking.past() == []
 
 
 def test_links_stay_unless_their_update_is_requested(linking: Any) -> None:
     answer = linking.memory("rename", old_path="/memories/redis.md", new_path="/memories/v.md")
-    assert answer.updated_links == []
+    assert answer.updated_links == ()
     assert read_texts(linking)["MEMORY.md"] == LINKING["MEMORY.md"]
 
 
@@ -322,7 +322,7 @@ def test_a_linking_note_that_is_read_only_is_named_and_stays(
     bench.open()
     bench.sync()
     answer = rename_linked(bench)
-    assert answer.skipped_links == [".memories/shared/out.md"]
+    assert answer.skipped_links == (".memories/shared/out.md",)
     assert (shared / "out.md").read_text() == "[[redis]]\n"
 
 
