@@ -186,6 +186,8 @@ def test_tests_that_may_run_programs_are_chosen_by_their_modules_beside_the_end_
         ('subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL)', False),
         ("subprocess.Popen(\n    (sys.executable, *words), stdout=subprocess.PIPE\n)", False),
         ("except subprocess.TimeoutExpired:", False),
+        ('asyncio.create_subprocess_exec(sys.executable, "-c", code)', False),
+        ('subprocess.run(["rm", "-rf", folder])', False),
     ],
 )
 def test_a_module_that_starts_only_this_python_needs_no_programs(

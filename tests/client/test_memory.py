@@ -532,9 +532,12 @@ with Memsyncd(client="forks") as memory:
 
 
 def test_a_fork_gets_its_own_answers(place: Place, home: Home) -> None:
-    command = [sys.executable, "-c", FORKING]
     done = subprocess.run(
-        command, env={**os.environ, **home.env}, cwd=place.root, timeout=60, check=False
+        [sys.executable, "-c", FORKING],
+        env={**os.environ, **home.env},
+        cwd=place.root,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0
 

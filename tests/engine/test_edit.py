@@ -124,8 +124,13 @@ def test_after_a_kill_during_a_write_the_note_is_old_or_new_as_the_history_says(
         (str(bench.root), str(bench.workspace.index_path), str(bench.workspace.records_path), point)
         for point, bench in benches.items()
     ]
-    words = [sys.executable, "-c", KILLED_WRITES, json.dumps(places)]
-    ended = subprocess.run(words, cwd=REPOSITORY, check=True, capture_output=True, timeout=50)
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED_WRITES, json.dumps(places)],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
+        timeout=50,
+    )
     assert ended.stdout.split() == [b"0" if point == "never" else b"9" for point in IS_WRITTEN], (
         ended.stderr.decode()
     )

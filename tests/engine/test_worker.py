@@ -459,8 +459,7 @@ def test_the_time_for_which_a_step_waits_for_a_processor_does_not_count(
 )
 def test_two_processes_on_one_processor_wait_for_it() -> None:
     one, *_ = os.sched_getaffinity(0)
-    command = [sys.executable, "-S", "-c", "while True: pass"]
-    busy = [subprocess.Popen(command) for _ in range(2)]
+    busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(2)]
     try:
         for process in busy:
             os.sched_setaffinity(process.pid, {one})

@@ -407,8 +407,11 @@ def test_a_folder_is_deleted_all_or_nothing_whenever_the_process_is_killed(
 ) -> None:
     scope = parse_scope(str(root))
     for number in range(4):
-        command = [sys.executable, "-c", DELETER, str(root)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as deleter:
+        with subprocess.Popen(
+            [sys.executable, "-c", DELETER, str(root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as deleter:
             assert deleter.stdout is not None
             assert deleter.stdout.readline() == b"full\n"
             time.sleep(0.001 * number)

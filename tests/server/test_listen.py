@@ -102,8 +102,11 @@ def test_making_the_socket_private_leaves_the_umask_unchanged(
 
 
 def test_a_second_daemon_is_refused_with_the_pid_of_the_first(run: Path) -> None:
-    arguments = [sys.executable, "-c", HOLD, str(run / "s.sock"), str(run / "memsyncd.lock")]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(run / "s.sock"), str(run / "memsyncd.lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == b"ready\n"
         error = refuse(run)
