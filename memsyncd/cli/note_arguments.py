@@ -62,8 +62,8 @@ def parse_target(text: str) -> Target:
 
 
 def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:
-    """Return the root above the path and the path below it; None and the unchanged path if it names
-    no file here.
+    """Return the root above the path and the path below it, a dot for the root itself; None and the
+    unchanged path if it names no file here.
 
     The nearest root wins. A relative path that names nothing in the current folder is taken as
     relative to the root.
@@ -75,6 +75,8 @@ def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, st
         return None, path
     folder, name = os.path.split(os.path.normpath(full))
     real = os.path.join(os.path.realpath(folder), name)
+    if real in roots:
+        return real, "."
     owners = [root for root in roots if real.startswith(root.rstrip("/") + "/")]
     if not owners:
         return None, path
@@ -93,6 +95,31 @@ def find_workspace_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str 
         full = os.path.normpath(os.path.expanduser(found))
         return os.path.dirname(full), full
     return root, found
+
+
+def find_among(path: str | None, console: Console) -> dict[str, Any]:
+    """Return the parameter `path` for a note, folder or glob, None for a whole workspace, and the
+    `workspace` above it, if known.
+    """
+    if path is None:
+        return {}
+    root, found = find_workspace_note(path, console.cwd, list(console.roots.values()))
+    return {"workspace": root, "path": None if os.path.normpath(found) == "." else found}
+
+
+def find_anchors(anchors: Sequence[str], console: Console) -> dict[str, Any]:
+    """Return the parameter `anchors`, and the `workspace` above them, if known.
+
+    Raises BadRequest if they are in several.
+    """
+    named = [find_named(anchor, console) for anchor in anchors]
+    roots = {one["workspace"] for one in named} - {None}
+    if len(roots) > 1:
+        raise BadRequest(
+            "these memories are in several workspaces", hint="name those of one workspace at a time"
+        )
+    found = [one.get("anchor") or one["path"] for one in named]
+    return {"anchors": found, "workspace": next(iter(roots), None)}
 
 
 # --- targets of history -------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def _set(args: Args, console: Console, *, is_on: bool) -> int:
     if args.json:
         report = {"path": path, "enabled": is_on, "is_changed": is_changed}
         console.terminal.print_json({**report, "daemon": answer})
-        return 0
+        return _find_status(answer) if answer is not None and is_on else 0
     word = "on" if is_on else "off"
     already = "" if is_changed else " already"
     console.terminal.report(f"semantic search is {word}{already}: {clean_line(path)}")
@@ -157,7 +157,7 @@ def _status(args: Args, console: Console) -> int:
     answer = console.call("semantic.status", workspace=console.name_workspace(args.workspace))
     if args.json:
         console.terminal.print_json(answer)
-        return 0
+        return _find_status(answer)
     return _print(answer, console)
 
 
@@ -175,7 +175,7 @@ def _warm(args: Args, console: Console) -> int:
         raise
     if args.json:
         console.terminal.print_json(answer)
-        return 0 if _is_whole(answer) else 1
+        return _find_status(answer)
     return _print(answer, console)
 
 
@@ -201,17 +201,8 @@ def _is_over(state: dict[str, Any]) -> bool:
     return state["state"] != "partial" or bool(state["failed"])
 
 
-def _is_whole(answer: dict[str, Any]) -> bool:
-    return all(one["semantic"]["state"] == "ready" for one in answer["workspaces"])
-
-
-def _print(answer: dict[str, Any], console: Console) -> int:
-    """Print what is covered; the exit status is 1 if something is wrong."""
-    terminal = console.terminal
-    if not answer["enabled"]:
-        terminal.print("semantic search is off; switch it on: memsyncd semantic enable")
-        return 0
-    rows: list[list[str]] = []
+def _list_reasons(answer: dict[str, Any]) -> dict[str, bool]:
+    """Return why not all is covered, and whether each reason is a failure."""
     reasons: dict[str, bool] = {}
     if answer["reason"]:
         reasons[answer["reason"]] = True
@@ -219,18 +210,35 @@ def _print(answer: dict[str, Any], console: Console) -> int:
         reasons["there is no workspace yet: memsyncd add FOLDER"] = False
     for one in answer["workspaces"]:
         state = one["semantic"]
+        if state["reason"] and (state["failed"] or not state["pending"]):
+            reasons.setdefault(state["reason"], state["failed"])
+    return reasons
+
+
+def _find_status(answer: dict[str, Any]) -> int:
+    """Return the exit status: 1 if it is on and something is wrong."""
+    return 1 if answer["enabled"] and any(_list_reasons(answer).values()) else 0
+
+
+def _print(answer: dict[str, Any], console: Console) -> int:
+    """Print what is covered, and return the exit status."""
+    terminal = console.terminal
+    if not answer["enabled"]:
+        terminal.print("semantic search is off; switch it on: memsyncd semantic enable")
+        return 0
+    rows: list[list[str]] = []
+    for one in answer["workspaces"]:
+        state = one["semantic"]
         done = state["total"] - state["pending"]
         covered = f"{done:,} of {render_count(state['total'], 'chunk')}" if state["total"] else ""
         rows.append([one["name"], state["state"], covered, state["embedder"] or ""])
-        if state["reason"] and (state["failed"] or not state["pending"]):
-            reasons.setdefault(state["reason"], state["failed"])
     for line in render_table([[clean_line(cell) for cell in row] for row in rows]):
         terminal.print("".join(line).rstrip())
     if (process := answer["process"]) is not None:
         terminal.print(f"process {process['pid']} · {render_size(process['rss_bytes'])}")
-    for reason, is_failure in reasons.items():
+    for reason, is_failure in _list_reasons(answer).items():
         terminal.report(terminal.err_paint("yellow" if is_failure else "dim", clean_line(reason)))
-    return 1 if any(reasons.values()) else 0
+    return _find_status(answer)
 
 
 _WORKSPACE: Final = Option(

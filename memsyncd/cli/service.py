@@ -5,12 +5,14 @@ systemd runs it on Linux, launchd on macOS.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import memsyncd
 from memsyncd.cli.background import stop_daemon
+from memsyncd.cli.console import NOTHING_FOUND
 from memsyncd.cli.format import render_count
 from memsyncd.cli.parser import JSON, Command, Option, make_group
 from memsyncd.cli.service_files import find_program, is_current, is_temporary
@@ -225,12 +227,16 @@ def _render_run(state: dict[str, Any]) -> str:
 
 def _logs(args: Args, console: Console) -> int:
     supervisor, terminal = find_supervisor(console), console.terminal
+    n_lines = args.lines or LOG_LINES
+    command = supervisor.log_command(n_lines=n_lines, is_followed=args.follow)
     if not supervisor.is_installed():
         log_file = find_user_dirs(console.env).log_file
         terminal.report(
             f"no service is installed; a background daemon writes its log to {clean_line(log_file)}"
         )
-    command = supervisor.log_command(n_lines=args.lines or LOG_LINES, is_followed=args.follow)
+        if not os.path.exists(log_file):
+            return NOTHING_FOUND
+        command = ["tail", "-n", str(n_lines), *(["-F"] if args.follow else []), log_file]
     terminal.out.flush()
     try:
         status = subprocess.run(command, env=dict(console.env), check=False).returncode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memsyncd.cli.calls import CLIENT_OPTION, make_action
 from memsyncd.cli.format import render_count
+from memsyncd.cli.note_arguments import find_among
 from memsyncd.cli.notes import (
     IF_DIGEST,
     ON_SIMILAR,
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 
 # --- reading ------------------------------------------------------------------------------------
+
+
+def _find_topics(args: Args, console: Console) -> dict[str, Any]:
+    return find_among(args.path, console)
 
 
 def _show_list(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -154,7 +159,7 @@ _RELATIONS: Final = "a relation, such as resolved_by=redis-timeouts"
 
 _COMMANDS = {
     "list": Command(
-        make_action("topic.list", _show_list, found="topics"),
+        make_action("topic.list", _show_list, found="topics", make_params=_find_topics),
         summary="list topics by salience",
         arguments=(Argument("path", "[PATH]", "a note, folder or glob"),),
         options=(

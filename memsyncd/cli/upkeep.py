@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from memsyncd.cli.calls import CLIENT_OPTION, call_method, make_action, show_answer
 from memsyncd.cli.format import render_contradictions, render_count
-from memsyncd.cli.note_arguments import find_workspace_note
+from memsyncd.cli.note_arguments import find_among, find_anchors
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -32,15 +32,8 @@ if TYPE_CHECKING:
 FAULTS_FOUND = 1
 
 
-def _place_check(args: Args, console: Console) -> dict[str, Any]:
-    if args.path is None:
-        return {}
-    root, path = find_workspace_note(args.path, console.cwd, list(console.roots.values()))
-    return {"workspace": root, "path": path}
-
-
 def _check(args: Args, console: Console) -> int:
-    answer = call_method(args, console, "validate", **_place_check(args, console))
+    answer = call_method(args, console, "validate", **find_among(args.path, console))
     show_answer(answer, args, console, _show_faults)
     return 0 if answer["is_valid"] else FAULTS_FOUND
 
@@ -61,7 +54,8 @@ def _show_faults(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def _select(args: Args, console: Console) -> dict[str, Any]:
-    return {**take_filters(args, console), **plan_params(args, console)}
+    anchors = find_anchors(args.anchors, console) if args.anchors else {}
+    return {**take_filters(args, console), **anchors, **plan_params(args, console)}
 
 
 def plan_params(args: Args, _console: Console) -> dict[str, Any]:
@@ -113,6 +107,13 @@ def _read_limit(text: str) -> float:
 
 
 # --- promote, recall ----------------------------------------------------------------------------
+
+
+def _name_memory(args: Args, console: Console) -> dict[str, Any]:
+    if args.anchor is None:
+        return {}
+    found = find_anchors([args.anchor], console)
+    return {"anchor": found["anchors"][0], "workspace": found["workspace"]}
 
 
 def _show_promoted(answer: dict[str, Any], args: Args, console: Console) -> None:
@@ -171,7 +172,7 @@ COMMANDS = {
         examples=("memsyncd unarchive --kind tool_run", "memsyncd unarchive --path '**' --apply"),
     ),
     "promote": Command(
-        make_action("promote", _show_promoted),
+        make_action("promote", _show_promoted, make_params=_name_memory),
         arguments=(Argument("anchor", "[ANCHOR]", "a memory by its anchor"),),
         options=(
             Option("--task ID", "all summaries of this task instead"),

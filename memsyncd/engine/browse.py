@@ -10,7 +10,7 @@ import contextlib
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from memsyncd.core.markdown.notenames import NoteNames
 
 READ_LIMIT_S = 2.0
+NamingParams = TypeVar("NamingParams", bound=msgspec.Struct)
 LINKS_LIMIT_S = 10.0
 """For reading and resolving all links of a workspace: 0.5 s for 30,000 notes."""
 
@@ -122,24 +123,39 @@ def read_place(
     return got, file.record.digest == digest
 
 
-def name_from_root(scope: Scope, params: GetParams) -> GetParams:
-    """Return the parameters with a path of the memory tool as the path of its note. Raises
-    PathRefused.
+def name_from_root(scope: Scope, params: NamingParams, *, may_be_folder: bool) -> NamingParams:
+    """Return the parameters with paths of the memory tool as paths from the root; without a path
+    for the memory folder that is the root. Raises PathRefused, and BadRequest for a folder unless
+    it may be one.
     """
-    is_anchor = params.anchor is not None
-    text = (params.anchor if is_anchor else params.path) or ""
-    if not text.startswith("/"):
-        return params
+    changes: dict[str, Any] = {}
+    if path := getattr(params, "path", None):
+        changes["path"] = _name_from_root(scope, path, "", may_be_folder=may_be_folder) or None
+    if anchor := getattr(params, "anchor", None):
+        changes["anchor"] = _name_anchor(scope, anchor)
+    if anchors := getattr(params, "anchors", None):
+        changes["anchors"] = [_name_anchor(scope, one) for one in anchors]
+    return replace(params, **changes)
+
+
+def _name_anchor(scope: Scope, anchor: str) -> str:
+    path, mark, heading = anchor.rpartition("#")
+    return _name_from_root(scope, path, f"{mark}{heading}", may_be_folder=False)
+
+
+def _name_from_root(scope: Scope, path: str, end: str, *, may_be_folder: bool) -> str:
+    if not path.startswith("/"):
+        return f"{path}{end}"
     from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
 
-    path, mark, heading = text.rpartition("#") if is_anchor else (text, "", "")
     if not is_within_folder(path, MEMORIES):
-        return params
+        return f"{path}{end}"
     note = parse_memory_path(path, scope.memory_dir).note
+    if note is None and may_be_folder:
+        return scope.memory_dir
     if note is None:
         raise BadRequest("a folder is no note", hint="name a note in it, such as /memories/a.md")
-    named = f"{note.text}{mark}{heading}"
-    return replace(params, anchor=named) if is_anchor else replace(params, path=named)
+    return f"{note.text}{end}"
 
 
 def _check_place(params: GetParams) -> None:
@@ -206,7 +222,7 @@ def _suggest_note(workspace: Workspace, path: str) -> str:
     with workspace.acquire(READ_LIMIT_S) as reader:
         names = StoredLinks(reader).names
         found = names.find("", path) or names.find_similar(path)
-    return f"did you mean {redact(found)} ?" if found and found != path else ""
+    return f"did you mean {redact(found)}?" if found and found != path else ""
 
 
 def _cut_span(
@@ -224,7 +240,7 @@ def _suggest_anchor(anchor: str, anchors: list[str]) -> str:
     slugs = [one.rpartition("#")[2] for one in anchors]
     near = difflib.get_close_matches(slug, slugs, n=1, cutoff=0.4)
     hint = "list sections with: memsyncd list --sections"
-    return f"did you mean {note}#{near[0]} ?" if near else hint
+    return f"did you mean {note}#{near[0]}?" if near else hint
 
 
 # --- notes --------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def find_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
                     raise BadRequest(f"{path.text} is no topic", hint=hint)
                 return path
         near = next(filter(None, map(names.find_similar, named)), None)
-    hint = f"did you mean {near} ?" if near else "see: memsyncd topic list"
+    hint = f"did you mean {near}?" if near else "see: memsyncd topic list"
     raise NoteNotFound(f"no topic {name.strip()}", hint=hint)
 
 

@@ -116,6 +116,12 @@ FILE_METHODS = frozenset(
     "get list links similar access.stats validate archive archive.restore promote history "
     "history.purge diff undo note.add".split()
 )
+# Those that know only paths from the root, and those of them that take a folder. The others of
+# FILE_METHODS tell `/memories/…` from other paths themselves.
+NAMING_METHODS = frozenset(
+    "get list links similar validate archive archive.restore promote topic.list".split()
+)
+FOLDER_METHODS = frozenset("list validate archive archive.restore topic.list".split())
 NO_WORKTREES: Mapping[str, str] = {}
 # How long a search waits until earlier saves are indexed. Without the wait it would compete with
 # their sync for the interpreter's lock, and not find them.
@@ -202,6 +208,12 @@ class Handlers(WorkspaceMethods):
         names = named if isinstance(named, list) else [named]
         if any(map(self._places.needs_disk, names)):
             return self._dispatch_by_path(session, method, params, names)
+        return self._call(session, method, params)
+
+    def _call(self, session: Session, method: str, params: Any) -> Outcome:
+        if method in NAMING_METHODS:
+            scope = self._workspaces.find(params.workspace).scope
+            params = browse.name_from_root(scope, params, may_be_folder=method in FOLDER_METHODS)
         return self._find(method)(session, params)
 
     async def _dispatch_by_path(
@@ -219,7 +231,7 @@ class Handlers(WorkspaceMethods):
         elif method == "context":
             outcome = self._context(session, params, folders)
         else:
-            outcome = self._find(method)(session, params)
+            outcome = self._call(session, method, params)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     async def _dispatch_by_file(
@@ -628,7 +640,6 @@ class Handlers(WorkspaceMethods):
         text differs.
         """
         workspace = await self._find_open(params.workspace)
-        params = browse.name_from_root(workspace.scope, params)
         if worktree:
             config, now_s = self._workspaces.config, self._clock.wall_s()
             of_branch = partial(read_branch_place, workspace, worktree, params, config, now_s)

@@ -57,6 +57,11 @@ def test_a_path_from_the_current_folder_is_found_beneath_its_root(root: Path) ->
     assert find("../MEMORY.md", root / ".memories", root) == (str(root), "MEMORY.md")
 
 
+def test_the_root_itself_is_a_dot(root: Path) -> None:
+    for path, cwd in ((".", root), (str(root), root.parent), ("..", root / ".memories")):
+        assert find(path, cwd, root) == (str(root), ".")
+
+
 def test_an_absolute_path_is_found_beneath_its_root_even_if_the_file_is_gone(root: Path) -> None:
     assert find(f"{root}/.memories/gone.md", Path("/"), root) == (str(root), ".memories/gone.md")
 

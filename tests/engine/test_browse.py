@@ -22,7 +22,9 @@ from memsyncd.engine.browse import (
 )
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused, TooLarge
 from memsyncd.files.scope import Scope, parse_scope
+from memsyncd.protocol.memory import ValidateParams
 from memsyncd.protocol.search import GetParams, Got, LinksParams, ListParams, NoteInfo
+from memsyncd.protocol.upkeep import ArchiveParams
 
 
 @pytest.fixture
@@ -95,13 +97,31 @@ def test_a_path_of_the_memory_tool_names_its_note(
     memory_dir: str, place: dict[str, str], named: dict[str, str]
 ) -> None:
     scope = make_scope(memory_dir)
-    assert name_from_root(scope, GetParams(**place)) == GetParams(**named)
+    assert name_from_root(scope, GetParams(**place), may_be_folder=False) == GetParams(**named)
 
 
 @pytest.mark.parametrize("path", ["/memories", "/memories/", "/memories/../a.md"])
 def test_a_path_of_the_memory_tool_that_is_no_note_is_refused(path: str) -> None:
     with pytest.raises(BadRequest):
-        name_from_root(make_scope(), GetParams(path=path))
+        name_from_root(make_scope(), GetParams(path=path), may_be_folder=False)
+
+
+@pytest.mark.parametrize(
+    ("memory_dir", "path"), [(".memories", ".memories"), ("inbox", "inbox"), (".", None)]
+)
+def test_the_folder_of_the_memory_tool_is_one_for_methods_that_take_folders(
+    memory_dir: str, path: str | None
+) -> None:
+    named = name_from_root(
+        make_scope(memory_dir), ValidateParams(path="/memories"), may_be_folder=True
+    )
+    assert named == ValidateParams(path=path)
+
+
+def test_each_anchor_of_the_memory_tool_names_its_section() -> None:
+    given = ArchiveParams(anchors=["/memories/a.md#b", "MEMORY.md#c", "no anchor"])
+    named = name_from_root(make_scope(), given, may_be_folder=True)
+    assert named.anchors == [".memories/a.md#b", "MEMORY.md#c", "no anchor"]
 
 
 def test_lines_that_begin_after_the_end_are_refused(filled: Any) -> None:
@@ -149,7 +169,7 @@ def test_a_missing_note_is_refused_with_the_one_that_is_meant(filled: Any) -> No
     for path in ("decisions.md", "decision.md", ".memories/decision.md", "decisions"):
         with pytest.raises(NoteNotFound) as caught:
             read(filled, path=path)
-        assert caught.value.hint == "did you mean .memories/decisions.md ?"
+        assert caught.value.hint == "did you mean .memories/decisions.md?"
     (filled.root / ".memories/decisions.md").unlink()
     with pytest.raises(NoteNotFound, match="is not there") as caught:
         read(filled, path=".memories/decisions.md")

@@ -127,16 +127,29 @@ def test_a_log_that_cannot_be_shown_is_reported_with_the_command_that_shows_it(
 
 
 def test_a_closed_pipe_ends_the_log_output(user: Manager) -> None:
-    script = f"{sys.executable} -m memsyncd service logs | true; echo ${{PIPESTATUS[0]}}"
+    log = user.folder / ".local/state/memsyncd/daemon.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("a line\n" * 100_000)
+    logs = f"{sys.executable} -m memsyncd service logs -n 100000"
+    script = f"{logs} | true; echo ${{PIPESTATUS[0]}}"
     done = user.do("bash", "-c", script)
     assert done.stdout.splitlines()[-1] == "141", done.stdout + done.stderr
+
+
+def test_without_an_installation_the_log_of_a_background_daemon_is_shown(user: Manager) -> None:
+    log = user.folder / ".local/state/memsyncd/daemon.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("first\nsecond\nthird\n")
+    done = user.memsyncd("service", "logs", "-n", "2")
+    assert (done.returncode, done.stdout) == (0, "second\nthird\n")
+    assert f"no service is installed; a background daemon writes its log to {log}" in done.stderr
 
 
 def test_without_an_installation_every_command_reports_that(user: Manager) -> None:
     for action, status, message in (
         ("status", 3, "memsyncd service install"),
         ("restart", 3, "memsyncd service install"),
-        ("logs", 0, "daemon.log"),
+        ("logs", 1, "daemon.log"),
         ("uninstall", 0, "nothing was changed"),
     ):
         done = user.memsyncd("service", action)
