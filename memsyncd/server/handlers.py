@@ -578,6 +578,7 @@ class Handlers(WorkspaceMethods):
             is_counted = was_open or params.timeout_ms
             start_s = arrived_s if is_counted else self._clock.now_s()
         end_s = start_s + options.limit_s(params, config)
+        read_freshness = self._watch_freshness([workspace])
 
         def run() -> ContextAnswer:
             given = _count_accesses(workspace, params)
@@ -589,7 +590,7 @@ class Handlers(WorkspaceMethods):
             **asdict(answer),
             query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=[describe_workspace_part(workspace, folders)],
-            freshness=self._describe_freshness([workspace]),
+            freshness=read_freshness(),
             took_ms=self._measure_ms(arrived_s),
         )
 
@@ -695,10 +696,9 @@ class Handlers(WorkspaceMethods):
                 max_bytes=self._limits.max_reply_bytes,
             )
 
+        read_freshness = self._watch_freshness([workspace])
         notes = await self._in_thread(read)
-        return Listing(
-            workspace=workspace.id, notes=notes, freshness=self._describe_freshness([workspace])
-        )
+        return Listing(workspace=workspace.id, notes=notes, freshness=read_freshness())
 
     async def _stats(self, _session: Session, params: StatsParams) -> MemoryStats:
         workspace = await self._find_open(params.workspace)
@@ -708,9 +708,9 @@ class Handlers(WorkspaceMethods):
             given = _count_accesses(workspace, params)
             return browse.compute_stats(workspace, config, params, now_s=now_s, accesses=given)
 
+        read_freshness = self._watch_freshness([workspace])
         counted = await self._in_thread(read)
-        freshness = self._describe_freshness([workspace])
-        return MemoryStats(workspace=workspace.id, freshness=freshness, **counted)
+        return MemoryStats(workspace=workspace.id, freshness=read_freshness(), **counted)
 
     async def _similar(self, _session: Session, params: SimilarParams) -> SimilarSections:
         # Needed by few; its import takes a millisecond.
@@ -719,8 +719,9 @@ class Handlers(WorkspaceMethods):
         workspace = await self._find_open(params.workspace)
         options = RunOptions(now_s=self._clock.wall_s())
         read = partial(find_similar, workspace, params, self._workspaces.config, options)
+        read_freshness = self._watch_freshness([workspace])
         found = await self._read_saved(workspace, read)
-        return replace_fields(found, freshness=self._describe_freshness([workspace]))
+        return replace_fields(found, freshness=read_freshness())
 
     async def _duplicates(self, _session: Session, params: DuplicatesParams) -> Duplicates:
         from memsyncd.engine.similar import find_duplicates
@@ -728,19 +729,21 @@ class Handlers(WorkspaceMethods):
         workspace = await self._find_open(params.workspace)
         options = RunOptions(now_s=self._clock.wall_s())
         read = partial(find_duplicates, workspace, params, self._workspaces.config, options)
+        read_freshness = self._watch_freshness([workspace])
         found = await self._in_thread(read)
-        return replace_fields(found, freshness=self._describe_freshness([workspace]))
+        return replace_fields(found, freshness=read_freshness())
 
     async def _links(self, _session: Session, params: LinksParams) -> Links:
         workspace = await self._find_open(params.workspace)
         read = partial(browse.find_links, workspace, self._workspaces.config, params)
+        read_freshness = self._watch_freshness([workspace])
         links, n_links = await self._read_saved(workspace, read)
         return Links(
             workspace=workspace.id,
             links=links,
             n_links=n_links,
             drawing=browse.draw_links(links, params),
-            freshness=self._describe_freshness([workspace]),
+            freshness=read_freshness(),
         )
 
     async def _read_saved(self, workspace: Workspace, read: Callable[[], T]) -> T:
@@ -821,6 +824,22 @@ class Handlers(WorkspaceMethods):
             left_s = timeout_s - (self._clock.now_s() - arrived_s)
             absent = await wait_for_disk(self._workspaces, chosen, left_s)
         return RunOptions(now_s=options.now_s, timeout_s=timeout_s, absent=absent)
+
+    def _watch_freshness(self, workspaces: Sequence[Workspace]) -> Callable[[], Freshness]:
+        """Return a call for after a read that begins now. What is pending now, unread events
+        included, may be indexed during the read without being in it: it counts as pending, and the
+        generation is the one that surely was read.
+        """
+        is_unhandled = self._workspaces.watching.find_unhandled() is not None
+        config, now_s = self._workspaces.config, self._clock.now_s()
+        before = describe_freshness(workspaces, config, now_s=now_s)
+
+        def describe() -> Freshness:
+            after = self._describe_freshness(workspaces)
+            n_pending = max(is_unhandled, before.pending, after.pending)
+            return replace_fields(after, pending=n_pending, generation=before.generation)
+
+        return describe
 
     def _describe_freshness(self, workspaces: Sequence[Workspace]) -> Freshness:
         """Return the freshness of what was read, and check that the file of each index is there."""

@@ -57,6 +57,14 @@ def move(client: Client, old: str, new: str) -> str:
     return code_of(lambda: client.call("memory", command="rename", **paths))
 
 
+def check_nothing_is_written_to(mount_point: Path, client: Client) -> None:
+    name = mount_point.name
+    assert write(client, f"{name}/written.md") == "unwritable"
+    assert write(client, "beside.md") == ""
+    assert move(client, "beside.md", f"{name}/moved.md") == "unwritable"
+    assert list(mount_point.iterdir()) == []
+
+
 def test_an_unmounted_root_is_missing_and_keeps_its_index(
     own: Home, mount: Callable[[Path, str], None]
 ) -> None:
@@ -186,10 +194,7 @@ def test_notes_of_a_disk_beneath_a_root_or_where_a_link_leads_stay_while_it_is_u
         }
         assert problems["with space"] == problems["link"] == "not_mounted"
         assert [one["path"] for one in client.call("history")["revisions"]] == ["own.md"]
-        assert write(client, "with space/written.md") == "unwritable"
-        assert write(client, "with space.md") == ""
-        assert move(client, "with space.md", "with space/moved.md") == "unwritable"
-        assert list(inside.iterdir()) == []
+        check_nothing_is_written_to(inside, client)
     assert daemon.stop() == 0
     again = own.start()
     with again.client() as client:

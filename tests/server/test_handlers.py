@@ -19,7 +19,7 @@ import pytest
 
 from memsyncd.config import Config, SyncConfig
 from memsyncd.daemon.resources import read_process_stats
-from memsyncd.engine import explain, rebuild
+from memsyncd.engine import browse, explain, rebuild
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.sync import SyncDone
@@ -32,8 +32,10 @@ from memsyncd.protocol.operations import PanelAddress
 from memsyncd.protocol.search import (
     ContextParams,
     GetParams,
+    LinksParams,
     ListParams,
     SearchParams,
+    StatsParams,
     SubscribeParams,
 )
 from memsyncd.protocol.semantic import SemanticStatus
@@ -247,7 +249,7 @@ def test_the_first_search_after_a_save_finds_it(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only inotify tells of events to come")
-def test_a_search_that_ends_before_the_event_of_a_save_is_handled_says_that_a_note_is_pending(
+def test_an_answer_from_before_the_event_of_a_save_is_handled_says_that_a_note_is_pending(
     tmp_path: Path, root: Path
 ) -> None:
     async def search(bench: HandlersBench) -> None:
@@ -273,11 +275,41 @@ def test_a_search_that_ends_before_the_event_of_a_save_is_handled_says_that_a_no
                     break
                 await asyncio.sleep(0.01)
         found = await bench.ask("search", SearchParams(query=f"larch{number}"))
+        others = [
+            await bench.ask("context", ContextParams(query=f"larch{number}")),
+            await bench.ask("list", ListParams()),
+            await bench.ask("stats", StatsParams()),
+            await bench.ask("links", LinksParams()),
+        ]
         is_over.set()
         assert not found.hits
-        assert found.freshness.pending == 1
+        assert [one.freshness.pending for one in (found, *others)] == [1] * 5
 
     run(tmp_path, search)
+
+
+def test_a_list_has_the_generation_that_it_was_read_from(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = browse.list_notes
+
+    async def ask(bench: HandlersBench) -> None:
+        workspace = await bench.add(root)
+        await wait_for(lambda: not workspace.pending and not bench.workspaces.count_jobs())
+        generation = workspace.condition.generation
+
+        def read_and_sync(*args: Any, **options: Any) -> Any:
+            notes = read(*args, **options)
+            (root / "MEMORY.md").write_text("# Larch\n")
+            bench.workspaces.scheduler.sync(workspace).result(LIMIT_S)
+            return notes
+
+        monkeypatch.setattr(browse, "list_notes", read_and_sync)
+        listed = await bench.ask("list", ListParams())
+        assert workspace.condition.generation > generation
+        assert listed.freshness.generation == generation
+
+    run(tmp_path, ask)
 
 
 def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_open(

@@ -31,8 +31,8 @@ def update_links(
     """The bytes of the note at `path` with its links updated; unchanged bytes if none has to be.
 
     `moved` has the old and new paths of the renamed notes, which may include this one. `before` and
-    `after` have the names of all notes. Raises EditRefused for UTF-16, and if no link can be written
-    that leads to a note under its new name.
+    `after` have the names of all notes. Raises EditRefused for UTF-16, and if no link can lead to a
+    note under its new name.
     """
     note = open_text(path, data)
     unified = UnifiedText(note.text)

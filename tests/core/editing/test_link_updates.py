@@ -81,7 +81,7 @@ def test_bytes_beside_the_links_stay() -> None:
 @pytest.mark.parametrize("name", ["C#.md", "a [b].md", "a|b.md", "x^2.md"])
 def test_a_name_that_no_link_can_have_is_refused_where_it_would_need_one(name: str) -> None:
     moved = {".memories/redis.md": f".memories/{name}"}
-    with pytest.raises(EditRefused, match="MEMORY.md"):
+    with pytest.raises(EditRefused, match=r"MEMORY\.md"):
         update("see [[redis]]\n", moved)
     assert update("no link\n", moved) == "no link\n"
 
