@@ -17,7 +17,7 @@ import pytest
 
 from memsyncd.client import Memsyncd
 from memsyncd.core.digest import digest_bytes
-from memsyncd.errors import Conflict
+from memsyncd.errors import Conflict, NoteNotFound
 from tests.daemon.conftest import Place as DaemonPlace
 from tests.daemon.conftest import wait_until
 
@@ -44,18 +44,28 @@ class Agent:
         self.headings: dict[str, str] = {}
         self.changes: list[tuple[int | str, str]] = []
         """The change set of each act on the note, or the note's digest after it, and its line."""
+        self.missing: set[str] = set()
+        """The anchors that an act did not find."""
         self.promoted: set[str] = set()
         self.checkpoints: list[str] = []
         self.accesses: collections.Counter[str] = collections.Counter()
         self.sent: list[str] = []
         self.received: list[str] = []
         self._chance = random.Random(name)
+        self._chosen = ""
 
     def act(self) -> None:
         acts: list[Callable[[], None]] = [self._add, self._checkpoint, self._send, self._receive]
         if self.added:
             acts += [self._archive, self._archive, self._promote, self._access, self._recall]
-        self._chance.choice(acts)()
+        try:
+            self._chance.choice(acts)()
+        except NoteNotFound:
+            self.missing.add(self._chosen)
+
+    def _choose(self) -> str:
+        self._chosen = self._chance.choice(self.added)
+        return self._chosen
 
     def _add(self) -> None:
         heading = f"{self.name} {len(self.added)}"
@@ -66,7 +76,7 @@ class Agent:
         self.changes.append((added["digest"], f"+{line}"))
 
     def _archive(self) -> None:
-        anchor = self._chance.choice(self.added)
+        anchor = self._choose()
         done = self.memory.archive(anchor, dry_run=False)
         status = "+"
         if not done["archived"]:
@@ -75,7 +85,7 @@ class Agent:
             self.changes.append((done["change_set"], f"{status}<!-- memory:"))
 
     def _promote(self) -> None:
-        anchor = self._chance.choice(self.added)
+        anchor = self._choose()
         done = self.memory.promote(anchor, tag="decision")
         if done["promoted"]:
             self.promoted.add(self.headings[anchor])
@@ -86,7 +96,7 @@ class Agent:
         self.checkpoints.append(text)
 
     def _access(self) -> None:
-        anchor = self._chance.choice(self.added)
+        anchor = self._choose()
         self.memory.record_access(anchor)
         self.accesses[anchor] += 1
 
@@ -216,6 +226,8 @@ def check_note(
     text = (place.root / NOTE).read_text()
     said = [line[1:] for agent in agents for _, line in agent.changes if "Said by" in line]
     assert {line for line in said if text.count(f"{line}\n") != 1} <= overwritten
+    for agent in agents:
+        assert {f"Said by {agent.headings[anchor]}." for anchor in agent.missing} <= overwritten
     assert all(text.count(f"{line}\n") == 1 for line in editor.lines)
 
 
