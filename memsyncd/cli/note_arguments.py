@@ -107,7 +107,7 @@ def find_among(path: str | None, console: Console) -> dict[str, Any]:
     return {"workspace": root, "path": None if os.path.normpath(found) == "." else found}
 
 
-def find_anchors(anchors: Sequence[str], console: Console) -> dict[str, Any]:
+def find_memories(anchors: Sequence[str], console: Console) -> dict[str, Any]:
     """Return the parameter `anchors`, and the `workspace` above them, if known.
 
     Raises BadRequest if they are in several.

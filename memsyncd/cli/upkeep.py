@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from memsyncd.cli.calls import CLIENT_OPTION, call_method, make_action, show_answer
 from memsyncd.cli.format import render_contradictions, render_count
-from memsyncd.cli.note_arguments import find_among, find_anchors
+from memsyncd.cli.note_arguments import find_among, find_memories
 from memsyncd.cli.parser import (
     JSON,
     TIMEOUT,
@@ -54,7 +54,7 @@ def _show_faults(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def _select(args: Args, console: Console) -> dict[str, Any]:
-    anchors = find_anchors(args.anchors, console) if args.anchors else {}
+    anchors = find_memories(args.anchors, console) if args.anchors else {}
     return {**take_filters(args, console), **anchors, **plan_params(args, console)}
 
 
@@ -112,7 +112,7 @@ def _read_limit(text: str) -> float:
 def _name_memory(args: Args, console: Console) -> dict[str, Any]:
     if args.anchor is None:
         return {}
-    found = find_anchors([args.anchor], console)
+    found = find_memories([args.anchor], console)
     return {"anchor": found["anchors"][0], "workspace": found["workspace"]}
 
 
