@@ -35,8 +35,7 @@ async def wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> 
         for workspace in workspaces
         if workspace.readers is None and workspace.opening is not None
     ]
-    if opening:
-        await asyncio.wait([asyncio.wrap_future(future) for future in opening], timeout=timeout_s)
+    await wait_until_done(opening, timeout_s)
 
 
 async def wait_until_done(futures: Iterable[Future[Any]], timeout_s: float) -> None:
@@ -97,6 +96,8 @@ async def wait_for(future: asyncio.Future[Any], timeout_s: float) -> Any:
     """Return the future's result; raises NotFresh after `timeout_s`. Its work continues, because it
     may be shared.
     """
+    # Its exception must not be reported as unseen if the client leaves.
+    future.add_done_callback(forget)
     try:
         return await asyncio.wait_for(asyncio.shield(future), timeout_s)
     except TimeoutError:

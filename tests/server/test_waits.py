@@ -8,7 +8,7 @@ import gc
 from concurrent.futures import Future
 from pathlib import Path
 
-from memsyncd.server.waits import wait_for_work
+from memsyncd.server.waits import wait_for, wait_for_work
 from memsyncd.server.writes import wait_for_turn
 from tests.server.test_handlers import HandlersBench, run
 
@@ -21,9 +21,13 @@ def test_a_failure_after_its_client_has_left_is_no_error_of_the_loop(tmp_path: P
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _loop, context: reported.append(context))
         workspace = await bench.add(tmp_path / "proj")
-        for wait in (wait_for_turn, wait_for_work):
+        for wait in (
+            lambda work: wait_for_turn(bench.workspaces, workspace, work, 60.0),
+            lambda work: wait_for_work(bench.workspaces, workspace, work, 60.0),
+            lambda work: wait_for(asyncio.gather(asyncio.wrap_future(work)), 60.0),
+        ):
             work: Future[None] = Future()
-            task = asyncio.ensure_future(wait(bench.workspaces, workspace, work, 60.0))
+            task = asyncio.ensure_future(wait(work))
             await asyncio.sleep(0)
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
