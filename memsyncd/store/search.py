@@ -22,6 +22,7 @@ from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
 from memsyncd.core.search.ranking import ChunkRow, FileRow, FoundChunks, RankingFeatures
 from memsyncd.core.search.words import (
+    WordFamily,
     blank_marks,
     compute_gains,
     find_subwords,
@@ -255,19 +256,19 @@ def read_family(reader: Reader, word: str, match: str) -> FoundFamily | None:
 
     `match` is the FTS5 expression of the word.
     """
-    known: dict[str, FoundFamily | None] = reader.memo.setdefault("families", {})
-    if word not in known:
-        if len(known) >= MEMO_LIMIT:
-            known.clear()
-        known[word] = _read_family(reader, word, match)
-    return known[word]
-
-
-def _read_family(reader: Reader, word: str, match: str) -> FoundFamily | None:
     stems = reader.split(word)
     family = make_family(stems[0]) if len(stems) == 1 else None
     if family is None:
         return None
+    known: dict[WordFamily, FoundFamily | None] = reader.memo.setdefault("families", {})
+    if family not in known:
+        if len(known) >= MEMO_LIMIT:
+            known.clear()
+        known[family] = _read_family(reader, family, match)
+    return known[family]
+
+
+def _read_family(reader: Reader, family: WordFamily, match: str) -> FoundFamily | None:
     first, last = family.beginning, f"{family.beginning}\U0010ffff"
     longer = reader.rows(_LONGER_WORDS, (first, last, MAX_FAMILY_WORDS + 1))
     if len(longer) > MAX_FAMILY_WORDS:
