@@ -354,10 +354,10 @@ def _find_best(
     )
     found = reader.rows(statement, {**bound, "limit": most} if is_limited else bound)
     rows = cast("list[ChunkRow]", found)
-    if len(rows) <= limit:
-        return rows
     rows.sort(key=itemgetter(6), reverse=True)
     del rows[most:]
+    if len(rows) <= limit:
+        return rows
     least = rows[limit - 1][6]
     if len(rows) == most and rows[-1][6] == least:
         most_scored = MAX_SCORED_TWICE + 1
