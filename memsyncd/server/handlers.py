@@ -349,8 +349,8 @@ class Handlers(WorkspaceMethods):
         if unhandled is not None:
             await wait_until_done([unhandled], SAVE_WAIT_S)
         await wait_until_done(self._find_saves(chosen), end_s - self._clock.now_s())
-        is_late = unhandled is not None and not unhandled.done()
-        n_pending = max(is_late, sum(workspace.pending for workspace in chosen))
+        n_unread = int(unhandled is not None and not unhandled.done())
+        n_pending = max(n_unread, sum(workspace.pending for workspace in chosen))
         options = RunOptions(now_s=self._clock.wall_s())
         found = self._search_now(session, chosen, params, folders, options, arrived_s, n_own=1)
         result = found if isinstance(found, SearchResult) else await found
@@ -830,13 +830,13 @@ class Handlers(WorkspaceMethods):
         included, may be indexed during the read without being in it: it counts as pending, and the
         generation is the one that surely was read.
         """
-        is_unhandled = self._workspaces.watching.find_unhandled() is not None
+        n_unread = int(self._workspaces.watching.find_unhandled() is not None)
         config, now_s = self._workspaces.config, self._clock.now_s()
         before = describe_freshness(workspaces, config, now_s=now_s)
 
         def describe() -> Freshness:
             after = self._describe_freshness(workspaces)
-            n_pending = max(is_unhandled, before.pending, after.pending)
+            n_pending = max(n_unread, before.pending, after.pending)
             return replace_fields(after, pending=n_pending, generation=before.generation)
 
         return describe

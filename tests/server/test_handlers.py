@@ -283,7 +283,9 @@ def test_an_answer_from_before_the_event_of_a_save_is_handled_says_that_a_note_i
         ]
         is_over.set()
         assert not found.hits
-        assert [one.freshness.pending for one in (found, *others)] == [1] * 5
+        pending = [one.freshness.pending for one in (found, *others)]
+        assert pending == [1] * 5
+        assert {*map(type, pending)} == {int}
 
     run(tmp_path, search)
 
