@@ -9,6 +9,7 @@ one tries again. It ends with its stdin. Only lines that a restart concerns are 
 from __future__ import annotations
 
 import _socket
+import contextlib
 import os
 import select
 import time
@@ -16,7 +17,7 @@ import time
 from memsyncd.cli.parser import Command, Option, make_workspace_option
 from memsyncd.client import connect
 from memsyncd.client.fastjson import encode_json, parse_json
-from memsyncd.errors import AlreadyRunning, Busy, MemsyncdError, NoDaemon
+from memsyncd.errors import AlreadyRunning, Busy, MemsyncdError, NoDaemon, TooLarge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,9 +89,12 @@ class Pump:
         if 0 in readable:
             data = os.read(0, READ_BYTES)
             self._read_client(data or b"\n")
-            if not data:
-                self._forget_streams()
-                return True
+            has_ended = not data
+        if has_ended and self._socket is not None and not self._unsent:
+            # The daemon ends streams, answers what is left and closes: what has no answer by then
+            # gets none.
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(_socket.SHUT_WR)
         return has_ended
 
     # --- from the client
@@ -111,12 +115,12 @@ class Pump:
         has_connected = self._socket is not None or self._reconnect(may_start=True)
         for message in messages:
             # The requests of a batch are repeated one by one.
-            self._note(message, line if len(messages) == 1 else encode_json(message).encode())
+            self._note(message, line if len(messages) == 1 else _encode(message))
         if has_connected:
             self._unsent += line + b"\n"
             return
         for message in messages:
-            if isinstance(message.get("id"), str | int):
+            if _is_id(message.get("id")):
                 self._refuse(message["id"], "no daemon runs", "start it with `memsyncd start`")
 
     def _note(self, message: dict[str, Any], line: bytes) -> None:
@@ -134,17 +138,11 @@ class Pump:
         elif method == "notifications/cancelled":
             self._pending.pop(params.get("requestId"), None)
         request_id = message.get("id")
-        if isinstance(request_id, str | int):
+        if _is_id(request_id):
             is_reading = method in READING or (
                 method == "tools/call" and params.get("name") in READING_TOOLS
             )
             self._pending[request_id] = (line, is_reading)
-
-    def _forget_streams(self) -> None:
-        """Streams last until the client is gone: they are not waited for."""
-        for request_id, (line, _) in tuple(self._pending.items()):
-            if _parse(line).get("method") == "subscriptions/listen":
-                del self._pending[request_id]
 
     # --- to the daemon
 
@@ -188,7 +186,7 @@ class Pump:
     def _rename(self, line: bytes) -> bytes:
         """Return a request that was answered before under an id whose answer is discarded."""
         self._n_replayed += 1
-        return encode_json({**_parse(line), "id": f"{REPLAY_PREFIX}{self._n_replayed}"}).encode()
+        return _encode({**_parse(line), "id": f"{REPLAY_PREFIX}{self._n_replayed}"})
 
     # --- from the daemon
 
@@ -206,20 +204,26 @@ class Pump:
         if b"\n" in data:
             *lines, rest = bytes(self._received).split(b"\n")
             self._received = bytearray(rest)
-            _write(b"".join(line + b"\n" for line in lines if self._is_for_client(line)))
+            _write(b"".join(map(self._note_answers, lines)))
 
-    def _is_for_client(self, line: bytes) -> bool:
+    def _note_answers(self, line: bytes) -> bytes:
+        """Return the line as the client gets it; nothing for an answer to what was repeated."""
         if not self._pending and not self._n_replayed:
-            return True
+            return line + b"\n"
         for message in _parse_all(line):
             request_id = message.get("id")
             if "method" in message:
                 continue
             if isinstance(request_id, str) and request_id.startswith(REPLAY_PREFIX):
-                return False
-            if isinstance(request_id, str | int):
+                return b""
+            if self._pending and _is_of_long_line(message):
+                # The daemon has not read its id, for which the client waits.
+                longest = max(self._pending, key=lambda one: len(self._pending[one][0]))
+                del self._pending[longest]
+                return _encode({**message, "id": longest}) + b"\n"
+            if _is_id(request_id):
                 self._pending.pop(request_id, None)
-        return True
+        return line + b"\n"
 
     def _on_lost(self) -> None:
         """The daemon is gone: connect to its successor, but start none that a user has stopped."""
@@ -241,7 +245,7 @@ class Pump:
         self._pending.pop(request_id, None)
         data = {"code": "no_daemon", "hint": hint, "retryable": True}
         error = {"code": UNAVAILABLE, "message": f"{message}: {hint}", "data": data}
-        _write(encode_json({"jsonrpc": "2.0", "id": request_id, "error": error}).encode() + b"\n")
+        _write(_encode({"jsonrpc": "2.0", "id": request_id, "error": error}) + b"\n")
 
     def _drop(self) -> None:
         if self._socket is not None:
@@ -249,6 +253,19 @@ class Pump:
         self._socket = None
         self._received.clear()
         self._unsent.clear()
+
+
+def _is_id(value: object) -> bool:
+    """True for what the daemon repeats in its answer; `true` is no number there."""
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _is_of_long_line(message: dict[str, Any]) -> bool:
+    """True for the answer to a line that is too long to be read."""
+    error = message.get("error")
+    data = error.get("data") if isinstance(error, dict) else None
+    is_long = isinstance(data, dict) and data.get("code") == TooLarge.code
+    return is_long and message.get("id") is None
 
 
 def _parse(line: bytes) -> dict[str, Any]:
@@ -263,6 +280,10 @@ def _parse_all(line: bytes) -> list[dict[str, Any]]:
         return []
     messages = found if isinstance(found, list) else [found]
     return [message for message in messages if isinstance(message, dict)]
+
+
+def _encode(message: dict[str, Any]) -> bytes:
+    return encode_json(message).encode("utf-8", "replace")
 
 
 def _write(data: bytes) -> None:
@@ -312,10 +333,8 @@ def _has_failed(spawned: SpawnedDaemon | None) -> bool:
 def _mcp(args: Args, console: Console) -> int:
     workspace = console.name_workspace(args.workspace) if args.workspace else console.cwd
     params = {"workspace": workspace, "readOnly": args.read_only}
-    line = encode_json({"jsonrpc": "2.0", "method": BINDING, "params": params})
-    pump = Pump(
-        lambda may_start: _connect(console, may_start=may_start), line.encode("utf-8", "replace")
-    )
+    line = _encode({"jsonrpc": "2.0", "method": BINDING, "params": params})
+    pump = Pump(lambda may_start: _connect(console, may_start=may_start), line)
     pump.run()
     return 0
 

@@ -549,6 +549,31 @@ def test_each_request_of_a_batch_is_answered_if_the_daemon_is_lost_over_it(own: 
         assert answers["b"]["error"]["data"]["retryable"] is True
 
 
+def test_a_request_that_is_too_long_is_answered_by_its_id(place: Place) -> None:
+    with pump(place.home, place.root) as agent:
+        agent.shake_hands("2025-06-18")
+        text = {"command": "create", "path": "/memories/long.md", "file_text": "x" * (5 << 20)}
+        error = agent.ask("tools/call", name="memory", arguments=text)["error"]
+        assert error["data"]["code"] == "too_large"
+        assert agent.ask("ping")["result"] == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc": "2.0", "id": true, "method": "ping"}',
+        b'[{"jsonrpc": "2.0", "id": 5, "method": "ping"}]',
+        b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}',
+    ],
+    ids=["an id that is none", "a batch", "half of a pair"],
+)
+def test_the_pump_ends_with_its_stdin_whatever_has_no_answer(place: Place, line: bytes) -> None:
+    with pump(place.home, place.root) as agent:
+        agent.shake_hands("2025-06-18")
+        agent.write(line + b"\n")
+        agent.read()
+
+
 def stop_daemon(daemon: Daemon, *, is_killed: bool) -> None:
     if is_killed:
         daemon.kill()
