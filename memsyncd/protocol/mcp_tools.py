@@ -381,13 +381,16 @@ def choose_call(tool: Tool, arguments: dict[str, Any]) -> tuple[str, Any]:
     return method, convert_arguments(params, METHODS[method].params)
 
 
-_LISTS = frozenset("filters.kind filters.tag filters.path tasks sessions agents signals".split())
+_LISTS = frozenset(
+    "filters.kind filters.tag filters.path follow tags tasks sessions agents signals".split()
+)
 
 
 def convert_arguments(given: dict[str, Any], params: type[StructT]) -> StructT:
     """Return a struct of what a client gave. Raises BadRequest."""
     try:
-        return msgspec.convert(given, params)
+        # Some clients pass a model's numbers on as strings.
+        return msgspec.convert(given, params, strict=False)
     except msgspec.ValidationError as error:
         message, hint = explain_params(str(error), describe_shape(params))
         hint = hint if hint.startswith("one of") else "send it as the tool's input schema says"
@@ -506,24 +509,32 @@ def _describe_meta(hit: search.Hit) -> str:
 
 def render_note(got: search.Got, find_warning: FindWarning) -> str:
     """Return the text of lines of a note, with their citation before them."""
-    text, end_line = _cut_text(got)
+    text, is_line_cut = _cut_lines(got.text, 0)
+    end_line = got.end_line if text == got.text else got.start_line + text.count("\n")
     heading = f"{got.path}:{got.start_line}-{end_line} of {got.n_lines} lines"
     lines = [heading]
     warning = find_warning(text)
     if warning:
         lines.append(search.mark_warning(warning, "the note below"))
     lines += ["", text]
+    lines += ["", _describe_cut(end_line)] if is_line_cut else []
     if end_line < got.end_line:
         lines += ["", f"… continues: read {got.path}:{end_line + 1}-{got.end_line}"]
     return "\n".join(lines)
 
 
-def _cut_text(got: search.Got) -> tuple[str, int]:
-    if len(got.text) <= TEXT_LIMIT_CHARS:
-        return got.text, got.end_line
-    whole = got.text.rfind("\n", 0, TEXT_LIMIT_CHARS)
-    text = got.text[: whole if whole > 0 else TEXT_LIMIT_CHARS]
-    return text, got.start_line + text.count("\n")
+def _cut_lines(text: str, start: int) -> tuple[str, bool]:
+    """Return the lines that fit, and True if only a part of the one that begins at `start` does."""
+    if len(text) <= TEXT_LIMIT_CHARS:
+        return text, False
+    end = text.rfind("\n", start, TEXT_LIMIT_CHARS)
+    return (text[:end], False) if end > start else (text[:TEXT_LIMIT_CHARS], True)
+
+
+def _describe_cut(line: int) -> str:
+    return (
+        f"… line {line} is longer than {TEXT_LIMIT_CHARS:,} characters; the rest of it is left out"
+    )
 
 
 def render_context(found: search.ContextResult) -> str:
@@ -596,16 +607,31 @@ def _list_numbers(numbers: Sequence[int]) -> str:
 
 def render_memory(result: memory.MemoryResult, find_warning: FindWarning) -> str:
     """Return the answer of the memory tool, marked if it shows text that instructs its reader."""
-    shown = _LINE_NUMBER.sub("", result.text)
-    warning = find_warning(shown)
-    mark = search.mark_warning(warning, "the text below") if warning else ""
-    text = f"{mark}\n{result.text}" if warning else result.text
+    text = _cut_view(result.text)
+    warning = find_warning(_LINE_NUMBER.sub("", text))
+    text = f"{search.mark_warning(warning, 'the text below')}\n{text}" if warning else text
     if not result.is_searched:
         return f"{text}\n(Kept, but not searched: only names in .md, .markdown and .txt are.)"
     return text if result.is_indexed else f"{text}\n(Written; not searchable yet.)"
 
 
-_LINE_NUMBER = re.compile(r"^ *\d+\t", re.MULTILINE)
+_LINE_NUMBER = re.compile(r"^ *(\d+)\t", re.MULTILINE)
+
+
+def _cut_view(text: str) -> str:
+    """Return what the memory tool shows, as much as fits, and how the rest is seen."""
+    if len(text) <= TEXT_LIMIT_CHARS:
+        return text
+    # The first line is a heading.
+    shown, is_line_cut = _cut_lines(text, text.find("\n") + 1)
+    numbers = _LINE_NUMBER.findall(shown)
+    if not numbers:
+        return f"{shown}\n\n… and more: view one of the folders, or find notes with memory_search"
+    last = int(numbers[-1])
+    lines = [shown, "", *([_describe_cut(last)] if is_line_cut else [])]
+    if not is_line_cut or "\n" in text[len(shown) :]:
+        lines.append(f"… continues: view_range [{last + 1}, -1] shows the rest")
+    return "\n".join(lines)
 
 
 _RENDERERS: dict[type[msgspec.Struct], Callable[[Any, FindWarning], str]] = {

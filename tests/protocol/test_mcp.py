@@ -240,6 +240,13 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
         ("memory_get", {"path": "b.md:3"}, {"path": "b.md", "start_line": 3, "end_line": 3}),
         ("memory_get", {"path": "b.md#x/y"}, {"anchor": "b.md#x/y", "path": None}),
         ("memory_get", {"path": "b.md", "start_line": 2}, {"path": "b.md", "start_line": 2}),
+        (
+            "memory_search",
+            {"query": "a", "limit": "5", "follow": "x"},
+            {"limit": 5, "follow": ["x"]},
+        ),
+        ("memory_remember", {"content": "5", "tags": "auth"}, {"content": "5", "tags": ["auth"]}),
+        ("memory", {"command": "view", "view_range": ["1", "3"]}, {"view_range": (1, 3)}),
     ],
 )
 def test_arguments_become_parameters(
@@ -403,6 +410,41 @@ def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:
     last = int(shown[-3].split()[1])
     assert shown[0] == f"n.md:1-{last} of 1000 lines"
     assert shown[-1] == f"… continues: read n.md:{last + 1}-1000"
+
+
+def test_a_long_view_is_cut_at_a_line_with_where_to_go_on() -> None:
+    lines = [f"{number:6}\tline {number} " + "x" * 100 for number in range(1, 1001)]
+    shown = mcp_tools.render_memory(make_view(*lines), lambda _: "").splitlines()
+    assert len("\n".join(shown)) < mcp_tools.TEXT_LIMIT_CHARS + 200
+    last = int(shown[-3].split()[0])
+    assert shown[1:-2] == lines[:last]
+    assert shown[-1] == f"… continues: view_range [{last + 1}, -1] shows the rest"
+    files = [f"4B\t/memories/{number}-{'x' * 100}.md" for number in range(1000)]
+    listed = mcp_tools.render_memory(make_view(*files), lambda _: "").splitlines()
+    assert listed[1:-2] == files[: len(listed) - 3]
+    assert listed[-1].startswith("… and more")
+
+
+def test_the_rest_of_a_line_that_is_too_long_is_not_left_out_silently() -> None:
+    line = "x" * 50_000
+    for lines, n_more in (([f"     1\t{line}"], 0), ([f"     1\t{line}", "     2\ty"], 1)):
+        shown = mcp_tools.render_memory(make_view(*lines), lambda _: "").splitlines()
+        assert shown[3].startswith("… line 1 is longer than")
+        assert len(shown) == 4 + n_more
+    got = Got(
+        workspace="w", anchor=None, path="n.md", start_line=3, end_line=4, text=f"{line}\ny", digest="",
+        heading=[], n_lines=4, n_links=0, n_backlinks=0, **SECTION_META,
+    )  # fmt: skip
+    note = mcp_tools.render_note(got, lambda _: "").splitlines()
+    assert note[4].startswith("… line 3 is longer than")
+    assert note[-1] == "… continues: read n.md:4-4"
+
+
+def make_view(*lines: str) -> MemoryResult:
+    return MemoryResult(
+        workspace="w", generation=1, is_indexed=True, change_set=None,
+        text="\n".join(["Here's what there is:", *lines]), digest="d",
+    )  # fmt: skip
 
 
 def test_the_kinds_that_a_model_is_offered_have_a_note_of_their_own() -> None:
