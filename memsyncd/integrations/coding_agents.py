@@ -428,7 +428,12 @@ def _install_piece(text: str, piece: Piece, program: Invocation) -> str:
     _check_toml(remove_block(text, marks), piece)
     new = set_block(text, marks, body.replace("@args+mcp", args))
     _check_toml(remove_block(new, marks), piece)
-    tomllib.loads(new)
+    try:
+        tomllib.loads(new)
+    except ValueError:
+        # What is there is TOML: its table cannot be extended, as an inline table cannot.
+        name = piece.table[0]
+        raise Unreadable(f"`{name}` is no table of its own; write it as [{name}.NAME]") from None
     return new
 
 

@@ -240,6 +240,8 @@ def test_a_table_that_somebody_else_wrote_is_refused() -> None:
     pieces = [piece for piece in CLIENTS["codex"].scopes["user"] if isinstance(piece, MarkedBlock)]
     with pytest.raises(Unreadable, match=r"\[mcp_servers.memsyncd\] is there already"):
         install('[mcp_servers.memsyncd]\ncommand = "x"\n', pieces[:1], PROGRAM)
+    with pytest.raises(Unreadable, match=r"write it as \[mcp_servers.NAME\]"):
+        install('mcp_servers = { x = { command = "x" } }\n', pieces[:1], PROGRAM)
     with pytest.raises(Unreadable, match="not TOML"):
         install("[mcp_servers\n", pieces[:1], PROGRAM)
 
