@@ -270,6 +270,8 @@ def read_input() -> dict[str, Any]:
         raise NothingToAnswer(f"stdin holds more than {LIMIT_BYTES:,} bytes")
     try:
         given = parse_json(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
+        # JavaScript cuts texts between the two halves of a character, which is no UTF-8.
+        given = parse_json(encode_json(given).encode("utf-8", "replace").decode())
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):

@@ -106,6 +106,12 @@ def test_input_that_is_no_object_is_ignored(place: Place, given: str) -> None:
     assert "stdin holds no JSON object" in done.stderr
 
 
+def test_a_text_that_ends_within_a_character_is_read(place: Place) -> None:
+    (place.root / "MEMORY.md").write_text("# Larch\n\nA tree.\n")
+    given = json.dumps({"cwd": str(place.root), "prompt": "larch \ud83c"})
+    assert "A tree" in hook(place.home, "user-prompt", given).stdout
+
+
 def test_a_folder_without_memory_is_silent(place: Place, tmp_path: Path) -> None:
     (place.root / "MEMORY.md").write_text("# Larch\n\nA tree.\n")
     for event in ("session-start", "user-prompt", "pre-compact"):
