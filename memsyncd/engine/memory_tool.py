@@ -113,13 +113,13 @@ _REQUIRED = {
     "delete": ("path",),
     "rename": ("old_path", "new_path"),
 }
-_OPTIONAL = {
-    "view": ("view_range",),
-    "str_replace": ("new_str",),
-    "rename": ("update_links", "dry_run"),
-}
+_OPTIONAL = {"view": ("view_range",), "str_replace": ("new_str",)}
+# Not of the tool that models know, so no hint names them.
+_OWN = {"rename": ("update_links", "dry_run")}
 _PARAMETERS = tuple(
-    dict.fromkeys(name for names in (*_REQUIRED.values(), *_OPTIONAL.values()) for name in names)
+    dict.fromkeys(
+        name for table in (_REQUIRED, _OPTIONAL, _OWN) for names in table.values() for name in names
+    )
 )
 
 
@@ -135,7 +135,7 @@ def check_parameters(params: MemoryParams) -> None:
         if name in required and not is_given:
             hint = f"{command} takes {', '.join(known)}"
             raise BadRequest(f"{command}: `{name}` is missing", hint=hint)
-        if is_given and name not in known:
+        if is_given and name not in known and name not in _OWN.get(command, ()):
             raise BadRequest(f"{command} takes no `{name}`", hint=f"it takes {', '.join(known)}")
 
 

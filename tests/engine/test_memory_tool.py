@@ -329,3 +329,10 @@ def test_a_linking_note_that_is_read_only_is_named_and_stays(
 def test_another_command_takes_no_update_of_links(linking: Any) -> None:
     with pytest.raises(BadRequest, match="update_links"):
         linking.memory("delete", "/memories/redis.md", update_links=True)
+
+
+@pytest.mark.parametrize("given", [{"path": "/memories/a.md"}, {"new_path": "/memories/a.md"}])
+def test_a_hint_names_the_parameters_that_models_know(given: dict[str, str]) -> None:
+    with pytest.raises(BadRequest) as refused:
+        check_parameters(MemoryParams(command="rename", **given))  # type: ignore[arg-type]
+    assert refused.value.hint.endswith("takes old_path, new_path")

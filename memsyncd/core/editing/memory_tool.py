@@ -116,7 +116,7 @@ def _find_place(path: str, text: str, old: str, shown: str, dialect: Dialect) ->
         raise refuse_edit(
             "no match",
             dialect,
-            hint="view the note and copy the words as they are",
+            hint="view the note and copy the words as they are" if old else "add text with insert",
             old_str=shown,
             path=path,
         )

@@ -119,12 +119,13 @@ def test_a_long_snippet_is_cut_and_marked() -> None:
 
 @either
 def test_absent_words_are_not_replaced(dialect: Dialect) -> None:
-    for old_str in ("Old\ntext", ""):
+    for old_str, hint in (("Old\ntext", "copy the words"), ("", "insert")):
         with pytest.raises(EditRefused) as refused:
             replace_text(PATH, b"Hello", old_str, "x", dialect)
         assert refused.value.message == (
             f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {PATH}."
         )
+        assert hint in refused.value.hint
 
 
 @either
