@@ -370,9 +370,7 @@ def choose_call(tool: Tool, arguments: dict[str, Any]) -> tuple[str, Any]:
             raise BadRequest(message, hint=hint)
         outer, dot, inner = known[name].partition(".")
         place = params.setdefault(outer, {}) if dot else params
-        # Models often give one value where a list is expected.
-        is_one = known[name] in _LISTS and not isinstance(value, list)
-        place[inner or outer] = [value] if is_one else value
+        place[inner or outer] = _list_values(known[name], value)
     for argument in tool.arguments:
         if argument.is_required and argument.name in known and argument.name not in given:
             hint = f"arguments: {', '.join(known)}"
@@ -381,9 +379,18 @@ def choose_call(tool: Tool, arguments: dict[str, Any]) -> tuple[str, Any]:
     return method, convert_arguments(params, METHODS[method].params)
 
 
-_LISTS = frozenset(
-    "filters.kind filters.tag filters.path follow tags tasks sessions agents signals".split()
-)
+_LISTS = frozenset("filters.path tasks sessions agents signals".split())
+_WORD_LISTS = frozenset("filters.kind filters.tag follow tags".split())
+
+
+def _list_values(parameter: str, value: Any) -> Any:
+    """Return the value as a list where one is expected: models often give one value, or words with
+    commas between them.
+    """
+    if parameter in _WORD_LISTS and isinstance(value, str):
+        return [word.strip() for word in value.split(",") if word.strip()]
+    is_one = parameter in _LISTS and not isinstance(value, list)
+    return [value] if is_one else value
 
 
 def convert_arguments(given: dict[str, Any], params: type[StructT]) -> StructT:

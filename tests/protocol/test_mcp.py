@@ -245,7 +245,11 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
             {"query": "a", "limit": "5", "follow": "x"},
             {"limit": 5, "follow": ["x"]},
         ),
-        ("memory_remember", {"content": "5", "tags": "auth"}, {"content": "5", "tags": ["auth"]}),
+        (
+            "memory_remember",
+            {"content": "5", "tags": "auth, db"},
+            {"content": "5", "tags": ["auth", "db"]},
+        ),
         ("memory", {"command": "view", "view_range": ["1", "3"]}, {"view_range": (1, 3)}),
     ],
 )
