@@ -138,7 +138,7 @@ _PANEL_FILE = re.compile(r"[a-z][a-z0-9-]{0,40}\.[a-z]{2,4}")
 def _find_path(path: str) -> dict[str, HttpRoute]:
     known = _find_panel_file(path) if path.startswith(PANEL) else ROUTES.get(path)
     if known is None:
-        message, hint = explain_name(path, ROUTES, what="path")
+        message, hint = explain_name(path, ROUTES, what="path", prefix="/v1/")
         raise HttpRefusal(NotFound(message, hint=hint))
     return known
 
@@ -292,6 +292,8 @@ def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
         return msgspec.convert(given, params, strict=False)
     except msgspec.ValidationError as error:
         message, hint = explain_params(str(error), describe_shape(params))
+        if message.endswith("is missing"):
+            hint = f"parameters: {', '.join(known)}"
         raise BadRequest(message.replace("`query`", "`q`"), hint=hint) from error
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -417,12 +417,15 @@ def explain_params(reason: str, shape: Shape) -> tuple[str, str]:
     return f"parameter `{place}`: {rule[:1].lower()}{rule[1 : 4 * SHOWN_CHARS]}", hint
 
 
-def explain_name(name: str, known: Iterable[str], *, what: str) -> tuple[str, str]:
-    """Return a message and a hint for an unknown name."""
-    known = tuple(known)
+def explain_name(
+    name: str, known: Iterable[str], *, what: str, prefix: str = ""
+) -> tuple[str, str]:
+    """Return a message and a hint for an unknown name; a common `prefix` makes no names similar."""
+    known = {one.removeprefix(prefix): one for one in known}
     shown = name if len(name) <= SHOWN_CHARS else f"{name[:SHOWN_CHARS]}…"
-    near = difflib.get_close_matches(name[:SHOWN_CHARS].lower(), known, n=1, cutoff=0.6)
-    hint = f"did you mean `{near[0]}`?" if near else _list_names(known, what=what)
+    rest = name[:SHOWN_CHARS].lower().removeprefix(prefix)
+    near = difflib.get_close_matches(rest, known, n=1, cutoff=0.6)
+    hint = f"did you mean `{known[near[0]]}`?" if near else _list_names(known.values(), what=what)
     return f"no {what} named `{shown}`", hint
 
 
@@ -430,7 +433,7 @@ def _names_at(shape: Shape, place: str | None) -> tuple[str, ...]:
     return shape.names.get((place or "").partition("[")[0], shape.names[""])
 
 
-def _list_names(names: tuple[str, ...], *, what: str) -> str:
+def _list_names(names: Collection[str], *, what: str) -> str:
     if not names:
         return f"it takes no {what}s"
     return f"{what}s: {', '.join(names)}"

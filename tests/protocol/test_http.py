@@ -124,6 +124,26 @@ def test_a_wrong_query_string_is_refused_by_name(query: Any, message: str) -> No
         http.make_query_params("search", query)
     assert refusal.value.message.startswith(message.replace("`int`", "int"))
     assert refusal.value.hint
+    # The names of JSON-RPC that a query string does not have.
+    assert "filters" not in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/v1/serch", "did you mean `/v1/search`?"),
+        ("/V1/search/", "did you mean `/v1/search`?"),
+        ("/search", "did you mean `/v1/search`?"),
+        ("/v1/topic/get", "did you mean `/v1/topics/get`?"),
+        ("/mcp/", "did you mean `/mcp`?"),
+        ("/v1/nope", "paths: /v1/status, "),
+        ("/v1/", "paths: /v1/status, "),
+    ],
+)
+def test_a_path_is_suggested_by_what_follows_the_version(path: str, hint: str) -> None:
+    with pytest.raises(http.HttpRefusal) as refusal:
+        http.find_route("GET", path)
+    assert refusal.value.error.hint.startswith(hint)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["q", "limit", "kind", "after", "wait"]), st.text())))
