@@ -165,6 +165,13 @@ def find_route(verb: str, path: str) -> HttpRoute:
     return route
 
 
+def check_query(route: HttpRoute, query: Sequence[tuple[str, str]]) -> None:
+    """Refuse a query string where the body has the parameters. Raises HttpRefusal."""
+    if query and route.verb == "POST" and route.path != "/mcp":
+        message = f"`{query[0][0][:64]}` is in the query string"
+        raise _refuse(message, f"put it into the JSON of the body: {route.path} takes no query")
+
+
 # --- targets and query strings ----------------------------------------------------------------
 
 

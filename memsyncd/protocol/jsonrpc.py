@@ -252,7 +252,7 @@ class MessageParser:
             replaced = replace_half_pairs(text)
             if replaced != text:
                 return self.parse_params(name, replaced, request_id)
-            return _fault_of_json(error, request_id)
+            return _fault_of_json(error, request_id, "send the parameters as a JSON object")
 
     def _parse_irregular_line(self, line: bytes) -> Call | Fault | Batch | McpLine:
         """Parse a line that is not a single request: a batch, or an invalid request."""
@@ -510,7 +510,11 @@ def make_error_body(rpc_code: int, message: str, hint: str) -> ErrorBody:
     return ErrorBody(rpc_code, message, {"code": BadRequest.code, "hint": hint})
 
 
-def _fault_of_json(error: Exception, request_id: Id | UnsetType = None) -> Fault:
+def _fault_of_json(
+    error: Exception,
+    request_id: Id | UnsetType = None,
+    hint: str = "send one JSON-RPC 2.0 request a line, as UTF-8",
+) -> Fault:
     if isinstance(error, UnicodeDecodeError):
         message = "the request is not valid UTF-8"
     elif isinstance(error, RecursionError):
@@ -519,7 +523,6 @@ def _fault_of_json(error: Exception, request_id: Id | UnsetType = None) -> Fault
         message = f"the request is not valid JSON: {str(error).removeprefix('JSON is malformed: ')}"
     else:
         message = "the request holds a number that is too long"
-    hint = "send one JSON-RPC 2.0 request a line, as UTF-8"
     return Fault(make_error_body(PARSE_ERROR, message, hint), request_id)
 
 

@@ -255,6 +255,7 @@ class HttpConnection:
         if expected != b"100-continue":
             raise HttpRefusal(BadRequest("the expectation is unknown", hint="omit Expect"), 417)
         route = http.find_route(verb, target.path)
+        http.check_query(route, target.query)
         content_type = http.choose_type(headers.get(b"accept"), route.offers)
         if route.verb == "POST":
             http.check_content_type(headers.get(b"content-type"))

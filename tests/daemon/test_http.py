@@ -144,6 +144,17 @@ def test_what_is_remembered_by_http_is_found_and_history_names_the_program(
     assert latest["client"] == "release-bot"
 
 
+def test_a_workspace_in_the_query_of_a_post_is_refused_and_nothing_is_written(
+    browser: Browser, place: Place
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    body = {"content": "The larch is tall.", "workspace": place.id}
+    before = place.client.call("history", workspace=place.id, limit=1)["revisions"]
+    status, problem = browser.ask("POST", "/v1/remember?workspace=other", body, **headers)
+    assert (status, "JSON of the body" in problem["hint"]) == (400, True)
+    assert place.client.call("history", workspace=place.id, limit=1)["revisions"] == before
+
+
 @pytest.mark.parametrize(
     ("target", "status", "code"),
     [

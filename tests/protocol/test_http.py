@@ -86,6 +86,16 @@ def test_a_malformed_target_is_refused(target: bytes) -> None:
         http.parse_request_target(target)
 
 
+@pytest.mark.parametrize("path", ["/v1/remember", "/rpc"])
+def test_no_parameter_of_a_query_string_is_ignored_where_the_body_has_them(path: str) -> None:
+    route = http.find_route("POST", path)
+    http.check_query(route, ())
+    with pytest.raises(http.HttpRefusal, match="`workspace` is in the query string"):
+        http.check_query(route, (("workspace", "notes"),))
+    http.check_query(http.find_route("POST", "/mcp"), (("workspace", "notes"),))
+    http.check_query(http.find_route("GET", "/v1/status"), (("workspace", "notes"),))
+
+
 def test_a_query_string_becomes_parameters_of_their_types() -> None:
     query = [
         ("q", "why postgres"), ("limit", "3"), ("min_score", "0.5"), ("explain", "true"),

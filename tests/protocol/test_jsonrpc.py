@@ -189,6 +189,12 @@ def test_half_of_a_surrogate_pair_is_read_as_a_replacement_character(
     assert PARSER.parse_params("search", params, 7) == Call("search", SearchParams(query=whole), 7)
 
 
+def test_parameters_by_themselves_that_are_no_json_are_asked_for_as_such() -> None:
+    fault = PARSER.parse_params("search", b'{"query": ', 7)
+    assert isinstance(fault, Fault)
+    assert fault.error.data["hint"] == "send the parameters as a JSON object"
+
+
 def test_without_an_id_it_is_a_notification() -> None:
     assert PARSER.parse_line(request(method="ping")) == Call("ping", NoParams(), UNSET)
     assert PARSER.parse_line(request(method="nothing")) == parse_fault(request(method="nothing"))
