@@ -25,7 +25,9 @@ from memsyncd.errors import (
 from memsyncd.protocol import http, mcp
 from memsyncd.protocol.http import Response
 from memsyncd.protocol.jsonrpc import (
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    PARSE_ERROR,
     Batch,
     Call,
     ErrorBody,
@@ -331,8 +333,11 @@ class McpExchange:
             headers = (("Mcp-Session-Id", session.id),)
         elif self._is_new:
             self._sessions.remove(session.id)
-        is_stateless = self._is_modern or self._is_alone
-        status = _find_status(error) if isinstance(error, ErrorBody) and is_stateless else 200
+        status = 200
+        if isinstance(error, ErrorBody):
+            is_stateless = self._is_modern or self._is_alone
+            is_no_message = error.code in (PARSE_ERROR, INVALID_REQUEST)
+            status = _find_status(error) if is_stateless or is_no_message else 200
         if self._request.content_type == http.EVENTS:
             return Response(status, http.encode_event("message", data), http.EVENTS, headers)
         return Response(status, data, http.JSON, headers)

@@ -427,7 +427,11 @@ def test_an_agent_with_a_handshake_has_a_session(mcp: Browser, place: Place, ver
     if version in ("2024-11-05", "2025-03-26"):
         assert {one["id"] for one in answer} == {"a", "b"}
     else:
-        assert answer["error"]["code"] == -32600
+        assert (status, answer["error"]["code"]) == (400, -32600)
+    status, answer = mcp.ask("POST", "/mcp", {**call, "jsonrpc": "1"}, **session)
+    assert (status, answer["error"]["code"]) == (400, -32600)
+    status, answer = mcp.ask("POST", "/mcp", {**call, "params": []}, **session)
+    assert (status, answer["error"]["code"]) == (200, -32602)
     assert mcp.ask("POST", "/mcp", call, **session | {"MCP-Protocol-Version": "1"})[0] == 400
     without = {name: value for name, value in session.items() if name != "Mcp-Session-Id"}
     assert mcp.ask("POST", "/mcp", call, **without)[0] == 400
