@@ -191,7 +191,7 @@ class McpConnection:
         try:
             status = await self._ask("status", WorkspaceParams(workspace=chosen))
         except WorkspaceNotFound:
-            if named is not None:
+            if named is not None or chosen is None or not chosen.startswith("/"):
                 raise
             names = await self._list_names()
             also = f", or name another workspace with `workspace`: {names}" if names else ""

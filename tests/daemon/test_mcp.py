@@ -288,6 +288,16 @@ def test_without_a_folder_and_with_several_workspaces_the_answer_names_them(
     assert all(name in text for name in names)
 
 
+def test_the_name_of_a_workspace_that_is_not_there_is_no_folder_without_memory(
+    place: Place,
+) -> None:
+    with connect(place.home.socket_path) as agent:
+        agent.send("notifications/memsyncd/bind", is_notice=True, workspace="nope")
+        text, is_error = agent.use("memory_search", query="x")
+    assert is_error
+    assert text.startswith("no workspace is called nope\nWhat to do: known: ")
+
+
 # --- resources ---
 
 
