@@ -450,7 +450,7 @@ def cut_page(
     """
     if cursor is not None:
         try:
-            last = base64.urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8")
+            last = base64.b64decode(cursor.encode("ascii"), b"-_", validate=True).decode("utf-8")
         except (UnicodeError, binascii.Error, ValueError):
             hint = "send `nextCursor` as it was received, or none to begin"
             raise BadRequest("this cursor is not valid", hint=hint) from None

@@ -8,7 +8,7 @@ generated from the method's. Results are text alone: clients show a model either
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, TypeVar
 
@@ -376,7 +376,7 @@ def choose_call(tool: Tool, arguments: dict[str, Any]) -> tuple[str, Any]:
             hint = f"arguments: {', '.join(known)}"
             raise BadRequest(f"argument `{argument.name}` is missing", hint=hint)
     params = read_citation(params) if method == "get" else params
-    return method, convert_arguments(params, METHODS[method].params)
+    return method, convert_arguments(params, METHODS[method].params, known)
 
 
 _LISTS = frozenset("filters.path tasks sessions agents signals".split())
@@ -393,15 +393,26 @@ def _list_values(parameter: str, value: Any) -> Any:
     return [value] if is_one else value
 
 
-def convert_arguments(given: dict[str, Any], params: type[StructT]) -> StructT:
-    """Return a struct of what a client gave. Raises BadRequest."""
+def convert_arguments(
+    given: dict[str, Any], params: type[StructT], known: Mapping[str, str]
+) -> StructT:
+    """Return a struct of what a client gave; `known` has the parameter of each argument. Raises
+    BadRequest.
+    """
     try:
         # Some clients pass a model's numbers on as strings.
         return msgspec.convert(given, params, strict=False)
     except msgspec.ValidationError as error:
         message, hint = explain_params(str(error), describe_shape(params))
-        hint = hint if hint.startswith("one of") else "send it as the tool's input schema says"
-        raise BadRequest(message.replace("parameter ", "argument "), hint=hint) from error
+        message = message.replace("parameter ", "argument ")
+        for name, parameter in known.items():
+            for end in "`[":
+                message = message.replace(f"`{parameter}{end}", f"`{name}{end}")
+        if message.endswith("is missing"):
+            hint = f"arguments: {', '.join(known)}"
+        elif not hint.startswith("one of"):
+            hint = "send it as the tool's input schema says"
+        raise BadRequest(message, hint=hint) from error
 
 
 _CITATION = re.compile(r"(?P<path>.+?):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?")

@@ -260,7 +260,7 @@ class McpConnection:
         """
         given = request.params.arguments or {}
         kept = {name: value for name, value in given.items() if value is not None}
-        arguments = mcp_tools.convert_arguments(kept, mcp_tools.HookArguments)
+        arguments = mcp_tools.convert_arguments(kept, mcp_tools.HookArguments, {})
         text = ""
         with contextlib.suppress(WorkspaceNotFound, NotFresh):
             text = await self._recall_for_hook(arguments)

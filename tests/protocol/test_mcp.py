@@ -185,7 +185,13 @@ def test_pages_have_every_item_once(keys: set[str], size: int) -> None:
     assert found == [item for _, item in items]
 
 
-@pytest.mark.parametrize("cursor", ["?", "é", "AAA", "////"])
+@pytest.mark.parametrize("cursor", ["?", "!!", "é", "AA A"])
+def test_a_cursor_that_was_not_made_here_is_refused(cursor: str) -> None:
+    with pytest.raises(BadRequest, match="cursor is not valid"):
+        mcp.cut_page([("a", {})], cursor, 1)
+
+
+@pytest.mark.parametrize("cursor", ["AAA", "////"])
 def test_a_cursor_from_elsewhere_is_refused_or_harmless(cursor: str) -> None:
     with contextlib.suppress(BadRequest):
         assert mcp.cut_page([("a", {})], cursor, 1)[1] is msgspec.UNSET
@@ -306,6 +312,30 @@ def test_wrong_arguments_are_refused_with_a_remedy(arguments: dict[str, Any]) ->
     with pytest.raises(BadRequest) as caught:
         mcp_tools.choose_call(mcp_tools.TOOLS["memory_search"], arguments)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("memory_search", {"query": "x", "kind": ["x" * 600]}, "argument `kind[0]`: expected str"),
+        (
+            "memory_agent",
+            {"action": "send", "content": "x", "session": 3},
+            "argument `session[0]`: expected str",
+        ),
+        (
+            "memory_agent",
+            {"action": "checkpoint", "task": "T"},
+            "argument `content` is missing\nWhat to do: arguments: content, task, session, workspace",
+        ),
+    ],
+)
+def test_an_error_names_the_arguments_of_the_tool(
+    name: str, arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadRequest) as caught:
+        mcp_tools.choose_call(mcp_tools.TOOLS[name], arguments)
+    assert mcp_tools.render_error(caught.value).startswith(said)
 
 
 SECTION_META: dict[str, Any] = {
