@@ -120,7 +120,7 @@ def render_path(path: str, root: str, cwd: str) -> str:
     """Return the path as a person would type it: relative to the current folder if that is in the
     workspace, else absolute.
     """
-    if not root:
+    if not root or (cwd == root and not path.startswith("/")):
         return path
     full = os.path.join(root, path)
     is_inside = cwd == root or cwd.startswith(root.rstrip("/") + "/")
@@ -162,14 +162,14 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
     """Render the place of a hit and, below, its snippet; `width` 0, for output that is not a
     terminal, does not wrap the snippet.
     """
-    place = render_span(render_path(hit["path"], root, cwd), hit["start_line"], hit["end_line"])
     trail = " › ".join(hit["heading"])
     marks = render_meta(hit)
+    if width and trail:
+        place = render_span(render_path(hit["path"], root, cwd), hit["start_line"], hit["end_line"])
+        trail = truncate(trail, max(width - display_width(place) - 24 - BAR, 24))
     parts = [
         render_place(hit, paint, root=root, cwd=cwd),
-        trail and truncate(trail, max(width - display_width(place) - 24 - BAR, 24))
-        if width
-        else trail,
+        trail,
         paint("cyan", marks),
         paint("dim", render_score(hit["score"], has_bar=bool(width))),
     ]

@@ -58,6 +58,21 @@ def main(words: Sequence[str] | None = None) -> int:
     return status
 
 
+def leave(code: int) -> None:
+    """End the process. A command without threads has nothing left to do: freeing its memory would
+    take a fifth of its time.
+    """
+    if "threading" not in sys.modules:
+        try:
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
+        except (OSError, ValueError):
+            pass  # Python reports it at the end
+        else:
+            os._exit(code)
+    sys.exit(code)
+
+
 def _run(words: Sequence[str], console: Console) -> int:
     name, rest = (words[0], words[1:]) if words else ("help", [])
     if name in ("-h", "--help", "help"):

@@ -36,7 +36,7 @@ _ESCAPED = {code: f"\\u{code:04x}" for code in _REMOVED if code > 31}
 
 def clean(text: str) -> str:
     """Remove control characters; tabs and newlines stay."""
-    return text.translate(_REMOVED)
+    return text if text.isprintable() else text.translate(_REMOVED)
 
 
 def clean_line(text: str) -> str:
@@ -49,7 +49,8 @@ def clean_values(value: Any) -> Any:
     look like two.
     """
     if isinstance(value, str):
-        return value.translate(_ON_ONE_LINE)
+        # What is removed or replaced is not printable; to translate takes ten times as long.
+        return value if value.isprintable() else value.translate(_ON_ONE_LINE)
     if isinstance(value, list):
         return [clean_values(item) for item in value]
     if isinstance(value, dict):

@@ -808,12 +808,11 @@ def _make_chunk_reader(
 ) -> ReadChunks:
     """Make the function that reads the texts of some of these chunks."""
     sections = {chunk.chunk: chunk.section for chunk, _ in chosen}
-    blocks: dict[int, list[str]] = {}
 
     def read(chunks: Sequence[ContextChunk]) -> list[ContextChunk]:
         unread = [chunk.unread for chunk in chunks]
         blanks = count_blank_lines_before(reader, {sections[one] for one in unread})
-        texts = redact_texts(reader, read_texts(reader, unread, blocks), config)
+        texts = redact_texts(reader, read_texts(reader, unread), config)
         return [
             replace(
                 chunk,

@@ -56,6 +56,7 @@ class Reader:
         self.used_s = 0.0
         self._memo: dict[Any, Any] = {}
         self._memo_version = 0
+        self._has_snapshot = self._is_memo_checked = False
         name, *arguments = TOKENIZER.split()
         try:
             with translating_errors():
@@ -90,11 +91,30 @@ class Reader:
     @property
     def memo(self) -> dict[Any, Any]:
         """Small values that were computed from this snapshot, by any key; empty after a commit."""
-        version = self.connection.execute("PRAGMA data_version").get
-        if version != self._memo_version:
-            self._memo = {}
-            self._memo_version = version
+        if not self._is_memo_checked:
+            version = self.connection.execute("PRAGMA data_version").get
+            if version != self._memo_version:
+                self._memo = {}
+                self._memo_version = version
+            self._is_memo_checked = self._has_snapshot
         return self._memo
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all statements of the block see the same committed transaction."""
+        self.connection.execute("BEGIN")
+        self._has_snapshot = True
+        try:
+            yield
+        finally:
+            self._has_snapshot = self._is_memo_checked = False
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+
+    def release_memory(self) -> None:
+        """Free the cached pages and the values that are remembered."""
+        self._memo = {}
+        release_memory(self.connection)
 
     def allow(self, seconds: float) -> None:
         """Replace the limits that `acquire` set by this one, until the reader is released."""
@@ -167,7 +187,7 @@ class ConnectionPool:
             with (
                 short_read() if is_short else contextlib.nullcontext(),
                 translating_errors(),
-                _one_snapshot(reader.connection),
+                reader.snapshot(),
                 deadline(reader.connection, seconds, cpu_s),
             ):
                 yield reader
@@ -206,7 +226,7 @@ class ConnectionPool:
             self._n_used += len(idle)
         before_s = time.monotonic() - IDLE_S if self._is_in_place() else -math.inf
         for reader in idle:
-            release_memory(reader.connection)
+            reader.release_memory()
             self._put_back(reader, is_needed=reader.used_s > before_s)
 
     def close(self) -> None:
@@ -249,13 +269,3 @@ class ConnectionPool:
                 self._idle.append(reader)
                 return
         reader.connection.close()
-
-
-@contextlib.contextmanager
-def _one_snapshot(connection: apsw.Connection) -> Iterator[None]:
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")

@@ -17,6 +17,9 @@ from memsyncd.store.pool import Reader, encode_numbers
 
 BLOCK_CHARS = 8192
 _LEVEL = 3
+# Inflated blocks that a reader remembers until the next commit or full scan, about a megabyte: all
+# of the workspace of one project. A longer block, which has a giant line, is not remembered.
+MAX_BLOCKS, MAX_BLOCK_CHARS = 128, 2 * BLOCK_CHARS
 
 # First and last line, and the deflated text of these lines, joined by newlines.
 TextBlock = tuple[int, int, bytes]
@@ -50,24 +53,30 @@ def read_note_text(reader: Reader, path: str) -> str:
     return "\n".join(inflate(row[2]) for row in reader.rows(_NOTE, (path,)))
 
 
-def read_texts(
-    reader: Reader, chunks: Sequence[int], blocks: dict[int, list[str]] | None = None
-) -> dict[int, str]:
-    """Return the text of chunks. `blocks` keeps the inflated blocks, by their numbers, for a caller
-    that reads more chunks of the same notes: the lines that were read, and the rest as the last.
-    """
-    blocks = {} if blocks is None else blocks
+def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, str]:
+    """Return the text of chunks."""
+    # By their numbers, the one used last at the end: the lines that were read, and the rest as the
+    # last.
+    blocks: dict[int, list[str]] = reader.memo.setdefault("blocks", {})
+    giant: list[int] = []
     parts: dict[int, int] = {}
     found: dict[int, list[str]] = {}
     for row in reader.rows(_CHUNKS, (encode_numbers(chunks),)):
         chunk, start, end, parts[row[0]], block, first, data = row
-        lines = blocks.get(block)
+        lines = blocks.pop(block, None)
         if lines is None:
-            lines = blocks[block] = [inflate(data)]
+            lines = [inflate(data)]
+            if len(lines[0]) > MAX_BLOCK_CHARS:
+                giant.append(block)
+        blocks[block] = lines
         n_more = end + 2 - first - len(lines)
         if n_more > 0:
             lines += lines.pop().split("\n", n_more)
         found.setdefault(chunk, []).extend(lines[max(0, start - first) : end + 1 - first])
+    for block in giant:
+        del blocks[block]
+    for block in [*blocks][:-MAX_BLOCKS]:
+        del blocks[block]
     return {chunk: _take_part("\n".join(lines), parts[chunk]) for chunk, lines in found.items()}
 
 

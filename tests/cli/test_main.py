@@ -526,7 +526,7 @@ def test_a_command_without_threads_ends_with_its_output_and_status_and_frees_not
 ) -> None:
     code = (
         f"import atexit, sys, {module}; atexit.register(print, 'finished')\n"
-        "from memsyncd.__main__ import leave\n"
+        "from memsyncd.cli.main import leave\n"
         "print('x' * 200_000); print('error', file=sys.stderr); leave(3)"
     )
     ended = subprocess.run(

@@ -141,6 +141,15 @@ def test_every_text_of_an_answer_is_cleaned() -> None:
     }
 
 
+def test_each_character_that_is_removed_is_removed_alone_and_within_text() -> None:
+    removed = {char for char in map(chr, range(0x11_0000)) if clean(f"a{char}b") == "ab"}
+    assert {"\0", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\ufeff"} <= removed
+    for char in removed:
+        assert clean(char) == clean_values(char) == ""
+        assert clean_values({char: [f"a {char}b"]}) == {"": ["a b"]}
+    assert clean_values("a\tb\nc") == "a b c"
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.text())
 def test_cleaned_text_and_its_json_have_no_control_characters(

@@ -117,10 +117,11 @@ def test_a_file_that_was_gone_before_it_was_read_is_an_error(index: Index) -> No
             pass
 
 
-def test_idle_connections_keep_no_pages(index: Index, put: Put) -> None:
+def test_idle_connections_keep_no_pages_and_no_texts(index: Index, put: Put) -> None:
     index.apply([put(f".memories/{number}.md", f"word {number}\n" * 50) for number in range(40)])
     with index.pool.acquire(5) as reader:
-        assert reader.rows("SELECT count(*), sum(length(data)) FROM texts")
+        assert read_texts(reader, [row[0] for row in reader.rows("SELECT id FROM chunks")])
+        assert reader.memo["blocks"]
 
     def n_cached_bytes() -> int:
         return int(reader.connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0])
@@ -130,6 +131,7 @@ def test_idle_connections_keep_no_pages(index: Index, put: Put) -> None:
     assert n_cached_bytes() < before / 2
     with index.pool.acquire(5) as again:
         assert again is reader
+        assert not again.memo
         assert again.rows("SELECT count(*) FROM files") == [(40,)]
 
 

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from memsyncd.errors import StoreCorrupt
 from memsyncd.store.index import Index, PutNote
-from memsyncd.store.texts import BLOCK_CHARS, inflate, make_blocks, read_note_text, read_texts
+from memsyncd.store.texts import (
+    BLOCK_CHARS,
+    MAX_BLOCKS,
+    inflate,
+    make_blocks,
+    read_note_text,
+    read_texts,
+)
 
 Put = Callable[..., PutNote]
 
@@ -38,11 +45,11 @@ def test_the_text_of_a_chunk_is_that_of_its_lines_though_they_are_in_several_blo
         assert len(reader.rows("SELECT id FROM texts")) > 4
         texts = read_texts(reader, [row[0] for row in reader.rows("SELECT id FROM chunks")])
         assert read_note_text(reader, "MEMORY.md") == update.note.text.rstrip("\n")
-        # The blocks that are kept are read further with each of them, or no further.
+        # The blocks that are remembered are read further with each of them, or no further.
         for chunks in (sorted(texts), sorted(texts, reverse=True)):
-            blocks: dict[int, list[str]] = {}
+            reader.memo.clear()
             for chunk in chunks:
-                assert read_texts(reader, [chunk], blocks) == {chunk: texts[chunk]}
+                assert read_texts(reader, [chunk]) == {chunk: texts[chunk]}
     assert sorted(texts.values()) == sorted(chunk.text for chunk in update.note.chunks)
 
 
@@ -53,6 +60,32 @@ def test_each_part_of_a_line_that_is_too_long_has_its_own_text(index: Index, put
     with index.pool.acquire(5) as reader:
         texts = read_texts(reader, [row[0] for row in reader.rows("SELECT id FROM chunks")])
     assert sorted(texts.values()) == sorted(chunk.text for chunk in update.note.chunks)
+
+
+def test_a_chunk_has_its_new_text_after_a_commit(index: Index, put: Put) -> None:
+    for text in ("old", "new", "newer"):
+        index.apply([put("MEMORY.md", text)])
+        with index.pool.acquire(5) as reader:
+            chunks = [row[0] for row in reader.rows("SELECT id FROM chunks")]
+            assert [*read_texts(reader, chunks).values()] == [text]
+
+
+def test_the_blocks_used_last_are_remembered_but_no_giant_ones(index: Index, put: Put) -> None:
+    notes = [put(f"{number}.md", f"# {number}") for number in range(MAX_BLOCKS + 9)]
+    index.apply([*notes, put("giant.md", "word " * 40_000)])
+    with index.pool.acquire(5) as reader:
+        rows = reader.rows(
+            "SELECT c.id, t.id FROM chunks c JOIN texts t ON t.file = c.file ORDER BY c.id"
+        )
+        giant = {block for _, block in rows if [row[1] for row in rows].count(block) > 1}
+        read_texts(reader, [chunk for chunk, _ in rows])
+        first = next(block for _, block in rows if block not in giant)
+        assert len(giant) == 1
+        assert len(reader.memo["blocks"]) == MAX_BLOCKS
+        assert not reader.memo["blocks"].keys() & {first, *giant}
+        read_texts(reader, [chunk for chunk, block in rows if block == first])
+        assert len(reader.memo["blocks"]) == MAX_BLOCKS
+        assert [*reader.memo["blocks"]][-1] == first
 
 
 @pytest.mark.parametrize("damage", ["data = x'00'", "data = substr(data, 1, length(data) - 4)"])
