@@ -40,11 +40,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Write": {
         "remember": Entry("notes", "append a section to the note of its kind, or to a named note"),
         "check": Entry("upkeep", "check notes: metadata, and what is odd about their text"),
-        "capture": Entry("capture", "append what a step produced: artifacts, failure, answers"),
+        "capture": Entry("notes", "append what a step produced: artifacts, failure, answers"),
         "index-project": Entry(
-            "project_index", "summarise README, manifests and CI of a project in one note"
+            "notes", "summarise README, manifests and CI of a project in one note"
         ),
-        "sources": Entry("project_index", "list the files that index-project summarises"),
+        "sources": Entry("notes", "list the files that index-project summarises"),
         "promote": Entry("upkeep", "copy a memory to the project's note, as lasting knowledge"),
         "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
         "clear": Entry("notes", "remove every note of memory, after a question"),
@@ -60,7 +60,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Set up": {
         "init": Entry("workspaces", "create a first MEMORY.md and .memories/"),
         "add": Entry("workspaces", "watch and index a folder"),
-        "discover": Entry("discover", "list memories of agents, vaults and rules here; add them"),
+        "discover": Entry("workspaces", "list memories of agents, vaults and rules here; add them"),
         "remove": Entry("workspaces", "stop watching a folder and delete its index; notes stay"),
         "config": Entry("config", "show or check the configuration, or print its path"),
         "integrate": Entry(
