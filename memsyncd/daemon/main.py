@@ -150,6 +150,9 @@ class _Daemon:
         self._configure_logs = configure_logs
         self._config_stat = _stat_version(dirs.config_file)
         self._is_config_refused = False
+        # The configuration of the start, whose socket and port the daemon keeps until it ends.
+        self._started_with = loaded.config
+        self._waiting_keys = ""
         self._is_on_terminal = _has_terminal()
         self.is_blocked = False
         """True if a thread has not returned when everything else has ended."""
@@ -311,9 +314,11 @@ class _Daemon:
         self._configure_logs(loaded)
         self._workspaces.reload(loaded.config, entries)
         log.info(Event.CONFIG_RELOADED, config=loaded.path, keys=", ".join(changed) or "none")
-        if waiting := RESTART_KEYS.intersection(changed):
-            keys, reason = ", ".join(sorted(waiting)), "takes effect after a restart"
-            log.warning(Event.CONFIG_WARNING, keys=keys, reason=reason)
+        waiting = RESTART_KEYS.intersection(find_changed_keys(self._started_with, loaded.config))
+        self._waiting_keys = ", ".join(sorted(waiting))
+        if waiting and RESTART_KEYS.intersection(changed):
+            reason = "takes effect after a restart"
+            log.warning(Event.CONFIG_WARNING, keys=self._waiting_keys, reason=reason)
 
     # --- called by the server and the engine
 
@@ -348,6 +353,8 @@ class _Daemon:
         loaded = self._loaded
         if self._is_config_refused:
             return f"{loaded.path} (refused since it changed: memsyncd config check)"
+        if self._waiting_keys:
+            return f"{loaded.path} ({self._waiting_keys} changed: memsyncd restart)"
         return loaded.path if loaded.is_file_found else f"{loaded.path} (none: defaults)"
 
     async def _open_panel(self) -> PanelAddress:

@@ -484,6 +484,25 @@ def test_a_hangup_reloads_the_configuration_and_an_invalid_one_changes_nothing(
         assert len(client.call("search", query="larch", wait="disk")["hits"]) == 1
 
 
+def test_the_status_names_the_changed_keys_that_wait_for_a_restart(own: Home) -> None:
+    daemon = own.start()
+    with daemon.client() as client:
+
+        def reload(text: str) -> str:
+            own.config.write_text(text)
+            n_reloads = own.log.read_text().count("config_reloaded")
+            daemon.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: own.log.read_text().count("config_reloaded") > n_reloads)
+            return str(client.call("status")["config"])
+
+        waiting = f"{own.config} (socket.max_clients changed: memsyncd restart)"
+        assert reload("[socket]\nmax_clients = 5\n") == waiting
+        assert reload("[socket]\nmax_clients = 5\n[search]\nmax_results = 3\n") == waiting
+        # The running daemon has the value that is the configured one again.
+        assert reload("[search]\nmax_results = 3\n") == str(own.config)
+        assert own.log.read_text().count("takes effect after a restart") == 1
+
+
 def test_with_syncing_off_only_a_requested_sync_changes_the_index(own: Home, memory: Path) -> None:
     own.config.write_text("[sync]\nenabled = false\nreconcile_s = 0.2\n")
     with own.start().client() as client:

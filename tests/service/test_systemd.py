@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import stat
+import sys
 from typing import TYPE_CHECKING
 
 from memsyncd.client import Client
@@ -99,6 +100,20 @@ def test_notes_are_written_through_the_service_and_status_and_log_report_it(
     assert "workspace_added" in shown
     assert len(shown.splitlines()) <= 20
     assert len(installed.memsyncd("service", "logs", "-n", "1").stdout.splitlines()) <= 1
+
+
+def test_the_panel_and_the_port_for_http_are_served_by_the_service(installed: Manager) -> None:
+    config = installed.folder / ".config" / "memsyncd" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    for text in ("", '[http]\nlisten = "127.0.0.1:0"\n', '[http]\nlisten = "[::1]:0"\n'):
+        config.write_text(text)
+        done = installed.memsyncd("service", "restart")
+        assert done.returncode == 0, done.stderr
+        opened = installed.memsyncd("ui", "--print")
+        assert opened.returncode == 0, opened.stderr
+        read = f"import urllib.request; print(urllib.request.urlopen('{opened.stdout.strip()}').read())"
+        page = installed.do(sys.executable, "-c", read)
+        assert "<title>memsyncd" in page.stdout, page.stderr
 
 
 def test_start_and_restart_use_the_service_which_answers_as_soon_as_it_is_active(
