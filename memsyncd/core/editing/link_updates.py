@@ -18,6 +18,8 @@ from memsyncd.core.notepath import NOTE_SUFFIXES, is_plain
 from memsyncd.errors import EditRefused
 
 _UNSAFE = re.compile("[ ()<>%#]")
+# What may end a text of YAML, or mean another sign in it.
+_QUOTES = re.compile(r"[\"'\\]")
 
 
 def update_links(
@@ -41,8 +43,11 @@ def update_links(
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
-    first = 0 if is_plain(path) else find_front_matter(path, lines).n_lines
-    blocks = split_paragraphs(lines) if is_plain(path) else split_blocks(lines, first)
+    if is_plain(path):
+        blocks = split_paragraphs(lines)
+    else:
+        front = find_front_matter(path, lines)
+        blocks = [*front.blocks, *split_blocks(lines, front.n_lines)]
     new_path = moved.get(path, path)
     parts: list[str] = []
     done = 0
@@ -68,9 +73,11 @@ def _choose_target(
     """
     for target in (link.text, *_list_targets(link, source, path)):
         is_usable = not must_be_exact or _is_exact(source, target, path)
+        is_usable = is_usable and not (link.is_property and _QUOTES.search(target))
         if is_usable and names.find(source, target, is_path=link.is_path) == path:
             return target
-    hint = "choose a name without any of [ ] | # ^, or rename without updating links"
+    signs = "[ ] | # ^ \" ' \\" if link.is_property else "[ ] | # ^"
+    hint = f"choose a name without any of {signs}, or rename without updating links"
     raise EditRefused(f"no link in {source} can be written as [[{path}]]", hint=hint)
 
 

@@ -18,6 +18,7 @@ import yaml
 from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
+from memsyncd.core.markdown.scanner import FRONT_MATTER, Block
 from memsyncd.core.model import (
     ARCHIVED,
     CHOICES,
@@ -72,6 +73,11 @@ class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
     meta: Meta
     problems: tuple[Problem, ...]
     aliases: tuple[str, ...] = ()
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The lines of the front matter as a block, if there are any."""
+        return [Block(0, self.n_lines, FRONT_MATTER)] if self.n_lines else []
 
 
 NO_FRONT_MATTER = FrontMatter(n_lines=0, meta=EMPTY_META, problems=())

@@ -6,7 +6,8 @@ links to notes, Logseq's `((uuid))`, references that a link reference definition
 and typed links: a list item that consists of a lower-case word and a link, `- resolved_by
 [[redis-timeouts]]`. With a `!` before it, or in `{{embed …}}`, a link embeds. Tags are `#words`,
 but no colours (`#fff`), numbers (`#12`), fragments of addresses or heading marks. Fields are
-`key:: value`, on a line of their own or in brackets. Code is skipped. The caller resolves links to
+`key:: value`, on a line of their own or in brackets. Code is skipped. In front matter only
+`[[note]]` is a link, as in Obsidian's properties: `up: "[[note]]"`. The caller resolves links to
 notes.
 """
 
@@ -20,7 +21,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from memsyncd.core.markdown.scanner import CODE, FENCE, HEADING, ITEM, QUOTE, Block
+from memsyncd.core.markdown.scanner import (
+    CODE,
+    FENCE,
+    FRONT_MATTER,
+    HEADING,
+    ITEM,
+    QUOTE,
+    Block,
+)
 from memsyncd.core.model import NAME_LINK, PATH_LINK
 from memsyncd.core.notepath import NOTE_SUFFIXES
 
@@ -66,6 +75,8 @@ _DEFINITION = re.compile(
     r"(?:<([^<>\n]{1,500})>|([^\s<>]{1,500}))"
 )
 _REFERENCE = re.compile(r"\[([^\[\]\n]{1,200})\](?:\[([^\[\]\n]{1,200})\])?(?![(:\[])")
+# What is in a list of YAML and seldom in the name of a note.
+_IN_LIST = re.compile(r",|\A[\d. ]+\Z")
 _KEY = r"[^\W\d_][\w /-]{0,48}"
 _FIELD = re.compile(
     rf"[ \t>]*(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?"
@@ -109,6 +120,7 @@ class LinkTarget(NamedTuple):
 
     Offsets are those of the note's text. `is_encoded`: in a markdown link without `<>`, where some
     characters must be percent-encoded. `is_path`: it has no suffix, and names a path only.
+    `is_property`: in front matter.
     """
 
     start: int
@@ -117,6 +129,7 @@ class LinkTarget(NamedTuple):
     is_wiki: bool
     is_encoded: bool
     is_path: bool
+    is_property: bool = False
 
 
 def find_link_targets(
@@ -127,8 +140,12 @@ def find_link_targets(
     mentions = find_mentions(text, lines, blocks)
     places = {mention.line - 1 for mention in mentions if mention.is_link}
     defined = dict(_list_definitions(text))
+    is_fronted = bool(blocks) and blocks[0].kind == FRONT_MATTER
     for at in sorted(places | defined.keys()):
         line = lines[at]
+        if is_fronted and at < blocks[0].end:
+            yield from _list_property_targets(line, at, starts[at])
+            continue
         if at in defined:
             yield _make_defined_target(defined[at], starts[at])
             continue
@@ -146,6 +163,21 @@ def find_link_targets(
                 is_wiki=group_name == "wiki",
                 is_encoded=group_name == "plain",
                 is_path=mention.kind == PATH_LINK,
+            )
+
+
+def _list_property_targets(line: str, at: int, offset: int) -> Iterator[LinkTarget]:
+    for mention, found in _find_in_property(line, at + 1):
+        if mention.target:
+            start = offset + line.index(mention.target, found.start("wiki"))
+            yield LinkTarget(
+                start=start,
+                end=start + len(mention.target),
+                text=mention.target,
+                is_wiki=True,
+                is_encoded=False,
+                is_path=False,
+                is_property=True,
             )
 
 
@@ -212,6 +244,10 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
             of_block = places[first : bisect_left(places, block.end, first)]
             if block.kind in (ITEM, QUOTE, CODE):
                 of_block = _leave_out_fences(lines, block, of_block)
+            if block.kind == FRONT_MATTER:
+                for at in of_block:
+                    mentions += (one for one, _ in _find_in_property(lines[at], at + 1))
+                continue
             is_heading = block.kind == HEADING
             for at in of_block:
                 mentions += _find_in_line(lines[at], at + 1, definitions, is_heading=is_heading)
@@ -301,6 +337,19 @@ def _find_in_line(
         tag = found[1].rstrip("-/")
         if not _COLOUR.fullmatch(tag):
             yield Mention(line=number, tag=tag)
+
+
+def _find_in_property(line: str, number: int) -> Iterator[tuple[Mention, re.Match[str]]]:
+    """The links of a line of front matter. Without quotes `[[1, 2]]` is a list of YAML."""
+    if line.lstrip().startswith("#"):
+        return
+    for found in _LINK.finditer(line):
+        if found["wiki"] is None:
+            continue
+        is_quoted = '"' in line[: found.start()] or "'" in line[: found.start()]
+        mention = _make_wiki_link(line, number, found, {})
+        if mention and (is_quoted or not _IN_LIST.search(found["wiki"])):
+            yield msgspec.structs.replace(mention, relation=""), found
 
 
 def _blank_links(prose: str, links: Sequence[re.Match[str]]) -> str:

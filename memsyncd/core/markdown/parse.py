@@ -24,7 +24,14 @@ from memsyncd.core.markdown.frontmatter import (
     merge_meta,
 )
 from memsyncd.core.markdown.links import Mention, find_mentions
-from memsyncd.core.markdown.scanner import FENCE, HTML, Block, split_blocks, split_paragraphs
+from memsyncd.core.markdown.scanner import (
+    FENCE,
+    FRONT_MATTER,
+    HTML,
+    Block,
+    split_blocks,
+    split_paragraphs,
+)
 from memsyncd.core.markdown.sections import RawSection, split_sections
 from memsyncd.core.model import (
     BlockName,
@@ -39,7 +46,6 @@ from memsyncd.core.notepath import NotePath, is_plain
 
 TITLE_LIMIT_CHARS = 300
 
-_FRONT_MATTER_KIND = "front_matter"
 _CONFLICT_MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
 # Fields by which Logseq knows a block, or how to show it.
 _SHOWING_FIELDS = frozenset(("id", "collapsed", "heading", "background-color", "ls-type"))
@@ -58,7 +64,8 @@ def parse_note(
     front = NO_FRONT_MATTER if has_paragraphs else find_front_matter(path.text, lines)
     blocks = split_paragraphs(lines) if has_paragraphs else split_blocks(lines, front.n_lines)
     raw_sections = split_sections(path.text, lines, blocks, has_top=front.n_lines > 0)
-    placed = place_mentions(raw_sections, find_mentions(decoded.text, lines, blocks))
+    all_blocks = [*front.blocks, *blocks]
+    placed = place_mentions(raw_sections, find_mentions(decoded.text, lines, all_blocks))
     sections, problems = make_sections(path.text, lines, raw_sections, front.meta, placed)
     warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
     packer = Packer(lines, policy)
@@ -175,7 +182,7 @@ def make_chunks(
     chunks: list[Chunk] = []
     if n_front_lines:
         chunks.extend(
-            packer.pack(raw_sections[0].anchor, 0, [Block(0, n_front_lines, _FRONT_MATTER_KIND)])
+            packer.pack(raw_sections[0].anchor, 0, [Block(0, n_front_lines, FRONT_MATTER)])
         )
     for raw in raw_sections:
         if raw.blocks:

@@ -37,6 +37,8 @@ QUOTE: Final = "quote"
 FENCE: Final = "fence"
 CODE: Final = "code"
 HTML: Final = "html"
+# Not found by this module: the lines of YAML at the top of a note, with both `---`.
+FRONT_MATTER: Final = "front_matter"
 TABLE: Final = "table"
 RULE: Final = "rule"
 REFERENCE: Final = "reference"

@@ -45,7 +45,12 @@ MOVED = {".memories/redis.md": ".memories/ops/valkey 8.md"}
             "redis, [[other]], [[gone]], [redis](https://redis.md)",
             "redis, [[other]], [[gone]], [redis](https://redis.md)",
         ),
-        ("---\nlink: '[[redis]]'\n---\n[[redis]]", "---\nlink: '[[redis]]'\n---\n[[valkey 8]]"),
+        ("---\nlink: '[[redis]]'\n---\n[[redis]]", "---\nlink: '[[valkey 8]]'\n---\n[[valkey 8]]"),
+        (
+            '---\nup: "[[redis#Limits|x]]"\nsee: ["[[redis]]", "[[other]]"]\n# [[redis]]\n---',
+            '---\nup: "[[valkey 8#Limits|x]]"\nsee: ["[[valkey 8]]", "[[other]]"]\n# [[redis]]\n---',
+        ),
+        ("---\nx: '[t](.memories/redis.md)'\n---\n", "---\nx: '[t](.memories/redis.md)'\n---\n"),
     ],
 )
 def test_links_to_a_renamed_note_lead_to_it_in_their_own_style(text: str, updated: str) -> None:
@@ -84,6 +89,16 @@ def test_a_name_that_no_link_can_have_is_refused_where_it_would_need_one(name: s
     with pytest.raises(EditRefused, match=r"MEMORY\.md"):
         update("see [[redis]]\n", moved)
     assert update("no link\n", moved) == "no link\n"
+
+
+@pytest.mark.parametrize("name", ['"C".md', "don't.md", "a\\b.md"])
+def test_a_name_that_would_end_a_text_of_yaml_is_refused_where_a_property_needs_it(
+    name: str,
+) -> None:
+    moved = {".memories/redis.md": f".memories/{name}"}
+    with pytest.raises(EditRefused, match=r"MEMORY\.md"):
+        update('---\nup: "[[redis]]"\n---\n', moved)
+    assert name.removesuffix(".md") in update("[[redis]]\n", moved)
 
 
 PATHS = st.sampled_from(
@@ -128,7 +143,9 @@ def test_every_link_leads_to_the_same_note_after_any_renaming(data: st.DataObjec
         ),
         label="links",
     )
-    text = "\n\n".join(links) + "\n"
+    properties = data.draw(st.lists(st.sampled_from(paths), max_size=3), label="properties")
+    front = "".join(f'p{at}: "[[{path}]]"\n' for at, path in enumerate(properties))
+    text = (f"---\n{front}---\n" if front else "") + "\n\n".join(links) + "\n"
     before = NoteNames.of((path, "") for path in paths)
     after = NoteNames.of((moved.get(path, path), "") for path in paths)
     updated = update_links(source, text.encode(), moved, before=before, after=after)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.core.markdown.frontmatter import find_front_matter
 from memsyncd.core.markdown.links import (
     Mention,
     find_definitions,
@@ -206,3 +207,33 @@ def test_the_targets_of_definitions_are_rewritten() -> None:
     assert [(text[one.start : one.end], one.is_encoded, one.is_path) for one in targets] == [
         ("n", False, False), ("x y.md", False, False), ("o%20p", True, True),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "targets"),
+    [
+        ('up: "[[a]]"', ["a"]),
+        ("up: '[[a b#c|d]]'", ["a b"]),
+        ("up: [[a b]]", ["a b"]),
+        ('  - "- see [[a]]"', ["a"]),
+        ('see: ["[[a, b]]", "[[c]]"]', ["a, b", "c"]),
+        ("matrix: [[1, 2]]", []),
+        ("matrix: [[1.5]]", []),
+        ("matrix: [[a], [b]]", []),
+        ('# up: "[[a]]"', []),
+        ("see: '[t](a.md) #tag ^block'", []),
+        ('up: "[[{{title}}]]"', []),
+        ('cover: "[[a.png]]"', []),
+    ],
+)
+def test_in_front_matter_only_links_in_brackets_count(line: str, targets: list[str]) -> None:
+    text = f"---\ntitle: t\n{line}\n---\n[[body]]"
+    lines = text.split("\n")
+    blocks = [*find_front_matter("a.md", lines).blocks, *split_blocks(lines, 4)]
+    mentions = find_mentions(text, lines, blocks)
+    assert [one.target for one in mentions] == [*targets, "body"]
+    assert not any(one.relation or one.tag or one.block for one in mentions)
+    assert [one.line for one in mentions] == [*[3] * len(targets), 5]
+    found = list(find_link_targets(text, lines, blocks))
+    assert [text[one.start : one.end] for one in found] == [*targets, "body"]
+    assert [one.is_property for one in found] == [*[True] * len(targets), False]
