@@ -2,7 +2,7 @@
 
 A hook must not disturb its agent: with no daemon, a folder without memory, or input that is not
 JSON, it prints nothing and exits with 0; `--verbose` gives the reason on stderr. It waits at most
-two seconds, and no daemon is started.
+two seconds for its input, and as long for each answer; no daemon is started.
 
 The clients send nearly the same under different names: `FIELDS` lists them. A hook runs for every
 prompt, so what it imports is kept small.
@@ -11,7 +11,9 @@ prompt, so what it imports is kept small.
 from __future__ import annotations
 
 import os
+import select
 import sys
+import time
 
 from memsyncd.cli.parser import Command, Option, make_group, make_workspace_option
 from memsyncd.client.connection import connect
@@ -241,7 +243,7 @@ def _answer(event: str, args: Args, console: Console) -> int:
 
 
 def _find_answer(event: str, args: Args, console: Console) -> str:
-    given = read_input()
+    given = read_input(_find_timeout_s(args))
     client = args.client or detect_client(given)
     if event in (POST_TOOL_USE, STOP):
         return _capture(event, client, given, args, console)
@@ -261,11 +263,11 @@ def _find_answer(event: str, args: Args, console: Console) -> str:
     return encode_json(answer)
 
 
-def read_input() -> dict[str, Any]:
+def read_input(timeout_s: float) -> dict[str, Any]:
     """Return the client's JSON. Raises NothingToAnswer if stdin has none."""
     if sys.stdin is None or sys.stdin.isatty():
         raise NothingToAnswer("stdin is a terminal: the client's JSON is expected there")
-    data = sys.stdin.buffer.read(LIMIT_BYTES + 1)
+    data = _read_stdin(timeout_s)
     if len(data) > LIMIT_BYTES:
         raise NothingToAnswer(f"stdin holds more than {LIMIT_BYTES:,} bytes")
     try:
@@ -277,6 +279,22 @@ def read_input() -> dict[str, Any]:
     if not isinstance(given, dict):
         raise NothingToAnswer("stdin holds no JSON object")
     return given
+
+
+def _read_stdin(timeout_s: float) -> bytes:
+    """Return what comes before the end of stdin, and before the time limit: a client may leave its
+    end open.
+    """
+    data, until_s = b"", time.monotonic() + timeout_s
+    while len(data) <= LIMIT_BYTES:
+        left_s = max(0.0, until_s - time.monotonic())
+        if not select.select([sys.stdin], [], [], left_s)[0]:
+            break
+        part = os.read(sys.stdin.fileno(), 1 << 16)
+        if not part:
+            break
+        data += part
+    return data
 
 
 def _recall(event: str, given: dict[str, Any], args: Args, console: Console) -> str:
@@ -323,9 +341,12 @@ def _find_workspace(given: dict[str, Any], args: Args, console: Console) -> str:
 
 
 def _call(args: Args, console: Console, method: str, **params: object) -> dict[str, Any]:
-    timeout_s = (args.timeout_ms or TIMEOUT_MS) / 1000
-    with connect(env=console.env, timeout_s=timeout_s) as client:
+    with connect(env=console.env, timeout_s=_find_timeout_s(args)) as client:
         return client.call(method, **params)
+
+
+def _find_timeout_s(args: Args) -> float:
+    return (args.timeout_ms or TIMEOUT_MS) / 1000
 
 
 def _print_instructions(_args: Args, console: Console) -> int:

@@ -454,19 +454,26 @@ def _find_marks(piece: MarkedBlock) -> Marks:
 
 
 def _make_test(piece: ListItem, program: Invocation) -> Callable[[Any], bool]:
-    """Make the test for memsyncd's own item in a list, also of another version."""
+    """Make the test for memsyncd's own item in a list, also of another version.
+
+    An item with another command as well is the user's.
+    """
     value = fill(piece.value, program.command, program.version)
-    return lambda one: (
-        one == value or any("memsyncd" in text and " hook " in text for text in _find_texts(one))
-    )
+
+    def is_own(item: Any) -> bool:
+        commands = list(_find_commands(item))
+        is_hook = ["memsyncd" in command and " hook " in command for command in commands]
+        return item == value or (bool(is_hook) and all(is_hook))
+
+    return is_own
 
 
-def _find_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
+def _find_commands(value: Any) -> Iterator[str]:
+    if isinstance(value, dict) and isinstance(value.get("command"), str):
+        yield value["command"]
     elif isinstance(value, dict | list):
         for one in value.values() if isinstance(value, dict) else value:
-            yield from _find_texts(one)
+            yield from _find_commands(one)
 
 
 def _is_piece_in(text: str, piece: Piece, program: Invocation) -> bool:

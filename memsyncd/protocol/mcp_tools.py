@@ -424,9 +424,12 @@ def read_citation(params: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(place, str):
         return params
     rest = {name: value for name, value in params.items() if name != "path"}
-    if "#" in place and "start_line" not in rest:
-        return {**rest, "anchor": place}
     match = _CITATION.fullmatch(place)
+    named = match["path"] if match else place
+    # A heading in an anchor contains no dot: `c#.md` is a note.
+    is_anchor = "#" in named and not named.lower().endswith((".md", ".markdown", ".txt"))
+    if is_anchor and "start_line" not in rest:
+        return {**rest, "anchor": place}
     if match is None or "start_line" in rest:
         return params
     start = int(match["start"])

@@ -141,6 +141,24 @@ def test_a_daemon_that_hangs_is_given_up(own: Home) -> None:
         assert time.monotonic() - start_s < LIMIT_S
 
 
+def test_a_client_that_leaves_stdin_open_is_answered(place: Place) -> None:
+    (place.root / "MEMORY.md").write_text("# Larch\n\nA tree.\n")
+    command = [sys.executable, "-m", "memsyncd", "hook", "user-prompt", "--timeout-ms", "1000"]
+    with subprocess.Popen(
+        command, env=place.home.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            given = {"cwd": str(place.root), "prompt": "larch"}
+            process.stdin.write(json.dumps(given).encode() + b"\n")
+            process.stdin.flush()
+            assert process.wait(LIMIT_S) == 0
+            assert b"A tree" in process.stdout.read()
+        finally:
+            process.kill()
+
+
 # --- the tool for hooks of MCP ---
 
 

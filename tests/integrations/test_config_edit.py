@@ -246,6 +246,15 @@ def test_a_table_that_somebody_else_wrote_is_refused() -> None:
         install("[mcp_servers\n", pieces[:1], PROGRAM)
 
 
+def test_a_users_hook_beside_one_of_memsyncd_stays() -> None:
+    pieces = CLIENTS["gemini"].scopes["user"]
+    both = [{"command": "./mine.sh"}, {"command": "memsyncd hook session-start"}]
+    text = json.dumps({"hooks": {"SessionStart": [{"hooks": both}]}})
+    new = install(text, pieces, PROGRAM)
+    assert {"hooks": both} in json.loads(new)["hooks"]["SessionStart"]
+    assert json.loads(uninstall(new, pieces, PROGRAM) or "") == json.loads(text)
+
+
 def test_words_with_blanks_are_quoted_for_a_shell() -> None:
     assert fill("@shell hook stop", PROGRAM.command, "1") == "'/opt/my tools/memsyncd' hook stop"
     assert fill(["@program", "@args", "mcp"], ["python", "-m", "memsyncd"], "1") == [

@@ -245,6 +245,10 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
         ("memory_get", {"path": "a/b.md:3-9"}, {"path": "a/b.md", "start_line": 3, "end_line": 9}),
         ("memory_get", {"path": "b.md:3"}, {"path": "b.md", "start_line": 3, "end_line": 3}),
         ("memory_get", {"path": "b.md#x/y"}, {"anchor": "b.md#x/y", "path": None}),
+        ("memory_get", {"path": "c#.md"}, {"anchor": None, "path": "c#.md"}),
+        ("memory_get", {"path": "no #1.MD:3"}, {"anchor": None, "path": "no #1.MD", "end_line": 3}),
+        ("memory_get", {"path": "c#.md#x"}, {"anchor": "c#.md#x", "path": None}),
+        ("memory_get", {"path": "c.md#"}, {"anchor": "c.md#", "path": None}),
         ("memory_get", {"path": "b.md", "start_line": 2}, {"path": "b.md", "start_line": 2}),
         (
             "memory_search",
