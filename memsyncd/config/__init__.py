@@ -191,8 +191,8 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     field_values: Annotated[int, Meta(ge=1, le=10_000)] = 20
     # Who writes something is told of what says nearly the same, from this similarity on.
     similar_from: Annotated[float, Meta(ge=0.1, le=1.0)] = 0.7
-    # `memsyncd promote` appends to this note, relative to a workspace's root; a name alone is a note
-    # in .memories/ …
+    # `memsyncd promote` appends to this note, relative to a workspace's root; a name alone is a
+    # note in .memories/ …
     promote_to: Annotated[str, Meta(min_length=1)] = ".memories/project.md"
     # … with one of these tags.
     promote_tags: str = "decision, convention, pattern, pitfall, interface, invariant, faq"
