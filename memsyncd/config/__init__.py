@@ -134,7 +134,7 @@ class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     # Off: overwritten or deleted text is gone.
     enabled: bool = True
-    # The number of changes that are kept of each note.
+    # The number of changes that are kept of each note; others are deleted from time to time.
     max_revisions: Annotated[int, Meta(ge=1, le=100_000)] = 100
     # Older changes are deleted.
     max_age_days: Annotated[float, Meta(ge=0.01, le=36_500)] = 90.0
@@ -191,7 +191,8 @@ class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     field_values: Annotated[int, Meta(ge=1, le=10_000)] = 20
     # Who writes something is told of what says nearly the same, from this similarity on.
     similar_from: Annotated[float, Meta(ge=0.1, le=1.0)] = 0.7
-    # `memsyncd promote` appends to this note, relative to a workspace's root …
+    # `memsyncd promote` appends to this note, relative to a workspace's root; a name alone is a
+    # note in .memories/ …
     promote_to: Annotated[str, Meta(min_length=1)] = ".memories/project.md"
     # … with one of these tags.
     promote_tags: str = "decision, convention, pattern, pitfall, interface, invariant, faq"
@@ -226,9 +227,8 @@ class CaptureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class SemanticConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Search by meaning besides words, with vectors of all chunks; `memsyncd semantic` shows it.
-
-    A process of its own makes the vectors, with low priority, and compares them with questions.
+    """Search by meaning besides words, with vectors of all chunks; `memsyncd semantic status` shows
+    it. A process of its own makes the vectors, with low priority, and compares them with questions.
     """
 
     # Off: nothing is embedded, and existing vectors are deleted.

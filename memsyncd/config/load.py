@@ -488,7 +488,7 @@ def _check_file(path: str, status: os.stat_result) -> None:
         raise BadConfig(f"{path}: not a regular file", hint="make it a readable file, or remove it")
     # A user who can write this file decides which folders are read.
     if stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_IWOTH:
-        raise BadConfig(f"{path}: any user may write to it", hint=f"chmod o-w {path}")
+        raise BadConfig(f"{path}: any user may write to it", hint=f"chmod go-w {path}")
 
 
 def _find_error_line(error: Exception, text: str) -> int:

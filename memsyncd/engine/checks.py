@@ -6,6 +6,7 @@ Pure: what the daemon knows already, such as conditions, watcher and problems, b
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -20,6 +21,7 @@ from memsyncd.engine.records import (
     TEXTS_LOST,
 )
 from memsyncd.engine.recovery import HALF_DONE, UNCERTAIN, UNFINISHED
+from memsyncd.engine.sync import ROOT_FAULT
 from memsyncd.engine.workspace import (
     SEMANTIC_FAULT,
     SEMANTIC_NOTICE,
@@ -55,13 +57,9 @@ _CHECKS: dict[str, tuple[Level, str]] = {
     "prompt_injection": ("warning", "prompt_injection"),
 }
 
-# Level, check and remedy of each fault that a workspace can have.
+# Level, check and remedy of each fault of a workspace; `{name}` stands for the workspace's name.
 _FAULTS: dict[str, tuple[Level, str, str]] = {
-    "root": (
-        "error",
-        "folder",
-        "bring the folder back and make it readable for you, or: memsyncd remove NAME",
-    ),
+    ROOT_FAULT: ("error", "folder", "else: memsyncd remove {name}"),
     STALL_FAULT: (
         "error",
         "folder",
@@ -155,11 +153,12 @@ def check_condition(
     health: WatchHealth,
     config: Config,
     *,
+    name: str,
     now_s: float,
 ) -> list[FindingInfo]:
     """Check the state of a workspace and of its watcher. `now_s` is the wall clock."""
     return [
-        *_check_faults(condition),
+        *_check_faults(condition, shlex.quote(name)),
         *_check_watcher(condition, health, config),
         *_check_past(condition),
         *_check_freshness(condition, freshness, config, now_s),
@@ -189,11 +188,11 @@ def describe_recording(condition: Condition) -> str:
     return f"history: recording {n_all - n_left:,} of {n_all:,} notes" if n_left else ""
 
 
-def _check_faults(condition: Condition) -> list[FindingInfo]:
+def _check_faults(condition: Condition, name: str) -> list[FindingInfo]:
     found = []
     for word, text in sorted(condition.faults.items()):
         level, check, remedy = _FAULTS.get(word, ("warning", word, "see: memsyncd status"))
-        found.append(make_finding(level, check, text, remedy))
+        found.append(make_finding(level, check, text, remedy.format(name=name)))
     for word, text in sorted(condition.notices.items()):
         if word == WATCH_LIMIT:
             found.append(make_finding("warning", "watcher", text, LIMIT_REMEDY))
@@ -204,7 +203,7 @@ def _check_faults(condition: Condition) -> list[FindingInfo]:
             check = "index" if word == INDEX_LOG else "records"
             its_level: Level = "info" if word == MOVED else "warning"
             found.append(make_finding(its_level, check, text, remedy))
-    if not condition.faults.keys() & {"root", STALL_FAULT}:
+    if not condition.faults.keys() & {ROOT_FAULT, STALL_FAULT}:
         found.append(make_finding("ok", "folder", "the folder exists and can be listed"))
     return found
 

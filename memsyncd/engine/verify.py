@@ -9,6 +9,7 @@ is `changed`, and compared again after a sync. Every other difference is an erro
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -177,7 +178,8 @@ def _check_records(workspace: Workspace, *, is_thorough: bool) -> FindingInfo:
     n_lost = count_damaged_blobs(path) if is_there and is_thorough and not damage else 0
     level: Level = "error"
     if not is_there and "root" in workspace.condition.faults:
-        level, remedy = "info", "if the folder was moved: memsyncd remove NAME"
+        name = shlex.quote(workspace.entry.name)
+        level, remedy = "info", f"if the folder was moved: memsyncd remove {name}"
         what = (
             "records.db is missing, as the folder is: a folder that is moved and added again takes "
             "its history along"

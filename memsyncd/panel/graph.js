@@ -217,8 +217,10 @@ export class GraphView extends View {
       const px = x[i] ?? 0, py = y[i] ?? 0;
       if (px < -100 || py < 0 || px > width || py > height) continue;
       if (i !== this.shown && scale <= LABELS_FROM && this.paths.length >= 60 && (layout.degree[i] ?? 0) <= 12) continue;
-      const name = this.paths[i] ?? "";
-      pen.fillText(name.slice(name.lastIndexOf("/") + 1).replace(/\.md$/, ""), px + this.radius(i) + 4, py + 4);
+      const path = this.paths[i] ?? "", name = path.slice(path.lastIndexOf("/") + 1).replace(/\.md$/, "");
+      const room = pen.measureText(name).width, gap = this.radius(i) + 4;
+      // A name that would end beyond the right edge begins left of its note.
+      pen.fillText(name, px + gap + room > width ? Math.max(0, px - gap - room) : px + gap, py + 4);
       shown += 1;
     }
   }

@@ -229,7 +229,7 @@ export class NotesView extends View {
     const facts = note ? [count(rendered.n_lines, "line"), " · ", bytes(note.size_bytes), " · saved ", when(note.modified_at)] : [];
     return h("header", {}, h("h2", {}, note?.title ?? path), h("p", { class: "quiet" }, h("code", {}, path), " · ", facts),
       h("p", {}, note && badges(note), " ", h("a", { href: this.href("history", { path }) }, "history"), " ",
-        h("a", { href: this.href("graph", { path }) }, "graph")));
+        h("a", { href: this.href("graph", { path }) }, "links")));
   }
 
   /** Lead to the other windows of a long note. @param {string} path @param {any} rendered */

@@ -37,13 +37,18 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class HttpRefusal(Exception):
-    """A request that is refused, with the status and headers of its answer."""
+    """A request that is refused, with the status and headers of its answer, and the page that a
+    browser shows instead of the error.
+    """
 
-    def __init__(self, error: MemsyncdError, status: int = 0, headers: Headers = ()) -> None:
+    def __init__(
+        self, error: MemsyncdError, status: int = 0, headers: Headers = (), page: str = ""
+    ) -> None:
         super().__init__(error.message)
         self.error = error
         self.status = status or error.http_status
         self.headers = headers
+        self.page = page
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -133,6 +138,14 @@ ROUTES = _make_routes()
 
 PANEL_INDEX = "index.html"
 _PANEL_FILE = re.compile(r"[a-z][a-z0-9-]{0,40}\.[a-z]{2,4}")
+
+
+def make_closed_page(reason: str) -> str:
+    """A page that says why the panel is not shown, and how to open it."""
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>memsyncd</title>
+<p>{reason} Open it again:
+<p><code>memsyncd ui</code></html>
+"""
 
 
 def _find_path(path: str) -> dict[str, HttpRoute]:
@@ -417,6 +430,8 @@ def check_access(
     if path in OPEN_PATHS:
         return
     cookie = _find_cookie(headers.get(b"cookie", b"").decode("latin-1"), access.cookie_name)
+    if path == PANEL and b"authorization" not in headers:
+        _check_page_cookie(access.token, cookie, now_s)
     if b"authorization" in headers or not cookie:
         _check_token(access.token, headers.get(b"authorization", b""))
         return
@@ -428,6 +443,13 @@ def check_access(
     is_foreign = site not in (b"same-origin", b"none")
     if is_foreign or (origin is not None and origin.decode("latin-1") != f"http://{host}"):
         raise _refuse_site()
+
+
+def _check_page_cookie(token: bytes, cookie: str, now_s: float) -> None:
+    """Refuse the panel's page without its cookie, as from a bookmark, by a page for a person."""
+    if not (cookie and is_cookie_valid(token, cookie, now_s)):
+        error = Unauthorized("the panel is not open in this browser", hint="open it: memsyncd ui")
+        raise HttpRefusal(error, page=make_closed_page("This browser may not show the panel now."))
 
 
 def _refuse_site() -> HttpRefusal:

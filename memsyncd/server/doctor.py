@@ -129,6 +129,7 @@ class Doctor:
             read_freshness(workspace, config, now_s=self._clock.now_s()),
             self._workspaces.watching.health(workspace),
             config,
+            name=workspace.entry.name,
             now_s=self._clock.wall_s(),
         )
         if workspace.index is not None:

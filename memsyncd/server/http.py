@@ -460,6 +460,9 @@ class HttpConnection:
         self._is_last = refusal.status in (400, 505)
 
         def answer(_answers: list[bytes]) -> None:
+            if refusal.page:
+                self.respond(Response(refusal.status, refusal.page.encode(), http.HTML))
+                return
             error = describe_error(refusal.error)
             response = http.make_error_response(
                 error, status=refusal.status, headers=refusal.headers

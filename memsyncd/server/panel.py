@@ -40,10 +40,7 @@ _OPENED = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>memsyn
 <meta http-equiv="refresh" content="0;url={http.PANEL}">
 <p><a href="{http.PANEL}">memsyncd</a></html>
 """
-_USED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>memsyncd</title>
-<p>This address was used already, or is older than a minute. Open the panel again:
-<p><code>memsyncd ui</code></html>
-"""
+_USED = http.make_closed_page("This address was used already, or is older than a minute.")
 
 
 class OneTimeTokens:

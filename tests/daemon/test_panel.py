@@ -58,7 +58,10 @@ def test_the_panel_opens_once_and_comes_back_after_a_restart(own: Home) -> None:
     (root / "MEMORY.md").write_text("# Head\n\nText <b>of</b> [[Nowhere]].\n")
     place = Place(own, daemon, root)
     page = Page(place.client.call("panel.open")["url"])
-    assert page.get("/panel/")[0] == 401
+    status, body = page.get("/panel/")
+    assert status == 401
+    assert b"<code>memsyncd ui</code>" in body
+    assert b"Bearer" in page.get("/panel/app.js")[1]
     assert page.get(page.opening)[0] == 200
     assert Page(f"http://127.0.0.1:{page.port}{page.opening}").get(page.opening)[0] == 401
     status, body = page.get("/panel/")

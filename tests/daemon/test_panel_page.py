@@ -519,6 +519,51 @@ def test_a_change_is_undone_in_the_history(place: Place, open_panel: Callable[..
     assert not (place.root / ".memories" / "extra.md").exists()
 
 
+def test_without_changes_the_history_says_so_where_the_page_begins(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    panel = open_panel(place)
+    panel.show("history")
+    begin = panel.page.locator("main").bounding_box()
+    said = panel.page.get_by_text("No change was recorded yet").bounding_box()
+    assert begin is not None
+    assert said is not None
+    assert said["x"] - begin["x"] < 60
+
+
+RECORD_LABELS = """() => {
+  const draw = CanvasRenderingContext2D.prototype.fillText;
+  window.labels = {};
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    window.labels[text] = [x, x + this.measureText(text).width, this.canvas.clientWidth];
+    draw.call(this, text, x, y);
+  };
+}"""
+
+
+def test_the_names_in_the_picture_of_links_are_not_cut_at_its_edges(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    names = [f"a-note-with-a-long-name-{number}" for number in range(4)]
+    for name in names:
+        (place.root / ".memories" / f"{name}.md").write_text("See [[MEMORY]].\n")
+    place.client.call("sync", workspace=place.id)
+    panel = open_panel(place)
+    panel.page.set_viewport_size({"width": 390, "height": 700})
+    panel.page.evaluate(RECORD_LABELS)
+    panel.show("graph")
+    panel.page.wait_for_selector("canvas[data-settled]")
+    panel.page.get_by_role("button", name="Fit").click()
+    panel.page.wait_for_function("n => Object.keys(window.labels).length === n", arg=5)
+    labels = panel.page.evaluate("window.labels")
+    assert set(labels) == {"MEMORY", *names}
+    assert not {
+        name: (left, right)
+        for name, (left, right, width) in labels.items()
+        if left < 0 or right > width
+    }
+
+
 def test_nothing_of_a_hostile_note_runs(place: Place, open_panel: Callable[..., Panel]) -> None:
     (place.root / "MEMORY.md").write_text(HOSTILE)
     (place.root / ".memories" / "long.md").write_text("# Long\n\n" + "word " * 200_000)

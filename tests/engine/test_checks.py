@@ -32,7 +32,7 @@ def judge(
 ) -> dict[str, FindingInfo]:
     """Findings that are not ok, by their check."""
     config = Config(sync=SyncConfig(**sync))
-    found = check_condition(condition, freshness, health, config, now_s=NOW_S)
+    found = check_condition(condition, freshness, health, config, name="notes", now_s=NOW_S)
     return {finding.check: finding for finding in found if finding.level != "ok"}
 
 
@@ -41,7 +41,7 @@ def make(**fields: Any) -> Condition:
 
 
 def test_a_healthy_workspace_has_only_passed_checks() -> None:
-    found = check_condition(WELL, FRESH, EVENTS, Config(), now_s=NOW_S)
+    found = check_condition(WELL, FRESH, EVENTS, Config(), name="notes", now_s=NOW_S)
     assert {finding.check for finding in found} == {
         "folder",
         "watcher",
@@ -68,6 +68,14 @@ def test_every_fault_is_a_finding_with_a_remedy(fault: str, check: str, level: s
     assert set(found) == {check}
     assert (found[check].level, found[check].what) == (level, "it is like this")
     assert found[check].remedy
+
+
+def test_the_remedy_for_a_missing_folder_is_a_whole_command() -> None:
+    condition = make(faults={"root": "the folder is missing"}, root_state="missing")
+    found = check_condition(condition, FRESH, EVENTS, Config(), name="my notes", now_s=NOW_S)
+    assert [one.remedy for one in found if one.check == "folder"] == [
+        "else: memsyncd remove 'my notes'"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +121,12 @@ def test_the_freshness_that_answers_report_is_a_finding(freshness: Freshness, le
 @pytest.mark.parametrize("fault", ["sync", "disk_full", "index"])
 def test_a_current_sync_failure_is_not_reported_as_a_past_one(fault: str) -> None:
     found = check_condition(
-        make(faults={fault: "no"}, n_failed_syncs=3), FRESH, EVENTS, Config(), now_s=NOW_S
+        make(faults={fault: "no"}, n_failed_syncs=3),
+        FRESH,
+        EVENTS,
+        Config(),
+        name="notes",
+        now_s=NOW_S,
     )
     assert "error" in {finding.level for finding in found}
     assert not [finding for finding in found if "succeeded" in finding.what]

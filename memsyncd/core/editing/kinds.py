@@ -23,7 +23,8 @@ class KindDefaults(msgspec.Struct, frozen=True):
     predefined kind of this name, else of a memory without a kind.
     """
 
-    # The note to which memories of this kind are appended, relative to a workspace's root.
+    # The note to which memories of this kind are appended, relative to a workspace's root; a name
+    # alone is one in .memories/.
     append_to: Annotated[str, msgspec.Meta(min_length=1)]
     # From 0 to 1, unless the writer gives one.
     importance: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
