@@ -169,7 +169,7 @@ def _record_for_slice(workspace: Workspace, clock: Clock) -> Job[None]:
     # An interrupted edit of memsyncd's own must not be recorded as another program's.
     recover(workspace, clock)
     if workspace.unrecorded is None:
-        paths = _unrecorded_paths(index.read_digests(), records.history.heads())
+        paths = _unrecorded_paths(index.iter_digests(), records.history.heads())
         workspace.set_unrecorded(paths)
     while unrecorded := workspace.unrecorded:
         _record_batch(workspace, clock, unrecorded, {}, frozenset())
@@ -185,9 +185,12 @@ def _record_for_slice(workspace: Workspace, clock: Clock) -> Job[None]:
     report_wal_sizes(workspace)
 
 
-def _unrecorded_paths(recorded: Mapping[str, str], heads: Mapping[str, str]) -> deque[str]:
-    paths = recorded.keys() | heads.keys()
-    return _order((path for path in paths if recorded.get(path) != heads.get(path)), recorded)
+def _unrecorded_paths(digests: Iterable[tuple[str, str]], heads: dict[str, str]) -> deque[str]:
+    """The paths of notes whose digest is not that of `heads`, which is emptied, in the order of
+    `_order`. The digests of all notes together would leave megabytes of freed memory.
+    """
+    paths = sorted([path for path, digest in digests if heads.pop(path, None) != digest])
+    return deque([*paths, *sorted(heads)])
 
 
 def _order(paths: Iterable[str], recorded: Container[str]) -> deque[str]:

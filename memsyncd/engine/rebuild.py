@@ -302,7 +302,7 @@ def update_index(
 ) -> Job[SyncDone]:
     """Sync; the caller has opened the records. Without an open index, open or rebuild one first."""
     if workspace.index is not None:
-        if request.only is None:
+        if request.only is None and request.releases_memory:
             workspace.index.pool.release_idle()
         return (yield from _sync(workspace, config, clock, request))
     opened = yield from open_workspace(workspace, config, clock)

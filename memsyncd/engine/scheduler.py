@@ -246,7 +246,7 @@ class Scheduler:
         waiting = self._scans.get(workspace.id)
         if waiting is not None and _is_waiting(waiting):
             return waiting
-        future = self._sync(workspace, only=None, is_urgent=True)
+        future = self._sync(workspace, only=None, is_urgent=True, releases_memory=False)
         self._scans[workspace.id] = future
         return future
 
@@ -403,9 +403,12 @@ class Scheduler:
         is_urgent: bool = False,
         is_full: bool = False,
         grace_s: float | None = None,
+        releases_memory: bool = True,
         batch: CompletionBatch | None = None,
     ) -> Future[SyncDone]:
-        request = self._make_request(workspace, only, is_full=is_full, grace_s=grace_s)
+        request = self._make_request(
+            workspace, only, is_full=is_full, grace_s=grace_s, releases_memory=releases_memory
+        )
         job = partial(sync_and_record, workspace, self.config, self._clock, request)
         # What a retry finds had its event before the failure.
         is_reconcile = batch is not None and not _is_retry(workspace)
@@ -420,12 +423,14 @@ class Scheduler:
         *,
         is_full: bool = False,
         grace_s: float | None = None,
+        releases_memory: bool = True,
     ) -> SyncRequest:
         return SyncRequest(
             only=None if _is_retry(workspace) else only,
             is_full=is_full,
             grace_s=self.config.sync.delete_grace_s if grace_s is None else grace_s,
             bulk_bytes=BULK_BYTES,
+            releases_memory=releases_memory,
         )
 
     def _after_answers(self, call: Callable[[], object]) -> None:

@@ -84,6 +84,9 @@ class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     bulk_bytes: int | None = None
     """If more bytes of new notes than this are to be read, and no note is missing, the sync only
     sets `SyncDone.is_bulk`."""
+    releases_memory: bool = True
+    """Whether a sync of everything closes idle readers, and has the others free what they have
+    read: a request that waits for the sync would read it again."""
 
 
 class SyncDone(msgspec.Struct, kw_only=True):

@@ -28,7 +28,7 @@ WAL_LIMIT_BYTES = 8 * 1024 * 1024
 VALUE_LIMIT_BYTES = 16 * 1024 * 1024
 VM_STEPS_BETWEEN_CHECKS = 1000
 READ_BYTES = 1024 * 1024
-# Pages that a reader keeps until the next full scan, SQLite's default four times over: a question
+# Pages that a reader keeps until the next reconcile, SQLite's default four times over: a question
 # about 100,000 chunks reads 86 pages again instead of 526, and takes nine tenths of the time.
 READER_CACHE_KIB = 8_000
 # The longest pause of a long read: a short one that takes longer, as its disk does not answer, is

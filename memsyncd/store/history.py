@@ -307,8 +307,7 @@ class History:
     def heads(self) -> dict[str, str]:
         """Return the last known digest of each note by path."""
         with translating_errors():
-            rows: list[Any] = self._writer.execute("SELECT path, digest FROM heads").fetchall()
-        return dict(rows)
+            return dict(self._writer.execute("SELECT path, digest FROM heads"))
 
     def find_heads(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the last known digests of these notes by path, if there are any."""

@@ -17,7 +17,7 @@ from memsyncd.store.pool import Reader, encode_numbers
 
 BLOCK_CHARS = 8192
 _LEVEL = 3
-# Inflated blocks that a reader remembers until the next commit or full scan, about a megabyte: all
+# Inflated blocks that a reader remembers until the next commit or reconcile, about a megabyte: all
 # of the workspace of one project. A longer block, which has a giant line, is not remembered.
 MAX_BLOCKS, MAX_BLOCK_CHARS = 128, 2 * BLOCK_CHARS
 

@@ -261,7 +261,7 @@ def test_an_external_change_between_two_slices_is_a_revision_if_the_former_text_
         ),
     }
     heads = bench.workspace.records.history.heads()
-    assert heads == bench.workspace.index.read_digests()
+    assert heads == dict(bench.workspace.index.iter_digests())
     assert heads[last] == digest_bytes(b"changed before it was recorded\n")
 
 

@@ -25,12 +25,15 @@ from memsyncd.engine.rebuild import (
     may_rebuild,
     rebuild_index,
     tidy_workspace,
+    update_index,
 )
+from memsyncd.engine.sync import SyncRequest
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
 from memsyncd.protocol.memory import PathState
 from memsyncd.store import integrity
 from memsyncd.store import pool as readers_module
 from memsyncd.store.index import Counts
+from memsyncd.store.texts import read_texts
 from tests.engine.conftest import other_program_reading, take
 
 
@@ -374,6 +377,21 @@ def test_a_full_scan_closes_unused_readers(bench: Any, monkeypatch: pytest.Monke
     bench.update()
     with pytest.raises(apsw.ConnectionClosedError):
         reader.rows("SELECT 1")
+
+
+def test_readers_free_what_they_keep_at_a_full_scan_but_not_if_a_request_waits_for_it(
+    bench: Any,
+) -> None:
+    bench.write("MEMORY.md", "larch")
+    bench.update()
+    with bench.workspace.acquire(5) as reader:
+        assert read_texts(reader, [1]) == {1: "larch"}
+    before = count_cache_bytes(reader.connection)
+    request = SyncRequest(releases_memory=False)
+    take(update_index(bench.workspace, bench.config, bench.clock, request))
+    assert count_cache_bytes(reader.connection) == before
+    bench.update()
+    assert count_cache_bytes(reader.connection) < before / 2
 
 
 def count_cache_bytes(connection: apsw.Connection) -> int:

@@ -241,6 +241,27 @@ def test_the_result_of_a_sync_is_freed_without_a_garbage_collection(tmp_path: Pa
     asyncio.run(scenario())
 
 
+def test_readers_keep_what_they_read_at_a_scan_for_a_request_and_not_at_a_sync(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspace = workspaces.add(str(root))
+        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+        with workspace.acquire(5) as reader:
+            reader.memo["read"] = True
+        await asyncio.wrap_future(workspaces.scheduler.scan(workspace))
+        assert reader.memo
+        await asyncio.wrap_future(workspaces.scheduler.sync(workspace))
+        assert not reader.memo
+        await asyncio.to_thread(workspaces.stop)
+
+    asyncio.run(scenario())
+
+
 def test_a_rebuild_that_is_asked_for_twice_is_one_and_a_sync_does_not_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
