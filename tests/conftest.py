@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
 import os
 import re
 import signal
@@ -161,27 +162,39 @@ def pytest_collection_modifyitems(
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=others)
     yield
-    arrange(items)
+    arrange(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
-def arrange(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, then with what takes long to import, and keep the tests of a
-    folder together, in their shuffled order.
+def arrange(items: list[pytest.Item], n_workers: int) -> None:
+    """Begin with what takes longest, each on a worker of its own, then with what takes long to
+    import, and keep the tests of a folder together, in their shuffled order.
 
-    Each worker takes a stretch: one that begins a long test last keeps the others waiting, and each
-    that has tests of a folder imports the same libraries and starts the same programs. Workers that
-    have no tests left take those from the ends of the others' stretches.
+    Each worker takes a stretch of the same length, which is in order: one that begins a long test
+    last keeps the others waiting, and each that has tests of a folder imports the same libraries
+    and starts the same programs. Workers that have no tests left take those from the ends of the
+    others' stretches, so what follows a long test is divided among them.
     """
     places: dict[Path, int] = {}
     for item in items:
         places.setdefault(item.path.parent, len(places))
-    items.sort(
-        key=lambda item: (
-            item.get_closest_marker("run_first") is None,
-            not item.path.is_relative_to(SLOW_IMPORTS),
-            places[item.path.parent],
-        )
-    )
+    items.sort(key=lambda item: places[item.path.parent])
+    firsts = [[item] for item in items if item.get_closest_marker("run_first")]
+    known = {first[0] for first in firsts}
+    firsts.append([item for item in items if has_slow_imports(item.path) and item not in known])
+    known.update(firsts[-1])
+    others = (item for item in items if item not in known)
+    arranged: list[pytest.Item] = []
+    for worker in range(n_workers):
+        for first in firsts[worker::n_workers]:
+            arranged += first
+        n_missing = len(items) * (worker + 1) // n_workers - len(arranged)
+        arranged += itertools.islice(others, max(0, n_missing))
+    items[:] = arranged
+
+
+@functools.cache
+def has_slow_imports(module: Path) -> bool:
+    return module.is_relative_to(SLOW_IMPORTS)
 
 
 @functools.cache

@@ -127,8 +127,17 @@ def test_a_run_of_all_tests_imports_no_module_without_a_chosen_test(
     assert {module for module in modules if not may_be_chosen(TESTS / module, marks)} == left_out
 
 
+@pytest.mark.parametrize(
+    ("n_workers", "order"),
+    [
+        (1, "longest, slow imports, first, third, second, fourth"),
+        # Each has a stretch of the same length.
+        (2, "longest, first, third, slow imports, second, fourth"),
+        (3, "longest, first, slow imports, third, second, fourth"),
+    ],
+)
 def test_the_longest_and_those_with_slow_imports_come_first_and_those_of_a_folder_together(
-    request: pytest.FixtureRequest,
+    request: pytest.FixtureRequest, n_workers: int, order: str
 ) -> None:
     def make(path: str, name: str) -> pytest.Function:
         parent = pytest.Module.from_parent(request.session, path=TESTS / path)
@@ -143,15 +152,8 @@ def test_the_longest_and_those_with_slow_imports_come_first_and_those_of_a_folde
         make("a/test_2.py", "fourth"),
     ]
     items[3].add_marker("run_first")
-    arrange(items)  # type: ignore[arg-type]
-    assert [item.name for item in items] == [
-        "longest",
-        "slow imports",
-        "first",
-        "third",
-        "second",
-        "fourth",
-    ]
+    arrange(items, n_workers)  # type: ignore[arg-type]
+    assert ", ".join(item.name for item in items) == order
 
 
 @pytest.mark.life

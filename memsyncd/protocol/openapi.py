@@ -230,13 +230,11 @@ def _describe_refusal(route: HttpRoute, codes: list[str]) -> dict[str, Any]:
     return {"description": ", ".join(codes), "content": content}
 
 
-def _parameter(
-    place: str, name: str, description: str, *, is_required: bool = False, kind: str = "string"
-) -> dict[str, Any]:
+def _parameter(place: str, name: str, description: str, kind: str = "string") -> dict[str, Any]:
     return {
         "name": name,
         "in": place,
-        "required": is_required,
+        "required": False,
         "description": description,
         "schema": {"type": kind},
     }
@@ -253,7 +251,7 @@ _MCP_QUERY = [
     _parameter(
         "query", "workspace", "The workspace that the tools use: a name, an id or a folder."
     ),
-    _parameter("query", "read_only", "Leave out the tools that write.", kind="boolean"),
+    _parameter("query", "read_only", "Leave out the tools that write.", "boolean"),
 ]
 _BODIES = {"/rpc": "JsonRpcBody", "/mcp": "JsonRpcBody"}
 _PLAIN_SCHEMAS: dict[str, Any] = {

@@ -124,7 +124,7 @@ def filled(place: Place) -> Place:
     return place
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
 def test_each_view_shows_what_there_is_and_is_accessible(
     filled: Place, page: Page, open_panel: Callable[..., Panel], scheme: Any, width: int
 ) -> None:
