@@ -16,12 +16,16 @@ from collections.abc import Callable
 from typing import Any
 
 from memsyncd.engine.index_process import running_pids
+from memsyncd.errors import BadConfig
 from memsyncd.logs import Event, count_lost_lines, get_log
 from memsyncd.protocol.metrics import ProcessMetrics
 
 # Enough for all clients and some hundred workspaces, each of which takes several descriptors.
 # Systems start programs with a lower limit for the sake of those that use select().
 OPEN_FILES_TARGET = 8192
+# With fewer, one workspace and some clients can exhaust the descriptors: then databases cannot be
+# opened and clients cannot connect.
+OPEN_FILES_NEEDED = 64
 REPORT_INTERVAL_S = 60.0
 _OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 TRIM_THRESHOLD_BYTES = 1024 * 1024
@@ -50,12 +54,21 @@ def read_process_stats() -> ProcessMetrics:
 
 
 def raise_file_limit() -> None:
-    """Raise the limit of open files to `OPEN_FILES_TARGET`, or as far as the system allows."""
+    """Raise the limit of open files to `OPEN_FILES_TARGET`, or as far as the system allows.
+
+    Raises BadConfig if fewer than `OPEN_FILES_NEEDED` may be open then.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     target = OPEN_FILES_TARGET if hard == resource.RLIM_INFINITY else min(OPEN_FILES_TARGET, hard)
     if soft != resource.RLIM_INFINITY and soft < target:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+    limit = find_file_limit()
+    if limit is not None and limit < OPEN_FILES_NEEDED:
+        raise BadConfig(
+            f"this process may open only {limit} files, and the daemon needs {OPEN_FILES_NEEDED}",
+            hint="raise the hard limit (ulimit -Hn, LimitNOFILE= of systemd) and start again",
+        )
 
 
 def find_file_limit() -> int | None:

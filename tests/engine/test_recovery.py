@@ -307,7 +307,7 @@ def test_a_command_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_an_archive_of_500_sections_that_is_killed_has_happened_whole_or_not_at_all(
-    make_bench: Any,
+    make_bench: Any, killer: Killer
 ) -> None:
     kill_commands(Benches(make_bench, killer, "archive many"), 1)
 
