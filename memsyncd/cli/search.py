@@ -58,7 +58,8 @@ FILTERS: Final = (
 def filters_from(args: Args) -> dict[str, object] | None:
     """Return the parameter `filters` for the options, None if none was given."""
     given = {option.name: getattr(args, option.name) for option in FILTERS}
-    return {name: value for name, value in given.items() if value} or None
+    # An empty text is no filter that was left out: the daemon refuses it.
+    return {name: value for name, value in given.items() if value or value == ""} or None
 
 
 def take_filters(args: Args, _console: Console) -> dict[str, Any]:

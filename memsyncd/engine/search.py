@@ -233,8 +233,11 @@ def complete_filters(
 def read_filters(filters: protocol.Filters, today: date) -> Filters:
     """Parse the filters of a request, with days relative to `today`.
 
-    Raises BadRequest for a value that cannot be read, with the name of its filter.
+    Raises BadRequest for a value that is empty or cannot be read, with the name of its filter.
     """
+    for name in ("kind", "tag", "path", "section", "task", "session", "source", "status"):
+        _refuse_empty(name, getattr(filters, name))
+    _refuse_empty("related_to", filters.related_to)
     return Filters(
         kinds=tuple(filters.kind),
         tags=tuple(filters.tag),
@@ -257,6 +260,11 @@ def read_filters(filters: protocol.Filters, today: date) -> Filters:
         includes_archived=filters.include_archived,
         includes_expired=filters.include_expired,
     )
+
+
+def _refuse_empty(name: str, values: Sequence[str]) -> None:
+    if not all(map(str.strip, values)):
+        raise BadRequest(f"filter `{name}` has an empty value", hint="name one, or leave it out")
 
 
 def _read_choices(name: str, values: Sequence[str]) -> tuple[str, ...]:

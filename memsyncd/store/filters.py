@@ -16,7 +16,7 @@ from typing import Any
 
 from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.model import ARCHIVED
-from memsyncd.core.notepath import MEMORY_FOLDER
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER
 from memsyncd.core.search.query import Filters
 from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 
@@ -285,12 +285,22 @@ def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
     """
     found: set[int] = set()
     for path in paths:
-        text = path.removeprefix("./")
+        text = _name_from_root(reader, path)
         if text.strip("/"):
             found.update(
                 _find_files(reader, text) or _find_files(reader, f"{MEMORY_FOLDER}/{text}")
             )
     return sorted(found)
+
+
+def _name_from_root(reader: Reader, path: str) -> str:
+    """Return the path from the root; one that begins with `/memories` is one of the memory tool."""
+    if not f"{path}/".startswith("/memories/"):
+        return path.removeprefix("./")
+    inside, folder = path.removeprefix("/memories").strip("/"), reader.memory_folder
+    if folder == MEMORY_FOLDER and inside == MEMORY_FILE:
+        return MEMORY_FILE
+    return f"{folder}/{inside}".strip("/")
 
 
 def find_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
@@ -450,7 +460,7 @@ def _bound_folder(folder: str) -> tuple[str, str, str]:
 
 def _compile_paths(reader: Reader, paths: Iterable[str], bindings: Bindings) -> str:
     """Return a condition for the files that `find_file_ids` returns."""
-    texts = [path.removeprefix("./") for path in paths]
+    texts = [_name_from_root(reader, path) for path in paths]
     plain = [text for text in texts if text.strip("/") and not has_wildcard(text)]
     globs = [text for text in texts if has_wildcard(text)]
     either = [

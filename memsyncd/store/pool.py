@@ -16,6 +16,7 @@ from typing import Any, cast
 import apsw
 import msgspec
 
+from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.store.connection import (
     deadline,
     is_cancelled,
@@ -54,6 +55,8 @@ class Reader:
     def __init__(self, path: str) -> None:
         self.connection = open_reader(path)
         self.used_s = 0.0
+        # What `/memories` stands for in filters, from the root; empty for the root.
+        self.memory_folder = MEMORY_FOLDER
         self._memo: dict[Any, Any] = {}
         self._memo_version = 0
         self._has_snapshot = self._is_memo_checked = False

@@ -84,3 +84,12 @@ def test_priorities_lifecycles_and_tiers_are_read_in_any_case() -> None:
     assert read_filters(requested, TODAY) == Filters(
         tiers=("hot",), priorities=("P0",), lifecycles=("task", "task")
     )
+
+
+@pytest.mark.parametrize(
+    "name", "kind tag path section task session source status related_to".split()
+)
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_value_is_refused_rather_than_passed_by_nothing(name: str, value: str) -> None:
+    with pytest.raises(BadRequest, match=f"filter `{name}` has an empty value"):
+        read_filters(params.Filters(**{name: ["x", value]}), TODAY)

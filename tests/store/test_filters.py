@@ -215,6 +215,23 @@ def test_paths_name_files_folders_and_globs(filled: Index) -> None:
             assert len(found) == n_found, (path, [paths[row] for row in found])
 
 
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/memories/api/notes.md", {API_CACHE, API_CACHET}),
+        ("/memories/api/", {API_CACHE, API_CACHET}),
+        ("/memories/api/*.md", {API_CACHE, API_CACHET}),
+        ("/memories/MEMORY.md", {TOP, CACHE, KEYS, SERVER}),
+        ("/memories", {API_CACHE, API_CACHET, DIARY}),
+        ("/memoriesapi", set()),
+    ],
+)
+def test_a_path_of_the_memory_tool_names_the_same_notes(
+    filled: Index, path: str, found: set[str]
+) -> None:
+    assert find(filled, Filters(paths=(path,))) == found
+
+
 def test_a_path_with_the_name_of_a_note_or_folder_is_no_glob(index: Index, put: Put) -> None:
     paths = ["a[1].md", "a1.md", "b*.md", "b2.md", "x[{].md", "d[1]/n.md", "d1/n.md"]
     paths += [".memories/c[1].md", ".memories/c1.md", ".memories/é[1].md"]

@@ -65,7 +65,8 @@ _FILTER = re.compile(
         r'(?:"(?P<quoted>[^"]*)"'
         # Few people type quotes around `last week`.
         r"|(?P<bare>(?:(?<=after:)|(?<=before:))(?:last|this) (?:week|month|year)\b"
-        r'|[^\s"]+))'
+        # Nothing at all is no filter, and is named.
+        r'|[^\s"]+)|(?=\s|$))'
     ),
     re.IGNORECASE,
 )
@@ -294,6 +295,8 @@ def _describe_filter(match: re.Match[str], is_filter: bool) -> str:
         return ""
     if match["no"] and name not in FIELDS:
         return f"{shown} was read as words; {name}: cannot be excluded"
+    if not value.strip():
+        return f"{shown} was read as words; {name}: takes a value, without a blank before it"
     form = _FORMS.get(name)
     return f"{shown} was read as words; {name}: takes {form}" if form else ""
 

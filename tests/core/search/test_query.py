@@ -196,6 +196,7 @@ def test_a_day_is_a_calendar_day_or_is_refused(text: str) -> None:
 # --- filters as values ----------------------------------------------------------------------------
 
 
+EMPTY = "was read as words; {}: takes a value, without a blank before it"
 DATES = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
 
 
@@ -225,7 +226,13 @@ DATES = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
         (" ".join(f"w{n}" for n in range(33)), ["one word did not count: a query has at most 32"]),
         (" ".join(f"w{n}" for n in range(40)), ["8 words did not count: a query has at most 32"]),
         ('"after:2026-02-30" kind:decision tier:Hot priority:p0 lifecycle:wu', []),
-        ('after:2026-03 before:"last week". kind:"" https://x is: note:this', []),
+        ('after:2026-03 before:"last week". https://x note:this "kind: x"', []),
+        ("kind: decision", [f"kind: {EMPTY.format('kind')}"]),
+        (
+            'kind:"" -is: x',
+            [f'kind:"" {EMPTY.format("kind")}', "-is: was read as words; is: cannot be excluded"],
+        ),
+        ("redis meta:", [f"meta: {EMPTY.format('meta')}"]),
     ],
 )
 def test_what_does_not_count_as_typed_is_described(text: str, problems: list[str]) -> None:
