@@ -505,6 +505,7 @@ class Handlers(WorkspaceMethods):
             asked = make_question(params, config, options)
             return search_part(workspace, asked, params, config, options, is_merged=True)
 
+        read_freshness = self._watch_several(chosen, params)
         parts = await self._ask_each(chosen, params, now_s, arrived_s, read)
         found = [part.value for part in parts if part.value is not None]
         answer = merge_search_parts(found, question.query, params, config)
@@ -519,7 +520,7 @@ class Handlers(WorkspaceMethods):
             **asdict(answer),
             query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=describe_parts(parts, folders),
-            freshness=self._describe_freshness(chosen),
+            freshness=read_freshness(),
             took_ms=self._measure_ms(arrived_s),
         )
 
@@ -618,6 +619,7 @@ class Handlers(WorkspaceMethods):
         if not chosen:
             self._workspaces.find(None)  # raises: there is no workspace yet
         asked = [*chosen, user_wide] if user_wide else list(chosen)
+        read_freshness = self._watch_several(chosen, params)
         parts = await self._ask_each(asked, params, now_s, arrived_s, read)
         failed = [one.error for one in parts if one.workspace is not user_wide and one.error]
         if failed and len(failed) == len(chosen):
@@ -630,7 +632,7 @@ class Handlers(WorkspaceMethods):
             **asdict(answer),
             query_problems=list_query_problems(params, self._clock.wall_s()),
             workspaces=describe_parts(parts, folders),
-            freshness=self._describe_freshness(chosen),
+            freshness=read_freshness(),
             took_ms=self._measure_ms(arrived_s),
         )
 
@@ -840,6 +842,17 @@ class Handlers(WorkspaceMethods):
             return replace_fields(after, pending=n_pending, generation=before.generation)
 
         return describe
+
+    def _watch_several(
+        self, workspaces: Sequence[Workspace], params: SearchParams | ContextParams
+    ) -> Callable[[], Freshness]:
+        """Watch the freshness of workspaces that are read now, or describe it after the reads if
+        each waits first until it is open or fresh.
+        """
+        is_open = all(workspace.readers is not None for workspace in workspaces)
+        if is_open and params.wait != "disk" and params.min_generation is None:
+            return self._watch_freshness(workspaces)
+        return partial(self._describe_freshness, workspaces)
 
     def _describe_freshness(self, workspaces: Sequence[Workspace]) -> Freshness:
         """Return the freshness of what was read, and check that the file of each index is there."""
