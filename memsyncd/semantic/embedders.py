@@ -371,7 +371,8 @@ class _Endpoint:
         connection: http.client.HTTPConnection = self._own.connection
         if connection.sock is not None:
             connection.sock.settimeout(_left_s(end_s))
-        path = self._url.path or "/v1/embeddings"
+        path = self._url.path.rstrip("/")
+        path += {"": "/v1/embeddings", "/v1": "/embeddings"}.get(path, "")
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         data = bytearray()

@@ -47,6 +47,7 @@ class EmbeddingServer:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.paths: list[str] = []
         self.answer: Callable[[list[str]], bytes] = self.answer_well
         self.delay_s = 0.0
         self.released = threading.Event()
@@ -59,6 +60,7 @@ class EmbeddingServer:
                 size = int(self.headers["Content-Length"])
                 texts = json.loads(self.rfile.read(size))["input"]
                 server.texts += texts
+                server.paths.append(self.path)
                 time.sleep(server.delay_s)
                 data = server.answer(texts)
                 self.send_response(200 if data else 500)

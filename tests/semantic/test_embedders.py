@@ -39,6 +39,15 @@ def test_an_endpoint_is_sent_texts_with_their_prefixes_over_one_connection(
     embedder._disconnect()  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("given", ["", "/", "/v1", "/v1/", "/v1/embeddings"])
+def test_an_endpoint_may_be_given_by_its_base_address(server: EmbeddingServer, given: str) -> None:
+    server.url = server.url.removesuffix("/v1/embeddings") + given
+    embedder = make_embedder(make_config(server))
+    embedder.embed(["a car"], "text", 10)
+    embedder._disconnect()  # type: ignore[attr-defined]
+    assert server.paths == ["/v1/embeddings"]
+
+
 def test_an_endpoint_that_is_not_there_is_named(server: EmbeddingServer) -> None:
     embedder = make_embedder(make_config(server))
     embedder.embed(["a car"], "text", 10)
