@@ -31,7 +31,18 @@ CONFIG: Final = "config.json"
 MAX_HEADER_BYTES = 16 * 1024 * 1024
 # Pieces that are computed at one time: what is between the layers stays in the processor's cache.
 BATCH_PIECES = 512
-_READ_WITH_VECTORS = (CONFIG, "modules.json", "tokenizer.json", "vocab.txt", WEIGHTS)
+# What the vectors of a folder depend on, with the modules that follow the encoder: `1_Pooling`.
+_READ_WITH_VECTORS = (
+    CONFIG,
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "tokenizer.json",
+    "vocab.txt",
+    WEIGHTS,
+    f"[0-9]_*/{CONFIG}",
+    f"[0-9]_*/{WEIGHTS}",
+)
 _ROBERTA = ("roberta", "xlm-roberta")
 _MODEL_TYPES = ("bert", *_ROBERTA)
 _WORDS = "embeddings.word_embeddings.weight"
@@ -47,11 +58,7 @@ class ModelUnfit(Exception):
 
 def find_model_id(folder: str) -> str:
     """Return the name of a folder with the digest of all that its vectors depend on."""
-    digests = [
-        digest_bytes((Path(folder) / name).read_bytes())
-        for name in _READ_WITH_VECTORS
-        if (Path(folder) / name).exists()
-    ]
+    digests = [digest_bytes(path.read_bytes()) for path in _list_files(folder)]
     if not (Path(folder) / WEIGHTS).exists():
         os.stat(folder)
         raise ModelUnfit(f"it has no {WEIGHTS}")
@@ -62,9 +69,12 @@ def find_model_id(folder: str) -> str:
 def stat_model(folder: str) -> list[tuple[int, int]]:
     """Return what changes when a file of the model is replaced; raises OSError without a folder."""
     os.stat(folder)
-    paths = [Path(folder) / name for name in _READ_WITH_VECTORS]
-    stats = [path.stat() for path in paths if path.exists()]
+    stats = [path.stat() for path in _list_files(folder)]
     return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
+
+
+def _list_files(folder: str) -> list[Path]:
+    return [path for name in _READ_WITH_VECTORS for path in sorted(Path(folder).glob(name))]
 
 
 class FolderModel:

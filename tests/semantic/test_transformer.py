@@ -17,6 +17,7 @@ from memsyncd.semantic.transformer import (  # noqa: E402
     ModelUnfit,
     WordPiece,
     find_model_id,
+    stat_model,
 )
 from tests.semantic.tiny import (  # noqa: E402
     HIDDEN,
@@ -124,12 +125,20 @@ def test_what_e5_and_others_want_before_texts_is_known(tmp_path: Path) -> None:
     assert FolderModel(str(described)).prefixes == {"question": "Q: ", "text": "D: "}
 
 
-def test_the_identity_of_a_model_changes_with_its_weights(tmp_path: Path) -> None:
+def test_the_identity_of_a_model_changes_with_its_weights_and_settings(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", seed=1)
     first = find_model_id(str(folder))
     assert find_model_id(str(folder)) == first
     write_model(folder, seed=2)
     assert find_model_id(str(folder)) != first
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    found = {find_model_id(str(folder))}
+    for name in ("1_Pooling/config.json", "sentence_bert_config.json"):
+        before = stat_model(str(folder))
+        (folder / name).write_text('{"pooling_mode_max_tokens": true, "max_seq_length": 7}')
+        found.add(find_model_id(str(folder)))
+        assert stat_model(str(folder)) != before
+    assert len(found) == 3
     with pytest.raises(FileNotFoundError):
         find_model_id(str(tmp_path / "absent"))
 
