@@ -259,6 +259,9 @@ _FORMS: Final = {
     "path": "a note, a folder or a glob within the workspace",
 }
 SHOWN_CHARACTERS = 60
+_NO_VALUE: Final = "takes a value, without a blank before it"
+# In a longer text a word with a colon and a blank, such as `Task: …`, is prose.
+_FEW_WORDS: Final = 6
 
 
 def find_query_problems(text: str, today: date | None = None) -> list[str]:
@@ -270,6 +273,8 @@ def find_query_problems(text: str, today: date | None = None) -> list[str]:
         reader = _FilterReader(today)
         found = ((match, reader.accept(match)) for match in _FILTER.finditer(text))
         problems = [_describe_filter(*one) for one in found if one[0]["name"]]
+        if len(text.split()) > _FEW_WORDS:
+            problems = [one for one in problems if not one.endswith(_NO_VALUE)]
     n_dropped = parse_query(text, today).n_dropped if _may_be_long(text) else 0
     if n_dropped:
         words = "one word" if n_dropped == 1 else f"{n_dropped} words"
@@ -296,7 +301,7 @@ def _describe_filter(match: re.Match[str], is_filter: bool) -> str:
     if match["no"] and name not in FIELDS:
         return f"{shown} was read as words; {name}: cannot be excluded"
     if not value.strip():
-        return f"{shown} was read as words; {name}: takes a value, without a blank before it"
+        return f"{shown} was read as words; {name}: {_NO_VALUE}"
     form = _FORMS.get(name)
     return f"{shown} was read as words; {name}: takes {form}" if form else ""
 

@@ -233,6 +233,7 @@ DATES = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
             [f'kind:"" {EMPTY.format("kind")}', "-is: was read as words; is: cannot be excluded"],
         ),
         ("redis meta:", [f"meta: {EMPTY.format('meta')}"]),
+        ("Task: mend the login of the page", []),
     ],
 )
 def test_what_does_not_count_as_typed_is_described(text: str, problems: list[str]) -> None:
