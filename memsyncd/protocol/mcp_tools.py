@@ -369,6 +369,8 @@ def choose_call(tool: Tool, arguments: dict[str, Any]) -> tuple[str, Any]:
             message, hint = explain_name(name, known, what="argument")
             raise BadRequest(message, hint=hint)
         outer, dot, inner = known[name].partition(".")
+        if outer == "filters" and not value:
+            continue  # models give empty texts for filters that they do not want
         place = params.setdefault(outer, {}) if dot else params
         place[inner or outer] = _list_values(known[name], value)
     for argument in tool.arguments:

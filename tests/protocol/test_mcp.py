@@ -20,7 +20,7 @@ from memsyncd.protocol import mcp, mcp_tools
 from memsyncd.protocol.jsonrpc import Batch, Call, Fault, MessageParser
 from memsyncd.protocol.memory import Added, MemoryResult
 from memsyncd.protocol.methods import METHODS
-from memsyncd.protocol.search import Freshness, Got, Hit, SearchResult
+from memsyncd.protocol.search import Filters, Freshness, Got, Hit, SearchResult
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -261,6 +261,11 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
             {"content": "5", "tags": ["auth", "db"]},
         ),
         ("memory", {"command": "view", "view_range": ["1", "3"]}, {"view_range": (1, 3)}),
+        (
+            "memory_search",
+            {"query": "a", "kind": "", "path": "", "tag": []},
+            {"query": "a", "filters": Filters()},
+        ),
     ],
 )
 def test_arguments_become_parameters(
