@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.client import Client
+from memsyncd.daemon.resources import OPEN_FILES_NEEDED
 from memsyncd.errors import MemsyncdError
 from tests.daemon.conftest import REPOSITORY, read_notes, wait_until
 from tests.faults.conftest import connect
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shared_daemon
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
-FEW_FILES = 45
 DAY_S = 86400
 
 
@@ -99,7 +99,7 @@ def test_without_free_descriptors_the_daemon_serves_its_clients_reports_unreadab
     (root / ".memories").mkdir()
     for number in range(5):
         (root / ".memories" / f"{number}.md").write_text(f"larch number{number}\n")
-    process = launch(own, ["sh", "-c", f'ulimit -n {FEW_FILES}; exec "$@"', "sh"])
+    process = launch(own, ["sh", "-c", f'ulimit -n {OPEN_FILES_NEEDED}; exec "$@"', "sh"])
     with connect(own) as client, contextlib.ExitStack() as others:
         client.call("workspace.add", path=str(root))
         assert len(find(client, "larch", wait="disk")) == 5
@@ -132,7 +132,7 @@ def test_without_free_descriptors_the_daemon_serves_its_clients_reports_unreadab
 def take_file(home: Home, others: contextlib.ExitStack, pid: int) -> bool:
     """Connect again; True if the daemon has no free descriptor."""
     others.enter_context(Client(home.socket_path, 1.0))
-    return len(os.listdir(f"/proc/{pid}/fd")) >= FEW_FILES
+    return len(os.listdir(f"/proc/{pid}/fd")) >= OPEN_FILES_NEEDED
 
 
 def sync_if_possible(client: Client) -> None:
