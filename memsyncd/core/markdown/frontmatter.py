@@ -35,6 +35,7 @@ SHOWN_CHARS = 40
 PROBLEMS_LIMIT = 20
 
 _DEPTH_LIMIT = 16
+_TOO_DEEP: Final = "it nests too deeply"
 _COMMENT_LIMIT_LINES = 50
 _FENCE = re.compile(r"---[ \t]*")
 _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
@@ -314,15 +315,21 @@ def _make_flat_node(written: str) -> yaml.Node:
 
 def _refuse_growth(text: str) -> None:
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.AliasEvent):
-            raise _Refused("it holds aliases")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _DEPTH_LIMIT:
-            raise _Refused("it nests too deeply")
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            if isinstance(event, yaml.AliasEvent):
+                raise _Refused("it holds aliases")
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if depth > _DEPTH_LIMIT:
+                raise _Refused(_TOO_DEEP)
+    except yaml.scanner.ScannerError as error:
+        # libyaml from 0.2.6 has a limit of its own, and reads ahead of the events that it gives.
+        if "nesting depth" in str(error.problem):
+            raise _Refused(_TOO_DEEP) from error
+        raise
 
 
 def _read_plain_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
