@@ -21,6 +21,7 @@ from memsyncd.core.editing.link_updates import update_links
 from memsyncd.core.editing.memory_path import (
     MEMORIES,
     MemoryPath,
+    parse_file_path,
     parse_memory_path,
     show_memory_path,
 )
@@ -99,6 +100,9 @@ def make_decision(workspace: Workspace, config: Config, params: MemoryParams) ->
         old = parse_memory_path(params.old_path or "", folder)
         new = parse_memory_path(params.new_path or "", folder)
         return partial(_rename, workspace, params, old, new)
+    if params.command == "create":
+        path = parse_file_path(params.path or "", folder)
+        return partial(_change, workspace, config, params, path)
     path = parse_memory_path(params.path or "", folder)
     if params.command == "delete":
         return partial(_delete, workspace.scope, params, path)
@@ -270,6 +274,8 @@ def _rename(
         message = f"path refused: {new.text} is in {old.text} itself"
         raise PathRefused(message, hint="choose a place outside of it")
     moved = was.get(old.note)
+    if moved:
+        parse_file_path(params.new_path or "", scope.memory_dir)
     check_digest(params.if_digest, old.text, moved)
     rename = Rename(old=old.note, new=new.note, was=was)
     puts, skipped = _update_links(workspace, rename) if params.update_links else ([], [])

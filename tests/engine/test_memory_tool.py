@@ -60,6 +60,18 @@ def test_edits_leave_every_other_byte_unchanged(bench: Any) -> None:
     }
 
 
+def test_no_file_is_made_at_the_path_of_a_folder(bench: Any) -> None:
+    with pytest.raises(PathRefused, match="names a folder"):
+        bench.memory("create", "/memories/plans/", file_text="a\n")
+    bench.memory("create", "/memories/a.md", file_text="a\n")
+    with pytest.raises(PathRefused, match="names a folder"):
+        bench.memory("rename", old_path="/memories/a.md", new_path="/memories/plans/")
+    assert bench.files() == {".memories/a.md": b"a\n"}
+    bench.memory("create", "/memories/old/b.md", file_text="b\n")
+    bench.memory("rename", old_path="/memories/old/", new_path="/memories/new/")
+    assert set(bench.files()) == {".memories/a.md", ".memories/new/b.md"}
+
+
 def test_a_deleted_note_leaves_disk_and_index_at_once(bench: Any) -> None:
     bench.memory("create", "/memories/d/a.md", file_text="a\n")
     bench.memory("create", "/memories/d/e/b.md", file_text="b\n")

@@ -64,6 +64,16 @@ def parse_memory_path(text: str, folder: str = MEMORY_FOLDER) -> MemoryPath:
     return MemoryPath("/".join((MEMORIES, *parts)), _parse_parts(text, parts, folder))
 
 
+def parse_file_path(text: str, folder: str = MEMORY_FOLDER) -> MemoryPath:
+    """Convert the text of a path at which a file is to be made, or raise PathRefused: a slash at
+    the end names a folder.
+    """
+    path = parse_memory_path(text, folder)
+    if path.note is not None and text.endswith("/"):
+        _refuse(text, "the slash at its end names a folder, and this would be a file")
+    return path
+
+
 def show_memory_path(path: NotePath, folder: str = MEMORY_FOLDER) -> str:
     """The path by which the memory tool names a note or folder.
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from memsyncd.core.editing.memory_path import (
     MEMORIES,
     SHOWN_PATH_CHARS,
+    parse_file_path,
     parse_memory_path,
     show_memory_path,
 )
@@ -125,6 +126,20 @@ def test_a_refusal_names_the_path_and_the_reason(text: str, message: str) -> Non
     with pytest.raises(PathRefused) as refused:
         parse_memory_path(text)
     assert refused.value.message == message
+
+
+@given(paths)
+@example("/memories/a/")
+def test_a_file_has_a_path_without_a_slash_at_its_end(text: str) -> None:
+    try:
+        path = parse_memory_path(text)
+    except PathRefused:
+        return
+    if path.note is None or not text.endswith("/"):
+        assert parse_file_path(text) == path
+        return
+    with pytest.raises(PathRefused, match="names a folder"):
+        parse_file_path(text)
 
 
 @given(paths)
