@@ -258,6 +258,12 @@ _FORMS: Final = {
     "meta": "KEY=VALUE",
     "path": "a note, a folder or a glob within the workspace",
 }
+# The keys of front matter that have a filter of their own, which `meta:` does not search.
+_OWN_KEYS: Final = frozenset(
+    "kind tags importance priority lifecycle task session source status".split()
+)
+# The memory tool's paths are read, too.
+_OUTSIDE: Final = re.compile(r"~/|\.\.?/?$|\.\./|/(?!memories(?:/|$))")
 SHOWN_CHARACTERS = 60
 _NO_VALUE: Final = "takes a value, without a blank before it"
 # In a longer text a word with a colon and a blank, such as `Task: …`, is prose.
@@ -275,11 +281,26 @@ def find_query_problems(text: str, today: date | None = None) -> list[str]:
         problems = [_describe_filter(*one) for one in found if one[0]["name"]]
         if len(text.split()) > _FEW_WORDS:
             problems = [one for one in problems if not one.endswith(_NO_VALUE)]
+    if "-" in text and not text.isascii():
+        problems += _find_lost_exclusions(extract_filters(text, today)[1])
     n_dropped = parse_query(text, today).n_dropped if _may_be_long(text) else 0
     if n_dropped:
         words = "one word" if n_dropped == 1 else f"{n_dropped} words"
         problems.append(f"{words} did not count: a query has at most {TERM_LIMIT}")
     return list(dict.fromkeys(filter(None, problems)))
+
+
+def _find_lost_exclusions(text: str) -> list[str]:
+    """What a text excludes without any letter or digit, such as an emoji: the index has none.
+
+    ASCII signs such as `->` are no exclusions.
+    """
+    found = (match for match in _TERM.finditer(text) if match["no"] and not match[0].isascii())
+    return [
+        f"{_show(match[0])} did not count: only letters and digits are indexed"
+        for match in found
+        if not _read_terms(match)
+    ]
 
 
 def _may_be_long(text: str) -> bool:
@@ -293,10 +314,19 @@ def _describe_filter(match: re.Match[str], is_filter: bool) -> str:
     """What is odd about one text that looks like a filter; empty if nothing is."""
     name = match["name"].lower()
     value = match["quoted"] or _end_word(name, match["bare"] or "")
-    shown = match[0] if len(match[0]) <= SHOWN_CHARACTERS else f"{match[0][:SHOWN_CHARACTERS]}…"
+    shown = _show(match[0])
+    if is_filter and name == "meta":
+        key, _, wanted = value.partition("=")
+        own = key.strip().lower()
+        filter_ = f"{'tag' if own == 'tags' else own}:{wanted.strip()}"
+        return f"{shown} searches other keys; write {filter_}" if own in _OWN_KEYS else ""
     if is_filter:
         if name in CHOICES and find_choice(name, value) is None:
             return f"nothing can pass {shown}; {name}: takes {', '.join(CHOICES[name])}"
+        if name == "path" and _OUTSIDE.match(value):
+            return (
+                f"nothing can pass {shown}; a path begins at the workspace's root, as docs/plan.md"
+            )
         return ""
     if match["no"] and name not in FIELDS:
         return f"{shown} was read as words; {name}: cannot be excluded"
@@ -304,6 +334,10 @@ def _describe_filter(match: re.Match[str], is_filter: bool) -> str:
         return f"{shown} was read as words; {name}: {_NO_VALUE}"
     form = _FORMS.get(name)
     return f"{shown} was read as words; {name}: takes {form}" if form else ""
+
+
+def _show(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
 
 # --- Queries --------------------------------------------------------------------------------------

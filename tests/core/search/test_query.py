@@ -234,6 +234,21 @@ DATES = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
         ),
         ("redis meta:", [f"meta: {EMPTY.format('meta')}"]),
         ("Task: mend the login of the page", []),
+        ("cake -🎉", ["-🎉 did not count: only letters and digits are indexed"]),
+        ("🎉 a -> b - c -é -日 --", []),
+        ("meta:Kind=decision", ["meta:Kind=decision searches other keys; write kind:decision"]),
+        ("meta:tags=db", ["meta:tags=db searches other keys; write tag:db"]),
+        ("meta:tag=db meta:owner=kind meta:expires=2026", []),
+        ("path:/memories/x.md path:/memories path:.memories path:./x path:~x.md", []),
+        *(
+            (
+                text,
+                [
+                    f"nothing can pass {text}; a path begins at the workspace's root, as docs/plan.md"
+                ],
+            )
+            for text in ("path:/home/x.md", "path:.", "-path:..", "path:~/x", "path:/memoriesX")
+        ),
     ],
 )
 def test_what_does_not_count_as_typed_is_described(text: str, problems: list[str]) -> None:
@@ -243,7 +258,15 @@ def test_what_does_not_count_as_typed_is_described(text: str, problems: list[str
 @given(typed_filters)
 def test_any_text_can_be_described(text: str) -> None:
     for problem in find_query_problems(text):
-        assert "was read as words" in problem or "did not count" in problem
+        assert any(
+            said in problem
+            for said in (
+                "was read as words",
+                "did not count",
+                "nothing can pass",
+                "searches other keys",
+            )
+        )
 
 
 @given(st.lists(st.sampled_from([" ", '"', ' "', " -", "-", " kind:", " after:last week", "é"])))
