@@ -80,6 +80,7 @@ def _find_all(folders: ToolFolders) -> Iterator[KnownPlace]:
     yield from _find_agents(folders)
     yield from _find_vaults(folders)
     if folders.here:
+        yield from _find_vault_around(folders.here, folders.home)
         yield from _find_repository(folders.here, folders.home)
 
 
@@ -109,6 +110,20 @@ def _find_vaults(folders: ToolFolders) -> Iterator[KnownPlace]:
     if notebook:
         path = os.path.join(folders.home, expand_home(notebook, folders.home))
         yield from _name_vaults("zk", [path])
+
+
+def _find_vault_around(here: str, home: str) -> Iterator[KnownPlace]:
+    """The vault that the folder is, or is in, which its tool may not have listed: one that came by
+    `git clone` or from another computer.
+    """
+    top = here
+    while top not in ("/", home):
+        kind = recognise_place(os.path.realpath(top))
+        if kind.what.endswith(" vault"):
+            name = os.path.basename(top)
+            yield KnownPlace(name=name, what=kind.what, path=top, preset=kind.preset)
+            return
+        top = os.path.dirname(top)
 
 
 def _find_repository(here: str, home: str) -> Iterator[KnownPlace]:

@@ -98,6 +98,19 @@ def test_the_rules_of_the_repository_around_a_folder_are_found(home: Path) -> No
     assert find(home, f"{home}/plain") == {"plain": ("plain", rules[1])}
 
 
+def test_the_vault_around_a_folder_is_found_once(home: Path) -> None:
+    write(home / "notes/.obsidian/app.json", "{}")
+    (home / "notes/daily").mkdir()
+    vault = {"notes": ("notes", "Obsidian vault")}
+    assert find(home) == {}
+    assert find(home, f"{home}/notes/daily") == vault
+    write(
+        home / ".config/obsidian/obsidian.json",
+        json.dumps({"vaults": {"1": {"path": f"{home}/notes"}}}),
+    )
+    assert find(home, f"{home}/notes") == vault
+
+
 @given(JSON | st.text())
 def test_a_list_of_vaults_may_be_anything(value: object) -> None:
     text = value if isinstance(value, str) else json.dumps(value)
