@@ -441,7 +441,7 @@ def test_nc_suffices_as_a_client(place: Place) -> None:
         "params": {"query": "keepsake", "workspace": place.id},
     }
     done = subprocess.run(
-        ["nc", "-NU", place.client.socket_path],
+        ["nc", "-U", "-w", "1", place.client.socket_path],
         input=json.dumps(request) + "\n",
         capture_output=True,
         text=True,
