@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 
-from memsyncd.cli.calls import CLIENT, show_answer
+from memsyncd.cli.console import CLIENT, show_answer
 from memsyncd.cli.format import render_count, render_size
 from memsyncd.cli.notes import DASH
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option

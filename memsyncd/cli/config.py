@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.calls import show_answer
+from memsyncd.cli.console import show_answer
 from memsyncd.cli.parser import JSON, Argument, Command
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.dirs import CONFIG_VARIABLE, find_user_dirs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.calls import CLIENT_OPTION, make_action
+from memsyncd.cli.console import CLIENT_OPTION, make_action
 from memsyncd.cli.format import render_age, render_count, render_size, render_table
 from memsyncd.cli.note_arguments import REVISION, TARGET, find_revision, take_named
 from memsyncd.cli.notes import DASH, read_stdin

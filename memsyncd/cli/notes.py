@@ -8,8 +8,7 @@ import contextlib
 import os
 import sys
 
-from memsyncd.cli.calls import CLIENT_OPTION, call_method, make_action, show_answer
-from memsyncd.cli.console import can_ask
+from memsyncd.cli.console import CLIENT_OPTION, call_method, can_ask, make_action, show_answer
 from memsyncd.cli.format import render_count, render_meta, render_span, render_table
 from memsyncd.cli.note_arguments import find_workspace_note, parse_target
 from memsyncd.cli.parser import (
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any, Final
 
-    from memsyncd.cli.calls import MakeParams
-    from memsyncd.cli.console import Console
+    from memsyncd.cli.console import Console, MakeParams
     from memsyncd.cli.note_arguments import Target
     from memsyncd.cli.parser import Action
 

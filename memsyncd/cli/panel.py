@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.calls import show_answer
+from memsyncd.cli.console import show_answer
 from memsyncd.cli.parser import JSON, Command, Option
 from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, WorkspaceNotFound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.calls import show_answer
+from memsyncd.cli.console import show_answer
 from memsyncd.cli.format import list_parts, render_count, render_explanation, render_hit
 from memsyncd.cli.parser import (
     JSON,

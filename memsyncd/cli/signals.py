@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.calls import CLIENT, call_method, make_action, show_answer
+from memsyncd.cli.console import CLIENT, call_method, make_action, show_answer
 from memsyncd.cli.format import render_age
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_group, make_workspace_option
 from memsyncd.cli.terminal import clean_line, clean_values

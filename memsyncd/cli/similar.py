@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.calls import show_answer
+from memsyncd.cli.console import show_answer
 from memsyncd.cli.format import render_count
 from memsyncd.cli.note_arguments import find_named
 from memsyncd.cli.notes import read_stdin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.calls import make_action
+from memsyncd.cli.console import make_action
 from memsyncd.cli.format import render_age, render_count, render_path, render_size, render_table
 from memsyncd.cli.note_arguments import take_named
 from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option

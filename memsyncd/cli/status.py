@@ -7,7 +7,7 @@ import sys
 import time
 
 import memsyncd
-from memsyncd.cli.calls import show_answer
+from memsyncd.cli.console import show_answer
 from memsyncd.cli.format import render_age, render_count, render_duration, render_place, render_size
 from memsyncd.cli.parser import JSON, Command, Option
 from memsyncd.cli.terminal import clean_line, clean_values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.calls import CLIENT_OPTION, make_action
+from memsyncd.cli.console import CLIENT_OPTION, make_action
 from memsyncd.cli.format import render_count
 from memsyncd.cli.parser import (
     JSON,

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from memsyncd.cli.calls import CLIENT_OPTION, call_method, make_action, show_answer
+from memsyncd.cli.console import CLIENT_OPTION, call_method, make_action, show_answer
 from memsyncd.cli.format import render_contradictions, render_count
 from memsyncd.cli.note_arguments import find_among, find_memories
 from memsyncd.cli.parser import (

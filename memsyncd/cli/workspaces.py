@@ -7,8 +7,7 @@ from __future__ import annotations
 import os
 import time
 
-from memsyncd.cli.calls import show_answer
-from memsyncd.cli.console import can_ask, show_until_indexed, wait_with_progress
+from memsyncd.cli.console import can_ask, show_answer, show_until_indexed, wait_with_progress
 from memsyncd.cli.format import (
     render_count,
     render_duration,

@@ -1,10 +1,18 @@
-"""Which methods a command may call on the only workspace, in a folder that is in none."""
+"""Which methods a command may call on the only workspace, in a folder that is in none, and which
+parameters commands that call one method send."""
 
 from __future__ import annotations
 
+import io
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from memsyncd.cli.console import READING, only_reads
+from memsyncd.cli.commands import ENTRIES, load_command
+from memsyncd.cli.console import READING, Console, only_reads
+from memsyncd.cli.parser import Command, Option
+from memsyncd.cli.terminal import Terminal
 from memsyncd.protocol.methods import METHODS
 
 
@@ -45,3 +53,80 @@ def test_a_call_reads_only_if_it_is_known_to(
     method: str, params: dict[str, object], is_reading: bool
 ) -> None:
     assert only_reads(method, params) is is_reading
+
+
+# Values of options that take others than a text or a number.
+SAMPLES = {
+    "--range": "1-2",
+    "--expires": "7d",
+    "--meta": "a=b",
+    "--answer": "a=b",
+    "--field": "a=b",
+    "--source": "a",
+}
+
+
+class Sent(Exception):
+    """What a command would send."""
+
+
+class Recorder(Console):
+    """Stops a command at its request."""
+
+    def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
+        raise Sent(method, params)
+
+    def set_timeout_ms(self, timeout_ms: int | None) -> None:
+        """Without a connection there is none to set it of."""
+
+    @property
+    def roots(self) -> dict[str, str]:
+        return {}
+
+
+def list_calling() -> list[tuple[str, Command]]:
+    every = []
+    for name in ENTRIES:
+        command = load_command(name)
+        every += [(f"{name} {action}", each) for action, each in command.commands.items()]
+        every.append((name, command))
+    return [(name, each) for name, each in every if "make_action" in each.run.__qualname__]
+
+
+CALLING = list_calling()
+
+
+def make_args(command: Command, given: Option) -> SimpleNamespace:
+    args = SimpleNamespace()
+    for option in command.options:
+        nothing = [] if option.is_repeated else None if option.metavar else False
+        setattr(args, option.name, nothing)
+    for argument in command.arguments:
+        value = argument.choices[0] if argument.choices else "1"
+        setattr(args, argument.name, [value] if argument.is_repeated else value)
+    if given.name == "stdin":
+        return args
+    value = True
+    if given.metavar:
+        value = given.parse(SAMPLES.get(given.flags[-1], [*given.choices, "1"][0]))
+    setattr(args, given.name, [value] if given.is_repeated else value)
+    return args
+
+
+def test_most_commands_are_found() -> None:
+    assert len(CALLING) > 35
+
+
+@pytest.mark.parametrize(("name", "command"), CALLING, ids=[name for name, _ in CALLING])
+def test_every_option_of_a_command_is_a_parameter_of_its_method(
+    name: str, command: Command, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "1").write_text("an artifact")
+    monkeypatch.chdir(tmp_path)
+    for option in command.options:
+        args = make_args(command, option)
+        with pytest.raises(Sent) as caught:
+            command.run(args, Recorder(Terminal(io.StringIO(), io.StringIO(), {}), {}))
+        method, params = caught.value.args
+        sent = {key for key, value in params.items() if value is not None}
+        assert sent <= {*METHODS[method].params.__struct_fields__}, f"{name} {option.flags}"
