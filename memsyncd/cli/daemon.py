@@ -1,30 +1,211 @@
-"""`memsyncd run`, `start`, `stop` and `restart`: run the daemon, or control the one in the
+"""`memsyncd run`, `start`, `stop` and `restart`: run the daemon, or start and stop the one in the
 background.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import select
+import signal
+import subprocess
 import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 import memsyncd
-from memsyncd.cli.background import (
-    LOG_LINES_SHOWN,
-    SpawnedDaemon,
-    ping_daemon,
-    spawn_daemon,
-    stop_daemon,
-)
 from memsyncd.cli.console import show_until_indexed
 from memsyncd.cli.parser import Argument, Command, Option
+from memsyncd.cli.service_files import make_private_folders
 from memsyncd.cli.terminal import clean_line
 from memsyncd.cli.workspaces import create_first_notes, create_folder, find_folder
-from memsyncd.errors import NoDaemon
+from memsyncd.client.connection import find_sockets
+from memsyncd.dirs import find_lock_path, find_user_dirs
+from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from types import SimpleNamespace as Args
+    from typing import Any
 
     from memsyncd.cli.console import Console
+
+
+POLL_S = 0.02
+# A log longer than this when a daemon starts becomes `daemon.log.1`, replacing the previous one.
+LOG_LIMIT_BYTES = 4 * 1024 * 1024
+LOG_LINES_SHOWN = 8
+
+
+class SpawnedDaemon(NamedTuple):
+    """A daemon that was just started. `log_start` is the offset in the log file where its own log
+    begins.
+    """
+
+    process: subprocess.Popen[bytes]
+    log_file: str
+    log_start: int
+
+    def wait_for_answer(self, console: Console, timeout_s: float) -> dict[str, Any]:
+        """Return the result of `ping` from this daemon, or from one that was started at the same
+        time and took the lock.
+
+        Raises NoDaemon if it ends and no other answers, or after the timeout.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            is_over = self.process.poll() is not None or time.monotonic() > deadline_s
+            try:
+                answer = console.call("ping")
+                # Wait for this daemon to find the other's lock: it would take over if the other
+                # stopped.
+                if is_over or answer["pid"] == self.process.pid:
+                    return answer
+            except NoDaemon:
+                console.close()
+                if is_over:
+                    raise
+            time.sleep(POLL_S)
+
+    def read_log(self) -> list[str]:
+        with open(self.log_file, encoding="utf-8", errors="replace") as file:
+            file.seek(self.log_start)
+            return file.read().splitlines()
+
+
+def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> SpawnedDaemon:
+    """Start `memsyncd run` in its own session, with its log in the state folder."""
+    log_file = find_user_dirs(env).log_file
+    try:
+        log = _open_log(log_file)
+    except OSError as error:
+        raise MemsyncdError(
+            f"cannot write the log {log_file}: {error.strerror}",
+            hint="check who owns that folder, or set XDG_STATE_HOME",
+        ) from error
+    with open(log, "wb") as output:
+        start = output.seek(0, os.SEEK_END)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "memsyncd", "run", *paths],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(env),
+            # `-m` searches the current folder first, so the daemon is this package, installed or
+            # not.
+            cwd=os.path.dirname(os.path.dirname(os.path.abspath(memsyncd.__file__))),
+            start_new_session=True,
+        )
+    return SpawnedDaemon(process, log_file, start)
+
+
+def terminate_and_wait(pid: int, timeout_s: float) -> bool:
+    """Send SIGTERM and wait for the process to end. Returns True once it has ended, also if it had
+    before.
+    """
+    try:
+        handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    except ProcessLookupError:
+        return True
+    except OSError:
+        handle = None
+    try:
+        os.kill(pid, signal.SIGTERM)
+        if handle is None:
+            return _poll_until_gone(pid, timeout_s)
+        # A zombie keeps its number; the handle still shows that it ended.
+        return bool(select.select([handle], [], [], timeout_s)[0])
+    except ProcessLookupError:
+        return True
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _poll_until_gone(pid: int, timeout_s: float) -> bool:
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        os.kill(pid, 0)
+        time.sleep(POLL_S)
+    return False
+
+
+def _open_log(path: str) -> int:
+    make_private_folders(os.path.dirname(path))
+    if os.path.exists(path) and os.path.getsize(path) > LOG_LIMIT_BYTES:
+        os.replace(path, path + ".1")
+    return os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+    )
+
+
+STOP_TIMEOUT_S = 10.0
+# A daemon that starts or ends holds its lock a moment longer than it answers.
+LOCK_TIMEOUT_S = 1.0
+
+
+def ping_daemon(console: Console) -> int | None:
+    """Return the pid of the daemon that answers, None if none does."""
+    try:
+        return int(console.call("ping")["pid"])
+    except NoDaemon:
+        return None
+
+
+def _find_running(console: Console) -> int | None:
+    deadline_s = time.monotonic() + LOCK_TIMEOUT_S
+    while (pid := ping_daemon(console)) is None:
+        holder = find_lock_holder(find_sockets(console.env))
+        if holder is None:
+            return None
+        if time.monotonic() > deadline_s:
+            raise NoDaemon(
+                f"a daemon runs (process {holder or 'unknown'}), and nobody reaches it: its socket"
+                " was removed",
+                hint="try again in half a minute, when it has made another, or end it: kill PID",
+            )
+        time.sleep(POLL_S)
+    return pid
+
+
+def find_lock_holder(socket_paths: Sequence[str]) -> int | None:
+    """Return the pid of the process that holds the lock of one of these sockets, 0 if it has not
+    written its pid yet; None if no lock is held.
+    """
+    for path in socket_paths:
+        with suppress(OSError), open(find_lock_path(path), encoding="ascii") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = file.read(32).strip()
+                return int(text) if text.isdigit() else 0
+    return None
+
+
+def stop_daemon(console: Console) -> int | None:
+    """Stop the daemon in order and wait until it has ended. Return its pid, None if none runs.
+
+    Raises NotFresh after STOP_TIMEOUT_S, NoDaemon for one that runs and cannot be reached.
+    """
+    pid = _find_running(console)
+    if pid is None:
+        return None
+    console.close()
+    if pid <= 1:
+        raise MemsyncdError(
+            f"the daemon reports the pid {pid}, which cannot be stopped from here",
+            hint="stop it where it was started",
+        )
+    if not terminate_and_wait(pid, STOP_TIMEOUT_S):
+        raise NotFresh(
+            f"the daemon (pid {pid}) did not stop within {STOP_TIMEOUT_S:g} s",
+            hint=f"wait longer, or end it with `kill -KILL {pid}`: the next one repairs its index",
+        )
+    return pid
+
+
+# --- commands -------------------------------------------------------------------------------------
 
 START_TIMEOUT_S = 20.0
 FAILED_TO_START = 3
@@ -53,13 +234,11 @@ def _run(args: Args, console: Console) -> int:
 
 def _start(args: Args, console: Console) -> int:
     paths = [find_folder(path) for path in args.paths]
-    try:
-        pid = console.call("ping")["pid"]
-    except NoDaemon:
-        if not _start_service(console, running_pid=None):
-            return _spawn(paths, console)
-    else:
+    pid = ping_daemon(console)
+    if pid is not None:
         console.terminal.report(f"memsyncd runs already (pid {pid})")
+    elif not _start_service(console, running_pid=None):
+        return _spawn(paths, console)
     _add(paths, console)
     show_until_indexed(console)
     return 0

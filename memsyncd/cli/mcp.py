@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
-    from memsyncd.cli.background import SpawnedDaemon
     from memsyncd.cli.console import Console
+    from memsyncd.cli.daemon import SpawnedDaemon
 
 READ_BYTES = 65536
 UNSENT_BYTES = 1 << 20
@@ -316,7 +316,7 @@ def _start(console: Console) -> SpawnedDaemon | None:
     """Start the installed service, else a daemon in the background. One that finds another that
     starts at the same time ends, and the other is used.
     """
-    from memsyncd.cli.background import spawn_daemon
+    from memsyncd.cli.daemon import spawn_daemon
     from memsyncd.cli.service import start_service
 
     if start_service(console, running_pid=None):

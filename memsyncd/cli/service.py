@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import memsyncd
-from memsyncd.cli.background import stop_daemon
 from memsyncd.cli.console import NOTHING_FOUND
+from memsyncd.cli.daemon import ping_daemon, stop_daemon
 from memsyncd.cli.format import render_count
 from memsyncd.cli.parser import JSON, Command, Option, make_group
 from memsyncd.cli.service_files import find_program, is_current, is_temporary
@@ -116,10 +116,7 @@ def _find_background_pid(state: dict[str, Any], console: Console) -> int | None:
     """
     if state["pid"] is not None or state["is_waiting"]:
         return None
-    try:
-        return int(console.call("ping")["pid"])
-    except NoDaemon:
-        return None
+    return ping_daemon(console)
 
 
 def _describe_run(state: dict[str, Any]) -> str:
