@@ -277,7 +277,6 @@ class Handlers(WorkspaceMethods):
         from memsyncd.server.discovery import PlaceFinder
         from memsyncd.server.doctor import Doctor
         from memsyncd.server.patterns import PatternMethods
-        from memsyncd.server.signals import SignalMethods
         from memsyncd.server.tasks import TaskMethods
         from memsyncd.server.topics import TopicMethods
         from memsyncd.server.writes import Writes
@@ -300,10 +299,7 @@ class Handlers(WorkspaceMethods):
         writes = Writes(*given)
         self._table |= writes.methods
         self._table |= TopicMethods(*given, writes).methods
-        signals = SignalMethods(self._workspaces, self._subscriptions)
-        self._subscriptions.send_backlog = signals.send_backlog
-        self._table |= signals.methods
-        self._table |= TaskMethods(*given, writes, signals).methods
+        self._table |= TaskMethods(*given, writes, self._subscriptions).methods
 
     # --- search ---
 
