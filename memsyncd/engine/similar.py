@@ -47,6 +47,7 @@ from memsyncd.engine.redaction import (
 from memsyncd.engine.search import RunOptions, complete_filters, search
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
+from memsyncd.protocol.operations import SemanticState
 from memsyncd.protocol.search import (
     Copy,
     DuplicateGroup,
@@ -61,7 +62,6 @@ from memsyncd.protocol.search import (
     SimilarSection,
     SimilarSections,
 )
-from memsyncd.protocol.semantic import SemanticState
 from memsyncd.semantic import Cosines
 from memsyncd.store.connection import is_cancelled, make_timeout_error
 from memsyncd.store.lookup import (

@@ -45,7 +45,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, TooLarge
 from memsyncd.files.read import read_text_file, resolve
 from memsyncd.protocol import search as protocol
-from memsyncd.protocol.upkeep import (
+from memsyncd.protocol.memory import (
     ArchiveParams,
     CleanupParams,
     PromotedMemory,

@@ -38,11 +38,9 @@ from memsyncd.protocol import (
     metrics,
     operations,
     search,
-    semantic,
     signals,
     tasks,
     topics,
-    upkeep,
 )
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 
@@ -201,13 +199,13 @@ METHODS: dict[str, Method] = {
     ),
     "semantic.status": Method(
         WorkspaceParams,
-        semantic.SemanticReport,
+        operations.SemanticReport,
         "Report how much of the workspaces semantic search covers.",
         _FINDS,
     ),
     "semantic.warm": Method(
-        semantic.SemanticWarmParams,
-        semantic.SemanticReport,
+        operations.SemanticWarmParams,
+        operations.SemanticReport,
         "Make the vectors that are missing now, or all again; returns at once.",
         _FINDS,
     ),
@@ -279,17 +277,17 @@ METHODS: dict[str, Method] = {
         _OPENS,
     ),
     "archive": Method(
-        upkeep.ArchiveParams,
-        upkeep.Upkept,
+        memory.ArchiveParams,
+        memory.Upkept,
         "Archive memories by name, by filters or by decay: searches leave them out then.",
         _WRITES,
     ),
     "archive.restore": Method(
-        upkeep.ArchiveParams, upkeep.Upkept, "Restore archived memories, byte for byte.", _WRITES
+        memory.ArchiveParams, memory.Upkept, "Restore archived memories, byte for byte.", _WRITES
     ),
     "promote": Method(
-        upkeep.PromoteParams,
-        upkeep.Promoted,
+        memory.PromoteParams,
+        memory.Promoted,
         "Copy a memory, or a task's summaries, to the project's note; twice is as once.",
         _WRITES,
     ),
@@ -301,8 +299,8 @@ METHODS: dict[str, Method] = {
         route="GET /v1/recall",
     ),
     "cleanup": Method(
-        upkeep.CleanupParams,
-        upkeep.Upkept,
+        memory.CleanupParams,
+        memory.Upkept,
         "Archive memories past their time: expired and ephemeral ones, those of sessions.",
         _WRITES,
     ),
@@ -336,13 +334,13 @@ METHODS: dict[str, Method] = {
     ),
     "topic.archive": Method(
         topics.TopicArchiveParams,
-        upkeep.Upkept,
+        memory.Upkept,
         "Archive whole topics: searches leave them out then.",
         _WRITES,
     ),
     "topic.restore": Method(
         topics.TopicArchiveParams,
-        upkeep.Upkept,
+        memory.Upkept,
         "Restore archived topics, byte for byte.",
         _WRITES,
     ),

@@ -22,7 +22,7 @@ from memsyncd.protocol.fields import (
     WorkspaceNames,
     WorkspaceParams,
 )
-from memsyncd.protocol.semantic import SemanticState
+from memsyncd.protocol.operations import SemanticState
 from memsyncd.protocol.signals import SignalReader
 
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]

@@ -22,13 +22,13 @@ from memsyncd.protocol.fields import (
 from memsyncd.protocol.memory import (
     OnSimilar,
     Place,
+    PlanParams,
     RevisionId,
     WriteAction,
     Written,
     WrittenSection,
 )
 from memsyncd.protocol.search import SectionMeta, SimilarSection
-from memsyncd.protocol.upkeep import PlanParams
 
 TopicName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 """The path of a note, or its name in the memory folder, with or without `.md`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
-from memsyncd.protocol.semantic import SemanticStatus
+from memsyncd.protocol.operations import SemanticStatus
 
 
 class Cosines(NamedTuple):

@@ -41,17 +41,15 @@ from memsyncd.protocol.operations import (
     PanelAddress,
     Pong,
     RemoveParams,
+    SemanticReport,
+    SemanticWarmParams,
     Status,
     SyncParams,
     SyncReport,
+    VectorProcessInfo,
     WorkspaceInfo,
     WorkspaceList,
     WorkspaceStatus,
-)
-from memsyncd.protocol.semantic import (
-    SemanticReport,
-    SemanticWarmParams,
-    VectorProcessInfo,
     WorkspaceVectorsInfo,
 )
 from memsyncd.server.reads import PathLookup

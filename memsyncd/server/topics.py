@@ -15,9 +15,8 @@ from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.protocol import topics as protocol
-from memsyncd.protocol.memory import WriteAction
+from memsyncd.protocol.memory import Upkept, WriteAction
 from memsyncd.protocol.search import SimilarSection
-from memsyncd.protocol.upkeep import Upkept
 from memsyncd.server.reads import Reads, WorkspaceMethods
 from memsyncd.server.session import MethodCall, Session
 from memsyncd.server.writes import Writes, describe_write, make_place

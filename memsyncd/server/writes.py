@@ -47,7 +47,6 @@ from memsyncd.errors import (
     NotFresh,
 )
 from memsyncd.protocol import memory as protocol
-from memsyncd.protocol import upkeep as upkeep_protocol
 from memsyncd.protocol.fields import WorkspaceParams
 from memsyncd.protocol.search import (
     AccessStats,
@@ -292,8 +291,8 @@ class Writes(WorkspaceMethods):
         act: str,
         plan: Callable[..., upkeep.Planned],
         session: Session,
-        params: upkeep_protocol.ArchiveParams | upkeep_protocol.CleanupParams | TopicArchiveParams,
-    ) -> upkeep_protocol.Upkept:
+        params: protocol.ArchiveParams | protocol.CleanupParams | TopicArchiveParams,
+    ) -> protocol.Upkept:
         """Answer with a plan, or carry it out."""
         workspace = await self._find_open(params.workspace)
         now_s = self._clock.wall_s()
@@ -303,7 +302,7 @@ class Writes(WorkspaceMethods):
             valuation = make_valuation(config, now_s, count_accesses(workspace))
             return plan(workspace, config, params, valuation)
 
-        outcome: EditOutcome[upkeep_protocol.UpkeepPlan]
+        outcome: EditOutcome[protocol.UpkeepPlan]
         if params.dry_run:
             planned = await self._in_thread(make, disk_of=workspace)
             outcome = EditOutcome(answer=planned.plan)
@@ -311,18 +310,16 @@ class Writes(WorkspaceMethods):
             client = params.client or session.name
             decide = upkeep.make_upkeep_decision(make, act, client=client, digest=params.plan)
             outcome = await self.edit(workspace, decide, params.timeout_ms)
-        return upkeep_protocol.Upkept(
+        return protocol.Upkept(
             is_applied=not params.dry_run,
             **asdict(outcome.answer),
             **describe_write(workspace, outcome),
         )
 
-    async def _promote(
-        self, session: Session, params: upkeep_protocol.PromoteParams
-    ) -> upkeep_protocol.Promoted:
+    async def _promote(self, session: Session, params: protocol.PromoteParams) -> protocol.Promoted:
         workspace = await self._find_open(params.workspace)
         outcome = await self.decide(session, workspace, upkeep.make_promote_decision, params)
-        return upkeep_protocol.Promoted(
+        return protocol.Promoted(
             is_applied=not params.dry_run,
             promoted=outcome.answer,
             **describe_write(workspace, outcome),

@@ -22,7 +22,6 @@ from memsyncd.protocol import search as search_protocol
 from memsyncd.protocol import signals as signals_protocol
 from memsyncd.protocol import tasks as tasks_protocol
 from memsyncd.protocol import topics as topics_protocol
-from memsyncd.protocol import upkeep as upkeep_protocol
 from tests.source_comments import read_comments
 
 TARGET = Path(memsyncd.client.__file__).with_name("types.py")
@@ -95,8 +94,8 @@ RESULTS: tuple[type[msgspec.Struct], ...] = (
     search_protocol.Duplicates,
     memory_protocol.Captured,
     memory_protocol.Validation,
-    upkeep_protocol.Upkept,
-    upkeep_protocol.Promoted,
+    memory_protocol.Upkept,
+    memory_protocol.Promoted,
     search_protocol.Recalled,
     memory_protocol.Diff,
     memory_protocol.Undone,

@@ -22,9 +22,8 @@ from memsyncd.engine.browse import (
 )
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused, TooLarge
 from memsyncd.files.scope import Scope, parse_scope
-from memsyncd.protocol.memory import ValidateParams
+from memsyncd.protocol.memory import ArchiveParams, ValidateParams
 from memsyncd.protocol.search import GetParams, Got, LinksParams, ListParams, NoteInfo
-from memsyncd.protocol.upkeep import ArchiveParams
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
-from memsyncd.protocol.upkeep import ArchiveParams
+from memsyncd.protocol.memory import ArchiveParams
 from memsyncd.protocol.memory import MemoryParams, NewSection, UndoParams
 
 clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), Config()

@@ -23,8 +23,8 @@ from memsyncd.engine.upkeep import (
     plan_restore,
 )
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound
+from memsyncd.protocol.memory import ArchiveParams, CleanupParams, PromoteParams, UpkeepPlan
 from memsyncd.protocol.search import Filters, LinksParams, ListParams, Recalled, RecallParams
-from memsyncd.protocol.upkeep import ArchiveParams, CleanupParams, PromoteParams, UpkeepPlan
 from memsyncd.store.accesses import AccessCount
 from tests.engine.conftest import build_block, search_in
 

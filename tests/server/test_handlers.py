@@ -28,7 +28,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreCorrupt
 from memsyncd.protocol.fields import Params, WorkspaceParams
-from memsyncd.protocol.operations import PanelAddress
+from memsyncd.protocol.operations import PanelAddress, SemanticStatus
 from memsyncd.protocol.search import (
     ContextParams,
     GetParams,
@@ -38,7 +38,6 @@ from memsyncd.protocol.search import (
     StatsParams,
     SubscribeParams,
 )
-from memsyncd.protocol.semantic import SemanticStatus
 from memsyncd.semantic import NoVectors
 from memsyncd.server import handlers
 from memsyncd.server.handlers import Handlers
