@@ -287,7 +287,7 @@ class TerminalApp(App[None]):
             )
         )
         session = self._session
-        one = session.find_workspace(session.workspace)
+        one = session.find_workspace()
         state = one["state"] if one else ""
         if not self._is_connected:
             state = "no daemon" if self._is_connected is False else "connecting"

@@ -15,7 +15,6 @@ from textual.widgets import OptionList, Static
 
 from memsyncd.cli.format import render_count
 from memsyncd.cli.terminal import clean_line
-from memsyncd.cli.tui.lines import LinesView
 from memsyncd.cli.tui.text import (
     Pieces,
     describe_refusal,
@@ -24,7 +23,7 @@ from memsyncd.cli.tui.text import (
     split_note,
     style_of_diff,
 )
-from memsyncd.cli.tui.view import Choices, OpenNote, View, make_content
+from memsyncd.cli.tui.view import Choices, LinesView, OpenNote, View, make_content
 
 PAGE = 50
 # How many revisions around one are searched for its change set and for later ones of its note.

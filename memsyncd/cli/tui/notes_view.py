@@ -21,7 +21,6 @@ from textual.widgets.tree import TreeNode
 
 from memsyncd.cli.format import render_count
 from memsyncd.cli.terminal import clean_line
-from memsyncd.cli.tui.lines import LinesView
 from memsyncd.cli.tui.text import (
     Folder,
     NotePart,
@@ -37,7 +36,15 @@ from memsyncd.cli.tui.text import (
     split_note,
     split_parts,
 )
-from memsyncd.cli.tui.view import Choices, OpenHistory, OpenNote, View, ViewContext, make_content
+from memsyncd.cli.tui.view import (
+    Choices,
+    LinesView,
+    OpenHistory,
+    OpenNote,
+    View,
+    ViewContext,
+    make_content,
+)
 from memsyncd.client.anchors import split_anchor
 from memsyncd.errors import MemsyncdError
 
