@@ -21,8 +21,14 @@ from hypothesis import strategies as st
 
 import memsyncd
 from memsyncd.cli.commands import ENTRIES, load_command
-from memsyncd.cli.doctor import daemon_checks, folder_checks
-from memsyncd.cli.doctor.findings import Finding, count_levels, is_healthy, render_examination
+from memsyncd.cli.doctor import (
+    Finding,
+    count_levels,
+    daemon_checks,
+    folder_checks,
+    is_healthy,
+    render_examination,
+)
 from memsyncd.cli.terminal import Paint
 from memsyncd.semantic import vector_client
 

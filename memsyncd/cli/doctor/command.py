@@ -10,6 +10,13 @@ import os
 from dataclasses import asdict, replace
 
 import memsyncd
+from memsyncd.cli.doctor import (
+    Finding,
+    count_levels,
+    is_healthy,
+    read_findings,
+    render_examination,
+)
 from memsyncd.cli.doctor.daemon_checks import (
     check_daemon,
     check_inotify,
@@ -21,13 +28,6 @@ from memsyncd.cli.doctor.daemon_checks import (
     ping_sockets,
     read_inotify,
     read_service,
-)
-from memsyncd.cli.doctor.findings import (
-    Finding,
-    count_levels,
-    is_healthy,
-    read_findings,
-    render_examination,
 )
 from memsyncd.cli.doctor.folder_checks import (
     RegisteredWorkspace,

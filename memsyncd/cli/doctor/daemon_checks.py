@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memsyncd.cli.doctor.findings import Finding
+from memsyncd.cli.doctor import Finding
 from memsyncd.client.connection import Client, NoAnswer
 from memsyncd.dirs import find_lock_path
 from memsyncd.errors import Busy, MemsyncdError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memsyncd.cli.console import Console
-    from memsyncd.cli.doctor.findings import Level
+    from memsyncd.cli.doctor import Level
     from memsyncd.cli.doctor.folder_checks import PathStat
 
 PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107

@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from memsyncd.cli.doctor.findings import Finding
+from memsyncd.cli.doctor import Finding
 from memsyncd.cli.format import render_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from memsyncd.cli.doctor.findings import Level
+    from memsyncd.cli.doctor import Level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
