@@ -75,6 +75,7 @@ from memsyncd.protocol.search import (
 from memsyncd.server.federation import (
     WAIT_SHARE,
     Federation,
+    PatternFinder,
     WorkspaceRead,
     describe_parts,
     describe_workspace_part,
@@ -188,6 +189,7 @@ class Handlers(WorkspaceMethods):
             "stats": self._stats,
             "similar": self._similar,
             "duplicates": self._duplicates,
+            "patterns": PatternFinder(workspaces, clock, self._federation, reads.run).find,
             "links": self._links,
             "access.record": self._record_accesses,
             "problems": self._problems,
@@ -276,7 +278,6 @@ class Handlers(WorkspaceMethods):
         # To import these, with the editing of notes, takes longer than the first answer may.
         from memsyncd.server.discovery import PlaceFinder
         from memsyncd.server.doctor import Doctor
-        from memsyncd.server.patterns import PatternMethods
         from memsyncd.server.tasks import TaskMethods
         from memsyncd.server.topics import TopicMethods
         from memsyncd.server.writes import Writes
@@ -291,10 +292,6 @@ class Handlers(WorkspaceMethods):
         self._table["doctor"] = doctor.examine
         finder = PlaceFinder(self._workspaces, self._clock, self._places)
         self._table["workspace.discover"] = finder.discover
-        of_several = PatternMethods(
-            self._workspaces, self._clock, self._federation, self._in_thread
-        )
-        self._table |= of_several.methods
         given = (self._workspaces, self._clock, self._reads)
         writes = Writes(*given)
         self._table |= writes.methods
