@@ -14,7 +14,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
@@ -157,6 +157,18 @@ def _replace_path(params: Any, field: str, found: FilePlace, workspace: Workspac
     elif field == "note":
         value = f"./{value}"  # a name alone would be a note in the memory folder
     return replace_fields(params, workspace=workspace.id, **{field: value})
+
+
+class SearchCall(NamedTuple):
+    """One search: who asks for what, in which workspaces."""
+
+    session: Session
+    chosen: Sequence[Workspace]
+    params: SearchParams
+    folders: Mapping[str, str]
+    """Those in linked worktrees that were named, by workspace."""
+    options: RunOptions
+    arrived_s: float
 
 
 class Handlers(WorkspaceMethods):
@@ -309,43 +321,36 @@ class Handlers(WorkspaceMethods):
         arrived_s = request_arrival_s(self._clock)
         chosen = self._choose(params.workspace)
         options = RunOptions(now_s=self._clock.wall_s())
+        call = SearchCall(session, chosen, params, folders, options, arrived_s)
         if len(chosen) > 1:
-            return self._search_several(chosen, params, folders, arrived_s)
+            return self._search_several(call)
         generation = max((workspace.condition.generation for workspace in chosen), default=0)
         if params.wait == "disk" or (params.min_generation or 0) > generation:
-            return self._search_fresh(chosen, params, folders, options, arrived_s)
+            return self._search_fresh(call)
         if any(workspace.readers is None for workspace in chosen):
-            return self._search_once_open(chosen, params, folders, options, arrived_s)
+            return self._search_once_open(call)
         unhandled = self._workspaces.watching.find_unhandled()
         if unhandled is not None or self._find_saves(chosen):
-            return self._search_after(unhandled, session, chosen, params, folders, arrived_s)
-        return self._search_now(session, chosen, params, folders, options, arrived_s)
+            return self._search_after(unhandled, call)
+        return self._search_now(call)
 
     def _find_saves(self, chosen: Sequence[Workspace]) -> list[Future[SyncDone]]:
         found = map(self._workspaces.scheduler.find_save, chosen)
         return [save for save in found if save is not None]
 
-    async def _search_after(
-        self,
-        unhandled: Future[None] | None,
-        session: Session,
-        chosen: Sequence[Workspace],
-        params: SearchParams,
-        folders: Mapping[str, str],
-        arrived_s: float,
-    ) -> SearchResult:
+    async def _search_after(self, unhandled: Future[None] | None, call: SearchCall) -> SearchResult:
         """Search once all saves with an event, handled or not, are indexed, but no later than after
         SAVE_WAIT_S. Events that are not handled by then count as pending.
         """
         end_s = self._clock.now_s() + SAVE_WAIT_S
-        prepare_vectors(chosen, params.query, self._clock.wall_s())
+        prepare_vectors(call.chosen, call.params.query, self._clock.wall_s())
         if unhandled is not None:
             await wait_until_done([unhandled], SAVE_WAIT_S)
-        await wait_until_done(self._find_saves(chosen), end_s - self._clock.now_s())
+        await wait_until_done(self._find_saves(call.chosen), end_s - self._clock.now_s())
         n_unread = int(unhandled is not None and not unhandled.done())
-        n_pending = max(n_unread, sum(workspace.pending for workspace in chosen))
+        n_pending = max(n_unread, sum(workspace.pending for workspace in call.chosen))
         options = RunOptions(now_s=self._clock.wall_s())
-        found = self._search_now(session, chosen, params, folders, options, arrived_s, n_own=1)
+        found = self._search_now(call._replace(options=options), n_own=1)
         result = found if isinstance(found, SearchResult) else await found
         if result.freshness.pending >= n_pending:
             return result
@@ -354,32 +359,25 @@ class Handlers(WorkspaceMethods):
         return replace_fields(result, freshness=freshness)
 
     def _search_now(
-        self,
-        session: Session,
-        chosen: Sequence[Workspace],
-        params: SearchParams,
-        folders: Mapping[str, str],
-        options: RunOptions,
-        arrived_s: float,
-        *,
-        n_own: int = 0,
+        self, call: SearchCall, *, n_own: int = 0
     ) -> SearchResult | Awaitable[SearchResult]:
         """Search on the event loop or in a thread. `n_own` says how many of the session's pending
         requests are this one.
         """
-        end_s = arrived_s + options.limit_s(params, self._workspaces.config)
+        params, config = call.params, self._workspaces.config
+        end_s = call.arrived_s + call.options.limit_s(params, config)
         if self._clock.now_s() >= end_s:
             raise overdue_error()
-        n_hits = params.limit or self._workspaces.config.search.max_results
-        is_short = len(chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
+        n_hits = params.limit or config.search.max_results
+        is_short = len(call.chosen) == 1 and n_hits <= LOOP_LIMIT and params.sort == "relevance"
         is_short = is_short and not _needs_accesses(params) and not params.follow
-        may_try = is_short and self._loop_turns.may_try(session, n_own)
-        answer = self._try_on_loop(session, chosen, params, options) if may_try else None
+        may_try = is_short and self._loop_turns.may_try(call.session, n_own)
+        answer = self._try_on_loop(call) if may_try else None
         if not may_try:
-            prepare_vectors(chosen, params.query, options.now_s)
+            prepare_vectors(call.chosen, params.query, call.options.now_s)
         if answer is None:
-            return self._search_in_thread(chosen, params, folders, options, arrived_s, end_s)
-        return self._make_search_result(chosen, params, answer, folders, arrived_s)
+            return self._search_in_thread(call, end_s)
+        return self._make_search_result(call, answer)
 
     async def _search_tracked(
         self, session: Session, params: SearchParams, folders: Mapping[str, str]
@@ -397,98 +395,60 @@ class Handlers(WorkspaceMethods):
             self._workspaces.scheduler.reopen(workspace)
         return chosen
 
-    def _try_on_loop(
-        self,
-        session: Session,
-        chosen: Sequence[Workspace],
-        params: SearchParams,
-        options: RunOptions,
-    ) -> SearchAnswer | None:
+    def _try_on_loop(self, call: SearchCall) -> SearchAnswer | None:
         """Search on the event loop; None if the time for that is not enough."""
         # The limit is for SQLite alone; exceeding it here is no failure yet.
-        hurried = RunOptions(now_s=options.now_s, timeout_s=LOOP_BUDGET_S, is_hurried=True)
+        hurried = RunOptions(now_s=call.options.now_s, timeout_s=LOOP_BUDGET_S, is_hurried=True)
         try:
-            with self._loop_turns.trying(session):
-                return search(chosen, params, self._workspaces.config, hurried)
+            with self._loop_turns.trying(call.session):
+                return search(call.chosen, call.params, self._workspaces.config, hurried)
         except NotFresh:
             return None
         except StoreFailed as failure:
             self._workspaces.scheduler.report_damage(failure)
             raise
 
-    async def _search_fresh(
-        self,
-        chosen: Sequence[Workspace],
-        params: SearchParams,
-        folders: Mapping[str, str],
-        options: RunOptions,
-        arrived_s: float,
-    ) -> SearchResult:
-        prepare_vectors(chosen, params.query, options.now_s)
-        waited = await self._wait_until_fresh(chosen, params, options, arrived_s)
-        end_s = arrived_s + waited.limit_s(params, self._workspaces.config)
-        return await self._search_in_thread(chosen, params, folders, waited, arrived_s, end_s)
+    async def _search_fresh(self, call: SearchCall) -> SearchResult:
+        prepare_vectors(call.chosen, call.params.query, call.options.now_s)
+        waited = await self._wait_until_fresh(
+            call.chosen, call.params, call.options, call.arrived_s
+        )
+        end_s = call.arrived_s + waited.limit_s(call.params, self._workspaces.config)
+        return await self._search_in_thread(call._replace(options=waited), end_s)
 
-    async def _search_once_open(
-        self,
-        chosen: Sequence[Workspace],
-        params: SearchParams,
-        folders: Mapping[str, str],
-        options: RunOptions,
-        arrived_s: float,
-    ) -> SearchResult:
-        timeout_s = options.limit_s(params, self._workspaces.config)
-        await wait_until_open(chosen, timeout_s)
-        is_open = all(workspace.readers is not None for workspace in chosen)
+    async def _search_once_open(self, call: SearchCall) -> SearchResult:
+        timeout_s = call.options.limit_s(call.params, self._workspaces.config)
+        await wait_until_open(call.chosen, timeout_s)
+        is_open = all(workspace.readers is not None for workspace in call.chosen)
         # A search of an index that is not open is refused, which takes no time.
         limit_s = timeout_s if is_open else math.inf
         # The time to open an index does not count for the default limit.
-        end_s = (arrived_s if params.timeout_ms else self._clock.now_s()) + limit_s
-        return await self._search_in_thread(chosen, params, folders, options, arrived_s, end_s)
+        start_s = call.arrived_s if call.params.timeout_ms else self._clock.now_s()
+        return await self._search_in_thread(call, start_s + limit_s)
 
-    async def _search_in_thread(
-        self,
-        chosen: Sequence[Workspace],
-        params: SearchParams,
-        folders: Mapping[str, str],
-        options: RunOptions,
-        arrived_s: float,
-        end_s: float,
-    ) -> SearchResult:
-        config = self._workspaces.config
+    async def _search_in_thread(self, call: SearchCall, end_s: float) -> SearchResult:
+        params, config = call.params, self._workspaces.config
 
         def run() -> SearchAnswer:
             # Several are searched by `_search_several`; without any the answer explains it.
-            given = _count_accesses(chosen[0], params) if chosen else {}
-            return search(chosen, params, config, replace_fields(options, accesses=given))
+            given = _count_accesses(call.chosen[0], params) if call.chosen else {}
+            options = replace_fields(call.options, accesses=given)
+            return search(call.chosen, params, config, options)
 
-        answer = await self._in_thread(run, end_s)
-        return self._make_search_result(chosen, params, answer, folders, arrived_s)
+        return self._make_search_result(call, await self._in_thread(run, end_s))
 
-    def _make_search_result(
-        self,
-        chosen: Sequence[Workspace],
-        params: SearchParams,
-        answer: SearchAnswer,
-        folders: Mapping[str, str],
-        arrived_s: float,
-    ) -> SearchResult:
+    def _make_search_result(self, call: SearchCall, answer: SearchAnswer) -> SearchResult:
         return SearchResult(
             **asdict(answer),
-            query_problems=list_query_problems(params, self._clock.wall_s()),
-            workspaces=[describe_workspace_part(one, folders) for one in chosen],
-            freshness=self._describe_freshness(chosen),
-            took_ms=self._measure_ms(arrived_s),
+            query_problems=list_query_problems(call.params, self._clock.wall_s()),
+            workspaces=[describe_workspace_part(one, call.folders) for one in call.chosen],
+            freshness=self._describe_freshness(call.chosen),
+            took_ms=self._measure_ms(call.arrived_s),
         )
 
-    async def _search_several(
-        self,
-        chosen: Sequence[Workspace],
-        params: SearchParams,
-        folders: Mapping[str, str],
-        arrived_s: float,
-    ) -> SearchResult:
+    async def _search_several(self, call: SearchCall) -> SearchResult:
         config, now_s = self._workspaces.config, self._clock.wall_s()
+        params, chosen = call.params, call.chosen
         prepare_vectors(chosen, params.query, now_s)
         question = make_question(params, config, RunOptions(now_s=now_s))
 
@@ -499,7 +459,7 @@ class Handlers(WorkspaceMethods):
             return search_part(workspace, asked, params, config, options, is_merged=True)
 
         read_freshness = self._watch_several(chosen, params)
-        parts = await self._ask_each(chosen, params, now_s, arrived_s, read)
+        parts = await self._ask_each(chosen, params, now_s, call.arrived_s, read)
         found = [part.value for part in parts if part.value is not None]
         answer = merge_search_parts(found, question.query, params, config)
         if answer is None or lacks_words(answer, question):
@@ -512,9 +472,9 @@ class Handlers(WorkspaceMethods):
         return SearchResult(
             **asdict(answer),
             query_problems=list_query_problems(params, self._clock.wall_s()),
-            workspaces=describe_parts(parts, folders),
+            workspaces=describe_parts(parts, call.folders),
             freshness=read_freshness(),
-            took_ms=self._measure_ms(arrived_s),
+            took_ms=self._measure_ms(call.arrived_s),
         )
 
     async def _ask_each(
