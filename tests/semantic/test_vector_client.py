@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.config import SemanticConfig
+from memsyncd.semantic import Cosines
 from memsyncd.semantic.messages import (
     CosinesReply,
     CosinesRequest,
@@ -21,7 +22,7 @@ from memsyncd.semantic.messages import (
     Reply,
     Report,
 )
-from memsyncd.semantic.vector_client import UNCHECKED, find_missing_package
+from memsyncd.semantic.vector_client import UNCHECKED, WorkspaceVectors, find_missing_package
 from memsyncd.store.vectors import VectorFile
 from tests.semantic.conftest import (
     LIMIT_S,
@@ -49,12 +50,25 @@ TEXTS = {
 }
 
 
+@pytest.fixture
+def vectors(notes: Notes, endpoint: SemanticConfig) -> WorkspaceVectors:
+    """The vectors of TEXTS, all of them made."""
+    notes.put(**TEXTS)
+    vectors = notes.serve(endpoint)
+    assert notes.refresh().pending == 0
+    return vectors
+
+
 def count_rows(path: Path) -> int:
     file = VectorFile(path)
     try:
         return len(file.read_digests())
     finally:
         file.close()
+
+
+def ask_once(vectors: WorkspaceVectors, question: str) -> Cosines | None:
+    return finish(vectors.begin(question), time.monotonic() + LIMIT_S)
 
 
 def test_the_nearest_note_shares_no_word_with_the_question(
@@ -73,11 +87,8 @@ def test_the_nearest_note_shares_no_word_with_the_question(
 
 
 def test_only_allowed_chunks_are_compared_and_candidates_are_among_the_answer(
-    notes: Notes, endpoint: SemanticConfig
+    notes: Notes, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     of_note = {name: chunk for chunk, name in notes.chunks().items()}
     allowed = {of_note["kennel"], of_note["oven"], 999}
     assert notes.ask(vectors, "automobile", allowed=allowed).keys() == {"kennel", "oven"}
@@ -108,11 +119,8 @@ def test_chunks_are_compared_with_the_mean_of_others_and_with_each_other(
 
 
 def test_a_changed_note_is_embedded_alone_and_what_it_said_is_deleted(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+    notes: Notes, server: EmbeddingServer, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     notes.ask(vectors, "automobile")
     server.texts.clear()
     notes.put(kennel="# Kennel\n\na car, a car")
@@ -137,11 +145,8 @@ def test_while_an_index_is_filled_no_vector_is_deleted(
 
 
 def test_a_rebuilt_index_embeds_nothing_twice_and_gets_no_answers_of_the_old_one(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+    notes: Notes, server: EmbeddingServer, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     notes.ask(vectors, "automobile")
     server.texts.clear()
     notes.rebuild(**TEXTS)
@@ -154,11 +159,8 @@ def test_a_rebuilt_index_embeds_nothing_twice_and_gets_no_answers_of_the_old_one
 
 
 def test_a_question_that_was_begun_before_a_rebuild_gets_no_answer_of_the_old_index(
-    notes: Notes, endpoint: SemanticConfig
+    notes: Notes, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     notes.ask(vectors, "automobile")
     begun = vectors.begin("automobile")
     notes.rebuild(**TEXTS)
@@ -203,16 +205,13 @@ def test_a_process_that_keeps_dying_is_left_alone_and_words_answer(
         wait_until(kill_another, "it was not started")
     wait_until(lambda: vectors.status().state == "off", "it is not said")
     assert "was killed by signal 9" in str(vectors.status().reason)
-    assert finish(vectors.begin("car"), time.monotonic() + 20) is None
+    assert ask_once(vectors, "car") is None
     assert not notes.service.pids
 
 
 def test_a_library_that_is_gone_is_named_and_tried_again_once_it_is_back(
-    notes: Notes, endpoint: SemanticConfig, monkeypatch: pytest.MonkeyPatch
+    notes: Notes, vectors: WorkspaceVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     (pid,) = notes.service.pids
     with monkeypatch.context() as gone:
         gone.setattr(importlib.util, "find_spec", lambda name: None)
@@ -226,11 +225,8 @@ def test_a_library_that_is_gone_is_named_and_tried_again_once_it_is_back(
 
 
 def test_a_stopped_process_delays_no_question_beyond_its_deadline(
-    notes: Notes, endpoint: SemanticConfig
+    notes: Notes, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     notes.ask(vectors, "car")
     (pid,) = notes.service.pids
     os.kill(pid, signal.SIGSTOP)
@@ -248,11 +244,8 @@ def test_a_stopped_process_delays_no_question_beyond_its_deadline(
     "damage", [b"this is no database" * 100, b"SQLite format 3\0" + b"x" * 4080]
 )
 def test_a_damaged_file_is_set_aside_and_made_again(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig, damage: bytes
+    notes: Notes, server: EmbeddingServer, vectors: WorkspaceVectors, damage: bytes
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     notes.vectors_path.write_bytes(damage)
     server.texts.clear()
     report = notes.refresh()
@@ -289,11 +282,8 @@ FAULTS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
 
 
 def test_an_endpoint_that_answers_with_something_else_is_reported_and_words_answer(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+    notes: Notes, server: EmbeddingServer, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     notes.ask(vectors, "car")
     for name, (answer, reason) in FAULTS.items():
         server.answer = answer
@@ -304,7 +294,7 @@ def test_an_endpoint_that_answers_with_something_else_is_reported_and_words_answ
         assert reason in str(vectors.status().reason)
         assert vectors.status().failed
         asked = len(server.texts)
-        assert finish(vectors.begin("car"), time.monotonic() + 20) is None, name
+        assert ask_once(vectors, "car") is None, name
         assert len(server.texts) == asked, "it is not left alone"
         assert count_rows(notes.vectors_path) == 3
         assert notes.refresh().fault, name  # although no chunk is missing
@@ -316,11 +306,8 @@ def test_an_endpoint_that_answers_with_something_else_is_reported_and_words_answ
 
 
 def test_an_endpoint_that_hangs_costs_a_question_its_time_limit_and_is_reported(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+    notes: Notes, server: EmbeddingServer, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    assert notes.refresh().pending == 0
     notes.service.configure(make_config(server, question_ms=300))
     server.answer = server.hang
     notes.refresh()
@@ -338,11 +325,8 @@ def test_an_endpoint_that_hangs_costs_a_question_its_time_limit_and_is_reported(
 
 
 def test_an_endpoint_that_is_down_when_notes_are_embedded_loses_nothing(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    assert notes.refresh().pending == 0
     notes.service.configure(make_config(server, request_s=0.5))
     server.answer = server.hang
     notes.put(street="# Street\n\ncars")
@@ -356,11 +340,8 @@ def test_an_endpoint_that_is_down_when_notes_are_embedded_loses_nothing(
 
 
 def test_all_vectors_are_made_again_when_that_is_asked_for(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+    notes: Notes, server: EmbeddingServer, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     server.answer = answer_other_dimensions
     server.texts.clear()
     assert notes.refresh(is_again=True).pending == 0
@@ -369,15 +350,12 @@ def test_all_vectors_are_made_again_when_that_is_asked_for(
 
 
 def test_a_question_that_was_just_asked_is_embedded_by_the_model_that_the_vectors_are_of(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+    notes: Notes, server: EmbeddingServer, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     notes.ask(vectors, "automobile")
     server.answer = answer_other_dimensions
     notes.refresh(is_again=True)
-    assert finish(vectors.begin("automobile"), time.monotonic() + LIMIT_S) is not None
+    assert ask_once(vectors, "automobile") is not None
     assert vectors.status().state == "ready"
 
 
@@ -398,11 +376,8 @@ def test_a_new_attempt_does_not_begin_with_the_fault_of_the_last_one(
 
 
 def test_another_model_makes_all_vectors_again_and_the_old_ones_stay_until_it_can(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+    notes: Notes, server: EmbeddingServer, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     server.texts.clear()
     server.answer = answer_nothing
     assert notes.service.configure(make_config(server, model="other"))
@@ -425,7 +400,7 @@ def test_a_model_folder_that_changes_or_vanishes_is_noticed(notes: Notes, tmp_pa
     assert notes.refresh().pending == 0
     assert notes.ask(vectors, "the vehicle") != first
     folder.rename(tmp_path / "elsewhere")
-    assert finish(vectors.begin("the hound"), time.monotonic() + 20) is None
+    assert ask_once(vectors, "the hound") is None
     wait_until(lambda: vectors.status().state == "off", "it is not said")
     assert str(folder) in str(vectors.status().reason)
     (tmp_path / "elsewhere").rename(folder)
@@ -443,19 +418,16 @@ def test_an_idle_process_ends_and_the_next_question_starts_it_again(
     wait_until(lambda: not vectors.status().loaded, "it is not said")
     assert vectors.status().state == "ready"
     assert "the next question loads it" in str(vectors.status().reason)
-    assert finish(vectors.begin("car"), time.monotonic() + 20) is None
+    assert ask_once(vectors, "car") is None
     assert notes.ask(vectors, "automobile")
     assert not [one for one in notes.reports if one.fault or one.notice]
 
 
 def test_a_model_is_loaded_for_new_chunks_and_for_questions_and_not_at_a_start(
-    notes: Notes, endpoint: SemanticConfig
+    notes: Notes, endpoint: SemanticConfig, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     assert vectors.status().loaded
-    assert finish(vectors.begin("car"), time.monotonic() + 20) is not None
+    assert ask_once(vectors, "car") is not None
     notes.service.stop()
     vectors = notes.serve(endpoint)
     notes.refresh()  # finds all vectors made
@@ -466,7 +438,7 @@ def test_a_model_is_loaded_for_new_chunks_and_for_questions_and_not_at_a_start(
     assert finish(first, time.monotonic() + 20) is None
     assert "the model is being loaded" in first.reason
     wait_until(lambda: vectors.status().loaded, "it is not loaded")
-    assert finish(vectors.begin("car"), time.monotonic() + 20) is not None
+    assert ask_once(vectors, "car") is not None
     notes.service.stop()
     vectors = notes.serve(endpoint)
     notes.refresh(is_asked=True)
@@ -474,11 +446,8 @@ def test_a_model_is_loaded_for_new_chunks_and_for_questions_and_not_at_a_start(
 
 
 def test_a_question_that_was_just_asked_is_not_embedded_again(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+    notes: Notes, server: EmbeddingServer, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     first = notes.ask(vectors, "automobile")
     server.texts.clear()
     assert notes.ask(vectors, "automobile") == first
@@ -490,11 +459,8 @@ def test_a_question_that_was_just_asked_is_not_embedded_again(
 
 
 def test_a_question_that_was_just_asked_finds_what_was_embedded_since(
-    notes: Notes, endpoint: SemanticConfig
+    notes: Notes, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     first = notes.ask(vectors, "automobile")
     assert notes.ask(vectors, "automobile") == first
     notes.put(lane="# Lane\n\nthe vehicle, the vehicle")
@@ -546,7 +512,7 @@ def test_a_prepared_question_is_embedded_once_and_its_failure_waited_for_once(
     assert server.texts == ["automobile"]
     server.answer = answer_nothing
     vectors.prepare("a question")
-    assert finish(vectors.begin("a question"), time.monotonic() + 20) is None
+    assert ask_once(vectors, "a question") is None
     wait_until(lambda: vectors.status().failed, "it is not reported")
     assert server.texts == ["automobile", "a question"]
 
@@ -573,11 +539,8 @@ def test_no_text_is_embedded_while_a_question_is_answered(
 
 
 def test_questions_that_are_never_finished_do_not_stop_the_embedding(
-    notes: Notes, server: EmbeddingServer, endpoint: SemanticConfig
+    notes: Notes, server: EmbeddingServer, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     notes.ask(vectors, "car")
     vectors.prepare("automobile")
     vectors.begin("a hound")
@@ -587,11 +550,8 @@ def test_questions_that_are_never_finished_do_not_stop_the_embedding(
 
 
 def test_a_process_that_is_killed_while_a_question_waits_ends_the_waiting(
-    notes: Notes, endpoint: SemanticConfig
+    notes: Notes, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     first = notes.ask(vectors, "car")
     (pid,) = notes.service.pids
     os.kill(pid, signal.SIGSTOP)
@@ -632,15 +592,12 @@ def test_secrets_are_not_embedded(
 
 
 def test_switched_off_it_starts_nothing_and_deletes_the_vectors(
-    notes: Notes, endpoint: SemanticConfig
+    notes: Notes, vectors: WorkspaceVectors
 ) -> None:
-    notes.put(**TEXTS)
-    vectors = notes.serve(endpoint)
-    notes.refresh()
     assert notes.vectors_path.exists()
     notes.service.configure(SemanticConfig())
     wait_until(lambda: not notes.vectors_path.exists(), "the vectors are there")
-    assert finish(vectors.begin("car"), time.monotonic() + 20) is None
+    assert ask_once(vectors, "car") is None
     assert vectors.status().state == "off"
     wait_until(lambda: not notes.service.pids, "a process is left")
 
