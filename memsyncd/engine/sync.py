@@ -36,9 +36,8 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
-from memsyncd.files.mounts import find_away, find_mounts
 from memsyncd.files.read import ReadFile, TextFile, read_note_file
-from memsyncd.files.scan import scan
+from memsyncd.files.scan import find_away, find_mounts, scan
 from memsyncd.files.scope import find_identity, has_memory, is_utf8
 from memsyncd.store.index import DropNote, Index, PatchNote, PutNote, TouchNote, Update, Written
 from memsyncd.store.records import Move

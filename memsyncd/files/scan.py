@@ -9,6 +9,9 @@ A whole folder of notes is scanned like any include, without what `ignore_rules`
 `Walk` keeps folders on a stack, so nesting is not limited by recursion. Links are followed after
 everything else is known, only to allowed folders, and each target once; a target that is a note
 under its own path is skipped. The failure of one entry ends that entry alone and is reported.
+
+`find_mounts` finds the disks with notes beneath the root or where links lead, `find_away` those
+that are not mounted now.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import errno
 import heapq
 import os
+import re
 import stat as modes
 import struct
 import time
@@ -63,6 +67,7 @@ from memsyncd.files.scope import (
     is_conflict_copy,
     is_leftover,
     is_utf8,
+    is_within_folder,
 )
 
 N_ATTEMPTS = 3
@@ -648,3 +653,65 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_symlink() and modes.S_ISDIR(entry.stat().st_mode)
     except OSError:
         return True
+
+
+# --- mounts ---------------------------------------------------------------------------------------
+#
+# A mount point is known by its path alone: device numbers may differ after a reboot, and a bind
+# mount has that of its source. Without `/proc/self/mountinfo` no mount is known.
+
+_MOUNTS = "/proc/self/mountinfo"
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
+
+
+def find_mounts(
+    root: str, notes: Collection[str], snapshot: Snapshot, before: Collection[str]
+) -> frozenset[str]:
+    """Return the mount points, beneath the root or where links lead, that hold `notes`, which a
+    full scan has seen, and those of `before` that were away during it or are now.
+    """
+    # Listed first: what is unmounted later was mounted, or is away.
+    mounts = {mount for mount in _list_mounts() if not is_within_folder(root, mount.rstrip("/"))}
+    inside = {
+        mount: f"{mount[len(root) + 1 :]}/" for mount in mounts if is_within_folder(mount, root)
+    }
+    used = {mount for mount, start in inside.items() if any(one.startswith(start) for one in notes)}
+    links = snapshot.link_folders
+    linked = {mount for mount in mounts if any(is_within_folder(folder, mount) for folder in links)}
+    return frozenset(used.union(linked, snapshot.away, find_away(root, before)))
+
+
+def find_away(root: str, mounts: Collection[str]) -> frozenset[str]:
+    """Return those of these mount points where nothing is mounted and no file is."""
+    if not mounts:
+        return frozenset()
+    return frozenset(mount for mount in set(mounts) - _list_mounts() if _is_vacant(root, mount))
+
+
+def _is_vacant(root: str, mount: str) -> bool:
+    """True if nothing is in the folder of a mount point.
+
+    Some programs remove it with the mount. Beneath the root a missing one counts as deleted, as
+    nothing tells that it was not; elsewhere the link to it tells.
+    """
+    try:
+        with os.scandir(mount) as entries:
+            return next(entries, None) is None
+    except FileNotFoundError:
+        return not is_within_folder(mount, root)
+    except OSError:
+        return False
+
+
+def _list_mounts() -> frozenset[str]:
+    try:
+        with open(_MOUNTS, "rb") as file:
+            points = [line.split(b" ", 5)[4] for line in file]
+    except OSError:
+        return frozenset()
+    # Names that are not UTF-8 are none of notes.
+    return frozenset(_ESCAPE.sub(_unescape, point).decode(errors="replace") for point in points)
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    return bytes((int(match[1], 8),))
