@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from memsyncd.config import Config
-from memsyncd.core.editing.topic_fields import split_values
+from memsyncd.core.editing.topics import split_values
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.search.highlight import highlight, strip_title
 from memsyncd.core.search.query import Filters as StoreFilters

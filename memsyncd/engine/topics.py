@@ -18,29 +18,33 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.decay import compute_salience
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.editing.additions import Addition, quote_value, raise_faults, render_metadata
+from memsyncd.core.editing.additions import (
+    Addition,
+    quote_value,
+    quote_values,
+    raise_faults,
+    render_metadata,
+)
 from memsyncd.core.editing.additions import find_faults as find_addition_faults
 from memsyncd.core.editing.kinds import find_importance
 from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
-from memsyncd.core.editing.topic_fields import (
+from memsyncd.core.editing.topics import (
     Appended,
     DatedValue,
+    RelationLink,
     add_field,
     append_value,
     find_field,
-    find_title,
-    list_fields,
-    read_values,
-)
-from memsyncd.core.editing.topics import (
-    RelationLink,
     find_relation_faults,
+    find_title,
     find_topic_faults,
+    list_fields,
     list_relations,
     make_topic,
     merge_relations,
     patch_front_matter,
     read_summary,
+    read_values,
     replace_summary,
 )
 from memsyncd.core.guard.secrets import redact
@@ -638,7 +642,7 @@ def _add_to_topic(
     missing = _leave_out_stated(metadata, front.meta)
     changes = render_metadata(replace(missing, tags=()), None)
     if tags := distinct_tags((*front.meta.tags, *metadata.tags)):
-        changes["tags"] = f"[{', '.join(map(quote_value, tags))}]"
+        changes["tags"] = quote_values(tags)
     if changes:
         data = patch_front_matter(path.text, data, {**changes, "updated": quote_value(at)})
     return _merge(workspace, path, data, _list_relations(params.relations), ()), anchors

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memsyncd.config import Config, HistoryConfig
-from memsyncd.core.editing.topic_fields import trim_text
+from memsyncd.core.editing.topics import trim_text
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.metadata import make_valuation
 from memsyncd.engine.topics import (

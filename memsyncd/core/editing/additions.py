@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from types import MappingProxyType
@@ -437,7 +437,7 @@ def render_metadata(addition: Addition, at: str | None) -> dict[str, str]:
     keywords = dict.fromkeys(keyword.strip() for keyword in addition.keywords)
     pairs = {
         "kind": quote_value(kind),
-        "tags": f"[{', '.join(map(quote_value, tags))}]" if tags else "",
+        "tags": quote_values(tags),
         "importance": "" if addition.importance is None else repr(float(addition.importance)),
         "priority": find_choice("priority", addition.priority or "") or "",
         "lifecycle": find_choice("lifecycle", addition.lifecycle or "") or "",
@@ -445,7 +445,7 @@ def render_metadata(addition: Addition, at: str | None) -> dict[str, str]:
         "session": quote_value(addition.session or ""),
         "source": _render_source(addition.source),
         "topic": quote_value(addition.topic or ""),
-        "keywords": f"[{', '.join(map(quote_value, keywords))}]" if keywords else "",
+        "keywords": quote_values(keywords),
         "scope": quote_value(addition.scope or ""),
         "run_id": quote_value(addition.run_id or ""),
         "created": quote_value(addition.created or at or ""),
@@ -469,6 +469,11 @@ def quote_value(text: str) -> str:
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("-->", "--\\x3e")
     return '"' + "".join(map(_escape, escaped)) + '"'
+
+
+def quote_values(texts: Collection[str]) -> str:
+    """Texts as a list of YAML on one line; empty without any."""
+    return f"[{', '.join(map(quote_value, texts))}]" if texts else ""
 
 
 def _escape(char: str) -> str:

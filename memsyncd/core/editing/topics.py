@@ -1,38 +1,397 @@
-"""Make the note of a topic, and change its metadata, summary and relations.
+"""Make and change topics and their fields.
 
 A topic is a note: its front matter has the metadata, the text below its title the summary, and list
 items there its relations, which are typed links. Only what is asked for is changed; a note of
 another form is refused.
+
+A field is a section of a note. Its values are items of a list that begin with the time at which
+they were appended, the newest first:
+
+    ## Status
+    <!-- memory: {created: "2026-11-20T09:00:00Z", updated: "2026-11-23T04:10:00Z"} -->
+    - 2026-11-23T04:10:00Z Postgres 17 runs in production.
+    - 2026-11-20T09:00:00Z Postgres 16.
+
+Other text of the section stays where it is, and is a value without a time. A value is any markdown:
+its further lines are indented, so that headings and fences in it stay within its item.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.editing.additions import (
     CONTENT_LIMIT_CHARS,
     Addition,
+    append_section,
     find_faults,
+    quote_value,
+    quote_values,
     render_metadata,
 )
-from memsyncd.core.editing.notetext import open_text, unify_line_ends
+from memsyncd.core.editing.notetext import NoteText, open_text, unify_line_ends
 from memsyncd.core.editing.sections import (
     contain,
+    find_sections_bytes,
     make_heading_line,
+    replace_section,
     split_note_sections,
 )
-from memsyncd.core.editing.topic_fields import add_field, find_title, split_raw_lines
-from memsyncd.core.markdown.frontmatter import find_front_matter, parse_meta
+from memsyncd.core.markdown.frontmatter import (
+    distinct_tags,
+    find_front_matter,
+    load_yaml,
+    parse_meta,
+)
 from memsyncd.core.markdown.links import Mention, find_mentions
 from memsyncd.core.markdown.notenames import make_key
-from memsyncd.core.markdown.scanner import HEADING, HTML, ITEM, split_blocks
+from memsyncd.core.markdown.scanner import HEADING, HTML, ITEM, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, make_slug
 from memsyncd.core.model import OTHER_KEYS, Meta
-from memsyncd.errors import BadRequest, EditRefused
+from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
+
+_VALUE = re.compile(r"- (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: (.*))?")
+_ANY_VALUE = re.compile(rf"^{_VALUE.pattern}$", re.MULTILINE)
+_COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+# A first line that is no plain text of a paragraph stands on a line of its own.
+_PLAIN_START = re.compile(r"[^\W_]|[\"'(\[*`$@…„“‘«](?![*`\s])")
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
+_INDENT: Final = "  "
+
+
+class DatedValue(msgspec.Struct, frozen=True):
+    """One value; `at` is its time in ISO 8601, None for other text of the section."""
+
+    at: str | None
+    text: str
+
+
+class Appended(msgspec.Struct, frozen=True, kw_only=True):
+    """A note after a value was appended to one of its sections."""
+
+    data: bytes
+    anchor: str
+    n_values: int
+    n_dropped: int
+
+
+# --- The fields of a topic ------------------------------------------------------------------------
+
+
+class Nested(Protocol):
+    """What sections must tell to be divided into fields."""
+
+    @property
+    def level(self) -> int: ...
+
+
+class Headed(Nested, Protocol):
+    """What a section must tell to be found as a field."""
+
+    @property
+    def anchor(self) -> str: ...
+    @property
+    def heading(self) -> tuple[str, ...]: ...
+
+
+N = TypeVar("N", bound=Nested)
+S = TypeVar("S", bound=Headed)
+
+
+def find_title(sections: Sequence[N]) -> N | None:
+    """Return the section of the title: the first one, if it alone has a heading of level 1."""
+    headed = [one for one in sections if one.level]
+    tops = [one for one in headed if one.level == 1]
+    return tops[0] if len(tops) == 1 and headed[0] is tops[0] else None
+
+
+def list_fields(sections: Sequence[N]) -> Iterator[tuple[N, Sequence[N]]]:
+    """Yield the fields of a note, each with all sections beneath it and itself."""
+    title = find_title(sections)
+    at = 0
+    while at < len(sections):
+        head, after = sections[at], at + 1
+        if head.level and head is not title:
+            while after < len(sections) and sections[after].level > head.level:
+                after += 1
+            yield head, sections[at:after]
+        at = after
+
+
+def find_field(sections: Sequence[S], name: str) -> S | None:
+    """Return the section that is named by its anchor, its heading, or the slug of its heading.
+
+    Raises BadRequest if several have this heading.
+    """
+    named = next((one for one in sections if one.anchor == name), None)
+    if named is not None:
+        return named
+    fields = [head for head, _ in list_fields(sections)]
+    text, slug = " ".join(name.split()).casefold(), make_slug(name)
+    found = [one for one in fields if one.heading[-1].casefold() == text]
+    found = found or [one for one in fields if make_slug(one.heading[-1]) == slug]
+    if len(found) > 1:
+        anchors = ", ".join(one.anchor for one in found[:3])
+        raise BadRequest(f"field: several sections are named {name}", hint=f"name one: {anchors}")
+    return found[0] if found else None
+
+
+# --- The values of a field ------------------------------------------------------------------------
+
+
+class _Layout(msgspec.Struct, frozen=True):
+    """The lines of a section: where its text begins, and its dated items."""
+
+    lines: list[str]
+    body: int
+    comment: Block | None
+    items: list[Block]
+
+
+def _lay_out(lines: list[str]) -> _Layout:
+    blocks = split_blocks(lines)
+    body, comment = 0, None
+    if blocks and blocks[0].kind == HEADING:
+        body, blocks = blocks[0].end, blocks[1:]
+    if blocks and blocks[0].kind == HTML:
+        text = "\n".join(lines[blocks[0].start : blocks[0].end])
+        if _COMMENT.match(text) and text.rstrip().endswith("-->"):
+            comment, blocks = blocks[0], blocks[1:]
+            body = comment.end
+    items = [one for one in blocks if one.kind == ITEM and _VALUE.fullmatch(lines[one.start])]
+    return _Layout(lines, body, comment, items)
+
+
+def read_values(own: str) -> list[DatedValue]:
+    """Return the values of a section with these lines, its heading first: dated ones in their
+    order, then the other text, if there is any.
+    """
+    layout = _lay_out(unify_line_ends(own).split("\n"))
+    values = [_read_value(layout.lines[one.start : one.end]) for one in layout.items]
+    within = {at for one in layout.items for at in range(one.start, one.end)}
+    others = [layout.lines[at] for at in range(layout.body, len(layout.lines)) if at not in within]
+    text = "\n".join(others).strip("\n").rstrip()
+    return [*values, DatedValue(None, text)] if text.strip() else values
+
+
+def _read_value(lines: Sequence[str]) -> DatedValue:
+    found = _VALUE.fullmatch(lines[0])
+    assert found is not None
+    more = [line.removeprefix(_INDENT) for line in lines[1:]]
+    while more and not more[-1].strip():
+        more.pop()
+    return DatedValue(found[1], "\n".join([*([found[2]] if found[2] else []), *more]))
+
+
+def split_values(own: str) -> list[str]:
+    """The text of a section, and each of its dated values."""
+    if not _ANY_VALUE.search(own):
+        return [own]
+    return [own, *(one.text for one in read_values(own) if one.at is not None)]
+
+
+def render_value(text: str, at: str) -> list[str]:
+    """The lines of a value; `read_values` returns the text without blank lines around it."""
+    lines = [line if line.strip() else "" for line in trim_text(text).split("\n")]
+    is_plain = _PLAIN_START.match(lines[0]) and not (len(lines) > 1 and "|" in lines[0])
+    first = f"- {at} {lines.pop(0)}" if is_plain else f"- {at}"
+    return [first, *(f"{_INDENT}{line}" if line else "" for line in lines)]
+
+
+def trim_text(text: str) -> str:
+    r"""The text as a value keeps it: `\n` for line ends, without blank lines around it."""
+    lines = unify_line_ends(text).split("\n")
+    while len(lines) > 1 and not lines[0].strip():
+        del lines[0]
+    while len(lines) > 1 and not lines[-1].strip():
+        del lines[-1]
+    return "\n".join(line.rstrip() if not line.strip() else line for line in lines).rstrip()
+
+
+# --- Appending a value ----------------------------------------------------------------------------
+
+
+def append_value(
+    path: str, data: bytes, anchor: str, addition: Addition, *, at: str, keep: int | None
+) -> Appended:
+    """Append the content of the addition to a section, and what else it states to the section's
+    metadata; `keep` is the number of dated values that stay, None for all.
+
+    Raises NoteNotFound without this section, EditRefused if the note cannot be edited so.
+    """
+    place = find_sections_bytes(path, data).get(anchor)
+    if place is None:
+        raise NoteNotFound(f"no section {anchor}", hint="see: memsyncd topic get TOPIC")
+    note = open_text(path, data)
+    own = data[place[0] : place[1]].decode("utf-8", "surrogateescape")
+    raw, lines = _split_lines(own, note.line_end)
+    layout = _lay_out(lines)
+    dropped = layout.items[keep - 1 :] if keep is not None else []
+    for item in reversed(dropped):
+        start = item.start
+        while start > layout.body and not raw[start - 1].strip():
+            start -= 1
+        del raw[start : item.end]
+    value = [f"{line}{note.line_end}" for line in render_value(addition.content, at)]
+    _insert(raw, layout, value, note.line_end, n_items=len(layout.items) - len(dropped))
+    comment = _update_comment(path, layout, addition, at)
+    if comment is not None:
+        head = layout.comment or Block(layout.body, layout.body, HTML, 0)
+        raw[head.start : head.end] = [f"{comment}{note.line_end}"]
+    by = "".join(raw).encode("utf-8", "surrogateescape")
+    written = replace_section(path, data, anchor, by)
+    values = read_values(own)
+    dated = [one for one in values if one.at is not None][: None if keep is None else keep - 1]
+    expected = [DatedValue(at, trim_text(addition.content)), *dated]
+    others = [one for one in values if one.at is None]
+    _check_written(path, data, written, anchor, [*expected, *others])
+    return Appended(data=written, anchor=anchor, n_values=len(expected), n_dropped=len(dropped))
+
+
+def _open_lines(path: str, data: bytes) -> tuple[NoteText, list[str], list[str]]:
+    """A note, and its lines with and without their ends."""
+    note = open_text(path, data)
+    return note, *_split_lines(note.text, note.line_end)
+
+
+def _split_lines(text: str, line_end: str) -> tuple[list[str], list[str]]:
+    """The lines of a text with their ends, a last one without an end gets this one; and without."""
+    raw: list[str] = _LINES.findall(text)
+    if raw and not raw[-1].endswith(("\n", "\r")):
+        raw[-1] += line_end
+    return raw, [line.rstrip("\r\n") for line in raw]
+
+
+def _insert(raw: list[str], layout: _Layout, value: list[str], end: str, *, n_items: int) -> None:
+    """Insert a value above the first one, else at the beginning of the section's text."""
+    if n_items:
+        raw[layout.items[0].start : layout.items[0].start] = value
+        return
+    at = layout.items[0].start if layout.items else layout.body
+    at = min(at, len(raw))
+    after = [end] if at < len(raw) and raw[at].strip() else []
+    before = [end] if at > layout.body and raw[at - 1].strip() else []
+    raw[at:at] = [*before, *value, *after]
+
+
+def _check_written(
+    path: str, old: bytes, new: bytes, anchor: str, expected: Sequence[DatedValue]
+) -> None:
+    """Raise EditRefused unless the section of the new note has these values, and every other
+    section its bytes.
+    """
+    texts = [
+        {name: data[slice(*place)] for name, place in find_sections_bytes(path, data).items()}
+        for data in (old, new)
+    ]
+    own = texts[1].pop(anchor, b"").decode("utf-8", "surrogateescape")
+    texts[0].pop(anchor, None)
+    if texts[0] != texts[1] or read_values(own) != expected:
+        hint = "append to another field, or change the note with the memory tool"
+        raise EditRefused(f"{anchor} takes no value at its beginning", hint=hint)
+
+
+def add_field(path: str, data: bytes, name: str, addition: Addition, *, at: str) -> Appended:
+    """Append a section for a field with its first value.
+
+    Raises EditRefused for a note to which no section can be added.
+    """
+    content = "\n".join(render_value(addition.content, at))
+    first = replace(addition, content=content, summary=name, created=at)
+    written, spans = append_section(path, data, [first], at=at)
+    sections = split_note_sections(path, written)
+    anchor = next(one.anchor for one in sections if one.start + 1 == spans[0].start)
+    # What is above the field: a missing line end and an open fence are closed there.
+    above = written[: find_sections_bytes(path, written)[anchor][0]]
+    _check_written(path, above, written, anchor, [DatedValue(at, trim_text(addition.content))])
+    return Appended(data=written, anchor=anchor, n_values=1, n_dropped=0)
+
+
+# --- The metadata of a field ----------------------------------------------------------------------
+
+
+def _update_comment(path: str, layout: _Layout, addition: Addition, at: str) -> str | None:
+    """Return the section's comment with what the addition states and `updated`; None if it must
+    stay as it is.
+
+    Raises EditRefused if the addition states something, and the comment has another form.
+    """
+    stated = render_metadata(addition, None)
+    old = _read_comment(layout)
+    pairs = _read_pairs(old)
+    if pairs is not None:
+        before = parse_meta(path, old, 1)[0]
+        tags = distinct_tags((*before.tags, *addition.tags))
+        changes = {**stated, "updated": quote_value(at)}
+        if tags:
+            changes["tags"] = quote_values(tags)
+        names = {key.strip().lower(): key for key in pairs}
+        pairs |= {names.get(key, key): value for key, value in changes.items()}
+        inner = "{" + ", ".join(f"{key}: {value}" for key, value in pairs.items()) + "}"
+        after, problems = parse_meta(path, inner, 1)
+        if not problems and _is_kept(before, after, changes):
+            return f"<!-- memory: {inner} -->"
+    if stated:
+        hint = "leave out what is not content, or change the comment by hand"
+        raise EditRefused("the metadata of the section has another form", hint=hint)
+    return None
+
+
+def _read_comment(layout: _Layout) -> str:
+    if layout.comment is None:
+        return ""
+    text = "\n".join(layout.lines[layout.comment.start : layout.comment.end])
+    found = _COMMENT.match(text)
+    return found[1] if found else ""
+
+
+def _read_pairs(comment: str) -> dict[str, str] | None:
+    """Return the keys of a comment with their values as YAML; None if these cannot be written."""
+    try:
+        loaded = load_yaml(comment)
+    except ValueError:
+        return None
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        return None
+    pairs: dict[str, str] = {}
+    for key, value in loaded.items():
+        rendered = _render_loaded(value)
+        if rendered is None or not _KEY.fullmatch(key):
+            return None
+        pairs[key] = rendered
+    return pairs
+
+
+def _render_loaded(value: object) -> str | None:
+    if isinstance(value, str):
+        return quote_value(value) or '""'
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return quote_values(value) or "[]"
+    if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
+        return "{" + ", ".join(f"{key}: {quote_value(one)}" for key, one in value.items()) + "}"
+    return None
+
+
+def _is_kept(before: Meta, after: Meta, changes: Mapping[str, str]) -> bool:
+    """Whether nothing but these keys differs."""
+    fields = [name for name in Meta.__struct_fields__ if name not in ("extra", *changes)]
+    extra = [
+        {key: value for key, value in meta.extra if key.lower() not in changes}
+        for meta in (before, after)
+    ]
+    same = all(getattr(before, name) == getattr(after, name) for name in fields)
+    return same and extra[0] == extra[1]
+
+
+# --- Faults of a topic ----------------------------------------------------------------------------
 
 _RELATION = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _NO_TARGET = re.compile(r"[\[\]|\x00-\x1f\x7f\u2028\u2029]")
@@ -52,9 +411,6 @@ class RelationLink(NamedTuple):
 
     kind: str
     to: str
-
-
-# --- faults ---------------------------------------------------------------------------------------
 
 
 def find_topic_faults(
@@ -111,7 +467,7 @@ def clean_target(to: str) -> str:
     return to.strip().removeprefix("[[").removesuffix("]]").strip()
 
 
-# --- a new note -----------------------------------------------------------------------------------
+# --- The note of a topic --------------------------------------------------------------------------
 
 
 def make_topic(
@@ -138,7 +494,7 @@ def make_topic(
     return data, anchors
 
 
-# --- front matter ---------------------------------------------------------------------------------
+# --- Its front matter -----------------------------------------------------------------------------
 
 
 def patch_front_matter(path: str, data: bytes, changes: Mapping[str, str]) -> bytes:
@@ -147,9 +503,7 @@ def patch_front_matter(path: str, data: bytes, changes: Mapping[str, str]) -> by
 
     Raises EditRefused for front matter of a form in which that is not possible.
     """
-    note = open_text(path, data)
-    raw = split_raw_lines(note.text, note.line_end)
-    lines = [line.rstrip("\r\n") for line in raw]
+    note, raw, lines = _open_lines(path, data)
     front = find_front_matter(path, lines)
     n_front = front.n_lines
     if n_front:
@@ -207,7 +561,7 @@ def _expect(path: str, before: Meta, changes: Mapping[str, str]) -> Meta:
     return replace(before, **known, extra=tuple(extra.items()))
 
 
-# --- summary and relations ------------------------------------------------------------------------
+# --- Its summary and relations --------------------------------------------------------------------
 
 
 def read_summary(path: str, data: bytes) -> str:
@@ -221,9 +575,7 @@ def read_summary(path: str, data: bytes) -> str:
 
 def replace_summary(path: str, data: bytes, summary: str) -> bytes:
     """Return the note with this text below its title; its relations there stay."""
-    note = open_text(path, data)
-    raw = split_raw_lines(note.text, note.line_end)
-    lines = [line.rstrip("\r\n") for line in raw]
+    note, raw, lines = _open_lines(path, data)
     first, after, relations = _find_summary(path, data, lines)
     text = (
         [*contain(trimmed)]
@@ -282,10 +634,11 @@ def _list_typed(path: str, lines: Sequence[str]) -> list[Mention]:
 def list_relations(path: str, data: bytes) -> list[RelationLink]:
     """The typed links of a note, in order."""
     lines = unify_line_ends(open_text(path, data).text).split("\n")
-    return [
-        RelationLink(one.relation, f"{one.target}#{one.heading}" if one.heading else one.target)
-        for one in _list_typed(path, lines)
-    ]
+    return [_make_relation(one) for one in _list_typed(path, lines)]
+
+
+def _make_relation(one: Mention) -> RelationLink:
+    return RelationLink(one.relation, f"{one.target}#{one.heading}" if one.heading else one.target)
 
 
 def merge_relations(
@@ -299,15 +652,12 @@ def merge_relations(
     """Return the note without the relations `unrelate` and with `relate`, each once: two of one
     kind to one place are the same.
     """
-    note = open_text(path, data)
-    raw = split_raw_lines(note.text, note.line_end)
-    lines = [line.rstrip("\r\n") for line in raw]
+    note, raw, lines = _open_lines(path, data)
     gone = {_identify(one, identify) for one in unrelate}
     known: set[tuple[str, str, str]] = set()
     removed: list[int] = []
     for mention in _list_typed(path, lines):
-        to = f"{mention.target}#{mention.heading}" if mention.heading else mention.target
-        key = _identify(RelationLink(mention.relation, to), identify)
+        key = _identify(_make_relation(mention), identify)
         if key in gone and _ITEM_OF_LINK.fullmatch(lines[mention.line - 1]):
             removed.append(mention.line - 1)
         else:
@@ -331,9 +681,7 @@ def _identify(one: RelationLink, identify: Identify) -> tuple[str, str, str]:
 
 def _insert_relations(path: str, data: bytes, new: Sequence[str]) -> bytes:
     """Insert these lines at the end of the text below the title."""
-    note = open_text(path, data)
-    raw = split_raw_lines(note.text, note.line_end)
-    lines = [line.rstrip("\r\n") for line in raw]
+    note, raw, lines = _open_lines(path, data)
     top = _find_top(path, data)
     sections = split_note_sections(path, data)
     end = top.end if top else (sections[0].start if sections else len(lines))

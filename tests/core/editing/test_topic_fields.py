@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.editing.additions import Addition
 from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
-from memsyncd.core.editing.topic_fields import (
+from memsyncd.core.editing.topics import (
     DatedValue,
     add_field,
     append_value,
