@@ -22,7 +22,7 @@ from memsyncd.config import Config
 from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.rebuild import check_open, update_index
+from memsyncd.engine.rebuild import update_index
 from memsyncd.engine.records import open_records, report_wal_sizes
 from memsyncd.engine.recovery import (
     HALF_DONE,
@@ -142,7 +142,7 @@ def edit_workspace(
     Raises what `decide` raises, Busy, Conflict, PathRefused, Unwritable, StoreFull: then nothing
     changed.
     """
-    check_open(workspace)
+    workspace.check_open()
     yield from _check_root(workspace, config, clock)
     records = workspace.records
     if records is None or not records.history.is_settled:

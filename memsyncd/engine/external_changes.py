@@ -23,7 +23,7 @@ from memsyncd.core.notepath import NotePath
 from memsyncd.engine.accesses import follow_notes, store_noted
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import record_external
-from memsyncd.engine.rebuild import check_open, update_index
+from memsyncd.engine.rebuild import update_index
 from memsyncd.engine.records import open_records, report_wal_sizes
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest
@@ -58,7 +58,6 @@ def sync_notes(
     workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
     """Open the records and sync. `record_changes` must follow if there are changes to record."""
-    check_open(workspace)
     open_records(workspace, clock)
     request = _add_recovered(workspace, clock, request)
     done = yield from update_index(workspace, config, clock, request)

@@ -38,7 +38,7 @@ from memsyncd.engine.edit import (
     find_history,
 )
 from memsyncd.engine.external_changes import record_all, sync_and_record
-from memsyncd.engine.rebuild import check_open, require_records
+from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.records import FOREIGN_FAULT, RECORDS_GONE, open_records
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import SyncRequest
@@ -178,7 +178,6 @@ def open_history(workspace: Workspace, config: Config, clock: Clock) -> History:
     """Open the history and settle it. Raises BadRequest if none is kept, StoreFailed if it cannot
     be opened.
     """
-    check_open(workspace)
     open_records(workspace, clock)
     history = find_history(workspace, config)
     if history is None:

@@ -28,8 +28,8 @@ from memsyncd.config import Config
 from memsyncd.engine.clock import read_waited_s
 from memsyncd.engine.index_worker import Filled, FillFailed, FillProgress, FillRequest, Message
 from memsyncd.engine.worker import Job, Pause
-from memsyncd.engine.workspace import Workspace, index_fingerprint
-from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed, StoreFull, WorkspaceNotFound
+from memsyncd.engine.workspace import Workspace, index_fingerprint, make_removed_error
+from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed, StoreFull
 from memsyncd.logs import Event, get_log
 
 # Starting the process takes as long as indexing some hundred kilobytes here.
@@ -232,7 +232,7 @@ def fill_index(
     path: Path,
     on_progress: Callable[[FillProgress], None],
     *,
-    generation: int = 0,
+    generation: int,
 ) -> Job[Filled | None]:
     """Have the index at `path`, which nobody else may write meanwhile, filled by a process.
 
@@ -248,11 +248,13 @@ def fill_index(
         config=replace(config, workspace=()),
     )
     for number in range(1, STARTS + 1):
-        _check_not_closing(workspace)
+        if workspace.is_closing:
+            raise make_removed_error()
         outcome = yield from _run_once(workspace, request, on_progress)
         if isinstance(outcome, Filled):
             return outcome
-        _check_not_closing(workspace)
+        if workspace.is_closing:
+            raise make_removed_error()
         if outcome.code:
             raise _FAILURES[outcome.code](outcome.message, hint=outcome.hint)
         then = "it is started again" if number < STARTS else "the daemon indexes by itself"
@@ -262,12 +264,6 @@ def fill_index(
             reason=f"the process that indexes {outcome.message}; {then}",
         )
     return None
-
-
-def _check_not_closing(workspace: Workspace) -> None:
-    if workspace.is_closing:
-        hint = "add it again: memsyncd add PATH"
-        raise WorkspaceNotFound("the workspace has been removed", hint=hint)
 
 
 def _run_once(

@@ -53,7 +53,7 @@ class FillRequest(msgspec.Struct, frozen=True, kw_only=True):
     parent_pid: int
     index_path: str
     fingerprint: str
-    generation: int = 0
+    generation: int
     entry: Entry
     config: Config
 

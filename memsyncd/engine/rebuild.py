@@ -13,7 +13,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
@@ -32,7 +31,6 @@ from memsyncd.errors import (
     StoreCorrupt,
     StoreFailed,
     StoreFull,
-    WorkspaceNotFound,
 )
 from memsyncd.logs import Event, get_log
 from memsyncd.store.index import Counts, Index, read_counts, remove_index, replace_index
@@ -53,25 +51,17 @@ log = get_log("engine")
 # --- opening and closing ---
 
 
-class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether opening made a new, empty index, or why the index must be rebuilt."""
-
-    is_new: bool = False
-    rebuild_reason: str = ""
-
-
-def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[OpenResult]:
+def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[str]:
     """Open both databases, unless they are open.
 
-    Records that do not open are a fault; an index that does not open must be rebuilt.
+    Records that do not open are a fault; an index that does not open must be rebuilt: returns why.
     """
-    check_open(workspace)
     open_records(workspace, clock)
     recovered = _recover(workspace, clock)
     yield
     if workspace.index is not None:
         workspace.open_failure = None
-        return OpenResult()
+        return ""
     try:
         remove_index(rebuild_path(workspace))
         index = Index(workspace.index_path, index_fingerprint(config))
@@ -85,19 +75,15 @@ def open_workspace(workspace: Workspace, config: Config, clock: Clock) -> Job[Op
             generation=max(workspace.condition.generation, generation),
             counts=counts or workspace.condition.counts,
         )
-        return OpenResult(rebuild_reason=failure.message)
+        return failure.message
     except StoreFailed as failure:
         workspace.open_failure, workspace.open_failed_s = failure, clock.now_s()
         raise
     if recovered and not index.is_new:
         yield from _sync_recovered(workspace, config, clock, index, recovered)
-    workspace.index, workspace.open_failure = index, None
-    workspace.close_old_readers()
+    workspace.put_index(index)
     workspace.set_fault(INDEX_FAULT, "")
-    workspace.change(
-        generation=index.generation, counts=index.counts, index_bytes=index.size_bytes()
-    )
-    return OpenResult(is_new=index.is_new)
+    return ""
 
 
 def _read_old(readers: ConnectionPool) -> tuple[int, Counts | None]:
@@ -144,16 +130,8 @@ def close_workspace(workspace: Workspace) -> Job[None]:
     yield from ()
 
 
-def check_open(workspace: Workspace) -> None:
-    """Raise WorkspaceNotFound if the workspace was closed for good."""
-    if workspace.is_closed:
-        hint = "add it again: memsyncd add PATH"
-        raise WorkspaceNotFound("the workspace has been removed", hint=hint)
-
-
 def require_records(workspace: Workspace, clock: Clock) -> Records:
-    """Open the records. Raises StoreFailed if that fails, WorkspaceNotFound as `check_open`."""
-    check_open(workspace)
+    """Open the records. Raises StoreFailed if that fails, and what `open_records` raises."""
     open_records(workspace, clock)
     if workspace.records is None:
         hint = "see what is wrong with: memsyncd status"
@@ -177,19 +155,14 @@ def rebuild_index(
     If `fill_new_index` has filled that file, only later changes are indexed. On failure the old
     index, if open, is kept.
     """
-    check_open(workspace)
+    workspace.check_open()
     workspace.change(is_indexing=True)
     done = yield from _complete_new_index(workspace, config, clock, filled)
     index = _replace_index(workspace, config)
     # The sync also checked the old file, whose damage is over now.
     done.generation, done.index_fault, done.is_rebuild = index.generation, "", True
     workspace.set_fault(INDEX_FAULT, "")
-    workspace.change(
-        generation=index.generation,
-        counts=index.counts,
-        index_bytes=index.size_bytes(),
-        n_rebuilds=workspace.condition.n_rebuilds + 1,
-    )
+    workspace.change(n_rebuilds=workspace.condition.n_rebuilds + 1)
     return done
 
 
@@ -199,7 +172,7 @@ def fill_new_index(workspace: Workspace, config: Config) -> Job[Filled | None]:
     Other jobs of the workspace may run meanwhile. Returns None if that is not possible, or not
     worth it.
     """
-    check_open(workspace)
+    workspace.check_open()
     if _read_text_bytes(workspace) <= BULK_BYTES:
         return None
     remove_index(rebuild_path(workspace))
@@ -281,11 +254,10 @@ def _replace_index(workspace: Workspace, config: Config) -> Index:
             if readers is not None:
                 ends.enter_context(readers.pausing_opens())
         replace_index(workspace.index_path, rebuild_path(workspace))
-    workspace.index = index = Index(workspace.index_path, index_fingerprint(config), is_sound=True)
-    workspace.old_readers = workspace.open_failure = None
-    for one in (old, old_readers):
-        if one is not None:
-            one.close()
+    index = Index(workspace.index_path, index_fingerprint(config), is_sound=True)
+    workspace.put_index(index)
+    if old is not None:
+        old.close()
     workspace.changes.clear()
     return index
 
@@ -305,9 +277,9 @@ def update_index(
         if request.only is None and request.releases_memory:
             workspace.index.pool.release_idle()
         return (yield from _sync(workspace, config, clock, request))
-    opened = yield from open_workspace(workspace, config, clock)
+    rebuild_reason = yield from open_workspace(workspace, config, clock)
     has_new_folders = False
-    if opened.rebuild_reason:
+    if rebuild_reason:
         rebuilt = yield from rebuild_index(workspace, config, clock)
         has_new_folders = rebuilt.has_new_folders
     done = yield from _sync(workspace, config, clock, request)
@@ -361,14 +333,10 @@ def _fill_open_index(workspace: Workspace, config: Config) -> Job[Filled | None]
 
 def _open_filled(workspace: Workspace, config: Config, *, is_sound: bool) -> None:
     """Open the index that a process has filled, and that queries read."""
-    path = workspace.index_path
-    workspace.index = index = Index(path, index_fingerprint(config), is_sound=is_sound)
-    workspace.close_old_readers()
+    index = Index(workspace.index_path, index_fingerprint(config), is_sound=is_sound)
+    workspace.put_index(index)
     # Which of its changes came with which generation is not known.
     workspace.changes.clear()
-    workspace.change(
-        generation=index.generation, counts=index.counts, index_bytes=index.size_bytes()
-    )
 
 
 def include_filled(done: SyncDone, filled: Filled) -> None:

@@ -67,7 +67,11 @@ log = get_log("engine")
 
 
 def open_records(workspace: Workspace, clock: Clock) -> None:
-    """Open the records, unless they are open and intact. A failure is a fault and stops nothing."""
+    """Open the records, unless they are open and intact. A failure is a fault and stops nothing.
+
+    Raises WorkspaceNotFound if the workspace was closed for good.
+    """
+    workspace.check_open()
     try:
         is_to_open = workspace.records is None or _close_if_tampered(
             workspace, workspace.records, clock

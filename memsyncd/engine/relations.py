@@ -151,44 +151,36 @@ def _list_once(places: Iterable[str | None]) -> list[str]:
 # --- texts --------------------------------------------------------------------------------------
 
 
-class RelatedReader:
+class RelatedReader(NamedTuple):
     """Reads what relations lead to, as it may be shown: neither what the filters hide as archived
-    or expired, nor notes that are `absent`.
+    or expired, nor notes that are absent.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        config: Config,
-        filters: Filters,
-        now_s: float,
-        is_absent: Callable[[str], bool] = lambda _: False,
-    ) -> None:
-        self._reader = reader
-        self._config = config
-        self._filters = filters
-        self._now_s = now_s
-        self._is_absent = is_absent
+    reader: Reader
+    config: Config
+    filters: Filters
+    now_s: float
+    is_absent: Callable[[str], bool] = lambda _: False
 
     def read(self, relations: Iterable[Relation]) -> Iterator[RelatedChunks]:
         """Yield the chunks of each place that may be shown."""
         from memsyncd.store.links import find_chunks_of
 
         for relation in relations:
-            chunks = find_chunks_of(self._reader, relation.to, limit=MAX_CHUNKS)
+            chunks = find_chunks_of(self.reader, relation.to, limit=MAX_CHUNKS)
             ids = dict.fromkeys(chunk.section for chunk in chunks)
-            sections = read_redacted_sections(self._reader, ids, self._config)
+            sections = read_redacted_sections(self.reader, ids, self.config)
             shown = [chunk for chunk in chunks if self._may_show(chunk, sections)]
             if shown:
                 yield RelatedChunks(relation, shown, sections)
 
     def _may_show(self, chunk: Candidate, sections: Mapping[int, HitSection]) -> bool:
-        section, filters = sections[chunk.section], self._filters
+        section, filters = sections[chunk.section], self.filters
         return (
-            not self._is_absent(chunk.path)
+            not self.is_absent(chunk.path)
             and (section.status != ARCHIVED or filters.is_archived or filters.includes_archived)
             and (
-                not is_expired(section.expires, self._now_s)
+                not is_expired(section.expires, self.now_s)
                 or filters.is_expired
                 or filters.includes_expired
             )
@@ -197,7 +189,7 @@ class RelatedReader:
     def describe(self, related: RelatedChunks) -> RelatedSection:
         first = related.chunks[0]
         section = related.sections[first.section]
-        text = read_redacted_chunks(self._reader, [first.chunk], self._config)[first.chunk]
+        text = read_redacted_chunks(self.reader, [first.chunk], self.config)[first.chunk]
         title = section.heading[-1] if section.heading else ""
         return RelatedSection(
             relation=related.relation.name,
@@ -207,7 +199,7 @@ class RelatedReader:
             end_line=max(chunk.end_line for chunk in related.chunks),
             heading=list(section.heading),
             snippet=highlight(strip_title(text, title), {}),
-            **describe_meta(section, self._config.kinds, self._now_s),
+            **describe_meta(section, self.config.kinds, self.now_s),
         )
 
 

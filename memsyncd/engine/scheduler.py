@@ -44,7 +44,6 @@ from memsyncd.engine.index_worker import Filled
 from memsyncd.engine.job_completions import CompletionBatch, Timers, call_soon
 from memsyncd.engine.rebuild import (
     UNFINISHED,
-    OpenResult,
     RebuildPolicy,
     build_index,
     fill_new_index,
@@ -531,9 +530,9 @@ class Scheduler:
             workspace.index.checks.note_damage()
         self._rebuilds.on_failure(workspace, failure, at_s)
 
-    def _opened(self, workspace: Workspace, opened: OpenResult) -> None:
-        if opened.rebuild_reason and workspace.index is None:
-            self._rebuilds.replace(workspace, opened.rebuild_reason)
+    def _opened(self, workspace: Workspace, rebuild_reason: str) -> None:
+        if rebuild_reason and workspace.index is None:
+            self._rebuilds.replace(workspace, rebuild_reason)
             return
         # The files may still hold text that was deleted just before the last stop.
         self.tidy_later(workspace)

@@ -26,7 +26,7 @@ from memsyncd.core.changes.watchplan import Watch, plan_watches
 from memsyncd.core.ignore_rules import is_pruned_path
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FOLDER
-from memsyncd.errors import Busy, StoreFailed
+from memsyncd.errors import Busy, StoreFailed, WorkspaceNotFound
 from memsyncd.files.folder_kinds import AGENT_GLOBS, Preset
 from memsyncd.files.ignore_rules import WorkspaceRules
 from memsyncd.files.scope import Scope, has_memory, parse_scope
@@ -332,6 +332,14 @@ class Workspace:
         if self.index is not None:
             self.change(generation=self.index.generation, counts=self.index.counts)
 
+    def put_index(self, index: Index) -> None:
+        """Begin to use an open index; on the worker's thread."""
+        self.index, self.open_failure = index, None
+        self.close_old_readers()
+        self.change(
+            generation=index.generation, counts=index.counts, index_bytes=index.size_bytes()
+        )
+
     def continue_counts(self, before: Workspace) -> None:
         """Start counters from those of the Workspace that ran for the same folder before."""
         counted = ("generation", "n_failed_syncs", "n_missed_events", "n_rebuilds")
@@ -422,6 +430,11 @@ class Workspace:
         if readers is not None:
             readers.close()
 
+    def check_open(self) -> None:
+        """Raise WorkspaceNotFound if the workspace was closed for good."""
+        if self.is_closed:
+            raise make_removed_error()
+
     def close(self) -> None:
         """Close all databases; on the worker's thread."""
         self.close_index()
@@ -442,6 +455,12 @@ class Workspace:
         self.records, self.is_recorded = None, False
         self.accesses.forget_counts()
         self.set_unrecorded(None)
+
+
+def make_removed_error() -> WorkspaceNotFound:
+    return WorkspaceNotFound(
+        "the workspace has been removed", hint="add it again: memsyncd add PATH"
+    )
 
 
 # --- freshness ---

@@ -23,7 +23,6 @@ from memsyncd.engine.external_changes import record_all, sync_and_record
 from memsyncd.engine.history import list_revisions, parse_target, undo
 from memsyncd.engine.memory_tool import Answer, make_decision, view
 from memsyncd.engine.rebuild import (
-    OpenResult,
     close_workspace,
     open_workspace,
     rebuild_index,
@@ -111,7 +110,7 @@ class Bench:
         place.write_bytes(text.encode() if isinstance(text, str) else text)
         return place
 
-    def open(self) -> OpenResult:
+    def open(self) -> str:
         return take(open_workspace(self.workspace, self.config, self.clock))
 
     def sync(self, *only: str, is_full: bool = False, grace_s: float = 0.0) -> SyncDone:

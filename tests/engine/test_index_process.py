@@ -73,6 +73,7 @@ def make_request(bench: Bench, **fields: Any) -> FillRequest:
         "parent_pid": os.getpid(),
         "index_path": str(bench.workspace.index_path.with_name("apart.db")),
         "fingerprint": index_fingerprint(bench.config),
+        "generation": 0,
         "entry": bench.workspace.entry,
         "config": bench.config,
     }
