@@ -318,7 +318,7 @@ def compute_stats(
     params: StatsParams,
     *,
     now_s: float,
-    accesses: Mapping[str, int] = NO_ACCESSES,
+    accesses: Mapping[str, int],
 ) -> dict[str, Any]:
     """Count sections and notes; return the fields of `MemoryStats` that the index gives."""
     filters = complete_filters(params.filters, config, now_s, accesses)

@@ -347,7 +347,7 @@ def make_boost(
     found: FoundChunks,
     config: Config,
     now_s: float,
-    identifiers: Sequence[str] = (),
+    identifiers: Sequence[str],
 ) -> Callable[[Sequence[Ranked]], list[Ranked]] | None:
     """Return what boosts chunks among those found; None if nothing does."""
     factors = _compute_identifier_factors(reader, found, config, identifiers)

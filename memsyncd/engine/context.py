@@ -80,7 +80,7 @@ from memsyncd.engine.relations import (
     find_relations,
     make_related_reader,
 )
-from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_question
+from memsyncd.engine.search import RunOptions, make_question
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.engine.worktree_memory import (
     BRANCH_LABEL,
@@ -157,7 +157,7 @@ def build_context(
     workspace: Workspace,
     params: ContextParams,
     config: Config,
-    options: RunOptions = DEFAULT_OPTIONS,
+    options: RunOptions,
 ) -> ContextAnswer:
     """Build a block from a workspace's notes. Raises what `search` raises."""
     return merge_offers([offer_context(workspace, params, config, options)], params, config)
@@ -167,7 +167,7 @@ def offer_context(
     workspace: Workspace,
     params: ContextParams,
     config: Config,
-    options: RunOptions = DEFAULT_OPTIONS,
+    options: RunOptions,
     *,
     is_merged: bool = False,
     is_user_wide: bool = False,

@@ -85,9 +85,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     must_not: str
     filters: Filters
     fingerprint: str
-    absent: frozenset[tuple[str, str]] = frozenset()
-    is_hurried: bool = False
-    timeout_s: float = 1.0
+    absent: frozenset[tuple[str, str]]
+    is_hurried: bool
+    timeout_s: float
 
     @property
     def is_empty(self) -> bool:

@@ -23,7 +23,7 @@ from memsyncd.core.search.federation import (
 from memsyncd.core.search.query import Query
 from memsyncd.core.search.ranking import DEFAULT_RANKING, normalize_scores
 from memsyncd.core.search.words import FAMILY_WEIGHT
-from memsyncd.engine.candidates import NO_VECTORS, UsedVectors
+from memsyncd.engine.candidates import UsedVectors
 from memsyncd.engine.metadata import Valuation, find_order
 from memsyncd.protocol.search import Hit, SearchAnswer, SearchParams, Sort
 
@@ -42,9 +42,9 @@ class SearchPart(msgspec.Struct, frozen=True, kw_only=True):
     raw_scores: Sequence[float]
     semantic_shares: Sequence[float]
     valuation: Valuation
-    counts: TermCounts | None = None
-    nearest: float = 0.0
-    vectors: UsedVectors = NO_VECTORS
+    counts: TermCounts | None
+    nearest: float
+    vectors: UsedVectors
 
 
 def merge_search_parts(

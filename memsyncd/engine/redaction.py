@@ -175,7 +175,7 @@ def _redact_value(key: str, text: str, show: Callable[[str], str]) -> str:
     return show(f"{key}: {text}").removeprefix(f"{key}: ")
 
 
-def _redact_labels(named: _Named, show: Callable[[str], str] = redact) -> _Named:
+def _redact_labels(named: _Named, show: Callable[[str], str]) -> _Named:
     return replace(named, kind=named.kind and show(named.kind), tags=tuple(map(show, named.tags)))
 
 

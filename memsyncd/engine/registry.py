@@ -71,9 +71,9 @@ class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     root: Root
     refusal: MemsyncdError | None
     known: str | None
-    place: FolderKind | None = None
-    rules: tuple[str, ...] = ()
-    worktree: str = ""
+    place: FolderKind | None
+    rules: tuple[str, ...]
+    worktree: str
 
 
 class Registry:

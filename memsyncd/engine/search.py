@@ -158,8 +158,8 @@ def explain_search(
     params: SearchParams,
     config: Config,
     options: RunOptions,
-    answer: SearchAnswer | None = None,
-    parts: Sequence[SearchPart] = (),
+    answer: SearchAnswer | None,
+    parts: Sequence[SearchPart],
 ) -> SearchAnswer:
     """Make the answer of a search that finds nothing in these workspaces, or complete that of one
     that finds none of the words. `parts` are what was found in each workspace.

@@ -341,7 +341,7 @@ def _make_plan(
     judge: Judge,
     valuation: Valuation,
     select: Callable[[Sequence[StoredNote]], Iterator[Memory]],
-    among: Collection[str] | None = None,
+    among: Collection[str] | None,
 ) -> Planned:
     """Judge the memories that are selected in the notes `among`, None for all."""
     with workspace.acquire(PLAN_LIMIT_S) as reader:

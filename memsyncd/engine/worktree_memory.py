@@ -42,7 +42,7 @@ class BranchMemory(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     note: Note
     modified_ns: int
-    lines: Sequence[str] = ()
+    lines: Sequence[str]
 
 
 def read_branch_memory(folder: str, config: Config) -> BranchMemory | None:

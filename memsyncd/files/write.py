@@ -292,9 +292,7 @@ def compare_and_swap(
     return False
 
 
-def exchange_back(
-    folder_fd: int, name: str, displaced: str, data: bytes, keep: Keep = keep_nothing
-) -> None:
+def exchange_back(folder_fd: int, name: str, displaced: str, data: bytes, keep: Keep) -> None:
     """Exchange `name`, which got `data`, with the file that this displaced, and remove `data`.
 
     If another program has replaced `data` meanwhile, its file keeps the name.
@@ -332,7 +330,7 @@ def _delete_file(folder: OpenFolder, name: str, path: NotePath, was: TextFile, k
     folder.sync()
 
 
-def remove_if(folder: OpenFolder, name: str, data: bytes, keep: Keep = keep_nothing) -> bool:
+def remove_if(folder: OpenFolder, name: str, data: bytes, keep: Keep) -> bool:
     """Remove a file if it holds these bytes and its folder is in place; otherwise restore it."""
     aside = move_aside(folder.fd, name)
     if has_content(folder.fd, aside, data) and folder.is_in_place():

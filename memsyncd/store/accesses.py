@@ -181,7 +181,7 @@ class Accesses:
 
     # --- following the notes ---
 
-    def next_change_set(self, up_to: int = NO_LIMIT) -> list[NoteRevision]:
+    def next_change_set(self, up_to: int) -> list[NoteRevision]:
         """Return the revisions of the first change set after the cursor that concerns a row, and
         that begins at the revision `up_to` or before.
         """

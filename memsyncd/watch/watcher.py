@@ -69,7 +69,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     workspace_id: str
     root: str
     is_link_target: bool
-    is_pruned: Callable[[str], bool] | None = None
+    is_pruned: Callable[[str], bool] | None
     """Whether the workspace leaves out the folder at this path from its root; None for none."""
 
     def is_left_out(self, folder: str) -> bool:

@@ -359,7 +359,9 @@ def test_sections_are_counted_by_metadata(many: Any) -> None:
     save_days(many)
 
     def count(**params: Any) -> dict[str, Any]:
-        counted = compute_stats(many.workspace, SEARCH_POLICY, StatsParams(**params), now_s=NOW_S)
+        counted = compute_stats(
+            many.workspace, SEARCH_POLICY, StatsParams(**params), now_s=NOW_S, accesses={}
+        )
         groups = {
             group: [(one.value, one.sections, one.notes) for one in counts]
             for group, counts in counted["counts"].items()

@@ -692,9 +692,9 @@ def test_a_file_that_is_not_regular_or_not_readable_has_no_content(
 
 def test_a_file_is_removed_only_if_it_has_the_given_content(root: Path, folder: OpenFolder) -> None:
     (root / "a").write_bytes(b"text")
-    assert not remove_if(folder, "a", b"other")
+    assert not remove_if(folder, "a", b"other", keep_nothing)
     assert (root / "a").read_bytes() == b"text"
-    assert remove_if(folder, "a", b"text")
+    assert remove_if(folder, "a", b"text", keep_nothing)
     assert os.listdir(root) == [".memories"]
 
 

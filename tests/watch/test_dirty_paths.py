@@ -25,8 +25,8 @@ from memsyncd.watch.watcher import (
     to_workspace_path,
 )
 
-ROUTE = Route(workspace_id="ws", root="/home/ada/proj", is_link_target=False)
-LINK_ROUTE = Route(workspace_id="ws", root="/home/ada/proj", is_link_target=True)
+ROUTE = Route(workspace_id="ws", root="/home/ada/proj", is_link_target=False, is_pruned=None)
+LINK_ROUTE = Route(workspace_id="ws", root="/home/ada/proj", is_link_target=True, is_pruned=None)
 WHOLE = DirtyPath(path="", is_finished=False, is_folder=True)
 
 

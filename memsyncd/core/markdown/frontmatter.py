@@ -351,9 +351,7 @@ class _MetaReader:
     another tool is kept as free metadata. Else it is a problem, and counts as not stated.
     """
 
-    def __init__(
-        self, path: str, line: int, problems: list[Problem], *, is_foreign: bool = False
-    ) -> None:
+    def __init__(self, path: str, line: int, problems: list[Problem], *, is_foreign: bool) -> None:
         self._path = path
         self._line = line
         self._is_foreign = is_foreign

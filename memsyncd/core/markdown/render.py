@@ -36,7 +36,7 @@ _WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]*))?\]\]")
 _COMMENT_LINE = re.compile(r"\s*<!--.*?-->\s*")
 
 
-def render_html(lines: Sequence[str], first_line: int = 1) -> str:
+def render_html(lines: Sequence[str], first_line: int) -> str:
     """Return HTML of the lines, of which the first is line `first_line` of its note.
 
     Each block has `data-line`, the number of its first line in the file. Front matter and comments

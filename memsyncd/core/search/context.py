@@ -419,7 +419,7 @@ def render_excerpt(excerpt: Excerpt) -> str:
     return "\n".join(texts)
 
 
-def group_lines(lines: Iterable[int], blanks: frozenset[int] = frozenset()) -> list[Span]:
+def group_lines(lines: Iterable[int], blanks: frozenset[int]) -> list[Span]:
     """Line numbers as spans of consecutive lines; lines with only blank lines between them count as
     consecutive.
     """

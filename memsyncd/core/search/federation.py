@@ -81,7 +81,7 @@ def _is_nearer(one: FoundLines, other: FoundLines) -> bool:
 
 
 def compare_raw_scores(
-    parts: Sequence[tuple[TermCounts, Sequence[RawHit]]], semantic_weight: float = 0.0
+    parts: Sequence[tuple[TermCounts, Sequence[RawHit]]], semantic_weight: float
 ) -> list[list[float]]:
     """Return for the hits of each index, best first, raw scores that compare with the others'.
 

@@ -47,7 +47,7 @@ class ScoredPassage(msgspec.Struct, frozen=True, kw_only=True):
 
     chunk: ContextChunk
     raw_score: float
-    semantic_share: float = 0.0
+    semantic_share: float
 
 
 def compute_rarity(n_chunks: int, n_holding: int) -> float:

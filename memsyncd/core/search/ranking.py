@@ -352,7 +352,7 @@ def _join_rows(
     *,
     limit: int,
     passage_tokens: int,
-    least: float = -math.inf,
+    least: float,
 ) -> list[_Group]:
     """Join those rows of one note that touch, the stronger absorbing the weaker, up to
     `passage_tokens` a passage. No passage has a raw score below `least`.

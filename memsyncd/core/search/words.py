@@ -483,7 +483,7 @@ class IdentifierMatcher:
             for name in identifiers
         ]
 
-    def compute_factor(self, text: str, path: str = "") -> float:
+    def compute_factor(self, text: str, path: str) -> float:
         """Return by what to multiply the score of a text: 1 to 1 + IDENTIFIER_WEIGHT."""
         text, file_name = text.lower(), path.lower().rpartition("/")[2]
         if file_name not in self._names and not any(name in text for name in self._names):

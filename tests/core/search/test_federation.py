@@ -40,7 +40,7 @@ PARTS = st.lists(st.tuples(COUNTS, HITS), max_size=4)
 
 @given(parts=PARTS)
 def test_the_order_of_each_index_is_kept(parts: list[tuple[TermCounts, list[RawHit]]]) -> None:
-    for (_, hits), scores in zip(parts, compare_raw_scores(parts), strict=True):
+    for (_, hits), scores in zip(parts, compare_raw_scores(parts, 0.0), strict=True):
         assert len(scores) == len(hits)
         assert scores == sorted(scores, reverse=True)
         assert all(map(math.isfinite, scores))
@@ -82,7 +82,7 @@ def test_a_hit_of_one_word_scores_as_in_one_index_of_all_chunks(
     common = TermCounts(n_chunks, (min(n_terms, n_chunks),))
     rare = TermCounts(100, (1,))
     hit = RawHit(tf * common.rarities[0], frozenset({0}))
-    [[score], _] = compare_raw_scores([(common, [hit]), (rare, [])])
+    [[score], _] = compare_raw_scores([(common, [hit]), (rare, [])], 0.0)
     total = compute_rarity(n_chunks + 100, min(n_terms, n_chunks) + 1)
     assert math.isclose(score, tf * total, rel_tol=1e-6)
 

@@ -53,7 +53,7 @@ def make_passage(
         reason="match",
         n_blanks_before=n_blanks_before,
     )
-    return ScoredPassage(chunk=chunk, raw_score=strength)
+    return ScoredPassage(chunk=chunk, raw_score=strength, semantic_share=0.0)
 
 
 def nothing(_text: str) -> float:
@@ -120,7 +120,9 @@ def test_chunks_of_different_sections_do_not_cut_each_other() -> None:
 
 def test_chunks_of_a_giant_line_are_not_split() -> None:
     whole = make_passage(1, 3)
-    part = ScoredPassage(chunk=replace(whole.chunk, text="half of a line"), raw_score=2.0)
+    part = ScoredPassage(
+        chunk=replace(whole.chunk, text="half of a line"), raw_score=2.0, semantic_share=0.0
+    )
     assert select_passages([part, whole], nothing) == [part.chunk, whole.chunk]
 
 

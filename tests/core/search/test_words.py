@@ -281,7 +281,7 @@ def test_a_question_has_so_many_names_at_most() -> None:
     ],
 )
 def test_a_name_counts_where_it_is_whole_and_in_code(text: str, factor: float) -> None:
-    assert IdentifierMatcher(["no-build"]).compute_factor(text) == pytest.approx(factor)
+    assert IdentifierMatcher(["no-build"]).compute_factor(text, "") == pytest.approx(factor)
 
 
 def test_the_name_of_a_note_counts_as_its_code() -> None:
@@ -297,12 +297,12 @@ def test_a_name_in_backticks_is_found_in_a_question_and_in_a_text(
 ) -> None:
     text = f"{before}`{name}`{after}"
     assert name in find_identifiers(text)
-    assert IdentifierMatcher([name]).compute_factor(text) == pytest.approx(WHOLE)
+    assert IdentifierMatcher([name]).compute_factor(text, "") == pytest.approx(WHOLE)
 
 
 @given(name=NAMES, more=st.sampled_from(["-x", ".x", "x", "_"]))
 def test_a_part_of_a_longer_name_is_not_the_name(name: str, more: str) -> None:
-    assert IdentifierMatcher([name]).compute_factor(f"`{name}{more}`") == 1.0
+    assert IdentifierMatcher([name]).compute_factor(f"`{name}{more}`", "") == 1.0
 
 
 @given(st.text(max_size=60), st.lists(NAMES, min_size=1, max_size=4), st.text(max_size=20))
