@@ -2,8 +2,9 @@
 
 It copies lines, starts a daemon if none runs, and outlives it: after a restart it connects again,
 repeats the handshake and the subscriptions, and sends requests that only read once more; others
-are answered with an error that says so. Without a daemon each request gets an error, and the next
-one tries again. It ends with its stdin. Only lines that a restart concerns are remembered.
+are answered with an error that says so. Once a daemon is gone, it waits for a successor, and starts
+one for the client's next line. Without a daemon each request gets an error, and the next one tries
+again. It ends with its stdin. Only lines that a restart concerns are remembered.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 READ_BYTES = 65536
 UNSENT_BYTES = 1 << 20
 START_S, RESTART_S = 20.0, 5.0
-"""How long to wait for a daemon that was just started, and for one that restarts."""
+"""How long to wait for a daemon that was just started, and for the successor of one that ended."""
 NO_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
 POLL_S = 0.05
 UNAVAILABLE = -32010
@@ -53,7 +54,7 @@ REPLAY_PREFIX = "memsyncd-replay-"
 class Pump:
     """Copies lines between stdin, stdout and the daemon.
 
-    `connect` returns a connected socket; its argument says whether it may start a daemon.
+    `connect` returns a connected socket; its argument says whether it may start a daemon and wait.
     """
 
     def __init__(self, connect: Callable[[bool], _socket.socket], binding: bytes) -> None:
@@ -69,19 +70,30 @@ class Pump:
         self._subscribed: dict[str, bytes] = {}
         self._n_replayed = 0
         self._has_received = False
+        self._awaited_until_s = 0.0  # above 0 while the successor of a daemon is awaited
 
     def run(self) -> None:
         """Copy until stdin ends, and until the requests before its end are answered."""
         has_ended = False
-        while not has_ended or (self._socket is not None and (self._pending or self._unsent)):
+        while not has_ended or self._has_unanswered():
             has_ended = self._copy(has_ended=has_ended)
+
+    def _has_unanswered(self) -> bool:
+        if self._socket is None:
+            return bool(self._pending) and self._awaited_until_s > 0
+        return bool(self._pending or self._unsent)
 
     def _copy(self, *, has_ended: bool) -> bool:
         """Wait for data and copy it; return whether stdin has ended."""
         daemon = [] if self._socket is None else [self._socket.fileno()]
         # A daemon that does not read holds up the client, whose answers are still read.
         client = [] if has_ended or len(self._unsent) > UNSENT_BYTES else [0]
-        readable, writable, _ = select.select(client + daemon, daemon if self._unsent else [], [])
+        readable, writable, _ = select.select(
+            client + daemon,
+            daemon if self._unsent else [],
+            [],
+            POLL_S if self._awaited_until_s else None,
+        )
         if self._socket is not None and writable:
             self._send_some()
         if self._socket is not None and self._socket.fileno() in readable:
@@ -90,6 +102,8 @@ class Pump:
             data = os.read(0, READ_BYTES)
             self._read_client(data or b"\n")
             has_ended = not data
+        elif self._awaited_until_s:
+            self._reconnect(may_start=False)
         if has_ended and self._socket is not None and not self._unsent:
             # The daemon ends streams, answers what is left and closes: what has no answer by then
             # gets none.
@@ -158,22 +172,31 @@ class Pump:
             del self._unsent[:n_sent]
 
     def _reconnect(self, *, may_start: bool) -> bool:
-        """Connect, and repeat what belongs to a connection. False if no daemon can be reached: each
-        request without an answer gets an error then.
+        """Connect, and repeat what belongs to a connection and what has no answer.
+
+        False if no daemon can be reached: unless a successor is still awaited, each request without
+        an answer gets an error then.
         """
         self._drop()
         try:
             self._socket = self._connect(may_start)
         except (OSError, MemsyncdError) as error:
+            if not may_start and time.monotonic() < self._awaited_until_s:
+                return False
+            self._awaited_until_s = 0.0
             message = error.message if isinstance(error, MemsyncdError) else str(error)
             hint = error.hint if isinstance(error, MemsyncdError) else ""
             for request_id in tuple(self._pending):
                 self._refuse(request_id, message, hint or "start it with `memsyncd start`")
             return False
+        self._awaited_until_s = 0.0
         self._has_received = False
         repeated = [*self._state.values(), *self._subscribed.values()]
         for line in (self._binding, *map(self._repeat, repeated)):
             self._unsent += line + b"\n" if line else b""
+        for request_id, (line, _) in tuple(self._pending.items()):
+            self._pending[request_id] = (line, False)  # not a third time
+            self._unsent += line + b"\n"
         return True
 
     def _repeat(self, line: bytes) -> bytes:
@@ -226,20 +249,18 @@ class Pump:
         return line + b"\n"
 
     def _on_lost(self) -> None:
-        """The daemon is gone: connect to its successor, but start none that a user has stopped."""
+        """The daemon is gone: await its successor, but start none that a user has stopped."""
         for request_id, (_, is_reading) in tuple(self._pending.items()):
             if not is_reading:
                 message = "the daemon was restarted, and may not have carried this out"
                 self._refuse(request_id, message, "look whether it was, then call it again")
+        self._drop()
         if not self._has_received:
             # It closes each connection at once: wait for the client's next line.
             for request_id in tuple(self._pending):
                 self._refuse(request_id, "the daemon closed the connection", "see: memsyncd status")
-            self._drop()
-        elif self._reconnect(may_start=False):
-            for request_id, (line, _) in tuple(self._pending.items()):
-                self._pending[request_id] = (line, False)  # not a third time
-                self._unsent += line + b"\n"
+            return
+        self._awaited_until_s = time.monotonic() + RESTART_S
 
     def _refuse(self, request_id: object, message: str, hint: str) -> None:
         self._pending.pop(request_id, None)
@@ -292,24 +313,33 @@ def _write(data: bytes) -> None:
 
 
 def _connect(console: Console, *, may_start: bool) -> _socket.socket:
-    """Return a socket to the daemon, which is started if none runs and `may_start`.
+    """Return a socket to the daemon. If none runs and `may_start`, one is started and waited for.
 
     Raises MemsyncdError if no daemon can be reached.
     """
-    deadline_s = time.monotonic() + (START_S if may_start else RESTART_S)
+    deadline_s = time.monotonic() + START_S
+    is_started = False
     spawned: SpawnedDaemon | None = None
     while True:
         # Looked at before the socket: a daemon that ended meanwhile may have found another.
-        is_over = time.monotonic() > deadline_s or _has_failed(spawned)
+        is_over = not may_start or time.monotonic() > deadline_s or _has_failed(spawned)
         try:
             return connect(env=console.env, timeout_s=START_S).detach()
         except (NoDaemon, Busy):
             if is_over:
                 raise
-        if may_start:
-            may_start = False
+        # One that is ending answers no more, and would keep another from starting.
+        if not is_started and not _is_locked(console):
+            is_started = True
             spawned = _start(console)
         time.sleep(POLL_S)
+
+
+def _is_locked(console: Console) -> bool:
+    from memsyncd.cli.background import find_lock_holder
+    from memsyncd.client.connection import find_sockets
+
+    return find_lock_holder(find_sockets(console.env)) is not None
 
 
 def _start(console: Console) -> SpawnedDaemon | None:

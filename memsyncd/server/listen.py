@@ -16,6 +16,7 @@ import re
 import socket
 import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator
 
 from memsyncd.errors import AlreadyRunning, BadConfig, Unsafe
@@ -24,6 +25,8 @@ PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
 """Of a Unix socket's path: sun_path without its closing NUL."""
 BACKLOG = 256
 PROBE_TIMEOUT_S = 1.0
+# A command that looks whether a daemon runs shares the lock for an instant.
+LOCK_TRIES, LOCK_POLL_S = 3, 0.01
 
 _PATH_HINT = (
     "set MEMSYNCD_SOCKET, or `path` under [socket], "
@@ -181,12 +184,17 @@ def _acquire_lock(lock_path: str) -> int:
 def _lock(lock_fd: int, lock_path: str) -> None:
     if not stat.S_ISREG(os.fstat(lock_fd).st_mode):
         raise Unsafe(f"the lock file is not a regular file: {lock_path}", hint=_REMOVE_HINT)
-    try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise _already_running(_read_pid(lock_fd)) from None
-    except OSError as error:
-        raise BadConfig(f"cannot lock {lock_path}: {error.strerror}", hint=_PATH_HINT) from None
+    for n_left in reversed(range(LOCK_TRIES)):
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not n_left:
+                raise _already_running(_read_pid(lock_fd)) from None
+            time.sleep(LOCK_POLL_S)
+        except OSError as error:
+            raise BadConfig(f"cannot lock {lock_path}: {error.strerror}", hint=_PATH_HINT) from None
+        else:
+            return
 
 
 def _read_pid(lock_fd: int) -> int | None:

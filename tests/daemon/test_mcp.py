@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from memsyncd.cli.mcp import RESTART_S
 from tests.daemon.conftest import wait_until
 from tests.proc import find_children, list_open_files
 
@@ -522,6 +523,25 @@ def test_the_pump_outlives_the_daemon(own: Home, is_killed: bool) -> None:
         own.start()
         assert "Larch" in agent.use("memory_search", query="larch")[0]
         assert agent.ask("ping")["result"] == {}
+
+
+def test_after_a_daemon_was_stopped_the_next_call_starts_another_at_once(own: Home) -> None:
+    daemon = own.start()
+    folder = own.make_folder()
+    (folder / "MEMORY.md").write_text("# Larch\n")
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(folder))
+        client.call("sync")
+    with pump(own, folder) as agent:
+        try:
+            agent.shake_hands("2025-06-18")
+            daemon.stop()
+            sent_s = time.monotonic()
+            assert "Larch" in agent.use("memory_search", query="larch")[0]
+            assert time.monotonic() - sent_s < RESTART_S
+        finally:
+            words = [sys.executable, "-m", "memsyncd", "stop"]
+            subprocess.run(words, env=own.env, check=True, capture_output=True, timeout=LIMIT_S)
 
 
 def test_each_request_of_a_batch_is_answered_if_the_daemon_is_lost_over_it(own: Home) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import stat
@@ -161,6 +162,13 @@ def test_a_second_daemon_is_refused_after_the_lock_file_was_removed(
     (run / "memsyncd.lock").unlink()
     assert isinstance(refuse(run), AlreadyRunning)
     assert owned.is_ours()
+
+
+def test_a_command_that_looks_at_the_lock_keeps_no_daemon_from_starting(run: Path) -> None:
+    with open(run / "memsyncd.lock", "w+b") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        threading.Timer(0.005, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
+        acquire(run).close()
 
 
 def test_close_removes_the_socket_and_releases_the_lock_but_keeps_its_file(run: Path) -> None:
