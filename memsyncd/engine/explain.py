@@ -315,7 +315,10 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
     elif filters.tags:
         found, what = find_matching_tags(reader, match), "tag"
     elif filters.paths:
-        return f"; similar: {', '.join(map(redact, near))}" if near else ""
+        if near:
+            return f"; similar: {', '.join(map(redact, near))}"
+        is_outside = any(path.startswith("/") for path in filters.paths)
+        return "; a path begins at the workspace's root, as docs/plan.md" if is_outside else ""
     elif filters.after or filters.before:
         return "; the date of a section is what it, its note or its name states, else when saved"
     else:

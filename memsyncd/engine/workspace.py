@@ -400,7 +400,7 @@ class Workspace:
             raise Busy("the index is being opened", hint=hint)
         try:
             with readers.acquire(seconds, cpu_s) as reader:
-                reader.memory_folder = self.scope.memory_dir
+                reader.root, reader.memory_folder = self.entry.root, self.scope.memory_dir
                 yield reader
         except StoreFailed as failure:
             failure.data["workspace"] = self.id

@@ -40,8 +40,8 @@ class Filters(Params, frozen=True, kw_only=True):
     kind: Values = msgspec.field(default_factory=list)
     tag: Values = msgspec.field(default_factory=list)
     path: Values = msgspec.field(default_factory=list)
-    """Paths, folders or globs; a value that matches nothing from the root is tried beneath
-    `.memories/`. The very name of a note or folder is no glob."""
+    """Paths, folders or globs, absolute or from the root; a value that matches nothing from the
+    root is tried beneath `.memories/`. The very name of a note or folder is no glob."""
     section: Values = msgspec.field(default_factory=list)
     """Words of a heading, or anchors; sub-sections are included."""
     task: Values = msgspec.field(default_factory=list)

@@ -104,6 +104,7 @@ _TIER = (
 # The slugs of the section and of those above it. They are compared between dashes, so that only
 # whole words match.
 _SLUGS = "'-' || replace(s.slugs, '/', '-/-') || '-'"
+WHOLE = "**"
 _ANCHOR = "((SELECT path FROM files WHERE id = s.file) || '#' || s.slugs)"
 _SECTION = (
     "EXISTS (SELECT 1 FROM json_each({values}) WHERE iif(instr(value, '#'),"
@@ -294,13 +295,17 @@ def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
 
 
 def _name_from_root(reader: Reader, path: str) -> str:
-    """Return the path from the root; one that begins with `/memories` is one of the memory tool."""
-    if not f"{path}/".startswith("/memories/"):
-        return path.removeprefix("./")
-    inside, folder = path.removeprefix("/memories").strip("/"), reader.memory_folder
-    if folder == MEMORY_FOLDER and inside == MEMORY_FILE:
-        return MEMORY_FILE
-    return f"{folder}/{inside}".strip("/")
+    """Return the path from the root, `**` for the root itself. One that begins with `/memories` is
+    one of the memory tool, another may begin with the root's own path.
+    """
+    if f"{path}/".startswith("/memories/"):
+        inside, folder = path.removeprefix("/memories").strip("/"), reader.memory_folder
+        if folder == MEMORY_FOLDER and inside == MEMORY_FILE:
+            return MEMORY_FILE
+        return f"{folder}/{inside}".strip("/") or WHOLE
+    if reader.root and f"{path}/".startswith(f"{reader.root}/"):
+        return path.removeprefix(reader.root).strip("/") or WHOLE
+    return path.removeprefix("./")
 
 
 def find_ids(reader: Reader, paths: Iterable[str]) -> list[int]:

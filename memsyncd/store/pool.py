@@ -55,7 +55,9 @@ class Reader:
     def __init__(self, path: str) -> None:
         self.connection = open_reader(path)
         self.used_s = 0.0
-        # What `/memories` stands for in filters, from the root; empty for the root.
+        # What absolute paths and `/memories` stand for in filters: the root, and the memory folder
+        # from there, empty for the root itself.
+        self.root = ""
         self.memory_folder = MEMORY_FOLDER
         self._memo: dict[Any, Any] = {}
         self._memo_version = 0

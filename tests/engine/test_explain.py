@@ -168,6 +168,11 @@ FILTERED_OUT = [
     ),
     ("timeout", {"path": ["MEMORY.md"]}, "1 passage matches, and path:MEMORY.md leaves none"),
     (
+        "timeout",
+        {"path": ["/a.md"]},
+        "1 passage matches, and path:/a.md leaves none; a path begins at the workspace's root, as docs/plan.md",
+    ),
+    (
         "redis",
         {"kind": ["error"], "path": ["MEMORY.md"]},
         "2 passages match: kind:error leaves 1, path:MEMORY.md leaves 1, together none",

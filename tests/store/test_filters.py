@@ -232,6 +232,29 @@ def test_a_path_of_the_memory_tool_names_the_same_notes(
     assert find(filled, Filters(paths=(path,))) == found
 
 
+@pytest.mark.parametrize(
+    ("path", "n_found"),
+    [
+        ("/home/you/api/.memories/api/notes.md", 1),
+        ("/home/you/api/.memories/api/", 1),
+        ("/home/you/api/**/*.md", 3),
+        ("/home/you/api", 4),
+        ("/home/you/api/", 4),
+        ("/home/you/apis/MEMORY.md", 0),
+        ("/home/you", 0),
+        ("/memories", 4),
+    ],
+)
+def test_an_absolute_path_within_the_root_names_the_same_notes(
+    filled: Index, path: str, n_found: int
+) -> None:
+    with filled.pool.acquire(5) as reader:
+        reader.root, reader.memory_folder = "/home/you/api", ""
+        assert len(find_file_ids(reader, [path])) == n_found
+        counted = count_sections(reader, Filters(paths=(path,)), [], most=1)
+        assert bool(counted.n_notes) == bool(n_found)
+
+
 def test_a_path_with_the_name_of_a_note_or_folder_is_no_glob(index: Index, put: Put) -> None:
     paths = ["a[1].md", "a1.md", "b*.md", "b2.md", "x[{].md", "d[1]/n.md", "d1/n.md"]
     paths += [".memories/c[1].md", ".memories/c1.md", ".memories/é[1].md"]

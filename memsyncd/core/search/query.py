@@ -262,8 +262,7 @@ _FORMS: Final = {
 _OWN_KEYS: Final = frozenset(
     "kind tags importance priority lifecycle task session source status".split()
 )
-# The memory tool's paths are read, too.
-_OUTSIDE: Final = re.compile(r"~/|\.\.?/?$|\.\./|/(?!memories(?:/|$))")
+_OUTSIDE: Final = re.compile(r"~/|\.\.?/?$|\.\./")
 SHOWN_CHARACTERS = 60
 _NO_VALUE: Final = "takes a value, without a blank before it"
 # In a longer text a word with a colon and a blank, such as `Task: …`, is prose.
