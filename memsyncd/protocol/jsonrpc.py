@@ -410,6 +410,7 @@ def explain_params(reason: str, shape: Shape) -> tuple[str, str]:
         return f"parameter `{match['name']}` is missing", hint
     match = _WRONG.fullmatch(reason)
     place, rule = (match["place"], match["rule"].replace("`", "")) if match else ("", reason)
+    rule = rule.replace(" | null", "")  # what is left out needs no null
     if not place:
         return "parameters are given by name, as an object", _list_names(names, what="parameter")
     words = shape.words.get(place)

@@ -7,6 +7,7 @@ generated from the method's. Results are text alone: clients show a model either
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -383,12 +384,16 @@ def choose_call(tool: Tool, arguments: dict[str, Any]) -> tuple[str, Any]:
 
 _LISTS = frozenset("filters.path tasks sessions agents signals".split())
 _WORD_LISTS = frozenset("filters.kind filters.tag follow tags".split())
+_ALL_LISTS = _LISTS | _WORD_LISTS | {"view_range", "workspace"}
 
 
 def _list_values(parameter: str, value: Any) -> Any:
-    """Return the value as a list where one is expected: models often give one value, or words with
-    commas between them.
+    """Return the value as a list where one is expected: models often give one value, words with
+    commas between them, or the JSON of a list.
     """
+    if parameter in _ALL_LISTS and isinstance(value, str) and value.startswith("["):
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(value, type=list[str | int])
     if parameter in _WORD_LISTS and isinstance(value, str):
         return [word.strip() for word in value.split(",") if word.strip()]
     is_one = parameter in _LISTS and not isinstance(value, list)

@@ -261,6 +261,16 @@ def test_a_tool_is_described_whole_and_its_arguments_are_those_of_its_method(
             {"content": "5", "tags": ["auth", "db"]},
         ),
         ("memory", {"command": "view", "view_range": ["1", "3"]}, {"view_range": (1, 3)}),
+        ("memory", {"command": "view", "view_range": "[1, 3]"}, {"view_range": (1, 3)}),
+        (
+            "memory_search",
+            {"query": "[1]", "kind": '["error"]', "path": "[a].md", "workspace": '["a", "b"]'},
+            {
+                "query": "[1]",
+                "filters": Filters(kind=["error"], path=["[a].md"]),
+                "workspace": ["a", "b"],
+            },
+        ),
         (
             "memory_search",
             {"query": "a", "kind": "", "path": "", "tag": []},
