@@ -15,6 +15,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from functools import cached_property
 
 import memsyncd
 from memsyncd.cli.console import Console, can_ask
@@ -55,15 +56,17 @@ NOT_INSTALLED = 1
 
 
 class ClientFile:
-    """One file of a client: its pieces of memsyncd, with and without those for capturing, and its
-    text as read; None if there is no file.
-    """
+    """One file of a client: its pieces of memsyncd, with and without those for capturing."""
 
     def __init__(self, path: str, pieces: list[Piece], capture: list[Piece]) -> None:
         self.path = path
         self.pieces = pieces
         self.capture = capture
-        self.text = _read_config(path)
+
+    @cached_property
+    def text(self) -> str | None:
+        """The text as it was first read, None if there is no file. Raises EditRefused."""
+        return _read_config(self.path)
 
     def install(self, text: str | None, program: Invocation, *, is_capturing: bool) -> str | None:
         """Return the text with the pieces. Raises EditRefused for one that cannot be edited."""
@@ -137,8 +140,7 @@ class ClientFile:
                 os.unlink(self.path + BACKUP_SUFFIX)
 
     def _refuse(self, error: Unreadable) -> EditRefused:
-        hint = "correct the file, or add what `memsyncd integrate CLIENT --print` shows by hand"
-        return EditRefused(f"{self.path} stays as it is: {error}", hint=hint)
+        return _refuse_file(self.path, str(error))
 
 
 def _integrate(args: Args, console: Console) -> int:
@@ -156,15 +158,7 @@ def _integrate(args: Args, console: Console) -> int:
     targets = _find_targets(client, scope, console)
     if args.check:
         return _check(args, client, scope, targets, program, console)
-    changes = {
-        target.path: (
-            target.text,
-            target.uninstall(program)
-            if args.remove
-            else target.install(target.text, program, is_capturing=args.capture),
-        )
-        for target in targets
-    }
+    changes = {target.path: _plan_change(target, args, program, console) for target in targets}
     changes = {path: change for path, change in changes.items() if change[0] != change[1]}
     _show_changes(changes, console)
     if args.print:
@@ -184,6 +178,23 @@ def _integrate(args: Args, console: Console) -> int:
             target.drop_backup()
     _report_done(args, client, scope, console)
     return 0
+
+
+def _plan_change(
+    target: ClientFile, args: Args, program: Invocation, console: Console
+) -> tuple[str | None, str | None]:
+    """Return the text of a file before and after. Of one that cannot be edited, `--print` shows
+    what belongs into it.
+    """
+    try:
+        if args.remove:
+            return target.text, target.uninstall(program)
+        return target.text, target.install(target.text, program, is_capturing=args.capture)
+    except EditRefused as error:
+        if not args.print:
+            raise
+        console.terminal.report(error.message)
+        return None, target.install(None, program, is_capturing=args.capture)
 
 
 def _report_done(args: Args, client: AgentClient, scope: str, console: Console) -> None:
@@ -211,7 +222,8 @@ def _find_targets(client: AgentClient, scope: str, console: Console) -> list[Cli
     capture: dict[str, list[Piece]] = {}
     for table, found in ((client.scopes, pieces), (client.capture, capture)):
         for piece in table.get(scope, ()):
-            found.setdefault(_find_path(piece, console), []).append(piece)
+            path = _follow_link(_find_path(piece, console), scope, console)
+            found.setdefault(path, []).append(piece)
     paths = dict.fromkeys((*pieces, *capture))
     return [ClientFile(path, pieces.get(path, []), capture.get(path, [])) for path in paths]
 
@@ -232,6 +244,15 @@ def _find_path(piece: File | Member | ListItem | MarkedBlock, console: Console) 
     if path.endswith("opencode.json") and not os.path.exists(path) and os.path.exists(path + "c"):
         return path + "c"
     return path
+
+
+def _follow_link(path: str, scope: str, console: Console) -> str:
+    """Return where a symbolic link leads, if it may be followed: any of the user's own files, such
+    as into a folder of dotfiles, and of a project's files one that stays within it.
+    """
+    real, project = os.path.realpath(path), os.path.realpath(console.cwd)
+    is_own = scope == USER or real.startswith(f"{project}/")
+    return real if is_own and os.path.islink(path) else path
 
 
 def find_invocation(scope: str) -> list[str]:
@@ -255,7 +276,7 @@ def _read_config(path: str) -> str | None:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
             target = os.path.realpath(path)
-            raise _refuse_file(path, f"it is a symbolic link to {target}")
+            raise _refuse_file(path, f"it is a symbolic link out of the project, to {target}")
         if not stat.S_ISREG(status.st_mode):
             raise _refuse_file(path, "it is not a regular file")
         if not status.st_mode & stat.S_IWUSR or not os.access(path, os.W_OK):
@@ -275,7 +296,7 @@ def _read_config(path: str) -> str | None:
 def _refuse_file(path: str, why: str) -> EditRefused:
     return EditRefused(
         f"{path} stays as it is: {why}",
-        hint="add by hand what `memsyncd integrate CLIENT --print` shows in an empty folder",
+        hint="correct that, or add by hand what this command shows with --print",
     )
 
 

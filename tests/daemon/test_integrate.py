@@ -240,16 +240,12 @@ def test_a_file_that_changes_while_the_user_is_asked_is_left(agent: Agent) -> No
 
 # One client for each format; those of others are edited by the same code.
 @pytest.mark.parametrize("client", ["codex", "gemini", "opencode"])
-@pytest.mark.parametrize("fault", ["broken", "link", "read-only", "folder", "latin", "hidden"])
+@pytest.mark.parametrize("fault", ["broken", "read-only", "folder", "latin", "hidden"])
 def test_a_file_that_cannot_be_edited_stays_as_it_is(agent: Agent, client: str, fault: str) -> None:
     scope = next(iter(CLIENTS[client].scopes))
     path = agent.list_targets(client, scope)[0]
     path.parent.mkdir(parents=True)
-    if fault == "link":
-        real = agent.home.parent / "dotfiles"
-        real.write_text("{}" if path.suffix == ".json" else "")
-        path.symlink_to(real)
-    elif fault == "folder":
+    if fault == "folder":
         path.mkdir()
     elif fault == "latin":
         path.write_bytes(b'{"a": "\xe4"}')
@@ -263,8 +259,38 @@ def test_a_file_that_cannot_be_edited_stays_as_it_is(agent: Agent, client: str, 
     assert done.returncode == 6, done.stdout
     assert f"{path} stays as it is: " in done.stderr
     assert "→" in done.stderr
+    shown = agent.run(client, "--print")
+    assert shown.returncode == 0
+    assert f"+++ {path}" in shown.stdout
+    assert f"{path} stays as it is: " in shown.stderr
     assert agent.read() == before
-    assert path.is_symlink() == (fault == "link")
+
+
+@pytest.mark.parametrize("client", ["codex", "gemini", "vscode"])
+def test_a_link_of_the_users_own_is_followed(agent: Agent, client: str) -> None:
+    scope = next(iter(CLIENTS[client].scopes))
+    agent.write_own(client, scope)
+    path = agent.list_targets(client, scope)[0]
+    real = path.rename(path.with_name("own.txt"))
+    path.symlink_to(real.name)
+    before = agent.read()
+    assert agent.run(client, "--yes").returncode == 0
+    assert agent.run(client, "--check").returncode == 0
+    assert path.is_symlink()
+    assert real.with_name("own.txt.before-memsyncd").is_file()
+    assert agent.run(client, "--remove", "--yes").returncode == 0
+    assert path.is_symlink()
+    assert agent.read() == before
+
+
+def test_a_link_out_of_a_project_is_not_followed(agent: Agent) -> None:
+    real = agent.home / "own.md"
+    real.write_text(MARKDOWN)
+    (agent.project / "AGENTS.md").symlink_to(real)
+    done = agent.run("vscode", "--yes")
+    assert done.returncode == 6
+    assert "out of the project" in done.stderr
+    assert real.read_text() == MARKDOWN
 
 
 def test_line_ends_and_byte_order_mark_stay(agent: Agent) -> None:
