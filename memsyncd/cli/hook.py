@@ -310,7 +310,16 @@ def _recall(event: str, given: dict[str, Any], args: Args, console: Console) -> 
     content = result.get("content")
     if not isinstance(content, list) or not content or result.get("isError"):
         raise NothingToAnswer(f"the daemon refused: {content}")
+    reason = _REASONS.get(result.get("_meta", {}).get("memsyncd/error"))
+    if reason is not None:
+        raise NothingToAnswer(reason)
     return read_answer(parse_json(content[0]["text"]))
+
+
+_REASONS = {
+    "workspace_not_found": "this folder has no memory",
+    "timeout": "memory did not answer in time",
+}
 
 
 def _capture(event: str, client: str, given: dict[str, Any], args: Args, console: Console) -> str:
@@ -319,7 +328,8 @@ def _capture(event: str, client: str, given: dict[str, Any], args: Args, console
         workspace = _find_workspace(given, args, console)
         answer = _call(args, console, "capture", workspace=workspace, **capture)
         if args.verbose:
-            done = f"{len(answer['added'])} sections added"
+            n_added = len(answer["added"])
+            done = f"{n_added} section{'' if n_added == 1 else 's'} added"
             hint = "off: see [capture] of the configuration"
             console.terminal.report(
                 f"memsyncd hook {event}: {capture['trigger']}: "

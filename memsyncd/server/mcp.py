@@ -256,16 +256,20 @@ class McpConnection:
     async def _answer_hook(self, request: mcp.McpRequest) -> mcp.McpResult:
         """Answer a hook of a client: the JSON with what memory holds on a prompt or for a session.
 
-        An empty object if it holds nothing, or if the folder has no memory.
+        An empty object if it holds nothing, and, with the error's code, if the folder has no memory
+        or the answer takes too long.
         """
         given = request.params.arguments or {}
         kept = {name: value for name, value in given.items() if value is not None}
         arguments = mcp_tools.convert_arguments(kept, mcp_tools.HookArguments, {})
-        text = ""
-        with contextlib.suppress(WorkspaceNotFound, NotFresh):
+        text, code = "", None
+        try:
             text = await self._recall_for_hook(arguments)
+        except (WorkspaceNotFound, NotFresh) as error:
+            code = error.code
         return mcp.ToolResult(
-            content=[_make_text(mcp_tools.render_hook_answer(arguments.event, text))]
+            content=[_make_text(mcp_tools.render_hook_answer(arguments.event, text))],
+            meta={mcp_tools.ERROR_META: code} if code else msgspec.UNSET,
         )
 
     async def _recall_for_hook(self, arguments: mcp_tools.HookArguments) -> str:

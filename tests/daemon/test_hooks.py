@@ -115,7 +115,9 @@ def test_a_text_that_ends_within_a_character_is_read(place: Place) -> None:
 def test_a_folder_without_memory_is_silent(place: Place, tmp_path: Path) -> None:
     (place.root / "MEMORY.md").write_text("# Larch\n\nA tree.\n")
     for event in ("session-start", "user-prompt", "pre-compact"):
-        assert is_silent(hook(place.home, event, {"cwd": str(tmp_path), "prompt": "larch"}))
+        given = {"cwd": str(tmp_path), "prompt": "larch"}
+        assert is_silent(hook(place.home, event, given))
+        assert "this folder has no memory" in hook(place.home, event, given, "-v").stderr
 
 
 def test_no_daemon_is_silent_and_none_is_started(own: Home) -> None:
