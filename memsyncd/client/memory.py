@@ -827,6 +827,20 @@ class WorkspaceConnection:
         return dict(self._call("status", self.timeout_s, workspace=workspace)["workspaces"][0])
 
 
+def choose_workspace(client: Client, workspace: str | os.PathLike[str] | None) -> str | None:
+    """Return a workspace as the daemon takes it: without one that of the current folder, or None,
+    which is the only one.
+    """
+    if workspace is not None:
+        return name_workspace(workspace)
+    try:
+        folder = os.getcwd()
+        client.call("status", workspace=folder)
+    except (WorkspaceNotFound, FileNotFoundError):
+        return None
+    return folder
+
+
 def name_workspace(workspace: str | os.PathLike[str]) -> str:
     """Return a workspace as the daemon takes it: paths become absolute, since the daemon does not
     know the current folder.

@@ -30,6 +30,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from memsyncd.client import TIMEOUT_S, Memsyncd, connect
+from memsyncd.client.memory import choose_workspace, name_workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.integrations.chat_context import (
     BEGINNING,
@@ -192,10 +193,10 @@ class MemsyncdMemoryTool(BetaAbstractMemoryTool):
     """Anthropic's memory tool on one workspace: `/memories` is its `.memories/`,
     `/memories/MEMORY.md` its MEMORY.md.
 
-    `workspace` is a name, an id or a path inside one; None if there is only one. `client` is the
-    writer's name in the history. `dialect` selects the text of answers where they differ: that of
-    Anthropic's documents, or of its SDK's own tool. `timeout_s` limits a command; None means the
-    daemon's own limit. The six commands raise ToolError.
+    `workspace` is a name, an id or a path inside one; by default that of the current folder, else
+    the only one. `client` is the writer's name in the history. `dialect` selects the text of
+    answers where they differ: that of Anthropic's documents, or of its SDK's own tool. `timeout_s`
+    limits a command; None means the daemon's own limit. The six commands raise ToolError.
     """
 
     def __init__(
@@ -276,9 +277,7 @@ class _Notes:
         dialect: Dialect,
         timeout_s: float | None,
     ) -> None:
-        self._workspace = (
-            os.path.abspath(workspace) if isinstance(workspace, os.PathLike) else workspace
-        )
+        self._workspace = None if workspace is None else name_workspace(workspace)
         self._client = client
         self._dialect = dialect
         self._timeout_s = None if timeout_s is None else timeout_s + MARGIN_S
@@ -310,6 +309,7 @@ class _Notes:
     def _call(self, method: str, params: dict[str, object]) -> dict[str, object]:
         try:
             with connect(timeout_s=self._timeout_s) as client:
-                return client.call(method, **params, client=self._client, workspace=self._workspace)
+                where = choose_workspace(client, self._workspace)
+                return client.call(method, **params, client=self._client, workspace=where)
         except MemsyncdError as error:
             raise ToolError(error.message) from error

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from memsyncd.client import NoAnswer, connect
-from memsyncd.client.memory import name_workspace
+from memsyncd.client.memory import choose_workspace, name_workspace
 from memsyncd.errors import MemsyncdError, NotFresh
 from memsyncd.protocol.prompt_query import make_query
 
@@ -65,10 +65,10 @@ BEGINNING = Conversation(b"", "", "")
 class MemoryContext:
     """Inserts the block for one workspace into the messages of any number of conversations.
 
-    `workspace` is a name, an id or a path inside one; None if there is only one. `query` is what to
-    look up; None for the text of the request, empty for what every session should know.
-    `max_tokens` limits each block. It can be shared between threads. Raises ValueError for a budget
-    that the daemon does not accept.
+    `workspace` is a name, an id or a path inside one; by default that of the current folder, else
+    the only one. `query` is what to look up; None for the text of the request, empty for what every
+    session should know. `max_tokens` limits each block. It can be shared between threads. Raises
+    ValueError for a budget that the daemon does not accept.
     """
 
     def __init__(
@@ -150,13 +150,13 @@ class MemoryContext:
         """Return the block of what the disk has now; if that takes long, of what is indexed."""
         params: dict[str, Any] = {
             "query": query,
-            "workspace": self._workspace,
             "max_tokens": max(self._max_tokens - SEPARATOR_TOKENS, BUDGETS[0]),
             "heading": REPLACING,
             "mark": True,
         }
         wait_ms = max(int(self._timeout_s * 500), 1)
         with connect(timeout_s=self._timeout_s) as client:
+            params["workspace"] = choose_workspace(client, self._workspace)
             try:
                 found = client.call("context", **params, wait="disk", timeout_ms=wait_ms)
             except NoAnswer:

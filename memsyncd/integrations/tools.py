@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from memsyncd.client import TIMEOUT_S, Memsyncd, connect
-from memsyncd.client.memory import name_workspace
+from memsyncd.client.memory import choose_workspace
 from memsyncd.errors import BadRequest, MemsyncdError
 
 if TYPE_CHECKING:
@@ -94,14 +94,15 @@ def call(
 ) -> ToolAnswer:
     """Call a tool with the input that a model gave, as an object or as its JSON.
 
-    `workspace` is a name, an id or a path inside one; None if there is only one. `client` is the
-    writer's name in the history. With `is_read_only` the tools that write are refused.
+    `workspace` is a name, an id or a path inside one; by default that of the current folder, else
+    the only one. `client` is the writer's name in the history. With `is_read_only` the tools that
+    write are refused.
     """
     try:
         arguments = _read_input(input)
         with connect(timeout_s=timeout_s) as daemon:
             meta = _make_meta(client)
-            where = "" if workspace is None else name_workspace(workspace)
+            where = choose_workspace(daemon, workspace) or ""
             bound = {"workspace": where, "readOnly": is_read_only, "_meta": meta}
             daemon.send("notifications/memsyncd/bind", **bound)
             result = daemon.call("tools/call", name=name, arguments=arguments, _meta=meta)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.integrations import bedrock, tools
+from memsyncd.integrations.chat_context import MemoryContext
 from memsyncd.protocol.mcp_tools import INIT_TOOL, TOOLS
 from tests.integrations.conftest import LAST_WORDS
 from tests.integrations.test_chat_context import HEADING, REPLACING, find_blocks
@@ -271,6 +272,25 @@ def test_calls_that_only_read_cannot_write(place: Place, socket: str) -> None:
     assert place.notes() == before
     found = tools.call("memory_search", {"query": "x"}, workspace=place.root, is_read_only=True)
     assert not found.is_error
+
+
+def test_without_a_name_the_workspace_of_the_current_folder_is_used(
+    place: Place, socket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anthropic = pytest.importorskip("anthropic.types.beta", reason="needs the package anthropic")
+    from memsyncd.integrations.anthropic import MemsyncdMemoryTool
+
+    (tmp_path / "other").mkdir()
+    place.client.call("workspace.add", path=str(tmp_path / "other"))
+    (place.root / "MEMORY.md").write_text(LARCH)
+    monkeypatch.chdir(place.root)
+    assert "larch" in tools.call("memory_search", {"query": "larch"}).text
+    assert "larch" in str(MemoryContext().insert([{"role": "user", "content": "larch?"}]))
+    command = anthropic.BetaMemoryTool20250818ViewCommand(
+        command="view", path="/memories/MEMORY.md"
+    )
+    for workspace in (None, ".", place.root):
+        assert "larch" in str(MemsyncdMemoryTool(workspace).view(command))
 
 
 def test_text_that_instructs_the_model_is_marked_in_an_answer(place: Place, socket: str) -> None:
