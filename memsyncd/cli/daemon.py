@@ -290,6 +290,10 @@ def _stop(_args: Args, console: Console) -> int:
 
 
 def _restart(_args: Args, console: Console) -> int:
+    from memsyncd.config.load import load_config
+
+    # With an invalid configuration the running daemon would be stopped, and none would start.
+    load_config(find_user_dirs(console.env).config_file, console.env)
     if _start_service(console, running_pid=ping_daemon(console)):
         return 0
     stop_daemon(console)

@@ -106,6 +106,16 @@ def test_a_failed_start_in_the_background_reports_the_reason_and_exits_with_the_
     assert "debounce_ms" in done.stderr
 
 
+def test_a_restart_with_an_invalid_configuration_keeps_the_daemon(own: Home) -> None:
+    daemon = own.start()
+    own.config.write_text("[sync]\ndebounce = 5\n")
+    done = call(own, "restart")
+    assert done.returncode == 78
+    assert "debounce_ms" in done.stderr
+    with daemon.client() as client:
+        assert client.call("ping")["pid"] == daemon.process.pid
+
+
 def test_the_socket_must_not_be_inside_a_workspace_given_at_the_start(
     own: Home, memory: Path
 ) -> None:
