@@ -109,7 +109,8 @@ def find_similar(
     given = [params.anchor, params.text, params.topic]
     if sum(one is not None for one in given) != 1:
         raise BadRequest(
-            "similar: give either an anchor or a text, or a topic", hint="leave the others out"
+            "similar: name one of anchor, text and topic",
+            hint="the section, text or topic to compare with",
         )
     with workspace.acquire(config.search.timeout_s) as reader:
         subject = _read_subject(reader, params, config, options)

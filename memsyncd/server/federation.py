@@ -180,7 +180,7 @@ class PatternFinder:
         are_named = params.workspace not in (None, "*")
         if len(chosen) < params.min_workspaces and are_named:
             raise BadRequest(
-                f"patterns: there are {len(chosen)} workspaces, fewer than min_workspaces",
+                f"patterns: fewer are named than min_workspaces, {params.min_workspaces}",
                 hint="name more workspaces, or * for all",
             )
         limit_s = params.timeout_ms / 1000 if params.timeout_ms else PATTERNS_S

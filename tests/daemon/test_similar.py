@@ -34,7 +34,7 @@ def test_what_nearly_exists_is_found_before_it_is_written_again(place: Place) ->
         (other,) = memory.similar(anchor=first["anchor"])
         assert other["anchor"] == second["anchor"]
         assert memory.similar(anchor=first["anchor"], min_similarity=0.99) == []
-        with pytest.raises(BadRequest, match="either an anchor or a text"):
+        with pytest.raises(BadRequest, match="name one of anchor, text and topic"):
             memory.similar()
         with pytest.raises(NoteNotFound):
             memory.similar(anchor=".memories/errors.md#absent")
