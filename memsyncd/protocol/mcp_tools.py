@@ -340,7 +340,8 @@ def _find_schema(schemas: dict[str, Any], struct: str, place: str) -> dict[str, 
     if "prefixItems" in schema:
         item = schema["prefixItems"][0]
         return {"type": "array", "items": item, "minItems": 2, "maxItems": 2}
-    dropped = ("description", "default", "maxLength")
+    # The limits of lists and texts would cost each session tokens; refusals name them.
+    dropped = ("description", "default", "maxLength", "minLength", "maxItems", "minItems")
     kept = {key: value for key, value in schema.items() if key not in dropped}
     if "enum" in kept:
         kept["type"] = "string"

@@ -238,8 +238,11 @@ class McpConnection:
         tool = mcp_tools.TOOLS.get(name)
         if tool is None or (self._is_read_only and not tool.is_read_only):
             why = " here: memsyncd mcp --read-only offers none that write" if tool else ""
-            hint = "tools/list names the tools"
-            raise BadRequest(f"Unknown tool: {name[:128]}{why}", hint=hint)
+            # Clients show a model the message alone.
+            offered = mcp_tools.list_tools(is_read_only=self._is_read_only, has_memory=True)
+            names = ", ".join(one["name"] for one in offered)
+            message = f"Unknown tool: {name[:128]}{why}; there are {names}"
+            raise BadRequest(message, hint="call one of these")
         return self._run_tool(tool, request)
 
     async def _run_tool(self, tool: mcp_tools.Tool, request: mcp.McpRequest) -> mcp.McpResult:

@@ -252,7 +252,7 @@ def test_converse_goes_on_without_a_daemon(
         ("memory_search", "[]", "the input is not an object"),
         ("memory_search", {}, "argument `query` is missing"),
         ("memory_search", '{"query": 7}', "argument `query`"),
-        ("memory_forget", {}, "Unknown tool: memory_forget"),
+        ("memory_forget", {}, "Unknown tool: memory_forget; there are memory_search,"),
         ("memory_get", {"path": "../../etc/passwd"}, "What to do: "),
     ],
 )
