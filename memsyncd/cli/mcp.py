@@ -336,7 +336,7 @@ def _connect(console: Console, *, may_start: bool) -> _socket.socket:
 
 
 def _is_locked(console: Console) -> bool:
-    from memsyncd.cli.background import find_lock_holder
+    from memsyncd.cli.daemon import find_lock_holder
     from memsyncd.client.connection import find_sockets
 
     return find_lock_holder(find_sockets(console.env)) is not None
