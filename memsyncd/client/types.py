@@ -137,8 +137,8 @@ class Filters(TypedDict, total=False):
 
     kind: Words
     tag: Words
-    # Paths, folders or globs; a value that matches nothing from the root is tried beneath
-    # `.memories/`. The very name of a note or folder is no glob.
+    # Paths, folders or globs, absolute or from the root; a value that matches nothing from the root
+    # is tried beneath `.memories/`. The very name of a note or folder is no glob.
     path: Words
     # Words of a heading, or anchors; sub-sections are included.
     section: Words

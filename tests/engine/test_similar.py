@@ -94,7 +94,7 @@ def test_the_neighbours_of_a_topic_are_of_other_topics(garage: Any) -> None:
     assert [one.anchor for one in found.sections] == ["MEMORY.md#garage"]
     with pytest.raises(NoteNotFound, match="no section has the topic tax"):
         ask(garage, topic="tax")
-    with pytest.raises(BadRequest, match="either an anchor"):
+    with pytest.raises(BadRequest, match="name one of anchor, text and topic"):
         ask(garage, topic="travel", text="car")
 
 
