@@ -264,10 +264,10 @@ class WatchGroup:
         """
         if not isinstance(event, PathedInotifyEvent):
             first, second = event
-            self._walk_entries(second.path, first.path)
+            self._walk_entries(second.path, first.path, left=first.path)
             return []
         # Of a folder that left the tree, later events would come under its old path.
-        fresh = self._walk_entries(event.path)
+        fresh = self._walk_entries(event.path, left=event.path if event.ev.is_moved_from else b"")
         if event.ev.is_moved_to:
             return []
         return [one for wd in fresh for one in self._list_as_created(wd)]
@@ -282,13 +282,18 @@ class WatchGroup:
                 event = InotifyEvent(wd, mask, 0, os.path.basename(one.path))
                 yield PathedInotifyEvent(event, one.path)
 
-    def _walk_entries(self, *paths: bytes) -> list[WatchDescriptor]:
-        """Watch the folders that are now at these paths and beneath. Returns the new watches."""
+    def _walk_entries(self, *paths: bytes, left: bytes = b"") -> list[WatchDescriptor]:
+        """Watch the folders that are now at these paths and beneath. Returns the new watches.
+
+        `left` is the one of the paths that a folder has left, if one has.
+        """
         if not self._is_active:
             return []
         walked = _Walked(since=self._stamp)
         # Nothing was known beneath a new name, so most storms need no search of the whole table.
-        new = {path for path in paths if path not in self._wds}
+        # The name that a folder has left may look new: if an earlier walk has met the folder at its
+        # next place, what had left it before is still known beneath the old one.
+        new = {path for path in paths if path != left and path not in self._wds}
         tops = [self._walk_entry(path, walked) for path in paths]
         for top in tops:
             if top is not None and top not in new:

@@ -363,3 +363,17 @@ def test_every_folder_of_a_whole_folder_is_watched_and_no_pruned_one(
 def test_every_folder_is_watched_through_long_sequences_of_changes(tmp_path: Path) -> None:
     run_scenarios(tmp_path, n_scenarios=2000, n_steps=50)
     run_scenarios(tmp_path, n_scenarios=2000, n_steps=50, scenario=WholeFolderScenario)
+
+
+def test_what_left_a_folder_before_it_moved_is_not_watched(tmp_path: Path) -> None:
+    FolderScenario.base = tmp_path.resolve()
+    folders = FolderScenario()
+    folders.make("b/c/e")
+    folders.settle()
+    folders.hold_the_reader()
+    folders.make("a/d")
+    folders.move_out("b/c", "x")
+    # The walk that follows the first event meets it at its new place.
+    folders.move("b", "a/d")
+    assert folders.steps[-1] == "move b to a/d"
+    folders.teardown()
