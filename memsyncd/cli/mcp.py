@@ -35,6 +35,9 @@ START_S, RESTART_S = 20.0, 5.0
 """How long to wait for a daemon that was just started, and for the successor of one that ended."""
 NO_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
 POLL_S = 0.05
+REASON_CHARS = 500
+# Of a daemon that was started: it runs, or has found another.
+NOT_FAILED = frozenset({None, AlreadyRunning.exit_status})
 UNAVAILABLE = -32010
 BINDING = "notifications/memsyncd/bind"
 # What may be sent twice: it changes nothing.
@@ -70,6 +73,7 @@ class Pump:
         self._subscribed: dict[str, bytes] = {}
         self._n_replayed = 0
         self._has_received = False
+        self._failure = ("", "")
         self._awaited_until_s = 0.0  # above 0 while the successor of a daemon is awaited
 
     def run(self) -> None:
@@ -135,7 +139,7 @@ class Pump:
             return
         for message in messages:
             if _is_id(message.get("id")):
-                self._refuse(message["id"], "no daemon runs", "start it with `memsyncd start`")
+                self._refuse(message["id"], *self._failure)
 
     def _note(self, message: dict[str, Any], line: bytes) -> None:
         """Remember what a restart of the daemon concerns."""
@@ -186,8 +190,9 @@ class Pump:
             self._awaited_until_s = 0.0
             message = error.message if isinstance(error, MemsyncdError) else str(error)
             hint = error.hint if isinstance(error, MemsyncdError) else ""
+            self._failure = message, hint or "start it with `memsyncd start`"
             for request_id in tuple(self._pending):
-                self._refuse(request_id, message, hint or "start it with `memsyncd start`")
+                self._refuse(request_id, *self._failure)
             return False
         self._awaited_until_s = 0.0
         self._has_received = False
@@ -321,11 +326,14 @@ def _connect(console: Console, *, may_start: bool) -> _socket.socket:
     is_started = False
     spawned: SpawnedDaemon | None = None
     while True:
-        # Looked at before the socket: a daemon that ended meanwhile may have found another.
-        is_over = not may_start or time.monotonic() > deadline_s or _has_failed(spawned)
+        is_over = not may_start or time.monotonic() > deadline_s
         try:
             return connect(env=console.env, timeout_s=START_S).detach()
         except (NoDaemon, Busy):
+            if spawned is not None and spawned.process.poll() not in NOT_FAILED:
+                reason = " ".join(" ".join(spawned.read_log()).split())
+                message = f"the daemon stopped at once: {reason[:REASON_CHARS]}"
+                raise NoDaemon(message, hint="then start it with `memsyncd start`") from None
             if is_over:
                 raise
         # One that is ending answers no more, and would keep another from starting.
@@ -352,12 +360,6 @@ def _start(console: Console) -> SpawnedDaemon | None:
     if start_service(console, running_pid=None):
         return None
     return spawn_daemon([], console.env)
-
-
-def _has_failed(spawned: SpawnedDaemon | None) -> bool:
-    if spawned is None:
-        return False
-    return spawned.process.poll() not in {None, AlreadyRunning.exit_status}
 
 
 def _mcp(args: Args, console: Console) -> int:

@@ -617,4 +617,5 @@ def test_a_pump_without_any_daemon_answers_with_an_error(own: Home) -> None:
     with pump(own, folder) as agent:
         error = agent.ask("server/discover")["error"]
         assert error["data"]["retryable"]
+        assert "no such level" in error["message"]
         assert error["data"]["hint"]
