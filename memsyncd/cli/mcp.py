@@ -18,7 +18,14 @@ import time
 from memsyncd.cli.parser import Command, Option, make_workspace_option
 from memsyncd.client import connect
 from memsyncd.client.fastjson import encode_json, parse_json
-from memsyncd.errors import AlreadyRunning, Busy, MemsyncdError, NoDaemon, TooLarge
+from memsyncd.errors import (
+    AlreadyRunning,
+    Busy,
+    MemsyncdError,
+    NoDaemon,
+    ShuttingDown,
+    TooLarge,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -250,8 +257,15 @@ class Pump:
                 del self._pending[longest]
                 return _encode({**message, "id": longest}) + b"\n"
             if _is_id(request_id):
+                if self._is_read_at_stop(message) and not line.startswith(b"["):
+                    return b""  # it goes to the successor
                 self._pending.pop(request_id, None)
         return line + b"\n"
+
+    def _is_read_at_stop(self, message: dict[str, Any]) -> bool:
+        """True for the answer of a daemon that is stopping to what may be sent again."""
+        _, is_reading = self._pending.get(message["id"], (b"", False))
+        return is_reading and _read_code(message) == ShuttingDown.code
 
     def _on_lost(self) -> None:
         """The daemon is gone: await its successor, but start none that a user has stopped."""
@@ -288,10 +302,13 @@ def _is_id(value: object) -> bool:
 
 def _is_of_long_line(message: dict[str, Any]) -> bool:
     """True for the answer to a line that is too long to be read."""
+    return message.get("id") is None and _read_code(message) == TooLarge.code
+
+
+def _read_code(message: dict[str, Any]) -> object:
     error = message.get("error")
     data = error.get("data") if isinstance(error, dict) else None
-    is_long = isinstance(data, dict) and data.get("code") == TooLarge.code
-    return is_long and message.get("id") is None
+    return data.get("code") if isinstance(data, dict) else None
 
 
 def _parse(line: bytes) -> dict[str, Any]:

@@ -544,6 +544,31 @@ def test_after_a_daemon_was_stopped_the_next_call_starts_another_at_once(own: Ho
             subprocess.run(words, env=own.env, check=True, capture_output=True, timeout=LIMIT_S)
 
 
+def test_what_a_stopping_daemon_refuses_to_read_is_asked_of_the_next(own: Home) -> None:
+    folder = own.make_folder()
+    (folder / "MEMORY.md").write_text("# Larch\n")
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(folder))
+        client.call("sync")
+    daemon.stop()
+    with socket.socket(socket.AF_UNIX) as listener, pump(own, folder) as agent:
+        listener.bind(own.socket_path)
+        listener.listen()
+        request_id = agent.send("tools/call", name="memory_search", arguments={"query": "larch"})
+        stopping, _ = listener.accept()
+        with stopping:
+            while b"larch" not in stopping.recv(65536):
+                pass
+            error = {"code": -32008, "message": "", "data": {"code": "shutting_down"}}
+            answer = {"jsonrpc": "2.0", "id": request_id, "error": error}
+            stopping.sendall(json.dumps(answer).encode() + b"\n")
+            os.unlink(own.socket_path)
+            listener.close()
+        own.start()
+        assert "Larch" in str(agent.wait(request_id)["result"])
+
+
 def test_each_request_of_a_batch_is_answered_if_the_daemon_is_lost_over_it(own: Home) -> None:
     daemon = own.start()
     folder = own.make_folder()
