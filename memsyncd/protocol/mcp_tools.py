@@ -689,11 +689,13 @@ def advise_agent(error: MemsyncdError) -> str:
     code, else is told to pass it on.
     """
     if not _NAMES_COMMAND.search(error.hint):
-        return error.hint
+        return _TIME_LIMIT.sub("", error.hint)
     return _AGENT_HINTS.get(error.code) or f"go on without it, and tell the user: {error.hint}"
 
 
 _NAMES_COMMAND = re.compile(r"\bmemsyncd [a-z]|(?<!\S)--[a-z]")
+# No tool has this parameter.
+_TIME_LIMIT = re.compile(r", or (?:ask )?(?:with )?a longer timeout_ms")
 _AGENT_HINTS = {
     "note_not_found": (
         "find it with memory_search, or list the notes with the tool memory, command view, path"

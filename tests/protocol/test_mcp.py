@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memsyncd import errors
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
-from memsyncd.errors import BadRequest, MemsyncdError
+from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 from memsyncd.protocol import mcp, mcp_tools
 from memsyncd.protocol.jsonrpc import Batch, Call, Fault, MessageParser
 from memsyncd.protocol.memory import Added, MemoryResult
@@ -451,6 +451,21 @@ def test_an_agent_is_not_told_to_run_a_command(kind: type[MemsyncdError]) -> Non
 def test_a_hint_that_an_agent_can_follow_is_kept() -> None:
     error = BadRequest("no parameter `colour`", hint="one of: query, limit")
     assert mcp_tools.advise_agent(error) == error.hint
+
+
+@pytest.mark.parametrize(
+    ("hint", "advice"),
+    [
+        ("ask again, or with a longer timeout_ms", "ask again"),
+        ("use fewer or rarer words, or a longer timeout_ms", "use fewer or rarer words"),
+        (
+            "ask again, send fewer requests at once, or ask with a longer timeout_ms",
+            "ask again, send fewer requests at once",
+        ),
+    ],
+)
+def test_an_agent_is_not_told_to_change_a_time_limit(hint: str, advice: str) -> None:
+    assert mcp_tools.advise_agent(NotFresh("it takes too long", hint=hint)) == advice
 
 
 def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:
