@@ -93,12 +93,6 @@ def _render_rows(rows: list[tuple[str, str]], paint: Paint, width: int) -> Itera
 # --- errors of the daemon -----------------------------------------------------------------------
 
 _PARAMETER = r"(?s)parameter `([^`]*)`(.*)"
-_RULES = {
-    r"\bexpected str of length >= 1$": "is empty",
-    r"\bexpected str of length <= (\d+)$": r"expected at most \1 characters",
-    r"\bexpected (?:int|float) >= (\S+)$": r"expected a number from \1",
-    r"\bexpected (?:int|float) <= (\S+)$": r"expected a number up to \1",
-}
 
 
 def name_options(error: MemsyncdError, name: str, command: Command) -> tuple[str, str]:
@@ -113,10 +107,7 @@ def name_options(error: MemsyncdError, name: str, command: Command) -> tuple[str
     if match := re.fullmatch(_PARAMETER, message):
         place = match[1].partition("[")[0].rpartition(".")[2]
         shown = words.get(place, place)
-        rest = match[2]
-        for rule, plain in _RULES.items():
-            rest = re.sub(rule, plain, rest)
-        message = f"{name}: {shown}{rest}"
+        message = f"{name}: {shown}{match[2]}"
         hint = hint if hint.startswith("one of") else f"see `memsyncd {name} --help`"
     for parameter, word in words.items():
         # Other names are also plain words.

@@ -314,6 +314,7 @@ def make_query_params(method: str, query: Sequence[tuple[str, str]]) -> Params:
         message, hint = explain_params(str(error), describe_shape(params))
         if message.endswith("is missing"):
             hint = f"parameters: {', '.join(known)}"
+        hint = hint.replace("rpc.discover", "/docs")
         raise BadRequest(message.replace("`query`", "`q`"), hint=hint) from error
 
 

@@ -359,6 +359,26 @@ _MISSING = re.compile(
     r"Object missing required field `(?P<name>[^`]*)`(?: - at `\$\.?(?P<place>[^`]*)`)?"
 )
 _WRONG = re.compile(r"(?P<rule>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTALL)
+_TYPE_WORDS = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "object": "an object",
+    "str": "text",
+}
+_TYPES = re.compile(r"`([a-z]+(?: \| [a-z]+)*)`")
+# What msgspec says of a limit, and plain words for it.
+_LIMITS = {
+    r"expected text of length >= 1$": "is empty",
+    r"text of length >= (\d+)$": r"at least \1 characters",
+    r"text of length <= (\d+)$": r"at most \1 characters",
+    r"of length >= (\d+)$": r"of at least \1",
+    r"of length <= (\d+)$": r"of at most \1",
+    r"of length (\d+)$": r"of \1",
+    r">= (\S+)$": r"from \1",
+    r"<= (\S+)$": r"up to \1",
+}
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -409,13 +429,26 @@ def explain_params(reason: str, shape: Shape) -> tuple[str, str]:
         hint = _list_names(_names_at(shape, match["place"]), what="parameter")
         return f"parameter `{match['name']}` is missing", hint
     match = _WRONG.fullmatch(reason)
-    place, rule = (match["place"], match["rule"].replace("`", "")) if match else ("", reason)
-    rule = rule.replace(" | null", "")  # what is left out needs no null
+    place, rule = (match["place"], match["rule"]) if match else ("", reason)
     if not place:
         return "parameters are given by name, as an object", _list_names(names, what="parameter")
     words = shape.words.get(place)
     hint = f"one of: {', '.join(words)}" if words else "rpc.discover describes every parameter"
-    return f"parameter `{place}`: {rule[:1].lower()}{rule[1 : 4 * SHOWN_CHARS]}", hint
+    return f"parameter `{place}`: {_put_plainly(rule)[: 4 * SHOWN_CHARS]}", hint
+
+
+def _put_plainly(rule: str) -> str:
+    """Return what msgspec says of a wrong value without names of types."""
+
+    def name_types(match: re.Match[str]) -> str:
+        # What may be left out needs no null.
+        kinds = [one for one in match[1].split(" | ") if one != "null"]
+        return " or ".join(_TYPE_WORDS.get(one, one) for one in kinds) or "null"
+
+    rule = _TYPES.sub(name_types, rule[:1].lower() + rule[1:]).replace("`", "")
+    for limit, plain in _LIMITS.items():
+        rule = re.sub(limit, plain, rule)
+    return rule
 
 
 def explain_name(

@@ -59,9 +59,9 @@ def test_the_help_of_every_command_describes_its_arguments(name: str) -> None:
     [
         (
             "search",
-            "parameter `limit`: expected int <= 200",
+            "parameter `limit`: expected a whole number up to 200",
             "rpc.discover describes every parameter",
-            ("search: --limit: expected a number up to 200", "see `memsyncd search --help`"),
+            ("search: --limit: expected a whole number up to 200", "see `memsyncd search --help`"),
         ),
         (
             "promote",
@@ -71,13 +71,13 @@ def test_the_help_of_every_command_describes_its_arguments(name: str) -> None:
         ),
         (
             "session start",
-            "parameter `session`: expected str of length >= 1",
+            "parameter `session`: is empty",
             "rpc.discover describes every parameter",
             ("session start: SESSION: is empty", "see `memsyncd session start --help`"),
         ),
         (
             "search",
-            "parameter `filters.tag[...]`: expected str of length <= 200",
+            "parameter `filters.tag[...]`: expected at most 200 characters",
             "rpc.discover describes every parameter",
             ("search: --tag: expected at most 200 characters", "see `memsyncd search --help`"),
         ),

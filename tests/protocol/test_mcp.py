@@ -336,11 +336,15 @@ def test_wrong_arguments_are_refused_with_a_remedy(arguments: dict[str, Any]) ->
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("memory_search", {"query": "x", "kind": ["x" * 600]}, "argument `kind[0]`: expected str"),
+        (
+            "memory_search",
+            {"query": "x", "kind": ["x" * 600]},
+            "argument `kind[0]`: expected at most 512 characters",
+        ),
         (
             "memory_agent",
             {"action": "send", "content": "x", "session": 3},
-            "argument `session[0]`: expected str",
+            "argument `session[0]`: expected text, got a whole number",
         ),
         (
             "memory_agent",
