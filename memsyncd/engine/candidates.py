@@ -525,7 +525,6 @@ def make_patterns(
     for index, term in enumerate(query.positive):
         words = reader.split(" ".join(term.words))
         related = families[index].stems if index in families else NO_STEMS
-        if term.spelling:
-            related |= {*reader.split(term.spelling)}
-        patterns.append(TermPattern(tuple(words), term.form is Form.PREFIX, related))
+        spelling = tuple(reader.split(term.spelling)) if term.spelling else ()
+        patterns.append(TermPattern(tuple(words), term.form is Form.PREFIX, related, spelling))
     return patterns

@@ -682,9 +682,10 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
         found = matcher.find_terms(reader.split(text))
         lead = find_lead(text) if found else ""
         # Subwords tell only whether a term is there: of a text with all terms nothing more.
-        subwords = find_subwords(text) if len(found) < len(rarities) else ""
-        if subwords:
-            found = matcher.find_terms(reader.split(subwords)) | found
+        subwords = find_subwords(text).split() if len(found) < len(rarities) else ()
+        possible = [subwords[at] for at in matcher.select(subwords)]
+        if possible:
+            found = matcher.find_terms(reader.split(" ".join(possible))) | found
         return score_lines(found, rarities, is_led=bool(lead) and is_led(text, lead))
 
     def is_led(text: str, lead: str) -> bool:

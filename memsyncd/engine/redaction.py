@@ -19,6 +19,7 @@ from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, red
 from memsyncd.core.guard.warnings import find_warnings
 from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.search.query import NO_FILTERS
+from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.store.lookup import StoredNote, StoredSection
 from memsyncd.store.pool import Reader
@@ -151,7 +152,7 @@ def is_secret_word(reader: Reader, word: str, fingerprint: str) -> bool:
 
 
 def _contain(texts: Mapping[int, str], word: str) -> bool:
-    return any(word in text.lower() for text in texts.values())
+    return any(word in f"{text} {find_subwords(text)}".lower() for text in texts.values())
 
 
 _Section = TypeVar("_Section", HitSection, StoredSection)

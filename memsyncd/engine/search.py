@@ -451,8 +451,9 @@ def _read_hits(
     ]
     matches = [find_matches(body, matcher, reader.tokenize) for body in bodies]
     # A label in place of a secret is not in the index.
+    single = {at for at, one in enumerate(patterns) if len(one.words) == 1 >= len(one.spelling)}
     known = [
-        {index for index in one if len(patterns[index].words) == 1 and not is_redacted(body)}
+        set() if is_redacted(body) else single.intersection(one)
         for one, body in zip(matches, bodies, strict=True)
     ]
     related = _find_related(found, passages)

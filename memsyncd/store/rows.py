@@ -362,7 +362,9 @@ def make_fts_rows(note: Note) -> list[FtsRow]:
 
 
 class _Columns(NamedTuple):
-    """The FTS5 columns that the chunks of a section share, and the titles in `heading`."""
+    """The FTS5 columns that the chunks of a section share, and the titles in `heading` as they are
+    written.
+    """
 
     heading: str
     tags: str
@@ -372,9 +374,10 @@ class _Columns(NamedTuple):
 def _make_columns(note: Note) -> dict[str, _Columns]:
     """The columns of the chunks of each section, by anchor."""
     words = " ".join((path_words(note.path), *note.aliases))
+    names = " ".join((note.path, *note.aliases))
     return {
         s.anchor: _Columns(
-            " ".join((words, *s.heading)), " ".join(s.meta.tags), (words, *s.heading)
+            " ".join((words, *s.heading)), " ".join(s.meta.tags), (names, *s.heading)
         )
         for s in note.sections
     }

@@ -27,8 +27,9 @@ from memsyncd.store.blobs import Blobs
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
-# Increase it when the same bytes and policy give other sections, chunks or problems than before.
-READING_VERSION = 11
+# Increase it when the same bytes and policy give other sections, chunks, words or problems than
+# before.
+READING_VERSION = 12
 
 SCHEMA = f"""
 CREATE TABLE meta(

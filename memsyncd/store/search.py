@@ -504,7 +504,7 @@ def _join_words(
     stated: set[str] = set()
     for path, _, heading, tags, _ in map(named.__getitem__, chunks):
         lines[" ".join((path_words(path), *_decode_heading(heading)))] = None
-        stated.add(tags or "")
+        stated.update((tags or "", find_subwords(path)))
     whole = "\n".join([*lines, *(texts[chunk] for chunk in chunks)])
     indexed = blank_marks(whole)
     certain = {*reader.split("\n".join((indexed, *stated, find_subwords(indexed))))}

@@ -566,6 +566,43 @@ def test_a_russian_word_is_found_with_and_without_the_dots_of_its_yo(bench: Any)
     assert {hit.path for hit in ask(bench, "платежи").hits} == {".memories/a.md", ".memories/b.md"}
 
 
+@pytest.mark.parametrize(
+    ("note", "query", "snippet"),
+    [
+        ("使用Redis缓存用户会话", "redis", "使用**Redis**缓存用户会话"),
+        ("エラー500が出た", "500", "エラー**500**が出た"),
+        ("API를 호출", "API", "**API**를 호출"),
+        ("ＡＰＩ一覧", "api", "**ＡＰＩ**一覧"),
+        ("an api", "ＡＰＩ", "an **api**"),
+        ("ﾃｽﾄ環境", "テスト", "**ﾃｽﾄ**環境"),
+        ("the oﬃcial format", "official", "the **oﬃcial** format"),
+        ("Søren asks", "soren", "**Søren** asks"),
+        ("moved to v22.4.0", "22.4.0", "moved to v**22.4.0**"),
+        ("moved to 22.4.0", "v22.4.0", "moved to **22.4.0**"),
+        ("a re-index", "reindex", "a **re-index**"),
+        ("reindex it", "re-index", "**reindex** it"),
+        ("12,480 rows", "12480", "**12,480** rows"),
+        ("set `MAX_RETRY_COUNT`", "maxRetryCount", "set `**MAX_RETRY_COUNT**`"),
+        ("set `maxRetryCount`", "max_retry_count", "set `**maxRetryCount**`"),
+        ("built as C++20", "c++", "built as **C++**20"),
+    ],
+)
+def test_a_word_is_found_as_people_write_it_otherwise_and_shown_as_the_note_has_it(
+    bench: Any, note: str, query: str, snippet: str
+) -> None:
+    bench.write(".memories/a.md", f"{note}\n")
+    bench.sync()
+    assert [hit.snippet for hit in ask(bench, query).hits] == [snippet]
+
+
+def test_a_note_is_found_by_the_joined_words_of_its_name(bench: Any) -> None:
+    bench.write(".memories/pre-commit.md", "Runs ruff.\n")
+    bench.sync()
+    for query in ("pre-commit", "precommit"):
+        hits = ask(bench, query).hits
+        assert [(hit.path, hit.matched) for hit in hits] == [(".memories/pre-commit.md", [query])]
+
+
 # --- importance and age -----------------------------------------------------------------------------------------------
 
 DAY_S = 86_400

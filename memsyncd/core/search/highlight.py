@@ -31,24 +31,28 @@ NO_STEMS: frozenset[str] = frozenset()
 
 
 class TermPattern(msgspec.Struct, frozen=True):
-    """One term as the tokenizer sees it: these words in a row; with `is_prefix` the last may be a
-    beginning. Each of `related` stands for a single word.
+    """One term as the tokenizer sees it: these words in a row, or those of its other spelling; with
+    `is_prefix` the last may be a beginning. Each of `related` stands for a single word.
     """
 
     words: tuple[str, ...]
     is_prefix: bool
     related: frozenset[str] = NO_STEMS
+    spelling: tuple[str, ...] = ()
 
 
 class Matcher:
     """Find a set of terms in texts, in one pass over a text for any number of terms."""
 
     def __init__(self, patterns: Sequence[TermPattern]) -> None:
-        self._patterns = patterns
+        # In order of their terms, and then other spellings.
+        spelled = [(index, term.spelling) for index, term in enumerate(patterns) if term.spelling]
+        self._patterns = [*patterns, *(TermPattern(words, is_prefix=False) for _, words in spelled)]
+        self._terms = [*range(len(patterns)), *(index for index, _ in spelled)]
         self._by_first: dict[str, list[int]] = {}
         self._prefixes: list[tuple[str, int]] = []
         self.has_phrases = False
-        for index, term in enumerate(patterns):
+        for index, term in enumerate(self._patterns):
             if term.is_prefix and len(term.words) == 1:
                 self._prefixes.append((term.words[0], index))
             elif term.words:
@@ -57,21 +61,37 @@ class Matcher:
                 for word in term.related:
                     self._by_first.setdefault(word, []).append(index)
 
+        beginnings = chain(self._by_first, (prefix for prefix, _ in self._prefixes))
+        self._beginnings = tuple({word[:2] for word in beginnings})
+
+    def select(self, words: Iterable[str]) -> list[int]:
+        """The indices of the words that may match, before they are folded and stemmed, which takes
+        longer; if terms have several words, of all, or of none if none may match.
+        """
+        # A stem begins as its word does; without accents, another letter may.
+        begin, words = self._beginnings, [*words]
+        found = [
+            index
+            for index, word in enumerate(words)
+            if word.lower().startswith(begin) or not word.isascii()
+        ]
+        return [*range(len(words))] if found and self.has_phrases else found
+
     def find(self, tokens: Sequence[Token]) -> dict[int, list[TextRange]]:
         """The ranges of each term in the text, by the term's index."""
         found: dict[int, list[TextRange]] = {}
-        by_first, prefixes = self._by_first, self._prefixes
+        by_first, prefixes, terms = self._by_first, self._prefixes, self._terms
         if not prefixes and not self.has_phrases:
             # Few words of a text match: the others are passed over without a step of the loop.
             for start, end, word in [token for token in tokens if token[2] in by_first]:
                 for index in by_first[word]:
-                    found.setdefault(index, []).append((start, end))
+                    found.setdefault(terms[index], []).append((start, end))
             return found
         for at, token in enumerate(tokens):
             for index in by_first.get(token[2], ()):
                 last = self._find_last(tokens, at, self._patterns[index])
                 if last is not None:
-                    found.setdefault(index, []).append((token[0], last[1]))
+                    found.setdefault(terms[index], []).append((token[0], last[1]))
             for prefix, index in prefixes:
                 if token[2].startswith(prefix):
                     found.setdefault(index, []).append((token[0], token[1]))
@@ -83,7 +103,7 @@ class Matcher:
         if self._prefixes or self.has_phrases:
             return dict.fromkeys(self.find([(0, 0, word) for word in words]))
         found = [word for word in words if word in by_first]
-        return {index: None for word in found for index in by_first[word]}
+        return {self._terms[index]: None for word in found for index in by_first[word]}
 
     def _find_last(self, tokens: Sequence[Token], at: int, term: TermPattern) -> Token | None:
         """The last token of a row that begins at `at` and equals the term, else None."""
@@ -133,7 +153,8 @@ def find_matches(text: str, matcher: Matcher, tokenize: Tokenize) -> dict[int, l
     found = matcher.find(tokenize(text))
     if not text.isascii():
         found = {index: to_character_ranges(text, ranges) for index, ranges in found.items()}
-    subwords = find_subword_ranges(text)
+    every = find_subword_ranges(text)
+    subwords = [every[at] for at in matcher.select([word for _, _, word in every])]
     if subwords:
         stems = tokenize(" ".join(subword[2] for subword in subwords))
         if len(stems) == len(subwords):

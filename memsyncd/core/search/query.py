@@ -30,7 +30,7 @@ from memsyncd.core.search.words import (
     WordSequence,
     find_identifiers,
     is_unspaced,
-    spell_out,
+    respell,
     split_words,
 )
 from memsyncd.errors import TooLarge
@@ -372,9 +372,8 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spelling(self) -> str:
-        """A single word without umlauts or `ё`, if it has any. Texts with them have it, too."""
-        is_word = self.form is Form.WORD and len(self.words) == 1
-        return spell_out(self.words[0]) if is_word else ""
+        """The words of another spelling of a word, joined by blanks; empty if it has none."""
+        return " ".join(respell(self.text, self.words)) if self.form is Form.WORD else ""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,10 @@
 """Split texts and queries into words beyond those of FTS5's tokenizer, in the same way for both.
 
 unicode61 takes touching letters and digits for one word. So it would lose the subwords of
-`camelCase`, any two adjacent characters of scripts without spaces, names such as C++, and words as
-people spell them without German umlauts and Russian `ё`; they are indexed as words of their own
-next to the text.
+`camelCase`, any two adjacent characters of scripts without spaces and the words that touch them,
+names such as C++, the number in `v1.2`, and words as people spell them without hyphens, without
+umlauts and other letters of one language, and without the forms of letters that Unicode keeps for
+other encodings; they are indexed as words of their own next to the text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -27,13 +28,31 @@ WORD_CHARACTERS = 3
 # decomposed text.
 _WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
 _UNSPACED = (
-    "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff"
+    "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003134f"
 )
 _RUN = re.compile(f"[{_UNSPACED}]+")
+# What touches such a run: `Redis` in `使用Redis缓存`.
+_TOUCHING = re.compile(
+    rf"(?<=[{_UNSPACED}])[^\W_{_UNSPACED}]++|(?<![^\W_])[^\W_{_UNSPACED}]++(?=[{_UNSPACED}])"
+)
+# Letters and digits that NFKC replaces, in the blocks that people meet: superscripts and fractions,
+# letter-like forms and Roman numerals, enclosed and mathematical ones, ligatures, Arabic forms, and
+# those of full and half width.
+_FORMS = (
+    "\u00aa\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u2070-\u209c\u2102-\u218b\u2460-\u24ff"
+    "\ufb00-\ufb06\ufb50-\ufdfb\ufe70-\ufefc\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc"
+    "\U0001d400-\U0001d7ff"
+)
+_FORM = re.compile(f"[{_FORMS}]")
+# A word with such a form, begun where no other word does.
+_FORMED = re.compile(
+    rf"(?<![^\W_{_UNSPACED}])[^\W_{_UNSPACED}{_FORMS}]*+(?=[{_FORMS}])[^\W_{_UNSPACED}]++"
+)
 # All bytes of UTF-8 but those that begin a character of `_UNSPACED`.
 _SPACED_BYTES = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, 0xF0})
+_ASCII_BYTES = bytes(range(128))
 _MARKS = re.compile(r"[^\w]|_")
 # The class of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the
 # rest.
@@ -45,21 +64,45 @@ _SORTS = bytes(
 _SORTED_HUMP = re.compile(rb"A(?:(?<=[a0]A)|(?=Aa))[aA0]*")
 _CAMEL_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # The look-behinds follow the sign, so that the search can skip to the next one.
-_PLUSES = re.compile(r"\+\+(?<=\b[A-Za-z]\+\+)(?![\w#+])")
+_PLUSES = re.compile(r"\+\+(?<=\b[A-Za-z]\+\+)(?![A-Za-z_#+])")
+# Signs that join the parts of a name or number; the rest of it, found from the first sign, to which
+# the search can skip; and the first part, which for a hyphen is short: others are seldom written
+# without it.
+NAME_PART, HYPHENED_PART, GROUP_DIGITS, MAJOR_DIGITS = NAME_LIMIT_CHARACTERS, 5, 3, 4
+_LETTERS, _NUMBER, _NAME = re.compile(r"[^\W\d_]+"), re.compile(r"\d+"), re.compile(r"[^\W_]+")
+_JOINED = (
+    ("_", re.compile(r"_(?<=[^\W_]_)[^\W_]++(?:_[^\W_]++)*+(?![\w-])"), _NAME, NAME_PART),
+    ("-", re.compile(r"-(?<=[^\W\d_]-)[^\W\d_]++(?![\w-])"), _LETTERS, HYPHENED_PART),
+    (",", re.compile(r",(?<=\d,)\d{3}(?:,\d{3})*+(?!\d)"), _NUMBER, GROUP_DIGITS),
+)
+_DOTTED = re.compile(r"\.(?<=\d\.)\d++(?:\.\d++)*+")
+_GROUPS = re.compile(r"(?:\.\d{3})+")
+_JOINING = ("_", ".", ",")
+# Beginnings that nobody writes as a word of its own: `re-index` is `reindex`.
+_PREFIXED = re.compile(
+    r"\W*(anti|auto|co|de|e|inter|multi|non|pre|re|sub|un)[-\u2010\u2011]([^\W\d_]++)\W*",
+    re.IGNORECASE,
+)
 _SHARP = re.compile(r"#(?<=\b[CFJcfj]#)(?![\w#+])")
 _SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
-# A hump as in `_SORTED_HUMP`, a sign, or what is not ASCII: a text without these has no subwords.
-_MAY_HAVE_SUBWORDS = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?=[A-Z][a-z]))|[^\x00-\x7f]|\+\+|#")
-# The index folds `ü` to `u` and leaves `ß` and `ё`; people write `ue`, `ss` and `е` as well.
+# A hump as in `_SORTED_HUMP`, a sign within a word, or what is not ASCII: a text without these has
+# no subwords.
+_MAY_HAVE_SUBWORDS = re.compile(
+    r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?=[A-Z][a-z]))|[^\x00-\x7f]|\+\+|#|[^\W_][-_.,][^\W_]"
+)
+# The index folds `ü` to `u` and leaves `ß`, `ё` and letters with strokes; people write `ue`, `ss`,
+# `е` and plain letters as well.
 _SPELLINGS = str.maketrans(
     {
         "ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ё": "е",
+        "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d",
         "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "SS", "Ё": "Е",
+        "Ø": "O", "Æ": "Ae", "Œ": "Oe", "Ł": "L", "Đ": "D",
     }
 )  # fmt: skip
-_SPELLED_SIGNS = "äöüßÄÖÜẞёЁ\u0308"  # each search is faster than that of a pattern
-_SPELLED_OUT = re.compile("[äöüßÄÖÜẞёЁ]|[aouAOUеЕ]\u0308")
+_SPELLED_SIGNS = "äöüßøæœłđÄÖÜẞØÆŒŁĐёЁ\u0308"  # each search is faster than that of a pattern
+_SPELLED_OUT = re.compile("[äöüßøæœłđÄÖÜẞØÆŒŁĐёЁ]|[aouAOUеЕ]\u0308")
 
 
 def find_subwords(text: str) -> str:
@@ -156,7 +199,7 @@ class SubwordFinder:
             if words_by_sort:
                 of_titles.append(words_by_sort)
         subwords: list[str] = []
-        for sort in _ALL_SORTS if of_titles else self._sorts:
+        for sort in range(len(self._starts)) if of_titles else self._sorts:
             for of_title in of_titles:
                 subwords += of_title[sort]
             starts = self._starts[sort]
@@ -178,24 +221,22 @@ class SubwordFinder:
 
 # Where a name or a run begins, and its subwords.
 _Found = list[tuple[int, list[str]]]
-_ALL_SORTS = range(4)
+# Start, end and word.
+_Range = tuple[int, int, str]
 _LINE_ENDS = ("", "\n")
 
 
-def _find_by_sort(text: str) -> tuple[_Found, _Found, _Found, _Found]:
-    """The subwords of names composed of words, of names with signs, of scripts without spaces, and
-    the spellings without umlauts.
-    """
-    humped = _find_composed(text)
-    signed = [(start, [word]) for start, _, word in _signed_ranges(text)]
-    spelled = [(start, [word]) for start, _, word in _spelling_ranges(text)]
-    if not _may_be_unspaced(text):
-        return humped, signed, [], spelled
-    runs = [
-        (run.start(), [place[2] for place in _pair_ranges(run[0], run.start())])
-        for run in _RUN.finditer(text)
-    ]
-    return humped, signed, runs, spelled
+def _find_by_sort(text: str) -> Sequence[_Found]:
+    """The subwords by sort, in the order of `_other_subword_ranges`."""
+    composed = _find_composed(text)
+    runs: _Found = []
+    if _may_be_unspaced(text):
+        runs = [
+            (run.start(), [place[2] for place in _pair_ranges(run[0], run.start())])
+            for run in _RUN.finditer(text)
+        ]
+    others = [[(start, [word]) for start, _, word in find(text)] for find in _RANGE_FINDERS]
+    return composed, runs, *others
 
 
 def _find_composed(text: str) -> _Found:
@@ -207,11 +248,11 @@ def _find_composed(text: str) -> _Found:
 _split_name = lru_cache(maxsize=1024)(_CAMEL_WORD.findall)
 
 
-def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
+def find_subword_ranges(text: str) -> list[_Range]:
     """Start, end and word of each subword, in characters of the text; a pair's end is that of its
     second character.
     """
-    subwords: list[tuple[int, int, str]] = []
+    subwords: list[_Range] = []
     for start, end in _find_humped(text):
         at = start
         for word in _split_name(text[start:end]):
@@ -229,19 +270,98 @@ def _find_humped(text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-def _other_subword_ranges(text: str) -> list[tuple[int, int, str]]:
-    """The subwords from signed names and from scripts without spaces, and the spellings without
-    umlauts; few texts have any.
-    """
-    subwords = _signed_ranges(text)
+def _other_subword_ranges(text: str) -> list[_Range]:
+    """The subwords of other sorts than names composed of words; few texts have any."""
+    subwords: list[_Range] = []
     if _may_be_unspaced(text):
         for run in _RUN.finditer(text):
             subwords += _pair_ranges(run[0], run.start())
-    return subwords + _spelling_ranges(text)
+    for find in _ASCII_RANGE_FINDERS if text.isascii() else _RANGE_FINDERS:
+        subwords += find(text)
+    return subwords
 
 
-def _spelling_ranges(text: str) -> list[tuple[int, int, str]]:
-    found: list[tuple[int, int, str]] = []
+def _touching_ranges(text: str) -> list[_Range]:
+    """The words that touch a run of a script without spaces."""
+    if not _may_be_unspaced(text) or not _RUN.search(_keep_non_ascii(text)):
+        return []
+    found = [(m.start(), m.end(), m[0]) for m in _TOUCHING.finditer(text)]
+    return [one for one in found if len(one[2]) <= NAME_LIMIT_CHARACTERS]
+
+
+def _formed_ranges(text: str) -> list[_Range]:
+    """The words with forms of letters and digits that have plain ones, by their plain ones."""
+    if text.isascii() or not _FORM.search(_keep_non_ascii(text)):
+        return []
+    return [
+        (m.start(), m.end(), word)
+        for m in _FORMED.finditer(text)
+        if m.end() - m.start() <= NAME_LIMIT_CHARACTERS
+        for word in _split_plain(unicodedata.normalize("NFKC", m[0]))
+    ]
+
+
+def _split_plain(text: str) -> list[str]:
+    """The words of a text and their subwords."""
+    return [*_WORD.findall(text), *find_subwords(text).split()]
+
+
+def _joined_ranges(text: str) -> list[_Range]:
+    """The words of `snake_case`, `re-index` and `12,480` without signs, and the numbers of `v1.2`,
+    which the index has as `v1` and 2.
+    """
+    found: list[_Range] = []
+    if not text.isascii():
+        text = text.replace("\u2010", "-").replace("\u2011", "-")
+    for sign, rest, part, most in _JOINED:
+        if sign in text:
+            for m in rest.finditer(text):
+                found += _join(text, _find_start(text, m.start(), part, most), m)
+    if "." in text:
+        for m in _DOTTED.finditer(text):
+            found += _dotted_ranges(text, m)
+    return sorted(found) if len(found) > 1 else found
+
+
+def _dotted_ranges(text: str, rest: re.Match[str]) -> list[_Range]:
+    start = _find_start(text, rest.start(), _NUMBER, MAJOR_DIGITS)
+    if text[start - 1 : start].isalpha():
+        return _number_ranges(text, start, rest.end())
+    if _GROUPS.fullmatch(rest[0]) and rest.start() - start <= GROUP_DIGITS:
+        return _join(text, start, rest)
+    return []
+
+
+def _find_start(text: str, end: int, part: re.Pattern[str], most: int) -> int:
+    """The start of the part before `end`, which is `end` if it has more characters."""
+    # Backwards: only a match at the start needs no search.
+    found = part.match(text[max(0, end - most - 1) : end][::-1])
+    n_characters = len(found[0]) if found else 0
+    return end - n_characters if n_characters <= most else end
+
+
+def _join(text: str, start: int, rest: re.Match[str]) -> list[_Range]:
+    """The word from `start` to the end of `rest` without signs; none if it is only a part of a
+    longer name or number.
+    """
+    first, end = rest.span()
+    before = text[start - 1 : start]
+    if start == first or end - start > NAME_LIMIT_CHARACTERS or before.isalnum():
+        return []
+    # An option begins with a hyphen.
+    if before in _JOINING or (before == "-" and text[start - 2 : start - 1].isalnum()):
+        return []
+    return [(start, end, text[start:end].replace(text[first], ""))]
+
+
+def _number_ranges(text: str, start: int, end: int) -> list[_Range]:
+    if end - start > NAME_LIMIT_CHARACTERS:
+        return []
+    return [(start + m.start(), start + m.end(), m[0]) for m in _NUMBER.finditer(text[start:end])]
+
+
+def _spelling_ranges(text: str) -> list[_Range]:
+    found: list[_Range] = []
     if text.isascii() or not any(sign in text for sign in _SPELLED_SIGNS):
         return found
     sign = _SPELLED_OUT.search(text)
@@ -265,7 +385,24 @@ def spell_out(word: str) -> str:
     return spelled if spelled != composed else ""
 
 
-def _signed_ranges(text: str) -> list[tuple[int, int, str]]:
+@lru_cache(maxsize=1024)
+def respell(text: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of another spelling of a typed text, whose own are `words`; empty if it has none.
+
+    `v1.2` is written 1.2 as well, words of some languages with other letters, and letters in other
+    forms. What is indexed has the words of both.
+    """
+    if not text.isascii() and _FORMED.search(text):
+        plain = split_words(unicodedata.normalize("NFKC", text), is_strict=True)
+        return tuple(word for row in plain for word in row.words)
+    if len(words) == 1:
+        spelled = spell_out(words[0])
+        return (spelled,) if spelled else ()
+    numbers = (words[0][1:], *words[1:])
+    return numbers if words[0][:1] in "vV" and all(map(str.isdecimal, numbers)) else ()
+
+
+def _signed_ranges(text: str) -> list[_Range]:
     if "++" not in text and "#" not in text:
         return []
     found = [m for sign in (_PLUSES, _SHARP) for m in sign.finditer(text)]
@@ -279,6 +416,16 @@ def _may_be_unspaced(text: str) -> bool:
     )
 
 
+# What finds the subwords of a sort, next to names composed of words and scripts without spaces.
+_ASCII_RANGE_FINDERS: tuple[Callable[[str], list[_Range]], ...] = (_signed_ranges, _joined_ranges)
+_RANGE_FINDERS = (*_ASCII_RANGE_FINDERS, _touching_ranges, _spelling_ranges, _formed_ranges)
+
+
+def _keep_non_ascii(text: str) -> str:
+    """The characters that are not ASCII: most texts have few, and are searched faster."""
+    return text.encode("utf-8", "replace").translate(None, delete=_ASCII_BYTES).decode()
+
+
 def character_pairs(run: str) -> tuple[str, ...]:
     """Any two adjacent characters of a run without spaces, then the last alone.
 
@@ -287,7 +434,7 @@ def character_pairs(run: str) -> tuple[str, ...]:
     return tuple(place[2] for place in _pair_ranges(run, 0))
 
 
-def _pair_ranges(run: str, start: int) -> list[tuple[int, int, str]]:
+def _pair_ranges(run: str, start: int) -> list[_Range]:
     letters = [(at, letter) for at, letter in enumerate(run, start) if not _MARKS.match(letter)]
     following: list[tuple[int, str] | None] = [*letters[1:], None][: len(letters)]
     return [
@@ -314,6 +461,8 @@ def split_words(text: str, *, is_strict: bool = False) -> list[WordSequence]:
     if signed:
         return [WordSequence(text, (f"{signed[1]}{_SIGNS[signed[2]]}",))]
     if text.isascii() or not _RUN.search(text):
+        if not is_strict and (joined := _PREFIXED.fullmatch(text)):
+            return [WordSequence(text, (joined[1] + joined[2],))]
         words = tuple(_WORD.findall(text))
         return [WordSequence(text, words)] if words else []
     rows: list[WordSequence] = []

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import time
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from memsyncd.core.search.highlight import (
     strip_title,
     to_character_ranges,
 )
+from memsyncd.store.schema import TOKENIZER
 
 # --- Matches --------------------------------------------------------------------------------------
 
@@ -100,6 +102,39 @@ def test_words_without_places_hold_the_same_terms_in_the_same_order(
 ) -> None:
     matcher = Matcher(patterns)
     assert [*matcher.find_terms(words)] == [*matcher.find(tokenize(" ".join(words)))]
+
+
+def test_a_term_is_found_in_either_spelling() -> None:
+    matcher = Matcher(
+        [
+            TermPattern(("cache",), is_prefix=False),
+            TermPattern(("v1", "2"), is_prefix=False, spelling=("1", "2")),
+        ]
+    )
+    assert matcher.find(tokenize("v1 2, cache 1 2")) == {1: [(0, 4), (12, 15)], 0: [(6, 11)]}
+    assert [*matcher.find_terms("a 1 2 cache".split())] == [1, 0]
+
+
+@given(
+    st.lists(st.sampled_from(["Caches", "cache", "dies", "ies", "as", "É", "Émile", "v1", "x"])),
+    st.lists(st.sampled_from(["cache", "di", "i", "as", "emil", "e", "v1", "z"]), min_size=1),
+    st.booleans(),
+)
+def test_words_that_may_not_match_do_not(
+    words: list[str], wanted: list[str], is_prefix: bool
+) -> None:
+    matcher = Matcher([TermPattern((word,), is_prefix) for word in wanted])
+    stem = apsw.Connection(":memory:").fts5_tokenizer(TOKENIZER.split()[0], TOKENIZER.split()[1:])
+    stems = stem(
+        " ".join(words).encode(),
+        apsw.FTS5_TOKENIZE_DOCUMENT,
+        None,
+        include_offsets=False,
+        include_colocated=False,
+    )
+    assert len(stems) == len(words)
+    possible = [stems[at] for at in matcher.select(words)]
+    assert matcher.find_terms(possible) == matcher.find_terms(stems)
 
 
 @given(st.text(alphabet="aé日\U0001f600 ", max_size=40))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from memsyncd.core.search.words import (
     is_related,
     is_unspaced,
     make_family,
+    respell,
     spell_out,
     split_words,
 )
@@ -30,11 +32,24 @@ from memsyncd.core.search.words import (
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("plain words, snake_case and DEC-0054", ""),
+        ("plain words, snake_case and DEC-0054", "snakecase"),
         ("call getUserName or HTTPServer2", "get User Name HTTP Server 2"),
         ("C++ and f#, not a+b or #tag", "Cplusplus fsharp"),
         ("日本語のメモ", "日本 本語 語の のメ メモ モ"),
-        ("v2の設計", "の設 設計 計"),
+        ("人々", "人々 々"),
+        ("v2の設計", "の設 設計 計 v2"),
+        ("使用Redis缓存", "使用 用 缓存 存 Redis"),
+        ("API를 호출", "를 호출 출 API"),
+        ("ＡＰＩ, ﾃｽﾄ and oﬃcial", "API テスト テス スト ト official"),
+        ("mc² and ½", "mc2 1 2"),
+        ("Søren Łukasz", "Soren Lukasz"),
+        ("a re-index, the e-mail", "reindex email"),
+        ("day-to-day, long-standing, internal-name, x-1, --a-b-c", "longstanding"),
+        ("Wi\u2011Fi", "WiFi"),
+        ("12,480 and 1.000.000,00", "12480 1000000"),
+        ("3.141 is one, but 192.168.1.100, 1,2,300 and 2.5 are not", "3141"),
+        ("v1.4.2, go1.22 and v2", "1 4 2 1 22"),
+        ("C++20", "Cplusplus"),
         ("ภาษา", "ภา าษ ษา า"),
         ("x" * 100_000, ""),
         ("aB" * NAME_LIMIT_CHARACTERS, ""),
@@ -54,6 +69,10 @@ def test_these_subwords_are_indexed_with_a_text(text: str, parts: str) -> None:
         ("語", [("語",)]),
         ("疫苗温度", [("疫苗",), ("苗温",), ("温度",)]),
         ("v2の設計", [("v2",), ("の設", "設計")]),
+        ("re-index", [("reindex",)]),
+        ("(E-Mail)?", [("EMail",)]),
+        ("dry-run", [("dry", "run")]),
+        ("re-index-all", [("re", "index", "all")]),
         ("!?", []),
     ],
 )
@@ -89,7 +108,8 @@ def test_any_text_can_be_split(text: str) -> None:
 @given(st.text(max_size=100))
 def test_a_subword_is_found_at_its_range(text: str) -> None:
     for start, end, word in find_subword_ranges(text):
-        assert word[0] in (text[start], spell_out(text[start:end])[:1])
+        plain = unicodedata.normalize("NFKC", text[start:end])
+        assert word[0] in (text[start], plain[0], spell_out(plain)[:1]) or word in plain
         assert start < end <= len(text)
 
 
@@ -125,7 +145,42 @@ def test_subwords_of_camel_case_are_those_of_a_plain_pattern(text: str) -> None:
         for found in part.finditer(text, word.start(), word.end())
     ]
     assert find_subword_ranges(text)[: len(plain)] == plain
-    assert not any(humped.search(found) for _, _, found in find_subword_ranges(text)[len(plain) :])
+    # What touches a script without spaces is a word as a whole, too.
+    others = [
+        found
+        for start, end, found in find_subword_ranges(text)[len(plain) :]
+        if found == text[start:end]
+        if not is_unspaced(text[end : end + 1]) and not is_unspaced(text[start - 1 : start])
+    ]
+    assert not any(map(humped.search, others))
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("v1.4.2", ("1", "4", "2")),
+        ("Søren", ("Soren",)),
+        ("ＡＰＩ", ("API",)),
+        ("0@²", ("0", "2")),
+        ("ﾃｽﾄ", ("テス", "スト")),
+        ("plain", ()),
+        ("Plain", ()),
+        ("snake_case", ()),
+        ("well-to-do", ()),
+        ("v2", ()),
+    ],
+)
+def test_a_typed_word_has_this_other_spelling(typed: str, words: tuple[str, ...]) -> None:
+    [row] = split_words(typed)
+    assert respell(row.text, row.words) == words
+
+
+MARKED = st.text(st.sampled_from("aBv1 20-.,_\u2011日ｱＡ²ø"), max_size=40)
+
+
+@given(MARKED)
+def test_a_text_of_any_marks_is_found_by_itself_in_one_pass(text: str) -> None:
+    assert find_subwords(text).split() == [word for _, _, word in find_subword_ranges(text)]
 
 
 @given(HUMPED)
@@ -135,7 +190,27 @@ def test_every_indexed_subword_has_a_range(text: str) -> None:
 
 WORDS = st.lists(
     st.sampled_from(
-        ["aB", "HTTPServer", "plain", "C++", "C#", "日本", "é", "x1Y2", " ", "_", "a" * 90]
+        [
+            "aB",
+            "HTTPServer",
+            "plain",
+            "C++",
+            "C#",
+            "日本",
+            "é",
+            "x1Y2",
+            " ",
+            "_",
+            "a" * 90,
+            "re-",
+            "v1",
+            ".2",
+            "12,",
+            "345",
+            "ＡＰ",
+            "²",
+            "ø",
+        ]
     ),
     max_size=5,
 ).map("".join)
@@ -153,6 +228,14 @@ def test_the_subwords_of_a_piece_of_a_text_are_those_of_the_piece_alone(
             piece[: data.draw(st.integers(0, len(piece)))] if data.draw(st.booleans()) else piece
         )
         assert finder.find(titles, piece, first) == find_subwords(f"{' '.join(titles)}\n{piece}")
+
+
+def test_the_subwords_of_each_line_are_its_own_whatever_joins_their_words() -> None:
+    lines = ["1.000 and re-index", "1,000", "snake_case", "e-mail", "v1.2", "a_b 2,000"]
+    finder = SubwordFinder("\n".join(lines))
+    assert [finder.find((), line, number) for number, line in enumerate(lines, 1)] == [
+        "1000 reindex", "1000", "snakecase", "email", "1 2", "ab 2000",
+    ]  # fmt: skip
 
 
 @given(st.characters())
