@@ -375,12 +375,21 @@ def _make_columns(note: Note) -> dict[str, _Columns]:
     """The columns of the chunks of each section, by anchor."""
     words = " ".join((path_words(note.path), *note.aliases))
     names = " ".join((note.path, *note.aliases))
-    return {
-        s.anchor: _Columns(
-            " ".join((words, *s.heading)), " ".join(s.meta.tags), (names, *s.heading)
-        )
-        for s in note.sections
-    }
+    title = _find_further_title(note, words)
+    columns: dict[str, _Columns] = {}
+    for s in note.sections:
+        titles = (title, *s.heading) if title and s.heading[:1] != (title,) else s.heading
+        heading = " ".join((words, *titles))
+        columns[s.anchor] = _Columns(heading, " ".join(s.meta.tags), (names, *titles))
+    return columns
+
+
+def _find_further_title(note: Note, words: str) -> str:
+    """The title that the front matter states, unless `words` contain it."""
+    stated = dict(note.meta.extra).get("title") if note.meta.extra else None
+    if not stated or {*path_words(note.title).lower().split()} <= {*words.lower().split()}:
+        return ""
+    return note.title
 
 
 def _make_fts_row(text: str, columns: _Columns) -> FtsRow:

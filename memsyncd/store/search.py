@@ -508,7 +508,7 @@ def _join_words(
     whole = "\n".join([*lines, *(texts[chunk] for chunk in chunks)])
     indexed = blank_marks(whole)
     certain = {*reader.split("\n".join((indexed, *stated, find_subwords(indexed))))}
-    # The title alone is not indexed, but an alias that repeats it is.
+    # The title is indexed if front matter or an alias states it.
     _, title, _, _, names = named[chunks[0]]
     possible = certain.union(reader.split(f"{title} {find_subwords(title)}"))
     # Aliases are stored folded, and indexed as they are written.

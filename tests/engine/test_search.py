@@ -603,6 +603,19 @@ def test_a_note_is_found_by_the_joined_words_of_its_name(bench: Any) -> None:
         assert [(hit.path, hit.matched) for hit in hits] == [(".memories/pre-commit.md", [query])]
 
 
+def test_each_section_is_found_by_the_title_that_front_matter_states(bench: Any) -> None:
+    text = "---\ntitle: Idempotency keys\n---\n## Why\n\nStripe repeats.\n\n## Cleanup\n\nEach night.\n"
+    bench.write(".memories/202602031530.md", text)
+    bench.write(".memories/other.md", "# Cleanup\n\nof keys\n")
+    bench.sync()
+    [best, *_] = ask(bench, "idempotency cleanup").hits
+    assert (best.anchor, best.snippet) == (
+        ".memories/202602031530.md#cleanup",
+        "Each night.",
+    )
+    assert best.matched == ["idempotency", "cleanup"]
+
+
 # --- importance and age -----------------------------------------------------------------------------------------------
 
 DAY_S = 86_400
