@@ -198,7 +198,7 @@ class RelatedReader(NamedTuple):
             start_line=first.start_line,
             end_line=max(chunk.end_line for chunk in related.chunks),
             heading=list(section.heading),
-            snippet=highlight(strip_title(text, title), {}),
+            snippet=highlight(strip_title(text, title) or text, {}),
             **describe_meta(section, self.config.kinds, self.now_s),
         )
 

@@ -436,19 +436,18 @@ def _read_hits(
 ) -> list[_ReadHit]:
     if not passages:
         return []
-    best = [passage.best.candidate for passage in passages]
-    shown_sections = read_redacted_sections(reader, {one.section for one in best}, config)
+    options = [*map(_list_options, passages)]
+    each = [*chain.from_iterable(options)]
+    sections = read_redacted_sections(reader, {section for _, section in each}, config)
     is_reading = _must_read_words(query, found, len(passages))
     chunks = [passage.chunks for passage in passages]
     read = [*chain.from_iterable(chunks)] if is_reading else []
-    texts = read_texts(reader, read or [one.chunk for one in best])
-    shown_texts = redact_texts(reader, {one.chunk: texts[one.chunk] for one in best}, config)
+    texts = read_texts(reader, read or [chunk for chunk, _ in each])
+    redacted = redact_texts(reader, {chunk: texts[chunk] for chunk, _ in each}, config)
+    shown = [_choose_shown(some, redacted, sections) for some in options]
+    bodies = [body for _, body in shown]
     patterns = make_patterns(reader, query, found.families)
     matcher = Matcher(patterns)
-    titles = [(shown_sections[one.section].heading or ("",))[-1] for one in best]
-    bodies = [
-        strip_title(shown_texts[one.chunk], title) for one, title in zip(best, titles, strict=True)
-    ]
     matches = [find_matches(body, matcher, reader.tokenize) for body in bodies]
     # A label in place of a secret is not in the index.
     single = {at for at, one in enumerate(patterns) if len(one.words) == 1 >= len(one.spelling)}
@@ -464,15 +463,43 @@ def _read_hits(
     return [
         _ReadHit(
             passage,
-            shown_sections[passage.best.candidate.section],
+            section,
             highlight(body, ranges),
             matched=[names[index] for index in sorted(indices | others)],
             related=[names[index] for index in sorted(others - indices)],
         )
-        for passage, body, ranges, indices, others in zip(
-            passages, bodies, matches, held, related, strict=True
+        for passage, (section, body), ranges, indices, others in zip(
+            passages, shown, matches, held, related, strict=True
         )
     ]
+
+
+# A heading alone is short.
+_MAX_HEADING_TOKENS = 40
+
+
+def _list_options(passage: Passage) -> list[tuple[int, int]]:
+    """Return the chunks that a passage may show, with their sections: the strongest, and the next
+    one if that may be a heading alone.
+    """
+    n_options = 2 if passage.best.candidate.n_tokens <= _MAX_HEADING_TOKENS else 1
+    return [*zip(passage.chunks[:n_options], passage.sections[:n_options], strict=True)]
+
+
+def _choose_shown(
+    options: Sequence[tuple[int, int]],
+    texts: Mapping[int, str],
+    sections: Mapping[int, HitSection],
+) -> tuple[HitSection, str]:
+    """Return the section of the first chunk that says more than its heading, and what it says; of
+    headings alone the first.
+    """
+    for chunk, section in options:
+        body = strip_title(texts[chunk], (sections[section].heading or ("",))[-1])
+        if body:
+            return sections[section], body
+    chunk, section = options[0]
+    return sections[section], texts[chunk]
 
 
 def _find_related(found: MatchedChunks, passages: Sequence[Passage]) -> list[set[int]]:

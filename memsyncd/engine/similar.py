@@ -554,7 +554,8 @@ def read_category_sections(
     found = []
     for row in rows:
         section = metas[row.section]
-        text = strip_title(texts[row.chunk], section.heading[-1] if section.heading else "")
+        whole, heading = texts[row.chunk], section.heading
+        text = strip_title(whole, heading[-1] if heading else "") or whole
         features = find_features(text[:COMPARED_CHARACTERS])
         if len(features) >= MIN_PATTERN_FEATURES and not is_expired(section.expires, options.now_s):
             shown = PatternSection(

@@ -616,6 +616,16 @@ def test_each_section_is_found_by_the_title_that_front_matter_states(bench: Any)
     assert best.matched == ["idempotency", "cleanup"]
 
 
+def test_a_passage_shows_what_says_more_than_a_heading(bench: Any) -> None:
+    bench.write(".memories/redis.md", "# Redis\n\n## Eviction\n\nQueues need noeviction.\n")
+    bench.write(".memories/empty.md", "# Redis\n")
+    bench.sync()
+    assert {(hit.anchor, hit.snippet) for hit in ask(bench, "redis").hits} == {
+        (".memories/redis.md#redis/eviction", "Queues need noeviction."),
+        (".memories/empty.md#redis", "# **Redis**"),
+    }
+
+
 # --- importance and age -----------------------------------------------------------------------------------------------
 
 DAY_S = 86_400

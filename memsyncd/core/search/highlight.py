@@ -190,14 +190,14 @@ def render_snippet(text: str, matches: Sequence[tuple[int, int]]) -> str:
 
 def strip_title(text: str, heading: str) -> str:
     """A chunk's text without its heading and `memory` comment, which an answer shows separately;
-    the whole text if nothing else is left.
+    empty if nothing else is left.
     """
     first, _, rest = text.partition("\n")
     if not heading or not _is_title(first, heading):
         return text
     if not first.lstrip().startswith("#"):
         rest = _UNDERLINE.sub("", rest, count=1)
-    return _COMMENT.sub("", rest, count=1).strip("\n") or text
+    return _COMMENT.sub("", rest, count=1).strip("\n")
 
 
 def _is_title(line: str, heading: str) -> bool:

@@ -309,8 +309,8 @@ FIRST_READ = 128
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """Neighbouring chunks of a note as one answer.
 
-    `best` is the strongest of `chunks`, which come with the `sections` that they are of; the
-    passage shows its section.
+    `best` is the strongest of `chunks`, which come, the strongest first, with the `sections` that
+    they are of.
     """
 
     best: Ranked

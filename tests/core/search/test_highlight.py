@@ -277,7 +277,7 @@ def test_a_text_that_fits_loses_no_word(given_text: tuple[str, list[tuple[int, i
         ("# Notes\n\nThe parser", "Notes", "The parser"),
         ("## `A` b\n<!-- memory: {kind: x,\n tags: [a]} -->\n\nbody text", "A b", "body text"),
         ("Title\n=====\n\nbody", "Title", "body"),
-        ("# Only heading", "Only heading", "# Only heading"),
+        ("# Only heading", "Only heading", ""),
         ("the second chunk\nof it", "Notes", "the second chunk\nof it"),
         ("- x\n---\nfoo", "Notes", "- x\n---\nfoo"),
         ("## Not\nesbody", "Notes", "## Not\nesbody"),
