@@ -238,7 +238,22 @@ def test_a_heading_is_not_shown_alone_where_the_labels_below_it_say_it(bench: An
     assert ask(bench).text == (
         "## Prior Knowledge\n\n### House › Rules › Tests · MEMORY.md:6-7\nrun them\n\n### House › Never force-push · MEMORY.md:9"
     )
-    assert "MEMORY.md:1" in ask(bench, "house").text
+
+
+def test_the_label_of_a_heading_alone_makes_room_for_what_is_beneath_it(bench: Any) -> None:
+    bench.write(
+        "MEMORY.md",
+        "# House\n\n## Rules\n<!-- memory: {kind: preference} -->\n\n### House tests\nrun them\n\n## Houses\n",
+    )
+    bench.sync()
+    built = ask(bench, "house")
+    assert built.text == (
+        "## Prior Knowledge\n\n### House › Rules (preference) · MEMORY.md:3-4\n\n"
+        "### House › Rules › House tests · MEMORY.md:6-7\nrun them\n\n### House › Houses · MEMORY.md:9"
+    )
+    # The label of what is beneath it says what the heading does.
+    assert "MEMORY.md#house" in {part.anchor for part in built.included}
+    assert built.left_out == []
 
 
 @pytest.mark.parametrize(

@@ -190,9 +190,8 @@ class _Filling(msgspec.Struct):
         if not self.texts:
             return ""
         in_order = sorted(self.excerpts, key=lambda anchor: self.excerpts[anchor].order)
-        return _BETWEEN.join(
-            filter(None, (self.heading, *(self.texts[anchor].text for anchor in in_order)))
-        )
+        texts = (self.texts[anchor].text for anchor in in_order if anchor in self.texts)
+        return _BETWEEN.join(filter(None, (self.heading, *texts)))
 
     def _current_excerpt(self, chunk: ContextChunk) -> Excerpt:
         """The excerpt of the chunk's section without the chunk."""
@@ -231,7 +230,15 @@ class _Filling(msgspec.Struct):
         )
 
     def _put(self, anchor: str, excerpt: Excerpt) -> bool:
-        """Show this excerpt of a section if there is room for it."""
+        """Show this excerpt of a section if there is room for it.
+
+        The label of a heading alone is left out where that of a section beneath it repeats it.
+        """
+        if excerpt.is_label and any(
+            excerpt.is_repeated_by(self.excerpts[one]) for one in self.texts
+        ):
+            self.excerpts[anchor] = excerpt
+            return True
         text = _Text.of(render_excerpt(excerpt))
         if not self._has_room(anchor, text):
             return False
@@ -239,6 +246,12 @@ class _Filling(msgspec.Struct):
             self._remove(self.texts[anchor])
         self._add(text)
         self.excerpts[anchor], self.texts[anchor] = excerpt, text
+        above = anchor.rpartition("/")[0]
+        while "#" in above:
+            label = self.excerpts[above] if above in self.texts else None
+            if label and label.is_label and label.is_repeated_by(excerpt):
+                self._remove(self.texts.pop(above))
+            above = above.rpartition("/")[0]
         return True
 
     def _has_room(self, anchor: str, text: _Text) -> bool:
@@ -391,6 +404,17 @@ class Excerpt(msgspec.Struct, frozen=True):
     def order(self) -> tuple[int, tuple[int, float], str, int]:
         chunk = self.chunk
         return chunk.group, chunk.place, chunk.path, min(self.lines)
+
+    @property
+    def is_label(self) -> bool:
+        """True if no line says more than the label: a heading alone."""
+        return not any(map(str.strip, self.lines.values()))
+
+    def is_repeated_by(self, other: Excerpt) -> bool:
+        """True if the label of another section, beneath this one, says all of this label."""
+        own = self.chunk
+        is_beneath = other.chunk.anchor.startswith(f"{own.anchor}/")
+        return is_beneath and own.kind in (None, other.chunk.kind)
 
     def with_lines(
         self, lines: Mapping[int, str], *, blanks: Iterable[int] = (), cut_after: int | None = None
