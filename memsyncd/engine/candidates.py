@@ -289,13 +289,17 @@ def _add_cosines(
     exact |= found.read_exact([*stems]) if stems else {}
     rows, wordless = _read_near(reader, found, question, near, cosines.of, stems)
     rows += found.rows
+    status = workspace.vectors.status()
+    # What each has by its stems; exact words are read later, of chunks that may be shown.
+    lexical = {row[0]: row[6] * (1.0 + ranking.exact) for row in rows}
     gains = compute_semantic_gains(
         cosines.of,
         median=cosines.median,
         highest=cosines.highest,
-        # What the best has by its stems; its exact words are read later, if it may be shown.
-        highest_lexical=max([row[6] for row in rows], default=0.0) * (1.0 + ranking.exact),
+        lexical=lexical,
+        highest_lexical=max(lexical.values(), default=0.0),
         weight=ranking.semantic,
+        coverage=1.0 - status.pending / max(1, status.total),
     )
     find_gain = gains.of.get
     found = found._replace(
@@ -309,7 +313,6 @@ def _add_cosines(
         wordless=wordless,
         exact=exact,
     )
-    status = workspace.vectors.status()
     is_partial = status.pending > 0 or status.failed
     state: SemanticState = "partial" if is_partial else "ready"
     reason = (status.reason or "") if is_partial else ""

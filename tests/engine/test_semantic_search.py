@@ -131,6 +131,15 @@ def test_an_answer_says_how_many_chunks_have_no_vector_yet(garage: Bench) -> Non
     assert (block.semantic, block.semantic_pending) == ("partial", pending)
 
 
+def test_a_note_without_a_vector_yet_keeps_the_place_that_its_words_give_it(garage: Bench) -> None:
+    garage.write(".memories/new.md", "# New\n\nThe tyres of the car are flat.\n")
+    garage.rebuild()
+    garage.workspace.vectors = ConceptVectors(garage.workspace, only=["automobile", "physician"])
+    found = ask(garage, "car tyres")
+    assert found.semantic == "partial"
+    assert list_paths(found)[0] == ".memories/new.md"
+
+
 def test_what_is_not_near_and_what_is_a_heading_alone_is_not_found(garage: Bench) -> None:
     garage.write(
         ".memories/vehicles.md", "# Vehicle\n\n## Automobile\n\nOld tyres are in the shed.\n"

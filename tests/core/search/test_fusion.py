@@ -21,7 +21,7 @@ def compute(
 ) -> SemanticGains:
     highest = max(cosines.values(), default=median)
     return compute_semantic_gains(
-        cosines, median=median, highest=highest, highest_lexical=most, weight=weight
+        cosines, median=median, highest=highest, lexical={}, highest_lexical=most, weight=weight
     )
 
 
@@ -62,18 +62,36 @@ def test_the_nearer_gains_more_and_what_is_below_the_median_nothing(
     lexical=st.dictionaries(st.integers(1, 30), LEXICAL, min_size=1, max_size=12),
     median=MEDIANS,
     weight=WEIGHTS,
+    coverage=st.floats(0, 1),
 )
 def test_the_order_is_that_of_the_weighted_sum_of_both_parts(
-    cosines: dict[int, float], lexical: dict[int, float], median: float, weight: float
+    cosines: dict[int, float],
+    lexical: dict[int, float],
+    median: float,
+    weight: float,
+    coverage: float,
 ) -> None:
     most = max(lexical.values())
     highest = max(cosines.values(), default=median)
     assume(most > 0.01 and highest - median > 0.01)
-    gains = compute(cosines, median, most, weight).of
+    gains = compute_semantic_gains(
+        cosines,
+        median=median,
+        highest=highest,
+        lexical=lexical,
+        highest_lexical=most,
+        weight=weight,
+        coverage=coverage,
+    ).of
 
     def fuse(chunk: int) -> float:
-        near = max(0.0, (cosines.get(chunk, median) - median) / (highest - median))
-        return (1 - weight) * lexical.get(chunk, 0.0) / most + weight * near
+        """Words count for a vector that is not made yet, and as far as few have one."""
+        by_words = lexical.get(chunk, 0.0) / most
+        near = by_words
+        if chunk in cosines:
+            near = coverage * max(0.0, (cosines[chunk] - median) / (highest - median))
+            near += (1 - coverage) * by_words
+        return (1 - weight) * by_words + weight * near
 
     for chunk in lexical.keys() | cosines.keys():
         score = lexical.get(chunk, 0.0) + gains.get(chunk, 0.0)
