@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -636,10 +636,7 @@ class WorkspaceVectors:
             return NoVectors(self.status().reason or ENDED)
         number, opening = self._service.take_number(), self._read_state().opening
         request = EmbedRequest(
-            number=number,
-            workspace=self._workspace,
-            opening=opening,
-            text=question,
+            number=number, workspace=self._workspace, opening=opening, text=question
         )
         if not process.send(request):
             return NoVectors(ENDED)
@@ -655,39 +652,34 @@ class WorkspaceVectors:
     def of_chunks(
         self, chunks: Sequence[int], allowed: Collection[int] | None, nearest: int
     ) -> Cosines | None:
-        process = self._use()
-        if process is None:
-            return None
-        number = self._service.take_number()
-        request = NeighboursRequest(
-            number=number,
-            workspace=self._workspace,
-            opening=self._read_state().opening,
+        reply = self._ask(
+            NeighboursRequest,
+            NEIGHBOURS_S,
             chunks=pack_ids(chunks),
             allowed=None if allowed is None else pack_ids(allowed),
             nearest=nearest,
         )
-        reply, _ = _wait(process.ask(number, request), NEIGHBOURS_S)
         return _read_cosines(reply)
 
     def pairs(self, at_least: float, limit: int) -> list[tuple[int, int, float]] | None:
-        process = self._use()
-        if process is None:
-            return None
-        number = self._service.take_number()
-        request = PairsRequest(
-            number=number,
-            workspace=self._workspace,
-            opening=self._read_state().opening,
-            at_least=at_least,
-            limit=limit,
-            limit_s=PAIRS_S * 0.8,
-        )
-        reply, _ = _wait(process.ask(number, request), PAIRS_S)
+        limit_s = PAIRS_S * 0.8
+        reply = self._ask(PairsRequest, PAIRS_S, at_least=at_least, limit=limit, limit_s=limit_s)
         if not isinstance(reply, PairsReply) or not reply.is_found:
             return None
         parts = unpack_ids(reply.first), unpack_ids(reply.second), unpack_cosines(reply.cosines)
         return [*zip(*parts, strict=True)]
+
+    def _ask(
+        self, kind: type[NeighboursRequest | PairsRequest], wait_s: float, **fields: Any
+    ) -> Reply | None:
+        """Send a request about the index and wait for its reply; None if there is none in time."""
+        process = self._use()
+        if process is None:
+            return None
+        number = self._service.take_number()
+        opening = self._read_state().opening
+        request = kind(number=number, workspace=self._workspace, opening=opening, **fields)
+        return _wait(process.ask(number, request), wait_s)[0]
 
     def _use(self) -> _Process | None:
         """Return the process if it has the model and the vectors in memory; else have them loaded,
