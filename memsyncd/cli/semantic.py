@@ -29,7 +29,6 @@ RELOAD_S: Final = 10.0
 _TABLE: Final = "[semantic]"
 _HEADER: Final = re.compile(r"\s*\[")
 _ENABLED: Final = re.compile(r"(\s*enabled\s*=\s*)(true|false)\b(.*)", re.DOTALL)
-_BY_HAND: Final = "write `enabled = {}` below `[semantic]` in it"
 
 
 # --- switching ----------------------------------------------------------------------------------
@@ -61,6 +60,7 @@ def _is_table(line: str) -> bool:
 
 def _switch_file(path: str, *, is_on: bool) -> bool:
     """Change the configuration file; False if it says so already. Raises BadConfig."""
+    by_hand = f"write `enabled = {str(is_on).lower()}` below `[semantic]` in it"
     import tomllib
 
     from memsyncd.cli.integrate import write_file
@@ -72,9 +72,7 @@ def _switch_file(path: str, *, is_on: bool) -> bool:
     except FileNotFoundError:
         before = ""
     except (OSError, UnicodeDecodeError) as error:
-        raise BadConfig(
-            f"{path} cannot be read: {error}", hint=_BY_HAND.format(str(is_on).lower())
-        ) from error
+        raise BadConfig(f"{path} cannot be read: {error}", hint=by_hand) from error
     try:
         wanted = tomllib.loads(before)
         if wanted.get("semantic", {}).get("enabled", False) is is_on:
@@ -85,24 +83,16 @@ def _switch_file(path: str, *, is_on: bool) -> bool:
     except (tomllib.TOMLDecodeError, AttributeError):
         after, is_right = "", False
     if not is_right:
-        hint = f"see: memsyncd config check; then {_BY_HAND.format(str(is_on).lower())}"
+        hint = f"see: memsyncd config check; then {by_hand}"
         raise BadConfig(f"{path} cannot be changed safely", hint=hint)
     try:
         write_file(path, after, like=path)
     except OSError as error:
         raise BadConfig(
             f"{path} cannot be written: {error.strerror}",
-            hint=f"make it writable, or {_BY_HAND.format(str(is_on).lower())}",
+            hint=f"make it writable, or {by_hand}",
         ) from error
     return True
-
-
-def _enable(args: Args, console: Console) -> int:
-    return _set(args, console, is_on=True)
-
-
-def _disable(args: Args, console: Console) -> int:
-    return _set(args, console, is_on=False)
 
 
 def _set(args: Args, console: Console, *, is_on: bool) -> int:
@@ -124,10 +114,10 @@ def _set(args: Args, console: Console, *, is_on: bool) -> int:
         return 0
     if not is_on:
         return 0
-    status = _print(answer, console)
+    _print(answer, console)
     if any(not _is_over(one["semantic"]) for one in answer["workspaces"]):
         console.terminal.report("vectors are being made; see how far: memsyncd semantic warm")
-    return status
+    return _find_status(answer)
 
 
 def _reload(console: Console, *, is_on: bool) -> dict[str, Any] | None:
@@ -155,10 +145,7 @@ def _reload(console: Console, *, is_on: bool) -> dict[str, Any] | None:
 
 def _status(args: Args, console: Console) -> int:
     answer = console.call("semantic.status", workspace=console.name_workspace(args.workspace))
-    if args.json:
-        console.terminal.print_json(answer)
-        return _find_status(answer)
-    return _print(answer, console)
+    return _show(answer, args, console)
 
 
 def _warm(args: Args, console: Console) -> int:
@@ -173,10 +160,7 @@ def _warm(args: Args, console: Console) -> int:
     except KeyboardInterrupt:
         console.terminal.report("it continues by itself; see: memsyncd semantic status")
         raise
-    if args.json:
-        console.terminal.print_json(answer)
-        return _find_status(answer)
-    return _print(answer, console)
+    return _show(answer, args, console)
 
 
 def _wait(args: Args, console: Console) -> dict[str, Any]:
@@ -220,12 +204,21 @@ def _find_status(answer: dict[str, Any]) -> int:
     return 1 if answer["enabled"] and any(_list_reasons(answer).values()) else 0
 
 
-def _print(answer: dict[str, Any], console: Console) -> int:
-    """Print what is covered, and return the exit status."""
+def _show(answer: dict[str, Any], args: Args, console: Console) -> int:
+    """Print the answer, and return the exit status."""
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        _print(answer, console)
+    return _find_status(answer)
+
+
+def _print(answer: dict[str, Any], console: Console) -> None:
+    """Print what is covered."""
     terminal = console.terminal
     if not answer["enabled"]:
         terminal.print("semantic search is off; switch it on: memsyncd semantic enable")
-        return 0
+        return
     rows: list[list[str]] = []
     for one in answer["workspaces"]:
         state = one["semantic"]
@@ -238,7 +231,6 @@ def _print(answer: dict[str, Any], console: Console) -> int:
         terminal.print(f"process {process['pid']} · {render_size(process['rss_bytes'])}")
     for reason, is_failure in _list_reasons(answer).items():
         terminal.report(terminal.err_paint("yellow" if is_failure else "dim", clean_line(reason)))
-    return _find_status(answer)
 
 
 _WORKSPACE: Final = Option(
@@ -253,13 +245,13 @@ _COMMANDS: Final = {
         examples=("memsyncd semantic status",),
     ),
     "enable": Command(
-        _enable,
+        lambda args, console: _set(args, console, is_on=True),
         summary="switch it on in the configuration file",
         options=(JSON,),
         examples=("memsyncd semantic enable",),
     ),
     "disable": Command(
-        _disable,
+        lambda args, console: _set(args, console, is_on=False),
         summary="switch it off, and delete the vectors",
         options=(JSON,),
         examples=("memsyncd semantic disable",),

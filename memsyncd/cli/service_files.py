@@ -148,9 +148,13 @@ def is_ours(path: str) -> bool:
     return MARK in (_read(path) or "")[:400]
 
 
-def is_foreign(path: str) -> bool:
-    """Return whether the path exists and is not ours."""
-    return os.path.lexists(path) and not is_ours(path)
+def refuse_foreign(path: str) -> None:
+    """Raise AlreadyExists if the path exists and is not ours."""
+    if os.path.lexists(path) and not is_ours(path):
+        raise AlreadyExists(
+            f"{path} was not written by memsyncd",
+            hint=f"check what it does; to have it replaced: rm {path}",
+        )
 
 
 def is_current(path: str, text: str) -> bool:
@@ -163,11 +167,7 @@ def write_own(path: str, text: str) -> bool:
 
     Raises AlreadyExists for a file that is not ours, Unwritable if the system refuses.
     """
-    if is_foreign(path):
-        raise AlreadyExists(
-            f"{path} was not written by memsyncd",
-            hint=f"check what it does; to have it replaced: rm {path}",
-        )
+    refuse_foreign(path)
     if is_current(path, text):
         return False
     try:

@@ -12,13 +12,13 @@ from memsyncd.cli.service_files import (
     Program,
     find_home,
     find_socket_path,
-    is_foreign,
     is_ours,
     read_template,
+    refuse_foreign,
     remove_own,
     write_own,
 )
-from memsyncd.errors import AlreadyExists, BadRequest, MemsyncdError, NotFresh
+from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,11 +92,7 @@ class Systemd:
         BadRequest if the manager does not read the folder; Unwritable.
         """
         for path in (self.unit_path(SERVICE), self.unit_path(SOCKET)):
-            if is_foreign(path):
-                raise AlreadyExists(
-                    f"{path} was not written by memsyncd",
-                    hint=f"check what it does; to have it replaced: rm {path}",
-                )
+            refuse_foreign(path)
         self._check_folder()
         enabled, other = (SOCKET, SERVICE) if self.unit_path(SOCKET) in files else (SERVICE, SOCKET)
         changed = [path for path, text in files.items() if write_own(path, text)]

@@ -17,8 +17,8 @@ from memsyncd.cli.service_files import (
     Program,
     find_program,
     find_socket_path,
-    is_foreign,
     is_ours,
+    refuse_foreign,
     remove_own,
     write_own,
 )
@@ -194,6 +194,7 @@ def test_a_link_counts_as_foreign_whatever_its_target(tmp_path: Path) -> None:
     path, target = tmp_path / "memsyncd.service", tmp_path / "target"
     target.write_text(f"# {MARK}\n")
     path.symlink_to(target)
-    assert is_foreign(str(path))
+    with pytest.raises(AlreadyExists):
+        refuse_foreign(str(path))
     assert not remove_own(str(path))
     assert path.is_symlink()
