@@ -274,10 +274,10 @@ class Liveness:
     def __init__(
         self,
         probes: Mapping[str, Probe],
-        counters: Mapping[str, Callable[[], int]] | None = None,
+        counters: Mapping[str, Callable[[], int]],
     ) -> None:
         self._probes = probes
-        self._counters = counters or {}
+        self._counters = counters
         self._pending: dict[str, asyncio.Future[None]] = {}
 
     async def find_stalled(self, limit_s: float) -> tuple[str, ...]:

@@ -513,7 +513,7 @@ def check_content_type(given: bytes | None) -> None:
 
 def choose_type(accept: bytes | None, offers: Sequence[str]) -> str:
     """Return the offered media type that the client wants most. Raises HttpRefusal with 406."""
-    wanted = _parse_accept(accept.decode("latin-1") if accept else "*/*")
+    wanted = _parse_accept(accept)
     best = max(offers, key=lambda offer: (_rate(offer, wanted), -offers.index(offer)))
     if not _rate(best, wanted):
         raise refuse_type(offers)
@@ -526,12 +526,12 @@ def refuse_type(offers: Sequence[str]) -> HttpRefusal:
 
 
 def is_accepted(accept: bytes | None, offer: str) -> bool:
-    return _rate(offer, _parse_accept(accept.decode("latin-1") if accept else "*/*")) > 0
+    return _rate(offer, _parse_accept(accept)) > 0
 
 
-def _parse_accept(accept: str) -> dict[str, float]:
+def _parse_accept(accept: bytes | None) -> dict[str, float]:
     found: dict[str, float] = {}
-    for part in accept.lower().split(","):
+    for part in (accept or b"*/*").decode("latin-1").lower().split(","):
         name, *parameters = (word.strip() for word in part.split(";"))
         quality = next((word[2:] for word in parameters if word.startswith("q=")), "1")
         valid = re.fullmatch(r"[01](?:\.\d{0,3})?", quality)

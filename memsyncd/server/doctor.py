@@ -72,7 +72,7 @@ class Doctor:
         workspaces: Workspaces,
         clock: Clock,
         in_thread: InThread,
-        find_socket: FindSocket = lambda: ("", ""),
+        find_socket: FindSocket,
     ) -> None:
         """`find_socket` returns the socket's path and why no new client can connect, empty if one
         can.

@@ -113,13 +113,13 @@ def open_socket(
         raise
 
 
-def check_path(path: str, *, limit_bytes: int = PATH_LIMIT_BYTES) -> None:
+def check_path(path: str) -> None:
     """Raise BadConfig unless a Unix socket can have this path."""
     n_bytes = len(os.fsencode(path))
     if not os.path.isabs(path) or "\0" in path or path.endswith("/"):
         raise BadConfig(f"not an absolute path of a file: {path!r}", hint=_PATH_HINT)
-    if n_bytes > limit_bytes:
-        message = f"the socket's path has {n_bytes} bytes, {limit_bytes} are possible: {path}"
+    if n_bytes > PATH_LIMIT_BYTES:
+        message = f"the socket's path has {n_bytes} bytes, {PATH_LIMIT_BYTES} are possible: {path}"
         raise BadConfig(message, hint=_PATH_HINT)
 
 

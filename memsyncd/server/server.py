@@ -473,11 +473,6 @@ SILENT_S = 0.5
 """How long a new client may send nothing before another one can replace it."""
 FLUSH_S = 1.0
 """How long clients have, at the end, to read their answers."""
-NO_CALLS: Mapping[str, Callable[[], None]] = {}
-
-
-def _ignore(_event: object) -> None:
-    pass
 
 
 class Server:
@@ -491,18 +486,18 @@ class Server:
     raised; `on_refuse` and `on_drop` with the reason.
     """
 
-    def __init__(  # noqa: PLR0913 - all but three are optional
+    def __init__(  # noqa: PLR0913 - what a server is told, and whom it tells
         self,
         dispatch: Dispatch,
         limits: Limits,
         *,
-        on_answer: Callable[[CompletedRequest], None] = _ignore,
-        after_methods: Mapping[str, Callable[[], None]] = NO_CALLS,
+        on_answer: Callable[[CompletedRequest], None],
+        after_methods: Mapping[str, Callable[[], None]],
         on_error: Callable[[Exception, str], None],
-        on_refuse: Callable[[str], None] = _ignore,
-        on_drop: Callable[[str], None] = _ignore,
-        waiting_methods: frozenset[str] = frozenset(),
-        marks_instructions: Callable[[], bool] = lambda: True,
+        on_refuse: Callable[[str], None],
+        on_drop: Callable[[str], None],
+        waiting_methods: frozenset[str],
+        marks_instructions: Callable[[], bool],
     ) -> None:
         loop = asyncio.get_running_loop()
         self.counters = ServerCounters()

@@ -42,7 +42,7 @@ def find_stalled(
     submit: Callable[[], Future[None]], limits_s: list[float], between: Callable[[], None]
 ) -> list[tuple[str, ...]]:
     async def probe() -> list[tuple[str, ...]]:
-        liveness = Liveness({"writer": lambda: asyncio.wrap_future(submit())})
+        liveness = Liveness({"writer": lambda: asyncio.wrap_future(submit())}, {})
         answers = []
         for limit_s in limits_s:
             answers.append(await liveness.find_stalled(limit_s))
@@ -115,7 +115,7 @@ def test_only_the_hanging_part_of_a_running_engine_is_reported(
             clock=clock,
         )
         with ThreadPoolExecutor(1) as threads:
-            liveness = Liveness(make_probes(workspaces, threads))
+            liveness = Liveness(make_probes(workspaces, threads), {})
             assert await liveness.find_stalled(PATIENT_S) == ()
             block(workspaces, hang())
             assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
@@ -163,7 +163,7 @@ def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(
             stall_policy=stalls,
         )
         threads = QueryPool(1)
-        liveness = Liveness(make_probes(workspaces, threads))
+        liveness = Liveness(make_probes(workspaces, threads), {})
         workspaces._worker.submit("ws", hang)
         assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
         stalled = await liveness.find_stalled(PATIENT_S)

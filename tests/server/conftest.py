@@ -101,10 +101,12 @@ class Serving:
             handlers.dispatch,
             limits,
             on_answer=self._note,
+            after_methods={},
             on_error=lambda error, place: self.errors.append((type(error).__name__, place)),
             on_refuse=self.refused.append,
             on_drop=self.dropped.append,
             waiting_methods=frozenset({"sync"}),
+            marks_instructions=lambda: True,
         )
 
     def _note(self, answered: CompletedRequest) -> None:
