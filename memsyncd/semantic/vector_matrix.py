@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -92,10 +92,6 @@ class Matrix:
         self._places: NDArray[np.int64] = np.empty(0, np.int64)
         self._chunks: Sequence[tuple[int, bytes]] = ()
 
-    @property
-    def digests(self) -> Collection[bytes]:
-        return self._row_of.keys()
-
     def assign(self, chunks: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Take over the chunks of the index, by id; return a chunk of each digest that has no
         vector.
@@ -127,11 +123,6 @@ class Matrix:
                 self._rows[place], self._scales[place] = row, scale
         stored = zip(digests, scales, rows, strict=True)
         return [(digest, float(scale), row.tobytes()) for digest, scale, row in stored]
-
-    def show(self) -> None:
-        """Have added vectors answer questions."""
-        with self._lock:
-            self._assign()
 
     def _take_place(self, digest: bytes, room: int) -> int:
         place = self._row_of.get(digest)

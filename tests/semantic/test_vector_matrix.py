@@ -25,9 +25,10 @@ def make_vectors(n: int, seed: int = 0) -> Any:
 def make_matrix(n: int) -> tuple[Matrix, Any]:
     """Chunks 10, 20, … with the vectors of the digests 0, 1, …"""
     vectors, matrix = make_vectors(n), Matrix(DIMENSIONS)
-    assert len(matrix.assign([(10 * number + 10, digest(number)) for number in range(n)])) == n
+    chunks = [(10 * number + 10, digest(number)) for number in range(n)]
+    assert len(matrix.assign(chunks)) == n
     matrix.add([digest(number) for number in range(n)], vectors)
-    matrix.show()
+    assert matrix.assign(chunks) == []
     return matrix, vectors
 
 
@@ -61,9 +62,8 @@ def test_dropped_vectors_are_overwritten_and_their_places_are_used_again() -> No
     matrix, vectors = make_matrix(5)
     matrix.drop([digest(2), digest(99)])
     assert matrix.compare(vectors[2]).ids.tolist() == [10, 20, 40, 50]
-    matrix.assign([(7, digest(7)), (10, digest(0))])
     matrix.add([digest(7)], vectors[2:3])
-    matrix.show()
+    matrix.assign([(7, digest(7)), (10, digest(0))])
     ids, cosines = matrix.compare(vectors[2])
     assert ids.tolist() == [7, 10]
     assert cosines[0] > 0.99
@@ -141,11 +141,7 @@ def test_a_matrix_has_another_version_after_each_change_that_questions_may_see()
     versions = [matrix.version, other.version]
     vectors = np.eye(3, dtype=np.float32)
     matrix.add([b"a", b"b"], vectors[:2])
-    for change in (
-        lambda: matrix.assign([(1, b"a"), (2, b"b")]),
-        matrix.show,
-        lambda: matrix.drop([b"a"]),
-    ):
+    for change in (lambda: matrix.assign([(1, b"a"), (2, b"b")]), lambda: matrix.drop([b"a"])):
         change()
         versions.append(matrix.version)
     matrix.compare(vectors[0])
