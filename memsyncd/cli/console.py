@@ -17,7 +17,7 @@ import time
 
 from memsyncd.cli.format import render_bar, render_freshness, render_place, truncate
 from memsyncd.cli.parser import Option
-from memsyncd.cli.terminal import clean_line
+from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.client import TIMEOUT_S, NoAnswer, connect
 from memsyncd.errors import WorkspaceNotFound
 
@@ -89,6 +89,10 @@ class Console:
         """Render the path and lines of a cleaned section, as a link; by default for stdout."""
         root = self.roots.get(workspace, "")
         return render_place(section, paint or self.terminal.paint, root=root, cwd=self.cwd)
+
+    def print_place(self, section: Mapping[str, Any], workspace: str) -> None:
+        """Print where a section is that was written."""
+        self.terminal.print(self.render_place(clean_values(section), workspace))
 
     def confirm(self, question: str) -> bool:
         """Ask on stderr for a yes. Only where `can_ask`."""

@@ -326,7 +326,7 @@ def _show_added(answer: dict[str, Any], args: Args, console: Console) -> None:
     if answer["action"] == "reported":
         console.terminal.report("nothing was written")
     else:
-        console.terminal.print(console.render_place(clean_values(answer), answer["workspace"]))
+        console.print_place(answer, answer["workspace"])
     report_similar(answer, console)
     _report_similar_kind(answer, args.kind, console)
 
@@ -429,8 +429,8 @@ def _make_artifacts(args: Args, console: Console) -> dict[str, Any]:
 
 
 def _show_captured(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    for added in clean_values(answer["added"]):
-        console.terminal.print(console.render_place(added, answer["workspace"]))
+    for added in answer["added"]:
+        console.print_place(added, answer["workspace"])
     if not answer["added"]:
         console.terminal.report("nothing new: the notes hold it already")
 

@@ -57,7 +57,7 @@ def _show_list(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 
 def _show_checkpoint(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    console.terminal.print(console.render_place(clean_values(answer), answer["workspace"]))
+    console.print_place(answer, answer["workspace"])
 
 
 def _show_summary(answer: dict[str, Any], args: Args, console: Console) -> None:
@@ -72,8 +72,7 @@ def _show_summary(answer: dict[str, Any], args: Args, console: Console) -> None:
 
 
 def _show_start(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    added = clean_values(answer["added"])
-    console.terminal.print(console.render_place(added, answer["workspace"]))
+    console.print_place(answer["added"], answer["workspace"])
     if answer["text"]:
         console.terminal.print(clean(answer["text"]).removesuffix("\n"))
 
@@ -83,8 +82,7 @@ def _show_triage(answer: dict[str, Any], args: Args, console: Console) -> None:
     counts = f"{answer['open']:,} open, {answer['closed']:,} closed"
     console.terminal.report(f"{counts}, {answer['untriaged']:,} without a task")
     if answer["promoted"] is not None:
-        promoted = clean_values(answer["promoted"])
-        console.terminal.print(console.render_place(promoted, answer["workspace"]))
+        console.print_place(answer["promoted"], answer["workspace"])
     elif args.promote:
         console.terminal.report("the task has this section already")
 

@@ -121,7 +121,7 @@ def _show_written(answer: dict[str, Any], _args: Args, console: Console) -> None
     elif answer["action"] == "reported":
         console.terminal.report("nothing was written")
     else:
-        console.terminal.print(console.render_place(shown, answer["workspace"]))
+        console.print_place(answer, answer["workspace"])
     if answer.get("n_dropped"):
         left = render_count(answer["n_dropped"], "earlier value")
         console.terminal.report(f"{left} left the note: memsyncd topic history TOPIC FIELD")

@@ -83,9 +83,6 @@ class HistoryView(View):
         yield self._notice
         yield Horizontal(self._list, self._diff)
 
-    def on_mount(self) -> None:
-        self.show_notice([])
-
     def open(self) -> None:
         (self._diff if self.has_class("-reading") and self._diff.display else self._list).focus()
 

@@ -116,7 +116,6 @@ class NoteReader(View):
         yield self._switcher
 
     def on_mount(self) -> None:
-        self.show_notice([])
         self._head.update(make_content([("Choose a note, or search with /.", "dim")]))
 
     # --- loading ----------------------------------------------------------------------------------
@@ -408,9 +407,6 @@ class NotesView(View):
         self._open_folders: set[str] = set()
         yield self._notice
         yield Horizontal(self._tree, self.reader)
-
-    def on_mount(self) -> None:
-        self.show_notice([])
 
     def open(self) -> None:
         if self.has_class("-reading"):

@@ -61,7 +61,6 @@ class SearchView(View):
 
     def on_mount(self) -> None:
         self._input.cursor_blink = False
-        self.show_notice([])
         self._summary.update(make_content([HOW_TO]))
 
     def open(self) -> None:

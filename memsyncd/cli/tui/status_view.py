@@ -43,9 +43,6 @@ class StatusView(View):
         yield self._notice
         yield self._list
 
-    def on_mount(self) -> None:
-        self.show_notice([])
-
     def open(self) -> None:
         self._list.focus()
         self.take_status()

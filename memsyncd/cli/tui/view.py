@@ -84,6 +84,7 @@ class View(Vertical):
         super().__init__(id=id)
         self.session = session
         self._notice = Static(classes="notice", markup=False)
+        self._notice.display = False
 
     def open(self) -> None:
         """Focus what keys should reach."""
