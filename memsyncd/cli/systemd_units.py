@@ -8,6 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from memsyncd.cli.service_files import (
+    KEPT_VARIABLES,
     MARK,
     Program,
     find_home,
@@ -48,13 +49,10 @@ class Systemd:
                 "this system has no systemd",
                 hint="use `memsyncd start`; another supervisor should call `memsyncd run`",
             )
-        self._env = env
+        self._env = _drop_unset(env)
         self.runtime = _find_runtime(env)
-        config_home = env.get("XDG_CONFIG_HOME", "")
         home = find_home(env)
-        self._folder = (
-            f"{config_home if config_home.startswith('/') else f'{home}/.config'}/systemd/user"
-        )
+        self._folder = f"{self._env.get('XDG_CONFIG_HOME') or f'{home}/.config'}/systemd/user"
 
     # --- files ---
 
@@ -314,6 +312,17 @@ def _find_runtime(env: Mapping[str, str]) -> str:
     """Return the runtime folder; cron and `su` do not set the variable for an existing one."""
     named, usual = env.get("XDG_RUNTIME_DIR", "").rstrip("/"), f"/run/user/{os.geteuid()}"
     return named if named.startswith("/") else usual if os.path.isdir(usual) else ""
+
+
+def _drop_unset(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without the XDG folders that count as unset: for systemctl an empty
+    XDG_CONFIG_HOME is the folder `/`.
+    """
+    return {
+        name: value
+        for name, value in env.items()
+        if name not in KEPT_VARIABLES or value.startswith("/")
+    }
 
 
 def _name_user(env: Mapping[str, str]) -> str:

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.service.conftest import Manager
 
@@ -68,6 +70,19 @@ def test_without_a_manager_the_service_is_installed_with_a_hint(user: Manager) -
     gone = user.memsyncd("service", "uninstall", **nowhere)
     assert gone.returncode == 0
     assert "no supervisor could be asked to stop a running daemon: memsyncd stop" in gone.stderr
+    assert find_left(user) == []
+
+
+@pytest.mark.parametrize("folder", ["", "relative"])
+def test_a_folder_of_configuration_that_xdg_ignores_does_not_keep_the_service_from_enabling(
+    user: Manager, folder: str
+) -> None:
+    env = {"XDG_RUNTIME_DIR": str(user.folder / "nowhere"), "XDG_CONFIG_HOME": folder}
+    done = user.memsyncd("service", "install", **env)
+    assert done.returncode == 3, done.stderr
+    assert "default.target.wants/memsyncd.service" in find_left(user)
+    assert json.loads(user.memsyncd("service", "status", "--json", **env).stdout)["enabled"]
+    assert user.memsyncd("service", "uninstall", **env).returncode == 0
     assert find_left(user) == []
 
 
