@@ -20,7 +20,7 @@ from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.service_files import make_private_folders
 from memsyncd.cli.terminal import clean_line
 from memsyncd.cli.workspaces import create_first_notes, create_folder, find_folder
-from memsyncd.client.connection import find_sockets
+from memsyncd.client.connection import NoAnswer, find_sockets
 from memsyncd.dirs import find_lock_path, find_user_dirs
 from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh
 
@@ -101,8 +101,8 @@ def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> SpawnedDaemon:
 
 
 def terminate_and_wait(pid: int, timeout_s: float) -> bool:
-    """Send SIGTERM and wait for the process to end. Returns True once it has ended, also if it had
-    before.
+    """Send SIGTERM, resume the process if it is stopped, and wait for it to end. Returns True once
+    it has ended, also if it had before.
     """
     try:
         handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
@@ -112,6 +112,8 @@ def terminate_and_wait(pid: int, timeout_s: float) -> bool:
         handle = None
     try:
         os.kill(pid, signal.SIGTERM)
+        # A process that Ctrl-Z stopped receives SIGTERM only when it continues.
+        os.kill(pid, signal.SIGCONT)
         if handle is None:
             return _poll_until_gone(pid, timeout_s)
         # A zombie keeps its number; the handle still shows that it ended.
@@ -141,21 +143,34 @@ def _open_log(path: str) -> int:
 
 
 STOP_TIMEOUT_S = 10.0
+PING_TIMEOUT_S = 5.0
 # A daemon that starts or ends holds its lock a moment longer than it answers.
 LOCK_TIMEOUT_S = 1.0
 
 
-def ping_daemon(console: Console) -> int | None:
-    """Return the pid of the daemon that answers, None if none does."""
+def find_daemon(console: Console) -> int | None:
+    """Return the pid of the daemon that listens, None if none does.
+
+    If it does not answer within PING_TIMEOUT_S, its lock file names it. Raises NoAnswer if that
+    does not.
+    """
     try:
+        console.client.timeout_s = PING_TIMEOUT_S
         return int(console.call("ping")["pid"])
     except NoDaemon:
         return None
+    except NoAnswer:
+        pid = find_lock_holder(find_sockets(console.env))
+        if not pid:
+            raise
+        return pid
+    finally:
+        console.close()
 
 
 def _find_running(console: Console) -> int | None:
     deadline_s = time.monotonic() + LOCK_TIMEOUT_S
-    while (pid := ping_daemon(console)) is None:
+    while (pid := find_daemon(console)) is None:
         holder = find_lock_holder(find_sockets(console.env))
         if holder is None:
             return None
@@ -191,7 +206,6 @@ def stop_daemon(console: Console) -> int | None:
     pid = _find_running(console)
     if pid is None:
         return None
-    console.close()
     if pid <= 1:
         raise MemsyncdError(
             f"the daemon reports the pid {pid}, which cannot be stopped from here",
@@ -294,7 +308,7 @@ def _restart(_args: Args, console: Console) -> int:
 
     # With an invalid configuration the running daemon would be stopped, and none would start.
     load_config(find_user_dirs(console.env).config_file, console.env)
-    if _start_service(console, running_pid=ping_daemon(console)):
+    if _start_service(console, running_pid=find_daemon(console)):
         return 0
     stop_daemon(console)
     return _spawn([], console)

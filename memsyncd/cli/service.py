@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import memsyncd
 from memsyncd.cli.console import NOTHING_FOUND
-from memsyncd.cli.daemon import ping_daemon, stop_daemon
+from memsyncd.cli.daemon import find_daemon, stop_daemon
 from memsyncd.cli.format import render_count
 from memsyncd.cli.parser import JSON, Command, Option, make_group
 from memsyncd.cli.service_files import find_program, is_current, is_temporary
@@ -114,9 +114,8 @@ def _find_background_pid(state: dict[str, Any], console: Console) -> int | None:
     """Return the pid of a daemon outside the service. If a client would start the service, there is
     none.
     """
-    if state["pid"] is not None or state["is_waiting"]:
-        return None
-    return ping_daemon(console)
+    is_service = state["pid"] is not None or state["is_waiting"]
+    return None if is_service else find_daemon(console)
 
 
 def _describe_run(state: dict[str, Any]) -> str:

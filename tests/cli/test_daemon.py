@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,12 @@ def test_a_process_that_ends_on_request_counts_as_ended_even_as_a_zombie(
     if not hasattr(os, "pidfd_open"):
         pytest.skip("needs pidfd_open")
     assert terminate_and_wait(begin(WAITS, start), 20)
+
+
+def test_a_stopped_process_ends_on_request(start: list[subprocess.Popen[bytes]]) -> None:
+    pid = begin(WAITS, start)
+    os.kill(pid, signal.SIGSTOP)
+    assert terminate_and_wait(pid, 20)
 
 
 def test_a_process_that_does_not_end_is_reported(start: list[subprocess.Popen[bytes]]) -> None:

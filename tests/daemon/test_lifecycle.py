@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memsyncd.client import Client
+from memsyncd.client import Client, NoAnswer
 from memsyncd.errors import MemsyncdError, NoDaemon, Unsafe
 
 if TYPE_CHECKING:
@@ -303,6 +303,22 @@ def test_the_command_line_stops_the_daemon_that_it_started(own: Home, memory: Pa
     assert (stopped.returncode, stopped.stdout) == (0, "")
     assert call(own, "status").returncode == 3
     assert call(own, "stop").returncode == 0
+
+
+def test_a_daemon_that_ctrl_z_stopped_is_named_by_doctor_and_ends_on_request(
+    own: Home, memory: Path
+) -> None:
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(memory))
+        daemon.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(NoAnswer) as unanswered:
+            client.timeout_s = 0.5
+            client.call("search", query="larch")
+    assert "`memsyncd doctor`" in unanswered.value.hint
+    assert f"kill -CONT {daemon.process.pid}" in call(own, "doctor").stdout
+    assert call(own, "stop").returncode == 0
+    assert daemon.process.wait(STOP_S) == 0
 
 
 def test_the_daemon_keeps_running_when_its_output_has_no_reader(own: Home, memory: Path) -> None:

@@ -83,7 +83,7 @@ class SharedClient:
         except TimeoutError:
             raise NoAnswer(
                 f"the daemon did not answer within {timeout_s:g} s",
-                hint="try again, or see its state with `memsyncd status`",
+                hint="try again, or see what is wrong with `memsyncd doctor`",
             ) from None
         finally:
             self._answers.pop(number, None)
