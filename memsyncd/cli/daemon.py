@@ -22,7 +22,7 @@ from memsyncd.cli.terminal import clean_line
 from memsyncd.cli.workspaces import create_first_notes, create_folder, find_folder
 from memsyncd.client.connection import NoAnswer, find_sockets
 from memsyncd.dirs import find_lock_path, find_user_dirs
-from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh
+from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh, Unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,9 +80,9 @@ def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> SpawnedDaemon:
     try:
         log = _open_log(log_file)
     except OSError as error:
-        raise MemsyncdError(
+        raise Unwritable(
             f"cannot write the log {log_file}: {error.strerror}",
-            hint="check who owns that folder, or set XDG_STATE_HOME",
+            hint="see which folder to correct with `memsyncd doctor`, or set XDG_STATE_HOME",
         ) from error
     with open(log, "wb") as output:
         start = output.seek(0, os.SEEK_END)
@@ -248,7 +248,7 @@ def _run(args: Args, console: Console) -> int:
 
 def _start(args: Args, console: Console) -> int:
     paths = [find_folder(path) for path in args.paths]
-    pid = ping_daemon(console)
+    pid = find_daemon(console)
     if pid is not None:
         console.terminal.report(f"memsyncd runs already (pid {pid})")
     elif not _start_service(console, running_pid=None):

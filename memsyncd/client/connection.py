@@ -270,8 +270,9 @@ def _find_connect_error(error: OSError, path: str) -> MemsyncdError:
         )
     if isinstance(error, PermissionError):
         return Unsafe(
-            f"the socket {path} belongs to another user",
-            hint="run memsyncd as the user whose daemon it is",
+            f"the socket {path} is closed to you: it belongs to another user, or you may not use"
+            " its folder",
+            hint="see which with `memsyncd doctor`, or run memsyncd as the user whose daemon it is",
         )
     if "too long" in str(error):
         return BadConfig(

@@ -48,6 +48,7 @@ from memsyncd.protocol.operations import DoctorParams, DoctorResult, FindingInfo
 from memsyncd.server.operations import choose_workspaces
 from memsyncd.server.session import InThread, Session
 from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open
+from memsyncd.store.connection import ACCESS_HINT
 
 # How often notes that were saved while they were compared are synced and compared again.
 MAX_SYNCS = 3
@@ -203,6 +204,9 @@ class Doctor:
             return list(await self._in_thread(read))
         except MemsyncdError as failure:
             return [_make_failure(check, failure)]
+        except OSError as failure:
+            reason = failure.strerror or type(failure).__name__
+            return [_make_failure(check, StoreFailed(reason, hint=ACCESS_HINT))]
 
     async def _verify(self, workspace: Workspace) -> list[FindingInfo]:
         comparison, n_changed = Comparison(), 0

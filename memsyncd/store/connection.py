@@ -38,6 +38,11 @@ MAX_PAUSE_S = 0.02
 _CORRUPT = (apsw.CorruptError, apsw.NotADBError)
 _CORRUPT_WORDS = ("malformed", "no such table", "no such column", "vtable constructor failed")
 
+ACCESS_HINT = (
+    "make it and its folder readable and writable for you (memsyncd doctor names them); memsyncd"
+    " tries again by itself"
+)
+
 T = TypeVar("T")
 
 
@@ -188,10 +193,12 @@ def translate_error(error: apsw.Error) -> StoreFailed | NotFresh:
     if isinstance(error, apsw.CantOpenError):
         return StoreFailed(
             "the database cannot be opened: it is gone, or may not be read",
-            hint="see: memsyncd status",
+            hint="try again in a moment; if it fails again, see why with: memsyncd doctor",
         )
+    if isinstance(error, apsw.ReadOnlyError):
+        return StoreFailed("the database may not be written", hint=ACCESS_HINT)
     return StoreFailed(
-        f"SQLite failed: {type(error).__name__}: {text}", hint="run: memsyncd status"
+        f"SQLite failed: {type(error).__name__}: {text}", hint="run: memsyncd doctor"
     )
 
 

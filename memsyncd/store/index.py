@@ -24,6 +24,7 @@ from memsyncd.core.model import Note, NotePatch, Outline
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store.check_state import SUFFIX, CheckState, Ending, measure_file
 from memsyncd.store.connection import (
+    ACCESS_HINT,
     Durability,
     WalPages,
     open_writer,
@@ -46,10 +47,6 @@ from memsyncd.store.rows import (
 )
 from memsyncd.store.schema import create_schema, is_empty, read_fingerprint
 
-CACHE_HINT = (
-    "make it readable and writable for you (memsyncd doctor names it); memsyncd tries again by"
-    " itself"
-)
 FTS_TABLES = ("chunks_fts", "chunks_exact")
 # Pages of FTS5 that one step of `tidy` may write: some milliseconds, for a save may wait.
 MERGE_PAGES = 500
@@ -522,7 +519,7 @@ def _translating_folder_errors() -> Iterator[None]:
         yield
     except OSError as failure:
         why = failure.strerror or type(failure).__name__
-        raise StoreFailed(f"the cache folder cannot be used: {why}", hint=CACHE_HINT) from failure
+        raise StoreFailed(f"the cache folder cannot be used: {why}", hint=ACCESS_HINT) from failure
 
 
 def _remove(path: Path) -> None:

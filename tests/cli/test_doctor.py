@@ -155,6 +155,12 @@ NO_SOCKET = folder_checks.PathStat(path=SOCKET, kind="missing")
             "error",
         ),
         (
+            folder_checks.PathStat(path=SOCKET, kind="unreadable"),
+            folder_checks.PathStat(path=FOLDER, kind="unreadable"),
+            False,
+            "error",
+        ),
+        (
             NO_SOCKET,
             folder_checks.PathStat(path=FOLDER, kind="link", mode=0o777, uid=UID),
             False,
@@ -195,6 +201,13 @@ def test_what_is_at_the_place_of_the_sockets_folder_gets_its_own_remedy(
     folder = folder_checks.PathStat(path=FOLDER, kind=kind, mode=mode, uid=UID)
     found = daemon_checks.check_socket(NO_SOCKET, folder, uid=UID, is_held=False)
     assert (what in found[0].what, found[0].remedy.startswith(remedy)) == (True, True)
+
+
+def test_a_closed_folder_of_the_socket_is_the_only_finding_for_the_socket() -> None:
+    folder = folder_checks.PathStat(path=FOLDER, kind="folder", mode=0, uid=UID)
+    entry = folder_checks.PathStat(path=SOCKET, kind="unreadable")
+    [found] = daemon_checks.check_socket(entry, folder, uid=UID, is_held=False)
+    assert (found.level, found.remedy) == ("error", f"chmod 700 {FOLDER}")
 
 
 def list_texts(path: Path) -> Iterator[str]:
@@ -319,6 +332,51 @@ def test_read_permissions_of_databases_are_checked(
     )
     assert (find_worst(found)[1] if found else None) == level
     check_remedies(found)
+
+
+def test_what_keeps_a_folder_from_being_created_is_found_above_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "folder").mkdir()
+    kinds = {
+        name: found and (found.kind, found.path)
+        for name in ("file", "file/state/memsyncd", "link/memsyncd", "folder", "folder/a/b")
+        for found in [folder_checks.find_obstacle(str(tmp_path / name))]
+    }
+    file = ("file", str(tmp_path / "file"))
+    assert kinds == {
+        "file": file,
+        "file/state/memsyncd": file,
+        "link/memsyncd": ("link", str(tmp_path / "link")),
+        "folder": None,
+        "folder/a/b": None,
+    }
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_keeps_one_from_being_created(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    found = folder_checks.find_obstacle(str(tmp_path / "state" / "memsyncd"))
+    assert found is not None
+    assert (found.kind, found.path) == ("folder", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "remedy"),
+    [
+        ("folder", "you may not write here (mode 0500)", "make this folder writable for you"),
+        ("file", "this file is in the place of a folder", "see what it is and move it away"),
+    ],
+)
+def test_what_keeps_a_folder_from_being_created_gets_its_own_remedy(
+    kind: str, what: str, remedy: str
+) -> None:
+    obstacle = folder_checks.PathStat(path="/s", kind=kind, mode=0o500, uid=UID)
+    [found] = folder_checks.check_obstacle("/s/memsyncd", obstacle, variable="XDG_STATE_HOME")
+    assert (found.level, found.where) == ("error", "/s")
+    assert what in found.what
+    assert found.remedy == f"{remedy}, or set XDG_STATE_HOME to a folder of your own"
+    assert folder_checks.check_obstacle("/s", None, variable="XDG_STATE_HOME") == []
 
 
 @pytest.mark.parametrize(

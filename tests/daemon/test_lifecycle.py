@@ -312,8 +312,8 @@ def test_a_daemon_that_ctrl_z_stopped_is_named_by_doctor_and_ends_on_request(
     with daemon.client() as client:
         client.call("workspace.add", path=str(memory))
         daemon.process.send_signal(signal.SIGSTOP)
+        client.timeout_s = 0.5
         with pytest.raises(NoAnswer) as unanswered:
-            client.timeout_s = 0.5
             client.call("search", query="larch")
     assert "`memsyncd doctor`" in unanswered.value.hint
     assert f"kill -CONT {daemon.process.pid}" in call(own, "doctor").stdout

@@ -36,11 +36,13 @@ from memsyncd.cli.doctor.folder_checks import (
     check_database,
     check_disk_space,
     check_notes_storage,
+    check_obstacle,
     check_own_storage,
     check_permissions,
     check_root,
     describe_unresponsive,
     find_last_error,
+    find_obstacle,
     find_storage,
     find_unresponsive,
     measure_disk_space,
@@ -151,7 +153,9 @@ def _examine_machine(
     ]
     files = [f"{dirs.state_dir}/{each.id}/records.db" for each in workspaces]
     files += [f"{dirs.cache_dir}/{each.id}/index.db" for each in workspaces]
-    entries = [stat_entry(path) for path in (dirs.state_dir, dirs.cache_dir, *kept, *files)]
+    obstacles = {folder: find_obstacle(folder) for folder in (dirs.state_dir, dirs.cache_dir)}
+    usable = [folder for folder, obstacle in obstacles.items() if obstacle is None]
+    entries = [stat_entry(path) for path in (*usable, *kept, *files)]
     state, cache = find_storage([dirs.state_dir, dirs.cache_dir])
     silent = find_unresponsive([each.root for each in workspaces])
     found = [
@@ -161,6 +165,8 @@ def _examine_machine(
     ]
     workspaces = [each for each in workspaces if each.root not in silent]
     found += [
+        *check_obstacle(dirs.state_dir, obstacles[dirs.state_dir], variable="XDG_STATE_HOME"),
+        *check_obstacle(dirs.cache_dir, obstacles[dirs.cache_dir], variable="XDG_CACHE_HOME"),
         *check_permissions(entries, uid=uid),
         *check_disk_space(
             measure_disk_space(
@@ -278,7 +284,9 @@ def _examine_without_daemon(
     known += _read_configured(console, dirs)
     chosen = [_find_registered(name, known) for name in args.workspaces] or known
     findings = [
-        Finding("error", "workspaces", damage, "check its contents", where=list_file)
+        Finding(
+            "error", "workspaces", damage, "see who owns it, and what is in it", where=list_file
+        )
     ] * bool(damage)
     for workspace in chosen:
         findings.append(check_root(workspace))

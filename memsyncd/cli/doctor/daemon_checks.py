@@ -176,7 +176,7 @@ def check_socket(socket: PathStat, folder: PathStat, *, uid: int, is_held: bool)
     """Check that the socket's path is valid and that only its owner can reach it."""
     found = _check_path_length(socket.path)
     found += _check_socket_folder(folder, uid)
-    if socket.kind == "missing":
+    if socket.kind in ("missing", "unreadable"):
         return found
     if socket.kind != "socket":
         what = f"the socket's path is not a socket but a {socket.kind}"
@@ -213,6 +213,9 @@ def _check_path_length(path: str) -> list[Finding]:
 def _check_socket_folder(folder: PathStat, uid: int) -> list[Finding]:
     if folder.kind == "missing":
         return []
+    if folder.kind == "unreadable":
+        what, remedy = "the socket's folder cannot be reached", "see who owns the folders above it"
+        return [Finding("error", "socket", what, remedy, where=folder.path)]
     if folder.kind != "folder":
         what = f"the socket's folder is a {folder.kind}, so no daemon will start"
         remedy = (
@@ -230,6 +233,9 @@ def _check_socket_folder(folder: PathStat, uid: int) -> list[Finding]:
         act = "write to" if folder.mode & 0o022 else "read"
         what = f"others may {act} the socket's folder (mode {folder.mode:04o})"
         return [Finding(level, "socket", what, f"chmod 700 {folder.path}", where=folder.path)]
+    if folder.mode & 0o700 != 0o700:
+        what = f"you may not use the socket's folder (mode {folder.mode:04o})"
+        return [Finding("error", "socket", what, f"chmod 700 {folder.path}", where=folder.path)]
     return []
 
 

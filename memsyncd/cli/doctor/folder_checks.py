@@ -187,6 +187,33 @@ def _check_entry(entry: PathStat, uid: int) -> Finding | None:
     return Finding(level, "folders", what, remedy, where=entry.path)
 
 
+def find_obstacle(path: str) -> PathStat | None:
+    """Return what keeps this user from creating the folder at `path`: the nearest entry at or above
+    it, if that is no folder or may not be written. None if nothing does.
+    """
+    place = path
+    while not os.path.lexists(place) and place != "/":
+        place = os.path.dirname(place)
+    if not os.path.isdir(place):
+        return stat_entry(place)
+    is_usable = place == path or os.access(place, os.W_OK | os.X_OK)
+    return None if is_usable else stat_entry(os.path.realpath(place))
+
+
+def check_obstacle(folder: str, obstacle: PathStat | None, *, variable: str) -> list[Finding]:
+    """Check that a folder of memsyncd is one, or can be created."""
+    if obstacle is None:
+        return []
+    instead = f"or set {variable} to a folder of your own"
+    if obstacle.kind == "folder":
+        what = f"{folder} cannot be created: you may not write here (mode {obstacle.mode:04o})"
+        remedy = f"make this folder writable for you, {instead}"
+    else:
+        what = f"{folder} cannot be used: this {obstacle.kind} is in the place of a folder"
+        remedy = f"see what it is and move it away, {instead}"
+    return [Finding("error", "folders", what, remedy, where=obstacle.path)]
+
+
 def check_config_mode(entry: PathStat, *, uid: int) -> list[Finding]:
     """Check that only the user can write the configuration. Others may read it."""
     if entry.kind in ("missing", "link"):
