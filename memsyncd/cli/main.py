@@ -31,6 +31,9 @@ EXIT_PIPE_CLOSED = 141
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. `words` are those after the program's name."""
+    if not os.environ.get("HOME"):
+        # `~` would be `/`. Without the variable it is the folder in the system's list of users.
+        os.environ.pop("HOME", None)
     terminal = Terminal(_make_lenient(sys.stdout), _make_lenient(sys.stderr), os.environ)
     console = Console(terminal, os.environ)
     words = sys.argv[1:] if words is None else words

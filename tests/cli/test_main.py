@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import pwd
 import signal
 import subprocess
 import sys
@@ -378,6 +379,12 @@ def test_config_prints_its_path_and_its_errors(env: dict[str, str], tmp_path: Pa
     assert "bad.toml:2" in found.stderr
     assert "debounce_ms" in found.stderr
     assert call(env, "config", "check", "none.toml", cwd=tmp_path).returncode == 78
+
+
+def test_an_empty_home_counts_as_unset(env: dict[str, str]) -> None:
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    for given in (env | {"HOME": ""}, {name: env[name] for name in env if name != "HOME"}):
+        assert call(given, "config", "path").stdout == f"{home}/.config/memsyncd/config.toml\n"
 
 
 def test_config_shows_every_value_with_its_origin(env: dict[str, str]) -> None:
