@@ -59,7 +59,8 @@ ROOT_FAULTS = {
         " bring it back, or remove the workspace"
     ),
     "unreadable": (
-        "the folder cannot be listed: its indexed notes stay searchable; make it readable for you"
+        "the folder cannot be listed: its indexed notes stay searchable;"
+        " make it readable for you, or mount its disk again"
     ),
 }
 FOLDER_PROBLEMS = {"not_mounted", "unreadable_folder"}

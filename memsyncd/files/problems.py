@@ -25,7 +25,7 @@ PROBLEMS: dict[str, tuple[str, str]] = {
         "download it to have changes indexed",
     ),
     "link_broken": ("the target of the link does not exist", "repair or remove the link"),
-    "link_loop": ("the link leads back to a folder above it", "remove the link"),
+    "link_loop": ("the link leads back to itself or to a folder above it", "remove the link"),
     "link_outside": (
         "the link leaves the workspace, so it is not followed",
         "allow the target's folder with allow_links_to in your own configuration, or copy the note",

@@ -193,7 +193,7 @@ def translate_error(error: apsw.Error) -> StoreFailed | NotFresh:
     if isinstance(error, apsw.CantOpenError):
         return StoreFailed(
             "the database cannot be opened: it is gone, or may not be read",
-            hint="try again in a moment; if it fails again, see why with: memsyncd doctor",
+            hint=ACCESS_HINT,
         )
     if isinstance(error, apsw.ReadOnlyError):
         return StoreFailed("the database may not be written", hint=ACCESS_HINT)
