@@ -143,7 +143,7 @@ def _open_log(path: str) -> int:
 
 
 STOP_TIMEOUT_S = 10.0
-PING_TIMEOUT_S = 5.0
+PING_TIMEOUT_S = 2.0
 # A daemon that starts or ends holds its lock a moment longer than it answers.
 LOCK_TIMEOUT_S = 1.0
 

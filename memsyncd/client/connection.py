@@ -272,7 +272,7 @@ def _find_connect_error(error: OSError, path: str) -> MemsyncdError:
         return Unsafe(
             f"the socket {path} is closed to you: it belongs to another user, or you may not use"
             " its folder",
-            hint="see which with `memsyncd doctor`, or run memsyncd as the user whose daemon it is",
+            hint="after `su` or `sudo`, unset XDG_RUNTIME_DIR; else `memsyncd doctor` says which",
         )
     if "too long" in str(error):
         return BadConfig(

@@ -129,4 +129,5 @@ def test_a_runtime_folder_that_is_closed_is_named_by_doctor(own: Home, launch: L
         folder.chmod(0o700)
     assert asked.returncode == 6
     assert "closed to you" in asked.stderr
+    assert "unset XDG_RUNTIME_DIR" in asked.stderr
     assert f"chmod 700 {folder}" in examined.stdout

@@ -214,7 +214,11 @@ def _check_socket_folder(folder: PathStat, uid: int) -> list[Finding]:
     if folder.kind == "missing":
         return []
     if folder.kind == "unreadable":
-        what, remedy = "the socket's folder cannot be reached", "see who owns the folders above it"
+        what = "the socket's folder cannot be reached"
+        remedy = (
+            "see who owns the folders above it; `su` and `sudo` may keep the XDG_RUNTIME_DIR of"
+            " another user: unset it"
+        )
         return [Finding("error", "socket", what, remedy, where=folder.path)]
     if folder.kind != "folder":
         what = f"the socket's folder is a {folder.kind}, so no daemon will start"
