@@ -21,7 +21,7 @@ from memsyncd.engine.records import (
     TEXTS_LOST,
 )
 from memsyncd.engine.recovery import HALF_DONE, UNCERTAIN, UNFINISHED
-from memsyncd.engine.sync import ROOT_FAULT
+from memsyncd.engine.sync import ACCESS_FAULT, ROOT_FAULT
 from memsyncd.engine.workspace import (
     SEMANTIC_FAULT,
     SEMANTIC_NOTICE,
@@ -32,6 +32,7 @@ from memsyncd.engine.workspace import (
 )
 from memsyncd.protocol.operations import FindingInfo
 from memsyncd.protocol.search import ProblemInfo
+from memsyncd.store.connection import ACCESS_HINT
 from memsyncd.watch.health import WatchHealth
 
 Level = Literal["ok", "info", "warning", "error"]
@@ -74,6 +75,7 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
         "index",
         "memsyncd rebuilds it; if that fails again, check the disk, then: memsyncd reindex",
     ),
+    ACCESS_FAULT: ("error", "index", ACCESS_HINT),
     "records": (
         "error",
         "records",

@@ -53,6 +53,7 @@ TEXTS_LIMIT_BYTES = 1024 * 1024
 STEP_FILES = 16
 
 ROOT_FAULT, FOLDER_FAULT, RECORDS_FAULT = "root", "folders", "records"
+ACCESS_FAULT = "index_access"
 ROOT_FAULTS = {
     "missing": (
         "the folder is missing: its indexed notes stay searchable;"
@@ -597,10 +598,18 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
             workspace.index.file_guard.find_tampering() if workspace.index is not None else None
         )
         done.index_fault = f"index.db {tampering.value}" if tampering is not None else ""
+        _check_access(workspace)
     else:
         workspace.link_folders |= snapshot.link_folders
     after = workspace.root_identity, workspace.link_folders, workspace.pruned
     done.has_new_folders = before != after
+
+
+def _check_access(workspace: Workspace) -> None:
+    """Report an open index that no further connection can open: searches need one now and then."""
+    error = workspace.index.file_guard.find_access_error() if workspace.index is not None else ""
+    text = f"index.db cannot be opened for searches: {error}"
+    workspace.set_fault(ACCESS_FAULT, text if error else "")
 
 
 def _merge_problems(

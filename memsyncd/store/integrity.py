@@ -120,6 +120,14 @@ class FileGuard:
         self._file, self._wal = file, wal
         return None
 
+    def find_access_error(self) -> str:
+        """Return why the files cannot be examined, and so not opened; empty if they can."""
+        try:
+            self._stat_files()
+        except OSError as error:
+            return error.strerror or type(error).__name__
+        return ""
+
     def accept(self) -> None:
         """Take the sizes that the files have now as right. A file that was replaced stays so."""
         with contextlib.suppress(OSError):

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -97,6 +97,31 @@ def test_an_index_that_may_not_be_written_is_named_by_doctor(own: Home, launch: 
         assert "may not be written" in refused.value.message
         assert "memsyncd doctor" in refused.value.hint
         assert f"chmod 700 {folder}" in call(own, "doctor").stdout
+
+
+def test_an_index_that_is_closed_while_the_daemon_runs_is_reported_until_it_is_opened(
+    own: Home, launch: Launch
+) -> None:
+    root = own.make_folder()
+    (root / "MEMORY.md").write_text("larch\n")
+    launch(own, PREFIX)
+    cache = Path(own.env["XDG_CACHE_HOME"]) / "memsyncd"
+    with connect(own) as client:
+
+        def status() -> dict[str, Any]:
+            return dict(client.call("status")["workspaces"][0])
+
+        client.call("workspace.add", path=str(root))
+        client.call("search", query="larch", wait="disk")
+        cache.chmod(0)
+        client.call("sync")
+        assert status()["state"] == "degraded"
+        assert status()["reasons"] == ["index.db cannot be opened for searches: Permission denied"]
+        assert f"chmod 700 {cache}" in call(own, "doctor").stdout
+        cache.chmod(0o700)
+        client.call("sync")
+        assert status()["state"] == "ready"
+        assert client.call("search", query="larch")["hits"]
 
 
 def test_a_history_that_is_closed_while_the_daemon_runs_is_a_finding(
