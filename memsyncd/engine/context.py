@@ -180,13 +180,12 @@ def offer_context(
     """
     question = make_question(params, config, options)
     has_words = not is_user_wide and _has_words(params.query, options.now_s)
-    timeout_s = options.limit_s(params, config)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
     n_empty, matching, counts, branch_offer = 0, NOTHING_MATCHES, None, None
     raw_hits, why_empty = list[RawHit](), None
     branch = read_branch_memory(worktree, config) if worktree else None
     asked = begin_question(workspace, question, _make_ranking()) if has_words else None
-    with workspace.acquire(timeout_s) as reader:
+    with workspace.acquire(question.timeout_s) as reader:
         if asked is not None:
             matching = _find_matching(reader, workspace, asked, budget, config, options.now_s)
             chunks = matching.chunks
@@ -208,8 +207,7 @@ def offer_context(
             raw_hits = _find_raw_hits(reader, question.query, matching, block, relations)
         parts = _read_included(reader, workspace, chunks, block, config, options.now_s, relations)
     if not block.text and not is_user_wide:
-        limit_s = timeout_s if has_words else None
-        why_empty = NO_ROOM if chunks else _explain(workspace, question, limit_s, n_empty)
+        why_empty = NO_ROOM if chunks else _explain(workspace, question, asked, n_empty)
     return ContextOffer(
         entry=workspace.entry,
         block=block,
@@ -749,13 +747,13 @@ def _is_one_word(heading: str) -> bool:
 
 
 def _explain(
-    workspace: Workspace, question: Question, timeout_s: float | None, n_empty: int
+    workspace: Workspace, question: Question, asked: AskedQuestion | None, n_empty: int
 ) -> str:
-    """Explain why there is no chunk for the words of a question; without a time limit, at the start
-    of a session.
+    """Explain why there is no chunk for the words that were asked for, or, if there were none, for
+    the start of a session.
     """
-    if timeout_s is not None:
-        return explain_nothing([workspace], question, timeout_s).why
+    if asked is not None:
+        return explain_nothing([workspace], question).why
     filters = question.filters
     if n_empty and filters.is_empty:
         return "memory has only headings and first notes yet: add what is worth knowing"

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
-from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
+from memsyncd.core.changes.debounce import AnnouncedPaths, DebouncePolicy, Debouncer, Settled
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.job_completions import call_soon
 
-# Announced paths kept for each workspace; beyond it the root itself counts as announced.
-RECENT_LIMIT = 4096
 # How long an event may be delayed: a change that a scan finds counts as unannounced after that.
 LATE_S = 1.0
-ROOT = ""
 
 
 class EventBuffer:
@@ -44,8 +41,8 @@ class EventBuffer:
         self._defer = defer
         self._lock = threading.Lock()
         self._debouncer: Debouncer[str] = Debouncer(policy)
-        self._recent: dict[str, dict[str, float]] = {}
-        """For each workspace the announced paths, with the time of their last event."""
+        self._recent: dict[str, AnnouncedPaths] = {}
+        """Those of each workspace since its last full scan."""
         self._timer: asyncio.TimerHandle | None = None
         self._due_s: float | None = None
         """The time of the timer, or of the one that the loop was asked to set."""
@@ -59,8 +56,7 @@ class EventBuffer:
         """Add an event for a path."""
         now_s = self._clock.now_s()
         with self._lock:
-            recent = self._recent.setdefault(workspace_id, {})
-            recent[path if len(recent) < RECENT_LIMIT or path in recent else ROOT] = now_s
+            self._recent.setdefault(workspace_id, AnnouncedPaths()).add(path, now_s)
             self._debouncer.push(
                 workspace_id, path, now_s, is_finished=is_finished, is_folder=is_folder
             )
@@ -89,8 +85,8 @@ class EventBuffer:
 
     def _unannounced(self, workspace_id: str, paths: list[str]) -> list[str]:
         with self._lock:
-            recent = self._recent.get(workspace_id, {})
-            return [path for path in paths if not _is_announced(path, recent)]
+            recent = self._recent.get(workspace_id)
+            return [path for path in paths if recent is None or not recent.covers(path)]
 
     def forget_recent(self, workspace_id: str, began_s: float) -> None:
         """Forget the events that a full scan which began at `began_s` has covered.
@@ -99,10 +95,8 @@ class EventBuffer:
         """
         before_s = min(began_s, self._clock.now_s() - 2 * LATE_S)
         with self._lock:
-            recent = self._recent.pop(workspace_id, {})
-            kept = {path: event_s for path, event_s in recent.items() if event_s >= before_s}
-            if kept:
-                self._recent[workspace_id] = kept
+            if (recent := self._recent.get(workspace_id)) is not None:
+                recent.forget_before(before_s)
 
     def forget(self, workspace_id: str) -> None:
         """Drop all events of a workspace."""
@@ -143,11 +137,3 @@ class EventBuffer:
     def _time_out(self) -> None:
         self._timer = self._due_s = None
         self._report_settled(self._clock.now_s())
-
-
-def _is_announced(path: str, recent: Collection[str]) -> bool:
-    while path not in recent:
-        if path == ROOT:
-            return False
-        path = path.rpartition("/")[0]
-    return True

@@ -104,9 +104,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, query=query, match=compile_positive(query)) if query else None
 
 
-def explain_nothing(
-    workspaces: Sequence[Workspace], question: Question, timeout_s: float
-) -> Explanation:
+def explain_nothing(workspaces: Sequence[Workspace], question: Question) -> Explanation:
     """Explain why these workspaces have no hit.
 
     Raises what `Workspace.acquire` raises, except that a lack of time is an explanation too, unless
@@ -120,7 +118,7 @@ def explain_nothing(
     for workspace in workspaces[:MAX_WORKSPACES]:
         try:
             cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
-            with workspace.acquire(timeout_s, cpu_s) as reader:
+            with workspace.acquire(question.timeout_s, cpu_s) as reader:
                 found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
         except NotFresh:
             if question.is_hurried:

@@ -42,7 +42,7 @@ DAMAGE_REBUILD_INTERVAL_S = 600.0
 READ_S = 1.0
 SYNC_FAULT, FULL_FAULT, INDEX_FAULT = "sync", "disk_full", "index"
 # Faults after which more may be out of date than the paths announced since.
-UNFINISHED = frozenset({SYNC_FAULT, FULL_FAULT, INDEX_FAULT})
+INCOMPLETE = frozenset({SYNC_FAULT, FULL_FAULT, INDEX_FAULT})
 AGAIN = "again within ten minutes: it is rebuilt when they are over, or now with: memsyncd reindex"
 
 log = get_log("engine")

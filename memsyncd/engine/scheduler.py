@@ -24,11 +24,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from memsyncd.config import Config
-from memsyncd.core.changes.debounce import PATHS_LIMIT, Settled
+from memsyncd.core.changes.debounce import PATHS_LIMIT, ROOT, Settled
 from memsyncd.core.changes.watchplan import is_ignore_file, is_relevant
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import EditOutcome
-from memsyncd.engine.event_buffer import ROOT, EventBuffer
+from memsyncd.engine.event_buffer import EventBuffer
 from memsyncd.engine.external_changes import (
     PRUNE_AFTER,
     has_changes_to_record,
@@ -43,7 +43,7 @@ from memsyncd.engine.index_process import BULK_BYTES
 from memsyncd.engine.index_worker import Filled
 from memsyncd.engine.job_completions import CompletionBatch, Timers, call_soon
 from memsyncd.engine.rebuild import (
-    UNFINISHED,
+    INCOMPLETE,
     RebuildPolicy,
     build_index,
     fill_new_index,
@@ -700,7 +700,7 @@ def _is_waiting(job: Future[Any] | None) -> bool:
 
 def _is_retry(workspace: Workspace) -> bool:
     """True if a failure may have left more undone than the paths of a sync."""
-    return bool(workspace.condition.faults.keys() & UNFINISHED)
+    return bool(workspace.condition.faults.keys() & INCOMPLETE)
 
 
 def _pass_on(to: Future[T], ended: Future[Any]) -> None:

@@ -143,7 +143,7 @@ def search(
     answer = merge_search_parts(parts, question.query, params, config)
     if answer is not None and not lacks_words(answer, question):
         return answer
-    return explain_search(workspaces, question, params, config, options, answer, parts)
+    return explain_search(workspaces, question, answer, parts)
 
 
 def lacks_words(answer: SearchAnswer, question: Question) -> bool:
@@ -155,16 +155,13 @@ def lacks_words(answer: SearchAnswer, question: Question) -> bool:
 def explain_search(
     workspaces: Sequence[Workspace],
     question: Question,
-    params: SearchParams,
-    config: Config,
-    options: RunOptions,
     answer: SearchAnswer | None,
     parts: Sequence[SearchPart],
 ) -> SearchAnswer:
     """Make the answer of a search that finds nothing in these workspaces, or complete that of one
     that finds none of the words. `parts` are what was found in each workspace.
     """
-    reason = explain_nothing(workspaces, question, options.limit_s(params, config))
+    reason = explain_nothing(workspaces, question)
     if answer is not None:
         return replace(answer, did_you_mean=reason.did_you_mean)
     return SearchAnswer(
@@ -187,7 +184,11 @@ def make_question(
         query=query,
         match=compile_positive(query),
         must_not=compile_must_not(query),
-        filters=_complete(filters.join(query.filters), config, options.now_s, options.accesses),
+        filters=_complete(
+            filters.join(query.filters),
+            config,
+            make_valuation(config, options.now_s, options.accesses),
+        ),
         fingerprint=index_fingerprint(config),
         absent=options.absent,
         is_hurried=options.is_hurried,
@@ -200,23 +201,16 @@ def list_query_problems(params: SearchParams | ContextParams, now_s: float) -> l
     return find_query_problems(params.query, find_local_day(now_s))
 
 
-def _complete(
-    filters: Filters, config: Config, now_s: float, accesses: Mapping[str, int] = NO_ACCESSES
-) -> Filters:
+def _complete(filters: Filters, config: Config, valuation: Valuation) -> Filters:
     """Add what decides which sections have expired, the importance of those that state none, and
     their tiers.
     """
-    valuation = make_valuation(config, now_s, accesses)
-    return _complete_one(filters, config, valuation)
-
-
-def _complete_one(filters: Filters, config: Config, valuation: Valuation) -> Filters:
     filters, now_s = complete_tiers(filters, valuation), valuation.now_s
     if filters.min_importance is None and filters.and_ is None:
         return replace(filters, now_s=now_s)
     kinds = [(name, kind.importance) for name, kind in config.kinds.items()]
     rest = ("", find_kind({}, None).importance)
-    and_ = filters.and_ and _complete_one(filters.and_, config, valuation)
+    and_ = filters.and_ and _complete(filters.and_, config, valuation)
     return replace(filters, now_s=now_s, kind_importance=(*kinds, rest), and_=and_)
 
 
@@ -227,7 +221,8 @@ def complete_filters(
     accesses: Mapping[str, int] = NO_ACCESSES,
 ) -> Filters:
     """Parse the filters of a request at this time. Raises what `read_filters` raises."""
-    return _complete(read_filters(filters, find_local_day(now_s)), config, now_s, accesses)
+    parsed = read_filters(filters, find_local_day(now_s))
+    return _complete(parsed, config, make_valuation(config, now_s, accesses))
 
 
 def read_filters(filters: protocol.Filters, today: date) -> Filters:
@@ -320,10 +315,9 @@ def search_part(
     n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
     # Filters alone rank nothing: the order decides among all that were found.
     n_passages = n_hits if question.match or params.sort in UNORDERED else n_candidates
-    limit_s = options.limit_s(params, config)
     asked = begin_question(workspace, question, DEFAULT_RANKING)
-    cpu_s = HURRIED_CPU_S if options.is_hurried else math.inf
-    with workspace.acquire(limit_s, cpu_s) as reader:
+    cpu_s = HURRIED_CPU_S if question.is_hurried else math.inf
+    with workspace.acquire(question.timeout_s, cpu_s) as reader:
         found, passages = _find_passages(
             reader, workspace, asked, config, options, n_candidates, limit=n_passages
         )
@@ -335,7 +329,7 @@ def search_part(
             passages = fill_passages(passages, more, limit=n_hits)
         gains = found.vectors.gains
         merged_counts = count_terms(reader, question.query, workspace, gains) if is_merged else None
-        if options.is_hurried:
+        if question.is_hurried:
             reader.allow(READ_S)
         hits = [
             _make_hit(

@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.config import Config
-from memsyncd.core.changes.debounce import UnscannedPaths, describe_overdue
+from memsyncd.core.changes.debounce import AnnouncedPaths, describe_overdue
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
 from memsyncd.core.changes.watchplan import Watch, plan_watches
 from memsyncd.core.ignore_rules import is_pruned_path
@@ -241,7 +241,7 @@ class Workspace:
         self.missing: Missing = NOTHING_MISSING
         self.has_memory: bool | None = None
         """Whether the last scan found MEMORY.md or .memories/; None before the first scan."""
-        self._unscanned = UnscannedPaths()
+        self._unscanned = AnnouncedPaths()
         self.root_identity: tuple[int, int] | None = None
         self.link_folders: frozenset[str] = frozenset()
         self.ignore_rules = WorkspaceRules()

@@ -19,11 +19,11 @@ from pathlib import Path
 import msgspec
 
 from memsyncd.config import Config
+from memsyncd.core.changes.debounce import ROOT
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.accesses import FLUSH_S, note_accesses, store_accesses, store_noted
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.event_buffer import ROOT
 from memsyncd.engine.job_completions import Timers, call_soon
 from memsyncd.engine.rebuild import close_workspace
 from memsyncd.engine.records import release_records

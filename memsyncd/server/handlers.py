@@ -464,10 +464,7 @@ class Handlers(WorkspaceMethods):
         answer = merge_search_parts(found, question.query, params, config)
         if answer is None or lacks_words(answer, question):
             answered = [part.workspace for part in parts if part.error is None]
-            options = RunOptions(now_s=now_s)
-            explain = partial(
-                explain_search, answered, question, params, config, options, answer, found
-            )
+            explain = partial(explain_search, answered, question, answer, found)
             answer = await self._in_thread(explain)
         return SearchResult(
             **asdict(answer),

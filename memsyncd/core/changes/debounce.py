@@ -8,7 +8,7 @@ after the first. An unfinished save (modified and not yet closed, or vanished an
 return) waits for its own quiet and is not scanned with the others before. An event on a folder asks
 for a full scan. An event says only that a path is dirty; the caller decides what to do.
 
-`UnscannedPaths` and `describe_overdue` tell whether an index may be behind its disk.
+`AnnouncedPaths` and `describe_overdue` tell whether an index may be behind its disk.
 """
 
 from __future__ import annotations
@@ -199,16 +199,16 @@ def _earlier(time_s: float | None, other_s: float) -> float:
     return other_s if time_s is None else min(time_s, other_s)
 
 
-UNSCANNED_LIMIT = 4096
-"""Paths remembered; beyond it the root itself counts as changed."""
+ANNOUNCED_LIMIT = 4096
+"""Paths remembered; beyond it the root itself counts as announced."""
 ROOT = ""
 OVERDUE_SLACK_S = 30.0
 """How much later than planned a full scan may end: a busy machine, a long job of another
 workspace."""
 
 
-class UnscannedPaths:
-    """Paths that events announced, until a scan that began after the event has covered them.
+class AnnouncedPaths:
+    """Paths that events announced, with the time of the last event of each.
 
     Not for several threads at once, but `len` may be asked on any.
     """
@@ -222,10 +222,21 @@ class UnscannedPaths:
         return len(self._announced_s)
 
     def add(self, path: str, now_s: float) -> None:
-        announced_s = self._announced_s
-        announced_s[path if len(announced_s) < UNSCANNED_LIMIT or path in announced_s else ROOT] = (
-            now_s
-        )
+        is_kept = len(self._announced_s) < ANNOUNCED_LIMIT or path in self._announced_s
+        self._announced_s[path if is_kept else ROOT] = now_s
+
+    def covers(self, path: str) -> bool:
+        """True if an event announced this path or a folder above it."""
+        while path not in self._announced_s:
+            if path == ROOT:
+                return False
+            path = path.rpartition("/")[0]
+        return True
+
+    def forget_before(self, before_s: float) -> None:
+        self._announced_s = {
+            path: event_s for path, event_s in self._announced_s.items() if event_s >= before_s
+        }
 
     def settle(self, paths: Collection[str] | None, began_s: float) -> None:
         """A scan of these paths, or of everything, that began at `began_s` is over."""

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from memsyncd.config import SyncConfig
 from memsyncd.core.changes.debounce import (
+    ANNOUNCED_LIMIT,
     OVERDUE_SLACK_S,
     PATHS_LIMIT,
     ROOT,
-    UNSCANNED_LIMIT,
+    AnnouncedPaths,
     Debouncer,
     Settled,
-    UnscannedPaths,
     describe_overdue,
 )
 
@@ -282,7 +282,7 @@ SCANS = st.lists(st.tuples(st.none() | st.frozensets(PATHS), st.floats(0, 100)))
 def test_a_path_is_pending_until_a_scan_that_began_after_its_event_has_covered_it(
     events: list[tuple[str, float]], scans: list[tuple[frozenset[str] | None, float]]
 ) -> None:
-    unscanned = UnscannedPaths()
+    unscanned = AnnouncedPaths()
     for path, at_s in events:
         unscanned.add(path, at_s)
     for paths, began_s in scans:
@@ -297,11 +297,11 @@ def test_a_path_is_pending_until_a_scan_that_began_after_its_event_has_covered_i
 
 
 def test_many_pending_paths_take_bounded_memory_and_stay_pending_until_a_full_scan() -> None:
-    unscanned = UnscannedPaths()
-    paths = [f"{number}.md" for number in range(2 * UNSCANNED_LIMIT)]
+    unscanned = AnnouncedPaths()
+    paths = [f"{number}.md" for number in range(2 * ANNOUNCED_LIMIT)]
     for path in paths:
         unscanned.add(path, 1.0)
-    assert len(unscanned) == UNSCANNED_LIMIT + 1
+    assert len(unscanned) == ANNOUNCED_LIMIT + 1
     unscanned.settle(paths, 2.0)
     assert len(unscanned) == 1  # the root: forgotten paths may be anywhere
     unscanned.settle(None, 2.0)
