@@ -114,13 +114,13 @@ def describe_limit(code: int) -> str:
     """The meaning of an errno of inotify, and its remedy."""
     if code == errno.ENOSPC:
         return (
-            "inotify watch limit reached: "
-            "raise it with `sudo sysctl fs.inotify.max_user_watches=1048576`"
+            "inotify watch limit reached (fs.inotify.max_user_watches): "
+            "`memsyncd doctor` says what to raise it to"
         )
     if code == errno.EMFILE:
         return (
-            "inotify instance limit reached: "
-            "raise it with `sudo sysctl fs.inotify.max_user_instances=1024`"
+            "inotify instance limit reached (fs.inotify.max_user_instances): "
+            "`memsyncd doctor` says what to raise it to"
         )
     if code == errno.EDQUOT:
         return (
