@@ -75,6 +75,7 @@ def test_the_command_names_each_place(clients: list[Place]) -> None:
     first, second, _ = clients
     for place in clients:  # or the command says that notes are not indexed yet
         place.client.call("sync", workspace=place.id)
+        place.wait(lambda place=place: not place.status()["pending"], "notes stayed pending")
     named = [word for place in clients for word in ("-w", place.id)]
     printed = first.run(sys.executable, "-m", "memsyncd", "patterns", "--topic", "redis", *named)
     head, *places = printed.splitlines()

@@ -77,7 +77,7 @@ def test_a_request_is_answered_with_the_reason_while_the_cache_folder_is_unusabl
             client.call(method, workspace=id_, **params)
         assert isinstance(caught.value, StoreFailed)
         assert "the cache folder cannot be used" in caught.value.message
-        assert "make it readable and writable" in caught.value.hint
+        assert "readable and writable for you" in caught.value.hint
 
 
 def test_an_unusable_cache_folder_is_reported_and_requests_work_as_soon_as_it_is_usable(
