@@ -72,7 +72,13 @@ NAME_PART, HYPHENED_PART, GROUP_DIGITS, MAJOR_DIGITS = NAME_LIMIT_CHARACTERS, 5,
 _LETTERS, _NUMBER, _NAME = re.compile(r"[^\W\d_]+"), re.compile(r"\d+"), re.compile(r"[^\W_]+")
 _JOINED = (
     ("_", re.compile(r"_(?<=[^\W_]_)[^\W_]++(?:_[^\W_]++)*+(?![\w-])"), _NAME, NAME_PART),
-    ("-", re.compile(r"-(?<=[^\W\d_]-)[^\W\d_]++(?![\w-])"), _LETTERS, HYPHENED_PART),
+    (
+        "-",
+        # The second look-behind leaves out what `_find_start` would, of most hyphens, and sooner.
+        re.compile(rf"-(?<=[^\W\d_]-)(?<![^\W_]{{{HYPHENED_PART + 1}}}-)[^\W\d_]++(?![\w-])"),
+        _LETTERS,
+        HYPHENED_PART,
+    ),
     (",", re.compile(r",(?<=\d,)\d{3}(?:,\d{3})*+(?!\d)"), _NUMBER, GROUP_DIGITS),
 )
 _DOTTED = re.compile(r"\.(?<=\d\.)\d++(?:\.\d++)*+")
