@@ -68,7 +68,7 @@ ARCHIVED = "archived"
 
 class Memsyncd(AgentMethods):
     """The memory of one workspace. Threads may share an instance, and take turns; a process that
-    was forked connects anew.
+    was forked connects again.
 
     `workspace` is a name, an id or any path inside it; by default the workspace of the current
     folder, else the only one. `client` is the writer's name in `history`. `timeout_s` limits the

@@ -1,7 +1,7 @@
 """Change one value of another program's configuration file, and nothing else of its text.
 
 Comments, order, indentation and line ends stay: a value is written at its place in the text, which
-is never parsed and printed anew. JSON may hold comments and trailing commas. TOML and markdown get
+is never parsed and reprinted. JSON may hold comments and trailing commas. TOML and markdown get
 a block between two marks. Pure: text in, text out.
 """
 

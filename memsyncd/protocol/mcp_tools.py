@@ -705,7 +705,7 @@ _AGENT_HINTS = {
     "timeout": "call again in a moment",
     "busy": "call again in a moment",
     "shutting_down": "call again in a few seconds: memsyncd restarts",
-    "conflict": "read the note again, and make the change anew",
+    "conflict": "read the note again, and make the change again",
 }
 
 

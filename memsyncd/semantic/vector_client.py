@@ -390,7 +390,7 @@ class VectorService:
         return [] if pid is None else [pid]
 
     def configure(self, config: SemanticConfig) -> bool:
-        """Use another configuration; True if it differs. The process begins anew with it."""
+        """Use another configuration; True if it differs. The process restarts with it."""
         off_reason = _find_off_reason(config)
         with self._lock:
             if config == self._config and off_reason == self.off_reason:

@@ -108,7 +108,7 @@ _DELETE_BLOCKS = "DELETE FROM texts WHERE file = ? AND start_line > ? AND start_
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 
-# The tables of details of sections and of files, which a change writes anew.
+# The tables of details of sections and of files, which a change rewrites.
 _OF_SECTIONS = ("tags", "links", "blocks")
 _OF_FILES = ("problems", "secrets", "names")
 

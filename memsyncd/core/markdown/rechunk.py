@@ -34,7 +34,7 @@ from memsyncd.core.markdown.sections import RawSection, heading_text
 from memsyncd.core.model import Note, NotePatch, Outline, OutlineSection
 from memsyncd.core.notepath import NotePath, is_plain
 
-# Problems that are found anew in the whole text. Others are found section by section.
+# Problems that are found again in the whole text. Others are found section by section.
 _WHOLE_PROBLEMS = frozenset(
     ("bom", "nul", "not_utf8", "cr_line_ends", "long_line", "conflict_markers")
 )
