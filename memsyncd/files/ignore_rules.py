@@ -5,8 +5,8 @@ and keeps its rules as long as its text stays the same, so that a scan need not 
 notes that an earlier one has selected by the same rules.
 
 The rules of a folder apply to all folders beneath, and the nearest file decides first. They begin
-again at the top of another git repository, such as a submodule. Files above the workspace's root are
-not read: the root was named by its user.
+again at the top of another git repository, such as a submodule. Files above the workspace's root
+are not read: the root was named by its user.
 
 A linked git worktree is left out where its main one is in the same workspace: it holds the same
 notes, as another branch has them.
