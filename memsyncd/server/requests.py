@@ -42,6 +42,7 @@ from memsyncd.protocol.jsonrpc import (
     make_reply_error,
 )
 from memsyncd.server.session import Dispatch, Limits, RequestOrigin, Session, current_request
+from memsyncd.store.connection import short_read
 
 if TYPE_CHECKING:
     from memsyncd.server.http_mcp import McpSessions
@@ -327,7 +328,9 @@ class RequestDispatcher:
         else:
             token = current_request.set(RequestOrigin(self._session, arrived_s))
             try:
-                outcome = self.carry_out(self._session, method, message.params)
+                # The event loop does nothing that takes long: long reads pause meanwhile.
+                with short_read():
+                    outcome = self.carry_out(self._session, method, message.params)
             except Exception as error:  # noqa: BLE001 - one request's failure ends one request
                 self._fail(request, error)
             else:

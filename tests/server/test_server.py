@@ -9,11 +9,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
-from memsyncd.server.session import Limits
+from memsyncd.protocol.fields import Params
+from memsyncd.protocol.operations import Pong
+from memsyncd.server.session import Limits, Session
+from memsyncd.store import connection as connection_module
+from memsyncd.store.connection import CancellationToken, pause_if_long
 
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
 AS_NOBODY = """
@@ -51,6 +56,33 @@ def test_requests_of_one_connection_may_be_answered_out_of_order(serve) -> None:
             assert (await client.read())["id"] == 1
 
     asyncio.run(scenario())
+
+
+@pytest.mark.timeout(300)
+def test_a_long_read_pauses_while_the_event_loop_carries_out_a_request(
+    serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "MAX_PAUSE_S", 200.0)
+    long, were_done = CancellationToken(is_long=True), []
+
+    async def scenario() -> None:
+        async with serve() as serving:
+            ping = serving.handlers.ping
+
+            def wait_for_long_read(session: Session, params: Params) -> Pong:
+                reading.append(threads.submit(long.run, pause_if_long))
+                were_done.extend(wait(reading, timeout=0.05).done)
+                return ping(session, params)
+
+            serving.handlers.ping = wait_for_long_read
+            client = await serving.connect()
+            assert (await client.ask("ping"))["id"] == 1
+
+    reading: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.run(scenario())
+        reading[0].result()
+    assert not were_done
 
 
 def test_many_requests_at_once_are_all_answered_in_order(serve) -> None:
