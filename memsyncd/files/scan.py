@@ -21,7 +21,6 @@ import heapq
 import os
 import re
 import stat as modes
-import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
@@ -35,9 +34,9 @@ from memsyncd.core.changes.diff import (
     RootState,
     Snapshot,
     has_ordinary_name,
+    hash_stat,
     is_within,
     join_names,
-    pack_stat,
 )
 from memsyncd.core.changes.watchplan import ANY_DEPTH, Include
 from memsyncd.core.model import Problem
@@ -272,8 +271,10 @@ class Walk(msgspec.Struct):
 
     def find_not_skipped(self) -> set[str]:
         """The known notes but those that have the known stat."""
-        folders = {
-            folder: self.listed.get(folder, names) for folder, names in self.known.folders.items()
+        listed, known = self.listed, self.known
+        folders: dict[str, Iterable[str]] = {
+            folder: listed[folder] if folder in listed else known.find(folder)
+            for folder in known.folders
         }
         # A note of two include globs is seen twice, and may change between the two.
         return {*join_names(folders), *(path for path in self.files if path in self.known)}
@@ -393,22 +394,22 @@ class Walk(msgspec.Struct):
             self.link_folders.add(folder.real_path)
         is_selected = self._choose_filter(folder)
         is_trusted = is_selected is None or self._is_verified(folder)
-        known = self.known.folders.get(folder.path, {})
+        known = self.known.find(folder.path)
         find_known, same = known.get, list[str]()
         max_bytes = -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
         for entry in entries:
             name = entry.name
             try:
-                packed = find_known(name)
+                known_hash = find_known(name)
                 # Nearly every file takes this branch, with as few calls as possible: it is most of
                 # the cost of a scan. A link or folder in its place has another inode or ctime.
-                if packed and is_trusted:
+                if known_hash and is_trusted:
                     stat = entry.stat(follow_symlinks=False)
-                    if stat.st_size <= max_bytes and packed == _pack(stat):
+                    if stat.st_size <= max_bytes and known_hash == _hash(stat):
                         same.append(name)
                         continue
-                    self._add_entry(folder, entry, stack, packed, None)
-                elif self._add_entry(folder, entry, stack, packed, is_selected):
+                    self._add_entry(folder, entry, stack, known_hash, None)
+                elif self._add_entry(folder, entry, stack, known_hash, is_selected):
                     same.append(name)
             except FileNotFoundError:
                 continue
@@ -418,7 +419,7 @@ class Walk(msgspec.Struct):
         if known:
             self._note_listed(folder.path, known, same)
 
-    def _note_listed(self, folder: str, known: Mapping[str, bytes], same: list[str]) -> None:
+    def _note_listed(self, folder: str, known: Mapping[str, int], same: list[str]) -> None:
         others = known.keys() - same if len(same) < len(known) else set[str]()
         # A folder of two include globs is listed twice.
         self.listed[folder] = self.listed.get(folder, others) & others
@@ -428,19 +429,19 @@ class Walk(msgspec.Struct):
         folder: _Folder,
         entry: os.DirEntry[str],
         stack: list[_Folder],
-        packed: bytes | None,
+        known_hash: int | None,
         is_selected: Callable[[str], bool] | None,
     ) -> bool:
-        """Add any entry of a folder; True if it is a selected note with the stat that is packed."""
+        """Add any entry of a folder; True if it is a selected note with the stat of this hash."""
         path = f"{folder.path}/{entry.name}" if folder.path else entry.name
-        if not packed and not is_note_name(entry.name):
+        if not known_hash and not is_note_name(entry.name):
             self._add_other(folder, path, entry, stack)
         elif not entry.is_file(follow_symlinks=False):
             self._add_non_regular(folder, path, entry, stack)
         elif is_selected is None or is_selected(path):
             stat = entry.stat(follow_symlinks=False)
             max_bytes = -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
-            if packed and stat.st_size <= max_bytes and packed == _pack(stat):
+            if known_hash and stat.st_size <= max_bytes and known_hash == _hash(stat):
                 return True
             self._add(path, stat)
         return False
@@ -637,11 +638,8 @@ def _is_refused(path: str) -> bool:
     return bool(find_refusal(path)) and not is_rule_folder(path)
 
 
-def _pack(stat: os.stat_result) -> bytes | None:
-    try:
-        return pack_stat(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
-    except struct.error:
-        return None
+def _hash(stat: os.stat_result) -> int:
+    return hash_stat((stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:

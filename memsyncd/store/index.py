@@ -19,7 +19,7 @@ import apsw
 import msgspec
 from msgspec.structs import astuple, replace
 
-from memsyncd.core.changes.diff import FileStat, KnownStats, Recorded, pack_record
+from memsyncd.core.changes.diff import FileStat, KnownStats, Recorded, hash_record
 from memsyncd.core.model import Note, NotePatch, Outline
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store.check_state import SUFFIX, CheckState, Ending, measure_file
@@ -261,17 +261,18 @@ class Index:
         return dict(map(_recorded, rows))
 
     def known_stats(self) -> KnownStats:
-        """Return the packed stat of every recorded file.
+        """Return the hash of the stat of every recorded file, for a scan of all.
 
         They are read once, and `apply` keeps them up to date; a caller must not keep them.
         """
         if self._known is None:
             with translating_errors():
                 self._known = KnownStats(
-                    (path, pack_record(path, read_stat_row(stat), read_at_ns))
+                    (path, hash_record(path, read_stat_row(stat), read_at_ns))
                     for path, *stat, read_at_ns in self._writer.execute(_KNOWN)
                 )
                 release_memory(self._writer)
+        self._known.pack()
         return self._known
 
     def iter_digests(self) -> Iterator[tuple[str, str]]:
@@ -319,13 +320,13 @@ class Index:
                     # A note that exists keeps its own rows, and the other path its.
                     if old_path is not None and note.path not in known:
                         known.pop(old_path, None)
-                    known[note.path] = pack_record(note.path, stat, read_at_ns)
+                    known[note.path] = hash_record(note.path, stat, read_at_ns)
                 case PatchNote(patch=patch, stat=stat, read_at_ns=read_at_ns):
                     path = patch.note.path
-                    known[path] = pack_record(path, stat, read_at_ns)
+                    known[path] = hash_record(path, stat, read_at_ns)
                 case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
                     if path in known:
-                        known[path] = pack_record(path, stat, read_at_ns)
+                        known[path] = hash_record(path, stat, read_at_ns)
                 case DropNote(path=path):
                     known.pop(path, None)
                 case _:

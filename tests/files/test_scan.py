@@ -17,7 +17,7 @@ from memsyncd.core.changes.diff import (
     KnownStats,
     Snapshot,
     has_ordinary_name,
-    pack_stat,
+    hash_stat,
 )
 from memsyncd.core.notepath import RULE_GLOBS
 from memsyncd.errors import BadRequest
@@ -627,15 +627,15 @@ def test_a_scan_that_knows_some_stats_sees_the_same_notes_and_problems(
     assert (found.problems, found.failed_folders) == (plain.problems, plain.failed_folders)
 
 
-def make_known(place: Path, how: str) -> bytes | None:
+def make_known(place: Path, how: str) -> int | None:
     stat = place.stat()
-    packed = pack_stat(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
-    return {"unknown": None, "other": packed[:-1] + b"x", "never": NEVER_SAME}.get(how, packed)
+    same = hash_stat((stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
+    return {"unknown": None, "other": same + 1, "never": NEVER_SAME}.get(how, same)
 
 
 def test_a_known_note_that_is_too_large_by_now_is_reported(root: Path) -> None:
     stat = write(root, ".memories/a.md", "12345").stat()
-    known = {".memories/a.md": pack_stat(5, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)}
+    known = {".memories/a.md": hash_stat((5, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))}
     assert scan(parse_scope(str(root)), known=KnownStats(known)).n_unchanged == 1
     snapshot = scan(parse_scope(str(root), max_file_bytes=4), known=KnownStats(known))
     assert (snapshot.n_unchanged, find_codes(snapshot)) == (0, [(".memories/a.md", "too_large")])
@@ -645,7 +645,7 @@ def test_a_link_in_the_place_of_a_known_note_is_not_taken_for_it(
     root: Path, tmp_path: Path
 ) -> None:
     stat = write(root, "MEMORY.md").stat()
-    known = {"MEMORY.md": pack_stat(1, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)}
+    known = {"MEMORY.md": hash_stat((1, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))}
     known[".memories/a.md"] = known["MEMORY.md"]
     (root / "MEMORY.md").rename(tmp_path / "outside.md")
     for path in ("MEMORY.md", ".memories/a.md"):

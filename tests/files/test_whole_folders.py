@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.diff import KnownStats, Snapshot, pack_stat
+from memsyncd.core.changes.diff import KnownStats, Snapshot, hash_stat
 from memsyncd.core.ignore_rules import is_pruned_path
 from memsyncd.core.notepath import is_note_name
 from memsyncd.files.ignore_rules import WorkspaceRules
@@ -124,10 +124,10 @@ def test_pruned_folders_are_named_once_and_without_those_whose_name_says_it(root
 # --- scans of a part, and with known notes --------------------------------------------------------
 
 
-def packed(root: Path, paths: Collection[str]) -> KnownStats:
+def hash_stats(root: Path, paths: Collection[str]) -> KnownStats:
     stats = {path: os.lstat(root / path) for path in paths}
     return KnownStats(
-        (path, pack_stat(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino))
+        (path, hash_stat((one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino)))
         for path, one in stats.items()
     )
 
@@ -166,7 +166,7 @@ def test_known_notes_are_matched_again_when_a_rule_changes(root: Path) -> None:
     for path in paths:
         write(root, path)
     scope, ignore_rules = parse_scope(str(root), include=["**"]), WorkspaceRules()
-    known = packed(root, paths)
+    known = hash_stats(root, paths)
     for text, expected in (
         ("", paths),
         ("c.md\n", ["a/b.md", "d.md"]),
@@ -314,6 +314,6 @@ def test_scans_with_known_notes_find_what_a_first_scan_finds(
         first = sorted(scan(scope).files)
         for _ in range(2):
             assert all_of(scan(scope, known=known, ignore_rules=ignore_rules), known) == first
-            known.update(packed(repository, first))
+            known.update(hash_stats(repository, first))
             for path in [path for path in known if not (repository / path).is_file()]:
                 del known[path]

@@ -12,7 +12,7 @@ a changed note stay, which move and which are written, by content and never by l
 
 from __future__ import annotations
 
-import struct
+from array import array
 from collections import defaultdict, deque
 from collections.abc import (
     Callable,
@@ -378,56 +378,87 @@ def plan_row_changes(
     )
 
 
-# --- Packed stats of known notes, by which a scan skips unchanged ones ----------------------------
+# --- Hashes of the stats of known notes, by which a scan skips unchanged ones ---------------------
 
-NEVER_SAME = b""
-"""Equals no stat: a scan always looks at the note, because its record is racy, its name may have to
-be reported, or a number does not fit.
+NEVER_SAME = 0
+"""Stands for no stat: a scan always looks at the note, because its record is racy or its name may
+have to be reported. A note whose hash this is by chance is looked at, too.
 """
 # The memory tool cannot reach this note, and every scan reports it.
 SHADOWED = f"{MEMORY_FOLDER}/{MEMORY_FILE}"
 
 
-class KnownStats(MutableMapping[str, bytes]):
-    """The packed stat of every recorded note by path.
+class KnownStats(MutableMapping[str, int]):
+    """The hash of the stat of every recorded note by path.
 
-    They are kept by folder and name: a scan compares whole folders, and of the paths of 100,000
-    notes their names are half.
+    They are kept by folder and name, since a scan compares whole folders. `pack` makes two strings
+    of each folder, which are a quarter of a dict; one of whose notes is asked for by itself, or
+    changes, is unpacked until the next time.
     """
 
     __slots__ = ("_folders",)
 
-    def __init__(self, known: Mapping[str, bytes] | Iterable[tuple[str, bytes]] = ()) -> None:
-        self._folders: dict[str, dict[str, bytes]] = {}
+    def __init__(self, known: Mapping[str, int] | Iterable[tuple[str, int]] = ()) -> None:
+        # The names, none of which holds a slash, and the hashes, of eight bytes each; or by name.
+        self._folders: dict[str, tuple[str, bytes] | dict[str, int]] = {}
         self.update(known)
 
     @property
-    def folders(self) -> Mapping[str, Mapping[str, bytes]]:
-        """The packed stats by name, for each folder with notes; the empty path is the root."""
-        return self._folders
+    def folders(self) -> Collection[str]:
+        """The folders with notes; the empty path is the root."""
+        return self._folders.keys()
 
-    def __getitem__(self, path: str) -> bytes:
-        folder, _, name = path.rpartition("/")
-        return self._folders[folder][name]
+    def find(self, folder: str) -> Mapping[str, int]:
+        """Return the hashes of the notes of a folder by name."""
+        notes = self._folders.get(folder)
+        return _unpack(notes) if isinstance(notes, tuple) else notes or {}
 
-    def __setitem__(self, path: str, packed: bytes) -> None:
+    def pack(self) -> None:
+        """Give back memory that is not needed until a note changes."""
+        for folder, notes in self._folders.items():
+            if isinstance(notes, dict):
+                self._folders[folder] = "/".join(notes), array("q", notes.values()).tobytes()
+
+    def __getitem__(self, path: str) -> int:
         folder, _, name = path.rpartition("/")
-        self._folders.setdefault(folder, {})[name] = packed
+        return self._open(folder)[name]
+
+    def __setitem__(self, path: str, stat_hash: int) -> None:
+        folder, _, name = path.rpartition("/")
+        self._folders.setdefault(folder, {})
+        self._open(folder)[name] = stat_hash
 
     def __delitem__(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
-        del self._folders[folder][name]
-        if not self._folders[folder]:
+        notes = self._open(folder)
+        del notes[name]
+        if not notes:
             del self._folders[folder]
 
     def __iter__(self) -> Iterator[str]:
-        return join_names(self._folders)
+        for folder in self._folders:
+            yield from join_names({folder: self.find(folder)})
 
     def __len__(self) -> int:
-        return sum(map(len, self._folders.values()))
+        return sum(map(_count, self._folders.values()))
 
     def __bool__(self) -> bool:
         return bool(self._folders)
+
+    def _open(self, folder: str) -> dict[str, int]:
+        notes = self._folders[folder]
+        if isinstance(notes, tuple):
+            notes = self._folders[folder] = _unpack(notes)
+        return notes
+
+
+def _unpack(notes: tuple[str, bytes]) -> dict[str, int]:
+    names, hashes = notes
+    return dict(zip(names.split("/"), memoryview(hashes).cast("q"), strict=True))
+
+
+def _count(notes: tuple[str, bytes] | dict[str, int]) -> int:
+    return len(notes[1]) // 8 if isinstance(notes, tuple) else len(notes)
 
 
 def join_names(folders: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -436,18 +467,17 @@ def join_names(folders: Mapping[str, Iterable[str]]) -> Iterator[str]:
         yield from (f"{folder}/{name}" for name in names) if folder else names
 
 
-pack_stat = struct.Struct("<4q").pack
-"""Packs size, mtime_ns, ctime_ns and inode. Raises struct.error for a number over 63 bits."""
+hash_stat: Callable[[tuple[int, int, int, int]], int] = hash
+"""Returns 64 bits that tell size, mtime_ns, ctime_ns and inode from others. Of two that differ in
+one number, by less than 2**61 - 1 and not as -1 and -2 do, they always differ.
+"""
 
 
-def pack_record(path: str, stat: FileStat, read_at_ns: int) -> bytes:
-    """Return the packed stat that the file must have for a scan to skip it, or NEVER_SAME."""
+def hash_record(path: str, stat: FileStat, read_at_ns: int) -> int:
+    """Return the hash of the stat that the file must have for a scan to skip it, or NEVER_SAME."""
     if is_racy_stat(stat, read_at_ns) or not has_ordinary_name(path):
         return NEVER_SAME
-    try:
-        return pack_stat(stat.size_bytes, stat.mtime_ns, stat.ctime_ns, stat.inode)
-    except struct.error:
-        return NEVER_SAME
+    return hash_stat((stat.size_bytes, stat.mtime_ns, stat.ctime_ns, stat.inode))
 
 
 def has_ordinary_name(path: str) -> bool:
