@@ -66,9 +66,8 @@ from memsyncd.store.connection import sqlite_version
 if TYPE_CHECKING:
     from memsyncd.protocol.http import Access
 
-# A request waits as long for the interpreter's lock while another thread runs Python, and so does
-# each statement of its search: 5 ms by default.
-SWITCH_INTERVAL_S = 0.0002
+# At Python's default an answer may wait 5 ms for the thread that indexes.
+SWITCH_INTERVAL_S = 0.001
 QUERY_THREADS = 2
 # A scan of so many notes leaves megabytes of freed memory.
 LARGE_SCAN_NOTES = 1000

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +35,8 @@ READER_CACHE_KIB = 8_000
 # The longest pause of a long read: a short one that takes longer, as its disk does not answer, is
 # not waited for.
 MAX_PAUSE_S = 0.02
+# After this time a long read gives the interpreter's lock to another thread that wants it.
+LONG_READ_SWITCH_S = 0.0002
 
 _CORRUPT = (apsw.CorruptError, apsw.NotADBError)
 _CORRUPT_WORDS = ("malformed", "no such table", "no such column", "vtable constructor failed")
@@ -78,7 +81,8 @@ class CancellationToken:
         """Return the result of `read`. Its queries raise NotFresh once the token is cancelled."""
         token = _current_token.set(self)
         try:
-            return read()
+            with _long_reads.running() if self.is_long else contextlib.nullcontext():
+                return read()
         finally:
             _current_token.reset(token)
 
@@ -134,6 +138,37 @@ class _ShortReads:
 
 
 _short_reads = _ShortReads()
+
+
+class _LongReads:
+    """Has the interpreter's lock change hands more often while long reads run.
+
+    A short request waits for it before it can begin. Always, it would slow down syncs and searches
+    that run at once: each change of hands takes time.
+    """
+
+    def __init__(self) -> None:
+        self._n_running = 0
+        self._lock = threading.Lock()
+        self._usual_s = 0.0
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        with self._lock:
+            if not self._n_running:
+                self._usual_s = sys.getswitchinterval()
+                sys.setswitchinterval(min(LONG_READ_SWITCH_S, self._usual_s))
+            self._n_running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_running -= 1
+                if not self._n_running:
+                    sys.setswitchinterval(self._usual_s)
+
+
+_long_reads = _LongReads()
 
 
 @contextlib.contextmanager
