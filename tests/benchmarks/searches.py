@@ -61,7 +61,7 @@ def measure_search(bench: Bench) -> Iterator[Figure]:
             limit_name="the same MATCH",
             target=Target(most=most, unit="ms"),
         )
-    yield from measure_floor(bench, bench.indexed(size), every, times.sockets[0])
+    yield from measure_floor("search", bench, bench.indexed(size), every, times.sockets[0])
     first = 0
     for name, queries in classes.items():
         part = slice(first, first + len(queries))
@@ -73,7 +73,11 @@ def measure_search(bench: Bench) -> Iterator[Figure]:
 
 
 def measure_floor(
-    bench: Bench, indexed: Sequence[Indexed], queries: Sequence[Query], search_ms: Sequence[float]
+    row: str,
+    bench: Bench,
+    indexed: Sequence[Indexed],
+    queries: Sequence[Query],
+    search_ms: Sequence[float],
 ) -> Iterator[Figure]:
     """What a search that ranks the same candidates cannot go below: SQLite's answers to its own
     statements, without what makes hits of them, and a message over the same socket.
@@ -92,7 +96,7 @@ def measure_floor(
                 cpu_ms.append(_time(replay, time.thread_time))
     for percent in (50, 95):
         yield Figure(
-            row="search",
+            row=row,
             name=f"… p{percent} beside its own statements alone and a ping",
             unit="ms",
             limit_name="statements and ping",
@@ -104,7 +108,7 @@ def measure_floor(
         )
     mean_ms = sum(cpu_ms) / len(cpu_ms)
     yield compare(
-        "search",
+        row,
         "… processor time of the daemon, mean",
         [
             Measured(value=value, limit=mean_ms)
@@ -174,7 +178,8 @@ def _replay(reader: Reader, statements: Sequence[tuple[Any, ...]]) -> None:
 
 def measure_question(bench: Bench) -> Iterator[Figure]:
     size = bench.nearest(CHUNKS_OF_QUESTIONS)
-    times = time_searches(bench, size, bench.queries(size)[QUESTION])
+    questions = bench.queries(size)[QUESTION]
+    times = time_searches(bench, size, questions)
     n_chunks = bench.indexed(size)[0].n_chunks
     for percent, most in ((50, 6), (95, 15)):
         yield compare(
@@ -185,6 +190,7 @@ def measure_question(bench: Bench) -> Iterator[Figure]:
             limit_name="the same MATCH",
             target=Target(most=most, unit="ms"),
         )
+    yield from measure_floor("question", bench, bench.indexed(size), questions, times.sockets[0])
 
 
 def measure_project(bench: Bench) -> Iterator[Figure]:

@@ -17,6 +17,19 @@ from typing import NamedTuple
 from tests.benchmarks.bare import walk_notes
 from tests.benchmarks.bench import Bench, compare
 from tests.benchmarks.figure import Figure, Measured, Target, find_median
+from tests.benchmarks.home import Home
+
+LEAST_COMMAND = """
+import os, sys, _socket
+connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+connection.connect(sys.argv[1])
+connection.sendall(sys.argv[2].encode() + b"\\n")
+answer = b""
+while not answer.endswith(b"\\n"):
+    answer += connection.recv(65536)
+os.write(1, answer)
+os._exit(0)
+"""
 
 
 class Restart(NamedTuple):
@@ -93,8 +106,11 @@ def measure_command(bench: Bench) -> Iterator[Figure]:
         home.add(root)
     searches: list[list[float]] = [[] for _ in homes]
     nothings: list[list[float]] = [[] for _ in homes]
+    least: list[float] = []
     for at, home in bench.by_turns(homes, bench.effort.n_commands):
         nothings[at].append(time_nothing(home.checkout.python))
+        if home is homes[0]:
+            least.append(time_least_command(home))
         began_s = time.perf_counter()
         command = (home.checkout.command, "search", "note", "words")
         subprocess.run(command, env=home.env, cwd=roots[at], stdout=subprocess.DEVNULL, check=True)
@@ -111,6 +127,25 @@ def measure_command(bench: Bench) -> Iterator[Figure]:
         target=Target(most=1.5),
         note=f"least {min(searches[0]):.1f} / {min(nothings[0]):.1f} ms",
     )
+    yield compare(
+        "command",
+        "… of the smallest program that asks the same and prints the answer's line",
+        [Measured(value=find_median(least), limit=find_median(nothings[0]))],
+        unit="ms",
+        limit_name="`python -c pass`",
+    )
+
+
+def time_least_command(home: Home) -> float:
+    """Milliseconds of a Python that only connects, sends a search and copies the answer."""
+    request = {"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "note words"}}
+    began_s = time.perf_counter()
+    subprocess.run(
+        (home.checkout.python, "-c", LEAST_COMMAND, home.socket_path, json.dumps(request)),
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    return (time.perf_counter() - began_s) * 1000
 
 
 def measure_hook(bench: Bench) -> Iterator[Figure]:
