@@ -66,6 +66,8 @@ GRACE_SLACK_S = 0.02
 # on, have ended, and their answers are sent.
 ANSWER_TURNS = 5
 FILLING = "rebuild"
+# What the first scan of a workspace waits for.
+OPENED, WATCHED = "opened", "watched"
 
 log = get_log("engine")
 
@@ -127,6 +129,8 @@ class Scheduler:
         self._timers = Timers()
         self._rebuilds = RebuildPolicy(clock, self._rebuild_or_build)
         self.checks = IdleChecks(lambda: worker.is_busy, self._found_damage)
+        self._awaited: dict[str, set[str]] = {}
+        """For each workspace whose first scan has not been submitted, what that waits for."""
         self._scans: dict[str, Future[SyncDone]] = {}
         self._saves: dict[str, Future[SyncDone]] = {}
         """For each workspace the last sync of paths that events have announced."""
@@ -148,6 +152,7 @@ class Scheduler:
     def add(self, workspace: Workspace) -> None:
         """Open a workspace's databases and, if syncing is on, scan everything."""
         self._workspaces[workspace.id] = workspace
+        self._awaited[workspace.id] = {OPENED}
         self._open(workspace)
 
     def _open(self, workspace: Workspace, *, is_urgent: bool = False) -> None:
@@ -158,6 +163,7 @@ class Scheduler:
         """Schedule nothing more for a workspace; its running job ends by itself."""
         self._workspaces.pop(workspace.id, None)
         self._events.forget(workspace.id)
+        self._awaited.pop(workspace.id, None)
         self._scans.pop(workspace.id, None)
         self._saves.pop(workspace.id, None)
         self._waiting_saves.pop(workspace.id, None)
@@ -173,6 +179,37 @@ class Scheduler:
         self.config = config
         self._events.set_policy(config.sync)
         self.scan_all()
+
+    # --- the first scan ---
+    #
+    # Folders are watched first: a scan at the same time would have to be repeated, and the two
+    # threads would contend for the interpreter's lock.
+
+    def await_watches(self, workspace: Workspace) -> None:
+        """Have the first scan of a workspace that was just added wait for `note_watched`."""
+        self._awaited[workspace.id].add(WATCHED)
+
+    def note_watched(self, workspace: Workspace, *, is_new: bool) -> None:
+        """The folders of a workspace that was added are watched; `is_new` if some were not before.
+
+        Begins its first scan, or another one if that did not wait and folders are newly watched.
+        """
+        if workspace.id in self._awaited:
+            self._scan_first(workspace, WATCHED)
+        elif is_new:
+            self.scan(workspace)
+
+    def scan_unwatched(self) -> None:
+        """Let no first scan wait for watches any longer: watching takes long, or has failed."""
+        for workspace_id in list(self._awaited):
+            self._scan_first(self._workspaces[workspace_id], WATCHED)
+
+    def _scan_first(self, workspace: Workspace, reached: str) -> None:
+        awaited = self._awaited.get(workspace.id, set())
+        awaited.discard(reached)
+        if not awaited:
+            self._awaited.pop(workspace.id, None)
+            self._sync(workspace, only=None)
 
     # --- events ---
 
@@ -523,6 +560,7 @@ class Scheduler:
             self._failed(workspace, failure, at_s)
 
     def _failed(self, workspace: Workspace, failure: BaseException, at_s: float) -> None:
+        self._awaited.pop(workspace.id, None)
         n_failed = workspace.condition.n_failed_syncs + 1
         is_indexing = workspace.id in self._filling
         workspace.change(is_indexing=is_indexing, n_failed_syncs=n_failed)
@@ -532,13 +570,15 @@ class Scheduler:
 
     def _opened(self, workspace: Workspace, rebuild_reason: str) -> None:
         if rebuild_reason and workspace.index is None:
+            self._awaited.pop(workspace.id, None)
             self._rebuilds.replace(workspace, rebuild_reason)
             return
         # The files may still hold text that was deleted just before the last stop.
         self.tidy_later(workspace)
         if self.config.sync.enabled:
-            self._sync(workspace, only=None)
+            self._scan_first(workspace, OPENED)
         else:
+            self._awaited.pop(workspace.id, None)
             workspace.change(is_indexing=False)
 
     def _rebuilt(self, workspace: Workspace, done: SyncDone) -> None:

@@ -226,8 +226,13 @@ class Watching:
         return self._scheduler.config.sync.enabled and self._scheduler.config.sync.sync_on_change
 
     def add(self, workspace: Watched) -> None:
+        """Watch the folders of a workspace, and have its first scan wait for that."""
         self._watched[workspace.id] = workspace
-        self.replan(workspace)
+        if isinstance(workspace, Workspace) and self.is_on:
+            self._scheduler.await_watches(workspace)
+            self._run(lambda task: task.replan((workspace,)), partial(self._added, workspace))
+        else:
+            self.replan(workspace)
 
     def forget(self, workspace: Watched) -> None:
         self._watched.pop(workspace.id, None)
@@ -271,6 +276,7 @@ class Watching:
 
         Replaces a watcher that a disk blocks, and watches the workspaces again whose disk answers.
         """
+        self._scheduler.scan_unwatched()
         running = self._pool.running_steps()
         for workspace_id, key in list(self._blocked.items()):
             if key not in running:
@@ -429,6 +435,11 @@ class Watching:
         self.supervise()
         self._scheduler.scan_all()
 
+    def _added(self, workspace: Workspace, newly_watched: frozenset[str]) -> None:
+        if self._watched.get(workspace.id) is workspace:
+            self._scheduler.note_watched(workspace, is_new=workspace.id in newly_watched)
+        self._scan_newly_watched(newly_watched - {workspace.id})
+
     def _scan_newly_watched(self, newly_watched: frozenset[str]) -> None:
         for watched in [self._watched[one] for one in newly_watched & self._watched.keys()]:
             if isinstance(watched, ProjectCollection):
@@ -478,6 +489,7 @@ class Watching:
             on_done(done.result())
             return
         log.error(Event.WATCH_DEGRADED, reason=type(failure).__name__, exc_info=failure)
+        self._scheduler.scan_unwatched()
         for workspace in self._list_workspaces():
             workspace.set_fault(WATCH_FAULT, FAILED_REASON)
 

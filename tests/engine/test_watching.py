@@ -60,6 +60,54 @@ def test_a_links_target_deleted_before_it_is_watched_is_noticed_at_once(tmp_path
     asyncio.run(scenario())
 
 
+def test_a_workspace_is_scanned_once_when_it_is_opened_after_its_folders_are_watched(
+    tmp_path: Path,
+) -> None:
+    """A scan beside the walk of the watcher would have to be repeated."""
+    is_planning = threading.Event()
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspaces.watching._pool.call(is_planning.wait)
+        workspace = add_workspace(workspaces, tmp_path / "a")
+        await wait_for(lambda: workspace.opening is not None and workspace.opening.done())
+        await asyncio.wrap_future(workspaces.heartbeat())
+        assert workspace.condition.scanned_s is None
+
+        is_planning.set()
+        await wait_for(lambda: workspace.condition.state == "ready")
+        await asyncio.wrap_future(workspaces.watching.probe())
+        await asyncio.wrap_future(workspaces.heartbeat())
+        assert workspaces.counters(workspace).syncs.n == 1
+        assert workspaces.watching.watcher.n_watches == 2
+        await asyncio.to_thread(workspaces.stop)
+
+    asyncio.run(scenario())
+
+
+def test_a_workspace_is_scanned_though_its_folders_cannot_be_watched_yet(tmp_path: Path) -> None:
+    gate = threading.Event()
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(
+            tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=60.0)
+        )
+        workspaces.watching._pool.call(lambda: gate.wait(HANG_LIMIT_S), "another disk")
+        workspaces.watching._pool.call(lambda: gate.wait(HANG_LIMIT_S), workspaces.watching._key)
+        workspace = add_workspace(workspaces, tmp_path / "a")
+        await wait_for(lambda: workspace.condition.state == "ready")
+        assert workspaces.watching.watcher.n_watches == 0
+        (tmp_path / "a" / ".memories" / "second.md").write_text("maple")
+        gate.set()
+        await wait_for(lambda: workspace.condition.counts.files == 2)
+        await asyncio.to_thread(workspaces.stop)
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        gate.set()
+
+
 def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> None:
     """They may concern folders that were checked already."""
     root = tmp_path.resolve() / "proj"
