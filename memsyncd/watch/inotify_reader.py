@@ -102,10 +102,15 @@ class EventReader(InotifyFD):
         No lock is held while the kernel reads the disk: a disk that hangs would stop the reader.
         """
         while True:
-            n_removed = self._n_removed
-            with self._keep_open():
+            n_removed = self._begin_use()
+            try:
                 wd = _add_watch(self._inotify_fd, folder, path, mask)
+            except BaseException:
+                with self._lock:
+                    self._end_use()
+                raise
             with self._lock:
+                self._end_use()
                 self._raise_if_closed()
                 # Else another thread may have removed the watch since the kernel returned it.
                 if n_removed == self._n_removed:
@@ -207,17 +212,30 @@ class EventReader(InotifyFD):
     @contextlib.contextmanager
     def _keep_open(self) -> Iterator[None]:
         """Keep the descriptors open meanwhile. Raises OSError if they are closed."""
-        # Else the number could be that of another file by the time that the kernel reads it.
-        with self._lock:
-            self._raise_if_closed()
-            self._n_users += 1
+        self._begin_use()
         try:
             yield
         finally:
             with self._lock:
-                self._n_users -= 1
-                if self._closed:
-                    self._close_resources()
+                self._end_use()
+
+    def _begin_use(self) -> int:
+        """Keep the descriptors open until `_end_use`. Raises OSError if they are closed.
+
+        Returns how many watches have been removed so far. `watch`, which is called for each folder,
+        needs no context manager.
+        """
+        # Else the number could be that of another file by the time that the kernel reads it.
+        with self._lock:
+            self._raise_if_closed()
+            self._n_users += 1
+            return self._n_removed
+
+    def _end_use(self) -> None:
+        """With the lock."""
+        self._n_users -= 1
+        if self._closed:
+            self._close_resources()
 
     def _close_resources(self) -> None:
         """Close the descriptors, or leave that to their last user. With the lock."""

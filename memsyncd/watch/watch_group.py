@@ -84,9 +84,12 @@ class MovePairer:
 
 
 class WatchLimits(msgspec.Struct, frozen=True):
-    """What a recursive watch leaves out: folders, by absolute path, and those over `n_folders`."""
+    """What a recursive watch leaves out: folders, by absolute path, and those over `n_folders`.
 
-    is_pruned: Callable[[str], bool]
+    `is_pruned` is None if no folder is left out for its path.
+    """
+
+    is_pruned: Callable[[str], bool] | None
     n_folders: int
 
 
@@ -338,11 +341,12 @@ class WatchGroup:
         """Watch these entries of the open folder at `path`, and all folders beneath them."""
         # By a list, so that no depth is too much, and from one descriptor, so that few are open.
         limits = self._find_limits()
+        is_pruned, start = limits.is_pruned, os.path.join(path, b"")
         is_over = False
         while names:
             name = names.pop()
-            place = os.path.join(path, name)
-            if limits.is_pruned(os.fsdecode(place)):
+            place = start + name
+            if is_pruned is not None and is_pruned(os.fsdecode(place)):
                 continue
             if len(self._folders) >= limits.n_folders and place not in self._wds:
                 is_over = True
@@ -355,7 +359,7 @@ class WatchGroup:
                 self._reader.report_unwatched(place, error.errno or 0)
                 continue
             try:
-                names += (os.path.join(name, deeper) for deeper in _list_folders(fd))
+                names += [b"%b/%b" % (name, deeper) for deeper in _list_folders(fd)]
             except OSError as error:
                 walked.unreadable.append(place)
                 self._reader.report_unwatched(place, error.errno or 0)
@@ -406,9 +410,11 @@ class WatchGroup:
                 return True  # mounted at two paths: the first one counts
             if known is None:
                 walked.fresh.append(wd)
-            elif known.path != path:
-                walked.moved.append(wd)
-            self._drop(wd)
+                self._stamp += 1
+            else:
+                if known.path != path:
+                    walked.moved.append(wd)
+                self._drop(wd)
             self._folders[wd] = _Folder(path=path, identity=identity, stamp=self._stamp)
             self._wds[path] = wd
             return True

@@ -375,9 +375,10 @@ class Watcher:
         routes = self._routes.get(WatchTarget(folder, is_recursive=True), ())
 
         def is_pruned(path: str) -> bool:
-            return bool(routes) and all(route.is_left_out(path) for route in routes)
+            return all(route.is_left_out(path) for route in routes)
 
-        return WatchLimits(is_pruned, self._find_max_folders())
+        is_whole = not routes or any(route.is_pruned is None for route in routes)
+        return WatchLimits(None if is_whole else is_pruned, self._find_max_folders())
 
     def _make_link_check(self, target: WatchTarget) -> Backlog[DirtyPath]:
         return Backlog(
