@@ -395,7 +395,8 @@ class Walk(msgspec.Struct):
         is_selected = self._choose_filter(folder)
         is_trusted = is_selected is None or self._is_verified(folder)
         known = self.known.find(folder.path)
-        find_known, same = known.get, list[str]()
+        find_known = known.get
+        same: list[str] = []
         max_bytes = -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
         for entry in entries:
             name = entry.name
@@ -420,7 +421,9 @@ class Walk(msgspec.Struct):
             self._note_listed(folder.path, known, same)
 
     def _note_listed(self, folder: str, known: Mapping[str, int], same: list[str]) -> None:
-        others = known.keys() - same if len(same) < len(known) else set[str]()
+        others: set[str] = set()
+        if len(same) < len(known):
+            others = known.keys() - same
         # A folder of two include globs is listed twice.
         self.listed[folder] = self.listed.get(folder, others) & others
 
@@ -483,7 +486,9 @@ class Walk(msgspec.Struct):
         self, folder: _Folder, path: str, entry: os.DirEntry[str], stack: list[_Folder]
     ) -> None:
         """Handle an entry whose name makes it no note: a folder, a link to one, another file."""
-        if is_rule_path(path) and entry.is_file(follow_symlinks=False):
+        if entry.is_dir(follow_symlinks=False) and entry.name[0] != ".":
+            self._add_non_regular(folder, path, entry, stack)
+        elif is_rule_path(path) and entry.is_file(follow_symlinks=False):
             if self.scope.is_selected(path):
                 self._add(path, entry.stat(follow_symlinks=False))
         elif entry.name[0] == ".":
@@ -493,7 +498,7 @@ class Walk(msgspec.Struct):
             is_skipped = is_skipped or self.scope.exclude.matches(path)
             if is_memory(folder.path) and not is_skipped:
                 self.unindexed.add(path)
-        elif entry.is_dir(follow_symlinks=False) or _leads_to_folder(entry):
+        elif _leads_to_folder(entry):
             self._add_non_regular(folder, path, entry, stack)
 
     def _add_non_regular(
