@@ -28,6 +28,17 @@ def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None
         loop.call_soon_threadsafe(call)
 
 
+def call_when_awake(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """As `call_soon`, but do not wake the loop: it runs `call` once something else has woken it,
+    before any request that came later. Its own timers do, at the latest.
+    """
+    if loop.get_debug():
+        call_soon(loop, call)  # a loop that checks its callers allows nothing else
+    elif not loop.is_closed():
+        # As `call_soon_threadsafe` without its last step, which writes to the loop's socket.
+        loop.call_soon(call)
+
+
 class CompletionBatch:
     """Collects a callback for each of `n_jobs` and runs them on the loop it was made on.
 

@@ -52,7 +52,6 @@ from memsyncd.engine.rebuild import (
     tidy_workspace,
 )
 from memsyncd.engine.records import release_damaged_records
-from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.worker import Job, Pause, WorkerPool
 from memsyncd.engine.workspace import Workspace
@@ -99,7 +98,6 @@ class Scheduler:
         on_written: Callable[[Workspace], None],
         on_folders: Callable[[Workspace], None],
         on_reconciled: Callable[[Workspace, Collection[str]], None],
-        stalls: StallMonitor,
     ) -> None:
         """All callbacks are called on the loop.
 
@@ -110,7 +108,6 @@ class Scheduler:
         """
         self._loop = asyncio.get_running_loop()
         self._worker = worker
-        self._stalls = stalls
         self.config = config
         self._clock = clock
         self._on_synced = on_synced
@@ -315,7 +312,6 @@ class Scheduler:
     def _begin_filling(self, workspace: Workspace) -> Future[SyncDone]:
         """Have a new index filled while the workspace's jobs go on with the old one."""
         built = self._filling[workspace.id] = Future()
-        self._stalls.arm()
         fill = partial(fill_new_index, workspace, self.config)
         filling = self._worker.submit(f"{workspace.id} {FILLING}", fill)
 
@@ -329,7 +325,6 @@ class Scheduler:
         self, workspace: Workspace, filling: Future[Filled | None], built: Future[SyncDone]
     ) -> None:
         """Replace the index by the one that was filled, or rebuild it without a process."""
-        self._stalls.disarm_if_idle()
         if self._filling.get(workspace.id) is built:
             del self._filling[workspace.id]
         failure = filling.exception()
@@ -354,9 +349,7 @@ class Scheduler:
     def run(self, workspace: Workspace, factory: JobFactory[T]) -> Future[T]:
         """Run a job that needs the records, before waiting jobs of the workspace."""
         job = partial(self._start, workspace, factory)
-        future = self._worker.submit(workspace.id, job, is_urgent=True)
-        self._stalls.arm()
-        return future
+        return self._worker.submit(workspace.id, job, is_urgent=True)
 
     def quick_check(self, workspace: Workspace) -> None:
         """Open an index that could not be opened, or scan if its file is not in its place; costs
@@ -491,8 +484,6 @@ class Scheduler:
     ) -> Future[Any]:
         """From any thread; `on_done` is called on the loop, which `deliver` hands it to."""
         future = self._worker.submit(workspace.id, job, is_urgent=is_urgent, is_next=is_next)
-        if not is_next:  # whose progress is checked with that of the job before
-            self._defer(self._stalls.arm)
         deliver = deliver or partial(call_soon, self._loop)
 
         # Its callbacks must not refer to the future but by their argument: the cycle would keep the
@@ -550,7 +541,6 @@ class Scheduler:
         future: Future[Any],
         at_s: float,
     ) -> None:
-        self._stalls.disarm_if_idle()
         if future.cancelled() or self._workspaces.get(workspace.id) is not workspace:
             return
         failure = future.exception()
@@ -680,7 +670,6 @@ class Scheduler:
             call_soon(self._loop, partial(self._edited, workspace, future.result()))
 
     def _edited(self, workspace: Workspace, edited: EditOutcome[Any]) -> None:
-        self._stalls.disarm_if_idle()
         if workspace.n_unpruned >= PRUNE_AFTER:
             self.run_slices(workspace, prune_slice)
         if edited.synced is None and edited.failure is None:
@@ -716,7 +705,6 @@ class Scheduler:
         A slice returns whether another must follow. `then` is called on the loop in the end.
         """
         future = self._worker.submit(workspace.id, partial(self._start, workspace, factory))
-        self._stalls.arm()
         future.add_done_callback(partial(self._slice_ended, workspace, factory, then))
 
     def _slice_ended(

@@ -1,8 +1,8 @@
 """Detect a workspace whose disk does not answer, and keep the other workspaces running.
 
-A timer runs only while a worker pool has jobs; without jobs nothing wakes up. It lets each pool
-detach the steps that take too long, and reports workspaces whose steps take even longer as
-stalled. Runs on the event loop.
+A timer runs only while a worker pool has jobs; without jobs nothing wakes up. The pools set and
+cancel it, from any thread. When it ends, each pool detaches the steps that take too long, and
+workspaces whose steps take even longer are reported as stalled, on the event loop.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from memsyncd.core.scheduling import (
     find_next_check_s,
     find_stalled,
 )
+from memsyncd.engine.alarm import make_alarm
 from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.worker import WorkerPool
 from memsyncd.engine.workspace import STALL_FAULT, Workspace
@@ -41,48 +42,44 @@ class StallMonitor:
     ) -> None:
         """`on_checked()` is called after each check, when overdue steps have been detached."""
         self._loop = asyncio.get_running_loop()
-        self._loop_thread = threading.get_ident()
         self._workspaces = workspaces
         self._policy = policy
         self._on_checked = on_checked
         self._on_stalled = on_stalled
         self._on_recovered = on_recovered
         self._pools: list[WorkerPool] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._lock = threading.Lock()
+        self._alarm = make_alarm(self._check)
+        self._is_set = False
         self._stalled: dict[str, Workspace] = {}
         self._futures: dict[str, asyncio.Future[None]] = {}
 
     def add_pool(self, pool: WorkerPool) -> None:
         self._pools.append(pool)
+        pool.on_busy, pool.on_idle = self._begin, self._end_if_idle
 
-    def arm(self) -> None:
-        """A job was submitted, or is about to be on the loop: check its progress after a while.
+    @property
+    def is_checking(self) -> bool:
+        """True while the timer runs."""
+        return self._is_set
 
-        From any thread.
-        """
-        # A timer that is running now is not cancelled before the job has ended.
-        if self._timer is not None:
-            return
-        if threading.get_ident() == self._loop_thread:
-            self._set_timer()
-        elif self._is_busy():
-            call_soon(self._loop, self._arm_if_busy)
+    def _begin(self) -> None:
+        """A pool has got a job: check its progress after a while. From any thread."""
+        with self._lock:
+            if not self._is_set:
+                self._set(self._policy.takeover_s)
 
-    def _arm_if_busy(self) -> None:
-        if self._timer is None and self._is_busy():
-            self._set_timer()
+    def _end_if_idle(self) -> None:
+        """A pool has no job any more: cancel the timer if none has. From any thread."""
+        # A job that is submitted after this look sets the timer again.
+        with self._lock:
+            if self._is_set and not (self._stalled or self._is_busy()):
+                self._is_set = False
+                self._alarm.cancel()
 
-    def _set_timer(self) -> None:
-        self._timer = self._loop.call_later(self._policy.takeover_s, self._check)
-
-    def disarm_if_idle(self) -> None:
-        """A job has ended: cancel the timer if it was the last."""
-        # Taken before the look at the pools: a job that is submitted after that look arms again.
-        timer, self._timer = self._timer, None
-        if timer is not None and (self._stalled or self._is_busy()):
-            self._timer = timer
-        elif timer is not None:
-            timer.cancel()
+    def _set(self, delay_s: float) -> None:
+        self._is_set = True
+        self._alarm.set(delay_s)
 
     def _is_busy(self) -> bool:
         return any(pool.is_busy for pool in self._pools)
@@ -102,22 +99,24 @@ class StallMonitor:
         return future
 
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        """From any thread."""
+        self._alarm.cancel()
+        call_soon(self._loop, self._alarm.close)
 
     def _check(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         now_s = time.monotonic()
         for pool in self._pools:
             pool.detach_overdue(now_s)
         running = find_oldest([pool.running_steps() for pool in self._pools])
         self._on_checked()
         self._report(find_stalled(running, now_s, self._policy), now_s)
-        if self._stalled or self._is_busy():
-            delay_s = find_next_check_s(running.values(), now_s, self._policy)
-            self._timer = self._loop.call_later(delay_s, self._check)
+        delay_s = find_next_check_s(running.values(), now_s, self._policy)
+        with self._lock:
+            if self._stalled or self._is_busy():
+                self._set(delay_s)
+            else:
+                self._is_set = False
+                self._alarm.cancel()
 
     def _report(self, stalled: Mapping[str, float], now_s: float) -> None:
         """Set and clear the faults of workspaces; call back for those whose state changed."""
@@ -127,7 +126,7 @@ class StallMonitor:
             text = describe_stall(workspace.entry.root, now_s - stalled[key])
             workspace.set_fault(STALL_FAULT, text)
             if before.get(key) is not workspace:
-                self._begin(workspace)
+                self._stall(workspace)
         for key, workspace in before.items():
             if found.get(key) is not workspace:
                 workspace.set_fault(STALL_FAULT, "")
@@ -135,7 +134,7 @@ class StallMonitor:
                     log.info(Event.WORKSPACE_RECOVERED, workspace=workspace.id)
                     self._on_recovered(workspace)
 
-    def _begin(self, workspace: Workspace) -> None:
+    def _stall(self, workspace: Workspace) -> None:
         root = workspace.entry.root
         log.error(Event.WORKSPACE_STALLED, workspace=workspace.id, root=root)
         self._release(workspace)

@@ -314,7 +314,6 @@ class Watching:
 
         It fails with ShuttingDown once stopped.
         """
-        self._stalls.arm()
         return self._pool.call(lambda: None, PROBE_KEY)
 
     def stop(self, timeout_s: float) -> bool:
@@ -395,7 +394,6 @@ class Watching:
     def _run_later(self, call: Callable[[], None], key: str) -> None:
         """Make a call that follows an event, on a thread that a hung disk may block."""
         self._event_pool.call(call, key)
-        self._stalls.arm()
 
     def _report_from_thread(self, reason: str) -> None:
         call_soon(self._loop, lambda: self.report_events_lost(reason))
@@ -467,7 +465,6 @@ class Watching:
             is_first_of_watcher=self._is_first,
         )
         self._is_first = False
-        self._stalls.arm()
 
         def run() -> T | None:
             if task.key != self._key:
@@ -481,7 +478,6 @@ class Watching:
         self._pool.call(run, task.key).add_done_callback(finish)
 
     def _finish(self, task: WatchTask, done: Future[Any], on_done: Callable[[Any], None]) -> None:
-        self._stalls.disarm_if_idle()
         failure = done.exception()
         if isinstance(failure, ShuttingDown) or task.key != self._key:
             return

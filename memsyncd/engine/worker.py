@@ -6,8 +6,8 @@ turns. A job that yields a `Pause` waits for something outside of the pool witho
 sleep while there is nothing to do.
 
 A step that takes long keeps its thread but loses its place in the pool: another thread serves the
-other keys, so that each key holds at most one thread. The pool has no timer: its owner calls
-`detach_overdue` while there are jobs (see `stalls`).
+other keys, so that each key holds at most one thread. The pool has no timer: `stalls` calls
+`detach_overdue` while there are jobs.
 
 The pool with one place is the worker, which runs the jobs that write; `QueryPool` reads for
 clients.
@@ -96,6 +96,10 @@ class WorkerPool:
         self._n_workers = n_workers
         self._policy = policy or StallPolicy()
         self._on_returned = on_returned
+        self.on_busy: Callable[[], None] = _do_nothing
+        """Called when the first job comes, on the thread that submits it."""
+        self.on_idle: Callable[[], None] = _do_nothing
+        """Called when no job is left, on a worker's thread."""
         self._queues: dict[str, deque[_QueuedJob]] = {}
         self._running: dict[str, Step] = {}
         self._paused: dict[str, Pause] = {}
@@ -133,7 +137,10 @@ class WorkerPool:
             jobs = self._queues.setdefault(key, deque())
             jobs.insert(1 if is_next else len(jobs), job)
             self._n_jobs += 1
+            is_first = self._n_jobs == 1
             self._wake()
+        if is_first:
+            self.on_busy()
         return job.done
 
     def call(self, call: Callable[[], T], key: str | None = None) -> Future[T]:
@@ -279,6 +286,9 @@ class WorkerPool:
                 is_detached = self._put_back(key, result)
                 if is_detached:
                     self._n_attached += 1
+                is_idle = not self._n_jobs
+            if is_idle:
+                self.on_idle()
             if isinstance(result, _Outcome):
                 result.report(job.done)
             elif result is not None:
@@ -368,6 +378,10 @@ def _close(job: _QueuedJob) -> _Outcome:
         except BaseException as error:  # noqa: BLE001 - the other waiting jobs must be failed, too
             return _Outcome(failure=error)
     return _Outcome(failure=_make_shutting_down())
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _call_once(call: Callable[[], T]) -> Job[T]:

@@ -144,7 +144,6 @@ class Workspaces:
             on_written=self._written,
             on_folders=self._follow,
             on_reconciled=self._reconciled,
-            stalls=self.stalls,
         )
         self.watching = Watching(self.scheduler, clock, self.stalls, stall_policy)
         self.vectors = VectorUpkeep(config.semantic)
@@ -202,12 +201,10 @@ class Workspaces:
 
     def heartbeat(self) -> Future[None]:
         """Submit an empty job to the worker: done as soon as the worker makes progress."""
-        self.stalls.arm()
         return self._worker.submit(HEARTBEAT_KEY, heartbeat, is_urgent=True)
 
     def prepare(self, job: Callable[[], Job[None]]) -> None:
         """Run a job of no workspace on the worker, in turns with those of workspaces."""
-        self.stalls.arm()
         self._worker.submit(PREPARATION_KEY, job, may_stall=False)
 
     def call(self, call: Callable[[], None]) -> None:
@@ -233,8 +230,7 @@ class Workspaces:
 
     def _store_accesses(self, workspace: Workspace) -> None:
         if self.by_id.get(workspace.id) is workspace:
-            then = self.stalls.disarm_if_idle
-            self.scheduler.run_slices(workspace, store_accesses, then=then)
+            self.scheduler.run_slices(workspace, store_accesses)
 
     # --- finding a workspace ---
 
@@ -333,7 +329,6 @@ class Workspaces:
         entries = [one.entry for one in self.by_id.values()]
         members = [entry for entry in entries if entry.collection == collection.id]
         known = {find_slug(entry): entry.project for entry in members}
-        self.stalls.arm()
         future = self._worker.call(partial(list_projects, root, known), collection.id)
         future.add_done_callback(
             lambda done: call_soon(self._loop, lambda: self._listed(collection, done, waiters))
@@ -345,7 +340,6 @@ class Workspaces:
         done: Future[ProjectListing | None],
         waiters: Collection[asyncio.Future[None]],
     ) -> None:
-        self.stalls.disarm_if_idle()
         if self.collections.get(collection.id) is collection and done.exception() is None:
             self._note_listing(collection, done.result())
         for waiter in waiters:
@@ -509,7 +503,6 @@ class Workspaces:
         self.scheduler.forget(workspace)
         self.watching.forget(workspace)
         self.vectors.close(workspace)
-        self.stalls.arm()
         workspace.cancel()
         closed = self._worker.submit(workspace.id, partial(_close_job, workspace, self.config))
         if then is not None:

@@ -91,7 +91,6 @@ class Reads:
             raise
         finally:
             self.n_pending -= 1
-            self._workspaces.stalls.disarm_if_idle()
 
     async def _run_in_thread(
         self, read: Callable[[], T], token: CancellationToken, slot: Slot
@@ -112,7 +111,6 @@ class Reads:
     async def _read_disk(self, workspace: Workspace, read: Callable[[], T], end_s: float) -> T:
         if self._workspaces.stalls.is_stalled(workspace):
             raise make_stall_error(workspace)
-        self._workspaces.stalls.arm()
         token = CancellationToken(end_s - self._clock.now_s())
         future = self.threads.read_disk(workspace.id, partial(token.run, read))
         try:
@@ -344,7 +342,6 @@ class PathLookup:
 
         Reads with the same `key`, by default the path, run one after another.
         """
-        self._workspaces.stalls.arm()
         try:
             future = asyncio.wrap_future(self._threads.read_disk(key or path, read))
             return await asyncio.wait_for(future, limit_s)
@@ -352,5 +349,3 @@ class PathLookup:
             folder = os.path.dirname(path)
             message = f"the disk under {folder}, or under another workspace, does not answer"
             raise Busy(message, hint=STALL_HINT) from None
-        finally:
-            self._workspaces.stalls.disarm_if_idle()

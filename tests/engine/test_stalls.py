@@ -213,7 +213,7 @@ def test_no_timer_runs_when_no_job_is_left(tmp_path: Path) -> None:
         await wait_for(lambda: workspaces.count_jobs() == 0)
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
-        await wait_for(lambda: workspaces.stalls._timer is None)
+        await wait_for(lambda: not workspaces.stalls.is_checking)
 
     run_scenario(tmp_path, scenario)
 

@@ -97,6 +97,26 @@ def fail() -> Job[None]:
     yield
 
 
+def test_a_pool_reports_its_first_job_and_the_end_of_its_last(
+    worker: WorkerPool, step_log: StepLog
+) -> None:
+    is_idle = threading.Event()
+    worker.on_busy = lambda: step_log.lines.append("busy")
+
+    def note_idle() -> None:
+        step_log.lines.append("idle")
+        is_idle.set()
+
+    worker.on_idle = note_idle
+    for names in (("a", "b"), ("c",)):
+        is_idle.clear()
+        with worker.batch():
+            for name in names:
+                worker.submit(name, partial(step_log.job, name))
+        assert is_idle.wait(30)
+    assert step_log.lines == ["busy", "a1", "b1", "idle", "busy", "c1", "idle"]
+
+
 def test_a_job_gives_its_result(worker: WorkerPool, step_log: StepLog) -> None:
     assert worker.submit("a", lambda: step_log.job("a", 3, "done")).result(30) == "done"
     assert step_log.lines == ["a1", "a2", "a3"]
