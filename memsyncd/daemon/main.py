@@ -39,6 +39,7 @@ from memsyncd.daemon.systemd import (
 from memsyncd.dirs import Dirs, find_dirs, has_named_socket
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck, Registry
+from memsyncd.engine.scheduler import LARGE_SCAN_NOTES
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.worker import Job, QueryPool, WorkerPool, call_within
 from memsyncd.engine.workspace import Entry, Settings, Workspace
@@ -69,8 +70,6 @@ if TYPE_CHECKING:
 # At Python's default an answer may wait 5 ms for the thread that indexes.
 SWITCH_INTERVAL_S = 0.001
 QUERY_THREADS = 2
-# A scan of so many notes leaves megabytes of freed memory.
-LARGE_SCAN_NOTES = 1000
 IMPORT_DELAY_S = 1.0
 """When everything is imported that the start does not need: after the first scans."""
 STOP_GRACE_S = 1.0

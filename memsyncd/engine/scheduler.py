@@ -14,6 +14,7 @@ a request has started.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -41,7 +42,7 @@ from memsyncd.engine.external_changes import (
 from memsyncd.engine.idle_checks import Database, IdleChecks
 from memsyncd.engine.index_process import BULK_BYTES
 from memsyncd.engine.index_worker import Filled
-from memsyncd.engine.job_completions import CompletionBatch, Timers, call_soon
+from memsyncd.engine.job_completions import Timers, call_soon, call_when_awake
 from memsyncd.engine.rebuild import (
     INCOMPLETE,
     RebuildPolicy,
@@ -54,7 +55,7 @@ from memsyncd.engine.rebuild import (
 from memsyncd.engine.records import release_damaged_records
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.worker import Job, Pause, WorkerPool
-from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspace import Condition, Workspace
 from memsyncd.errors import ShuttingDown, StoreCorrupt, StoreFailed
 from memsyncd.logs import Event, get_log
 
@@ -65,8 +66,12 @@ GRACE_SLACK_S = 0.02
 # on, have ended, and their answers are sent.
 ANSWER_TURNS = 5
 FILLING = "rebuild"
+# A scan of so many notes leaves megabytes of freed memory, and takes longer than to wake the loop.
+LARGE_SCAN_NOTES = 1000
 # What the first scan of a workspace waits for.
 OPENED, WATCHED = "opened", "watched"
+# The key of a job that checks the watches: of no workspace.
+CHECK = "check"
 
 log = get_log("engine")
 
@@ -138,6 +143,8 @@ class Scheduler:
         self._wide_scans: dict[str, Future[SyncDone]] = {}
         """For each workspace the last scan that events of folders have asked for."""
         self._reconciles: dict[str, Future[Any]] = {}
+        self._check: Future[object] | None = None
+        self._n_checks = itertools.count()
         self._missing_roots: set[str] = set()
         self._recording: set[str] = set()
         self._filling: dict[str, Future[SyncDone]] = {}
@@ -403,24 +410,30 @@ class Scheduler:
 
     # --- reconcile ---
 
-    def reconcile(self, then: Callable[[], None]) -> None:
-        """Scan every workspace in full, then call `then`; changes without an event are counted."""
+    def reconcile(self, check: Callable[[], object]) -> None:
+        """Scan every workspace in full; changes without an event are counted.
+
+        `check` is called behind the scans, on the same thread: two that contend for the
+        interpreter's lock wake up again and again.
+        """
         # A workspace whose last reconcile still waits gets no second one, however long it waits.
         workspaces = self._workspaces.values() if self.config.sync.enabled else ()
         due = [one for one in workspaces if self._is_reconciled(one)]
-        batch = CompletionBatch(len(due), then)
         with self._worker.batch():
-            self._reconciles |= {one.id: self._reconcile(one, batch) for one in due}
+            self._reconciles |= {one.id: self._reconcile(one) for one in due}
+            if not _is_waiting(self._check):
+                # Not behind one that a disk blocks.
+                self._check = self._worker.call(check, f"{CHECK} {next(self._n_checks)}")
 
     def _is_reconciled(self, workspace: Workspace) -> bool:
         return workspace.id not in self._reconciles or self._reconciles[workspace.id].done()
 
-    def _reconcile(self, workspace: Workspace, batch: CompletionBatch) -> Future[Any]:
+    def _reconcile(self, workspace: Workspace) -> Future[Any]:
         if workspace.index is None:
             job = partial(open_workspace, workspace, self.config, self._clock)
-            return self._submit(workspace, job, self._opened, batch=batch)
+            return self._submit(workspace, job, self._opened)
         self._rebuilds.retry(workspace)
-        return self._sync(workspace, only=None, batch=batch)
+        return self._sync(workspace, only=None, is_reconcile=True)
 
     # --- submitting jobs ---
 
@@ -433,17 +446,18 @@ class Scheduler:
         is_full: bool = False,
         grace_s: float | None = None,
         releases_memory: bool = True,
-        batch: CompletionBatch | None = None,
+        is_reconcile: bool = False,
     ) -> Future[SyncDone]:
         request = self._make_request(
             workspace, only, is_full=is_full, grace_s=grace_s, releases_memory=releases_memory
         )
         job = partial(sync_and_record, workspace, self.config, self._clock, request)
+        before = workspace.condition if is_reconcile else None
         # What a retry finds had its event before the failure.
-        is_reconcile = batch is not None and not _is_retry(workspace)
+        is_reconcile = is_reconcile and not _is_retry(workspace)
         on_done = partial(self._synced, request, is_reconcile=is_reconcile)
         is_urgent = is_urgent or request.only is not None
-        return self._submit(workspace, job, on_done, is_urgent=is_urgent, batch=batch)
+        return self._submit(workspace, job, on_done, is_urgent=is_urgent, before=before)
 
     def _make_request(
         self,
@@ -479,18 +493,22 @@ class Scheduler:
         *,
         is_urgent: bool = False,
         is_next: bool = False,
-        batch: CompletionBatch | None = None,
+        before: Condition | None = None,
         deliver: Callable[[Callable[[], None]], None] | None = None,
     ) -> Future[Any]:
-        """From any thread; `on_done` is called on the loop, which `deliver` hands it to."""
+        """From any thread; `on_done` is called on the loop, which `deliver` hands it to.
+
+        With the condition `before` a sync, the loop is not woken if that has changed nothing.
+        """
         future = self._worker.submit(workspace.id, job, is_urgent=is_urgent, is_next=is_next)
-        deliver = deliver or partial(call_soon, self._loop)
+        wake, wait = partial(call_soon, self._loop), partial(call_when_awake, self._loop)
 
         # Its callbacks must not refer to the future but by their argument: the cycle would keep the
         # result, which has all paths of a first index, until the garbage is collected.
         def report(done: Future[Any]) -> None:
             ended = partial(self._ended, workspace, on_done, done, self._clock.now_s())
-            deliver(ended) if batch is None else batch.add(done, ended)
+            can_wait = before is not None and _is_uneventful(before, workspace, done)
+            (deliver or (wait if can_wait else wake))(ended)
 
         future.add_done_callback(report)
         return future
@@ -724,6 +742,24 @@ class Scheduler:
 def _is_waiting(job: Future[Any] | None) -> bool:
     """True for a job that has not started."""
     return job is not None and not job.running() and not job.done()
+
+
+def _is_uneventful(before: Condition, workspace: Workspace, job: Future[Any]) -> bool:
+    """True if a sync of a few notes found nothing new, needs no follow-up and ended in the
+    condition `before` itself, in which nothing is wrong.
+    """
+    if job.cancelled() or job.exception() is not None:
+        return False
+    done: SyncDone = job.result()
+    if not done.is_quiet or done.n_unchanged >= LARGE_SCAN_NOTES:
+        return False
+    now = workspace.condition
+    is_same = (before.state, before.notices, before.scan_problems) == (
+        now.state,
+        now.notices,
+        now.scan_problems,
+    )
+    return is_same and now.state == "ready"
 
 
 def _is_retry(workspace: Workspace) -> bool:

@@ -23,7 +23,7 @@ import msgspec
 
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.job_completions import call_soon
+from memsyncd.engine.job_completions import call_soon, call_when_awake
 from memsyncd.engine.registry import ProjectCollection, is_project_event
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
@@ -44,6 +44,8 @@ BLOCKED_REASON = (
     " changes are found by timed scans until it does; check the mount"
 )
 FAILED_REASON = "the watcher failed: changes are found by timed scans only; read the daemon's log"
+# A check of so many folders takes no longer than a hand-over to another thread and back.
+FEW_FOLDERS = 256
 # Folders that appear while a plan is carried out are found by planning again. If they never cease
 # to appear, the next check finds them.
 PLAN_ATTEMPTS = 4
@@ -250,6 +252,21 @@ class Watching:
         if self.is_on:
             self._run(self._check, self._checked)
 
+    def prepare_check(self) -> Callable[[], object]:
+        """The same as a call for another thread, which checks a few folders itself, and does not
+        wake the loop if all is well.
+        """
+        if not self.is_on:
+            return lambda: None
+        task = self._make_task()
+
+        def check() -> None:
+            is_small = task.watcher.n_watches <= FEW_FOLDERS
+            submit = self._pool.call_here if is_small else self._pool.call
+            self._submit(task, self._check, self._checked, submit, self._is_uneventful)
+
+        return check
+
     def report_events_lost(self, reason: str) -> None:
         """Events were or will be lost: plan, check and scan everything.
 
@@ -328,7 +345,7 @@ class Watching:
         return self._pool.stop(max(0.0, end_s - time.monotonic())) and has_ended
 
     def _list_workspaces(self) -> list[Workspace]:
-        return [one for one in self._watched.values() if isinstance(one, Workspace)]
+        return [one for one in list(self._watched.values()) if isinstance(one, Workspace)]
 
     def _on_event(self, workspace_id: str, path: str, is_finished: bool, is_folder: bool) -> None:
         """Handle a file event; from any thread."""
@@ -405,6 +422,12 @@ class Watching:
             self._scheduler.scan_all()
         self._checked(result)
 
+    def _is_uneventful(self, result: CheckResult) -> bool:
+        """True if a check has found nothing that is not reported; on any thread."""
+        if result.reasons or result.newly_watched or self._reported:
+            return False
+        return all(map(self._is_health_reported, self._list_workspaces()))
+
     def _checked(self, result: CheckResult) -> None:
         if result.reasons and result.reasons != self._reported:
             log.warning(Event.WATCH_DEGRADED, reason="; ".join(result.reasons))
@@ -452,19 +475,35 @@ class Watching:
             workspace.set_fault(WATCH_FAULT, "; ".join(health.faults))
             workspace.set_notice(WATCH_LIMIT, health.limit)
 
+    def _is_health_reported(self, workspace: Workspace) -> bool:
+        health, condition = self.health(workspace), workspace.condition
+        known = condition.faults.get(WATCH_FAULT, ""), condition.notices.get(WATCH_LIMIT, "")
+        return known == ("; ".join(health.faults), health.limit)
+
     def _run(self, call: Callable[[WatchTask], T], on_done: Callable[[T], None]) -> None:
         """Call on the watcher's thread, then `on_done` with the result on the loop.
 
         A failure is reported as a fault of every workspace.
         """
-        task = WatchTask(
-            self._key,
-            self.watcher,
-            self._links,
-            self._pruned,
-            is_first_of_watcher=self._is_first,
+        self._submit(self._make_task(), call, on_done, self._pool.call)
+
+    def _make_task(self) -> WatchTask:
+        is_first, self._is_first = self._is_first, False
+        return WatchTask(
+            self._key, self.watcher, self._links, self._pruned, is_first_of_watcher=is_first
         )
-        self._is_first = False
+
+    def _submit(
+        self,
+        task: WatchTask,
+        call: Callable[[WatchTask], T],
+        on_done: Callable[[T], None],
+        submit: Callable[[Callable[[], T | None], str], Future[T | None]],
+        can_wait: Callable[[T], bool] = lambda _result: False,
+    ) -> None:
+        """From any thread; `on_done` is called on the loop, which a result that `can_wait` does not
+        wake.
+        """
 
         def run() -> T | None:
             if task.key != self._key:
@@ -473,9 +512,11 @@ class Watching:
             return call(task)
 
         def finish(done: Future[T | None]) -> None:
-            call_soon(self._loop, lambda: self._finish(task, done, on_done))
+            result = None if done.exception() else done.result()
+            deliver = call_when_awake if result is not None and can_wait(result) else call_soon
+            deliver(self._loop, lambda: self._finish(task, done, on_done))
 
-        self._pool.call(run, task.key).add_done_callback(finish)
+        submit(run, task.key).add_done_callback(finish)
 
     def _finish(self, task: WatchTask, done: Future[Any], on_done: Callable[[Any], None]) -> None:
         failure = done.exception()

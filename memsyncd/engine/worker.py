@@ -97,7 +97,7 @@ class WorkerPool:
         self._policy = policy or StallPolicy()
         self._on_returned = on_returned
         self.on_busy: Callable[[], None] = _do_nothing
-        """Called when the first job comes, on the thread that submits it."""
+        """Called when the first job comes, on the thread that submits it, with the pool's lock."""
         self.on_idle: Callable[[], None] = _do_nothing
         """Called when no job is left, on a worker's thread."""
         self._queues: dict[str, deque[_QueuedJob]] = {}
@@ -109,6 +109,8 @@ class WorkerPool:
         self._threads: set[threading.Thread] = set()
         self._n_jobs = 0
         """Jobs that wait or run; unlike the queues, right at every moment without the lock."""
+        self._n_batched: int | None = None
+        """The jobs of a batch that is being submitted; None if there is none."""
         self._n_attached = self._n_idle = 0
         """Threads that have a place in the pool, and those of them that sleep."""
         self._numbers = itertools.count(1)
@@ -137,10 +139,12 @@ class WorkerPool:
             jobs = self._queues.setdefault(key, deque())
             jobs.insert(1 if is_next else len(jobs), job)
             self._n_jobs += 1
-            is_first = self._n_jobs == 1
-            self._wake()
-        if is_first:
-            self.on_busy()
+            if self._n_jobs == 1:
+                self.on_busy()
+            if self._n_batched is None:
+                self._wake()
+            else:
+                self._n_batched += 1
         return job.done
 
     def call(self, call: Callable[[], T], key: str | None = None) -> Future[T]:
@@ -148,14 +152,54 @@ class WorkerPool:
         name = f"#{next(self._numbers)}" if key is None else key
         return self.submit(name, lambda: _call_once(call), may_stall=key is not None)
 
+    def call_here(self, call: Callable[[], T], key: str) -> Future[T]:
+        """As `call`, but on this thread, at once, unless jobs wait or run or the key is slow.
+
+        For what takes less time than waking another thread. The call counts as a step of the pool.
+        """
+        job = _QueuedJob(
+            start=lambda: _call_once(call), is_urgent=False, may_stall=True, done=Future()
+        )
+        with self._changed:
+            is_free = not (self._n_jobs or self._is_stopping or key in self._slow)
+            if is_free:
+                self._queues[key] = deque([job])
+                self._n_jobs += 1
+                self._n_attached += 1
+                self.on_busy()
+                self._running[key] = Step(time.monotonic(), thread_id=threading.get_native_id())
+        if not is_free:
+            return self.call(call, key)
+        outcome = _run_step(job)
+        assert isinstance(outcome, _Outcome)
+        with self._changed:
+            is_detached = self._put_back(key, outcome)
+            self._n_attached -= not is_detached
+            is_idle = not self._n_jobs
+            if not is_idle:
+                self._wake()
+        if is_idle:
+            self.on_idle()
+        outcome.report(job.done)
+        if is_detached:
+            self._on_returned(key)
+        return job.done
+
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
-        """Start none of the jobs submitted inside before all of them are queued.
+        """Start none of the jobs submitted inside before all of them are queued, and wake no thread
+        for them earlier.
 
         Otherwise the submitter and the worker's thread contend for the interpreter's lock.
         """
         with self._changed:
-            yield
+            self._n_batched = 0
+            try:
+                yield
+            finally:
+                n_batched, self._n_batched = self._n_batched, None
+                for _ in range(n_batched):
+                    self._wake()
 
     def detach_overdue(self, now_s: float) -> None:
         """Give the places of steps that take too long to other threads."""

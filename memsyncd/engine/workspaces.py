@@ -564,8 +564,7 @@ class Workspaces:
             self.watching.report_events_lost("the machine has slept")
         self._asleep_s = asleep_s
         try:
-            # One after the other: two threads that contend for the GIL wake up again and again.
-            self.scheduler.reconcile(then=self.watching.supervise)
+            self.scheduler.reconcile(self.watching.prepare_check())
         except MemsyncdError as failure:
             log.error(Event.SYNC_FAILED, reason=failure.message)
 

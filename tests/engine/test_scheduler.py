@@ -17,9 +17,11 @@ from memsyncd.core.changes.debounce import Settled
 from memsyncd.engine import rebuild, scheduler
 from memsyncd.engine.index_process import running_pids
 from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.watching import CheckResult, WatchTask
 from memsyncd.engine.worker import Job, heartbeat
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFull
+from tests.engine.test_job_completions import count_turns
 from tests.engine.test_watching import open_workspaces, wait_for
 
 
@@ -37,18 +39,66 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
         workspace = workspaces.add(str(root))
         await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
         held = workspaces._worker.submit("another", hold)
-        reported: list[int] = []
+        checked: list[int] = []
         for number in range(5):
-            workspaces.scheduler.reconcile(then=lambda number=number: reported.append(number))
-        assert workspaces.count_jobs() == 2
+            workspaces.scheduler.reconcile(lambda number=number: checked.append(number))
+        assert workspaces.count_jobs() == 3
         is_over.set()
         await asyncio.wrap_future(held)
-        await wait_for(lambda: sorted(reported) == [0, 1, 2, 3, 4])
+        await wait_for(lambda: checked == [0])
         n_syncs = workspaces.counters(workspace).syncs.n
-        workspaces.scheduler.reconcile(then=lambda: reported.append(5))
-        await wait_for(lambda: 5 in reported)
+        workspaces.scheduler.reconcile(lambda: checked.append(5))
+        await wait_for(lambda: checked == [0, 5])
         assert workspaces.counters(workspace).syncs.n == n_syncs + 1
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(scenario())
+
+
+def test_a_reconcile_that_finds_nothing_does_not_wake_the_loop(tmp_path: Path) -> None:
+    """It takes one thread, and its result is counted when something else wakes the loop."""
+    roots = [tmp_path.resolve() / name for name in ("a", "b")]
+    for root in roots:
+        (root / ".memories").mkdir(parents=True)
+        (root / ".memories" / "note.md").write_text("larch\n")
+        os.utime(root / ".memories" / "note.md", (1e9, 1e9))
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
+        added = [workspaces.add(str(root)) for root in roots]
+        await wait_for(lambda: all(one.condition.state == "ready" for one in added))
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
+        await wait_for(lambda: all(one.is_recorded for one in added))
+        # What was written shortly before a scan is read again by the next.
+        for one in added:
+            await asyncio.wrap_future(workspaces.scheduler.scan(one))
+        await wait_for(lambda: not workspaces.count_jobs())
+        await asyncio.wrap_future(workspaces.watching.probe())
+        await asyncio.sleep(0.1)
+
+        scanned_s = [one.condition.scanned_s for one in added]
+        n_syncs = [workspaces.counters(one).syncs.n for one in added]
+        check, threads = workspaces.watching._check, set[int]()
+
+        def note(task: WatchTask) -> CheckResult:
+            threads.add(threading.get_ident())
+            return check(task)
+
+        workspaces.watching._check = note  # type: ignore[method-assign]
+        workspaces.scheduler.reconcile(workspaces.watching.prepare_check())
+        # The loop has set out to sleep by the time that the thread counts its turns.
+        n_turns = await count_turns(lambda: None, 0.3)
+        assert n_turns <= 1
+        assert threads == {worker.ident for worker in workspaces._worker._threads}
+        assert all(
+            (one.condition.scanned_s or 0) > (before or 0)
+            for one, before in zip(added, scanned_s, strict=True)
+        )
+        assert [workspaces.counters(one).syncs.n for one in added] == [n + 1 for n in n_syncs]
+
+        (roots[0] / ".memories" / "second.md").write_text("maple\n")
+        await wait_for(lambda: added[0].condition.counts.files == 2)
+        await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(scenario())
 
@@ -112,7 +162,7 @@ def test_what_is_found_after_a_full_disk_does_not_count_as_missed(tmp_path: Path
             n_expected = workspace.condition.counts.files + len(names)
             for name in names:
                 (root / ".memories" / name).write_text("larch\n")
-            workspaces.scheduler.reconcile(then=lambda: None)
+            workspaces.scheduler.reconcile(lambda: None)
             await wait_for(lambda: workspace.condition.counts.files == n_expected)
             await wait_for(lambda: workspace.condition.state == "ready")
 

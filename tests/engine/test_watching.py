@@ -188,9 +188,10 @@ def test_a_watcher_that_cannot_be_made_is_logged_once_until_it_works(
     assert events == ["watch_degraded", "watch_degraded"]
 
 
+@pytest.mark.parametrize("is_reconcile", [False, True])
 @pytest.mark.parametrize("n_checks", [1, 2])
 def test_a_hanging_disk_blocks_only_its_own_workspace_while_others_are_planned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_checks: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_checks: int, is_reconcile: bool
 ) -> None:
     """Before the watcher watches the folders of one workspace, it checks those of all others."""
     gate = threading.Event()
@@ -211,7 +212,10 @@ def test_a_hanging_disk_blocks_only_its_own_workspace_while_others_are_planned(
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
         monkeypatch.setattr(targets, "_stat_identity", block)
         for _ in range(n_checks):
-            workspaces.watching.supervise()
+            if is_reconcile:
+                workspaces.scheduler.reconcile(workspaces.watching.prepare_check())
+            else:
+                workspaces.watching.supervise()
         await wait_for(lambda: workspaces.watching.health(a).mode == "timed")
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 2)
         (tmp_path / "b" / ".memories" / "second.md").write_text("maple")

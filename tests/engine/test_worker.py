@@ -154,6 +154,25 @@ def test_no_job_of_a_batch_starts_before_all_are_queued(
     assert step_log.lines == ["urgent1", "slow1", "slow2"]
 
 
+def test_a_batch_wakes_a_thread_for_its_jobs_once_all_are_queued(
+    worker: WorkerPool, step_log: StepLog
+) -> None:
+    worker.call(lambda: None).result(30)
+    changed, woken = worker._changed, list[int]()
+    notify = changed.notify
+
+    def note(n: int = 1) -> None:
+        woken.append(worker.count_jobs())
+        notify(n)
+
+    changed.notify = note  # type: ignore[method-assign]
+    with worker.batch():
+        jobs = [worker.submit(key, lambda key=key: step_log.job(key)) for key in "abc"]
+    for job in jobs:
+        job.result(30)
+    assert woken == [3]
+
+
 def test_an_urgent_job_goes_before_others_between_their_steps(
     worker: WorkerPool, step_log: StepLog
 ) -> None:
@@ -588,6 +607,58 @@ def test_on_returned_is_called_when_a_detached_step_returns(block: Block) -> Non
     wait_until(lambda: bool(returned))
     assert returned == ["a"]
     assert worker.stop(WAIT_S)
+
+
+def test_a_call_is_made_here_unless_the_pool_has_jobs(pool: WorkerPool, block: Block) -> None:
+    here = threading.get_ident()
+    assert pool.call_here(threading.get_ident, "a").result(0) == here
+    pool.call(lambda: None).result(WAIT_S)
+    assert pool.call_here(threading.get_ident, "a").result(0) == here
+    with pytest.raises(KeyError):
+        pool.call_here(lambda: {}["no"], "a").result(0)
+    assert not pool.is_busy
+
+    pool.submit("b", block.steps)
+    block.wait()
+    queued = pool.call_here(threading.get_ident, "a")
+    assert not queued.done()
+    block.release()
+    assert queued.result(WAIT_S) != here
+    assert pool.stop(WAIT_S)
+    with pytest.raises(ShuttingDown):
+        pool.call_here(threading.get_ident, "a").result(0)
+
+
+def test_a_call_that_is_made_here_and_blocks_holds_up_its_own_key_alone(block: Block) -> None:
+    returned: list[str] = []
+    pool = WorkerPool("memsyncd-test", policy=POLICY, on_returned=returned.append)
+    thread = threading.Thread(
+        target=pool.call_here, args=(lambda: next(block.steps()), "a"), daemon=True
+    )
+    thread.start()
+    block.wait()
+    same, other = pool.call(lambda: "same", "a"), pool.call(lambda: "other", "b")
+    assert list(pool.running_steps()) == ["a"]
+    pool.detach_overdue(time.monotonic() + LATER_S)
+    assert other.result(WAIT_S) == "other"
+    assert not same.done()
+    block.release()
+    assert same.result(WAIT_S) == "same"
+    thread.join(WAIT_S)
+    assert returned == ["a"]
+    assert pool.stop(WAIT_S)
+
+
+def test_jobs_that_come_during_a_call_that_is_made_here_run_after_it(
+    pool: WorkerPool, block: Block
+) -> None:
+    thread = threading.Thread(target=pool.call_here, args=(lambda: next(block.steps()), "a"))
+    thread.start()
+    block.wait()
+    jobs = [pool.call(lambda: "done", key) for key in ("a", "b")]
+    block.release()
+    assert [job.result(WAIT_S) for job in jobs] == ["done", "done"]
+    thread.join(WAIT_S)
 
 
 def test_stopping_waits_for_no_blocked_step_and_cleans_up_all_others(block: Block) -> None:
