@@ -22,7 +22,8 @@ import os
 import re
 import stat as modes
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 import msgspec
 from msgspec.structs import replace
@@ -72,6 +73,7 @@ from memsyncd.files.scope import (
 N_ATTEMPTS = 3
 N_EXAMPLES = 3
 NOTHING_KNOWN = KnownStats()
+ALL_SAME: frozenset[str] = frozenset()
 
 
 def scan(
@@ -228,7 +230,7 @@ class Walk(msgspec.Struct):
     known: KnownStats
     ignore_rules: WorkspaceRules = msgspec.field(default_factory=WorkspaceRules)
     files: dict[str, FileStat] = msgspec.field(default_factory=dict)
-    listed: dict[str, set[str]] = msgspec.field(default_factory=dict)
+    listed: dict[str, AbstractSet[str]] = msgspec.field(default_factory=dict)
     failed: set[str] = msgspec.field(default_factory=set)
     unreadable: set[str] = msgspec.field(default_factory=set)
     problems: list[Problem] = msgspec.field(default_factory=list)
@@ -343,10 +345,11 @@ class Walk(msgspec.Struct):
         if top.path == MEMORY_FILE:
             self.report(top.path, "not_a_file")
             return
-        stack = [top]
+        stack, exclude = [top], self.scope.exclude
+        has_excludes = bool(exclude.patterns)
         while stack:
             folder = stack.pop()
-            if folder.depth >= 0 and not self.scope.exclude.matches(folder.path):
+            if folder.depth >= 0 and not (has_excludes and exclude.matches(folder.path)):
                 self._list(folder, stack)
 
     def _list(self, folder: _Folder, stack: list[_Folder]) -> None:
@@ -410,6 +413,8 @@ class Walk(msgspec.Struct):
                         same.append(name)
                         continue
                     self._add_entry(folder, entry, stack, known_hash, None)
+                elif entry.is_dir(follow_symlinks=False) and name[0] != ".":
+                    self._add_folder(folder, entry, stack)
                 elif self._add_entry(folder, entry, stack, known_hash, is_selected):
                     same.append(name)
             except FileNotFoundError:
@@ -418,14 +423,10 @@ class Walk(msgspec.Struct):
                 path = f"{folder.path}/{name}" if folder.path else name
                 self._mark_unreadable(path, "unreadable_file", error)
         if known:
-            self._note_listed(folder.path, known, same)
-
-    def _note_listed(self, folder: str, known: Mapping[str, int], same: list[str]) -> None:
-        others: set[str] = set()
-        if len(same) < len(known):
-            others = known.keys() - same
-        # A folder of two include globs is listed twice.
-        self.listed[folder] = self.listed.get(folder, others) & others
+            others = known.keys() - same if len(same) < len(known) else ALL_SAME
+            # A folder of two include globs is listed twice.
+            before = self.listed.get(folder.path)
+            self.listed[folder.path] = others if before is None else before & others
 
     def _add_entry(
         self,
@@ -438,9 +439,11 @@ class Walk(msgspec.Struct):
         """Add any entry of a folder; True if it is a selected note with the stat of this hash."""
         path = f"{folder.path}/{entry.name}" if folder.path else entry.name
         if not known_hash and not is_note_name(entry.name):
-            self._add_other(folder, path, entry, stack)
+            self._add_other(folder, path, entry)
+        elif entry.is_dir(follow_symlinks=False):
+            self._add_folder(folder, entry, stack)
         elif not entry.is_file(follow_symlinks=False):
-            self._add_non_regular(folder, path, entry, stack)
+            self._add_non_regular(folder, path, entry)
         elif is_selected is None or is_selected(path):
             stat = entry.stat(follow_symlinks=False)
             max_bytes = -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
@@ -482,13 +485,9 @@ class Walk(msgspec.Struct):
             return False
         return self.ignore_rules.is_verified(folder.path, rules)
 
-    def _add_other(
-        self, folder: _Folder, path: str, entry: os.DirEntry[str], stack: list[_Folder]
-    ) -> None:
-        """Handle an entry whose name makes it no note: a folder, a link to one, another file."""
-        if entry.is_dir(follow_symlinks=False) and entry.name[0] != ".":
-            self._add_non_regular(folder, path, entry, stack)
-        elif is_rule_path(path) and entry.is_file(follow_symlinks=False):
+    def _add_other(self, folder: _Folder, path: str, entry: os.DirEntry[str]) -> None:
+        """Handle an entry whose name makes it no note: a link to a folder, another file."""
+        if is_rule_path(path) and entry.is_file(follow_symlinks=False):
             if self.scope.is_selected(path):
                 self._add(path, entry.stat(follow_symlinks=False))
         elif entry.name[0] == ".":
@@ -499,22 +498,24 @@ class Walk(msgspec.Struct):
             if is_memory(folder.path) and not is_skipped:
                 self.unindexed.add(path)
         elif _leads_to_folder(entry):
-            self._add_non_regular(folder, path, entry, stack)
+            self._add_non_regular(folder, path, entry)
 
-    def _add_non_regular(
-        self, folder: _Folder, path: str, entry: os.DirEntry[str], stack: list[_Folder]
-    ) -> None:
-        """Handle a folder, a link or a special file."""
+    def _add_folder(self, folder: _Folder, entry: os.DirEntry[str], stack: list[_Folder]) -> None:
+        name = entry.name
+        path = f"{folder.path}/{name}" if folder.path else name
+        if not is_utf8(name):
+            self.report(path, "bad_name")
+        elif not self._is_left_out(path, folder.rules, is_folder=True):
+            real_path, depth = f"{folder.real_path}/{name}", folder.depth - 1
+            stack.append(replace(folder, path=path, real_path=real_path, depth=depth))
+
+    def _add_non_regular(self, folder: _Folder, path: str, entry: os.DirEntry[str]) -> None:
+        """Handle a link or a special file."""
         if not is_utf8(entry.name):
             self.report(path, "bad_name")
-        elif folder.rules is not None and self._is_left_out(
-            path, folder.rules, is_folder=entry.is_dir(follow_symlinks=False)
+        elif self._is_left_out(path, folder.rules, is_folder=False) or (
+            self.scope.exclude.matches(path)
         ):
-            return
-        elif entry.is_dir(follow_symlinks=False):
-            real_path, depth = f"{folder.real_path}/{entry.name}", folder.depth - 1
-            stack.append(replace(folder, path=path, real_path=real_path, depth=depth))
-        elif self.scope.exclude.matches(path):
             return
         elif entry.is_symlink():
             self.links.append(path)
