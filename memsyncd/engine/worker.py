@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import threading
 import time
 from collections import deque
@@ -33,6 +34,8 @@ from memsyncd.engine.clock import read_waited_s
 from memsyncd.errors import ShuttingDown
 
 QUERY_STOP_S = 0.5
+# A thread that will wake up by itself within this time is not woken for a batch.
+EXPECTED_WITHIN_S = 0.2
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -105,14 +108,18 @@ class WorkerPool:
         self._paused: dict[str, Pause] = {}
         self._slow: set[str] = set()
         """Keys whose last step took so long that the next one is detached from the beginning."""
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
         self._threads: set[threading.Thread] = set()
         self._n_jobs = 0
         """Jobs that wait or run; unlike the queues, right at every moment without the lock."""
         self._n_batched: int | None = None
         """The jobs of a batch that is being submitted; None if there is none."""
-        self._n_attached = self._n_idle = 0
-        """Threads that have a place in the pool, and those of them that sleep."""
+        self._n_attached = 0
+        """Threads that have a place in the pool."""
+        self._sleepers: deque[threading.Lock] = deque()
+        """A lock for each of them that sleeps and that nobody has woken: it waits for that."""
+        self._expected_s = self._wakes_at_s = -math.inf
+        """When jobs are expected, and when the thread that sleeps until then wakes up."""
         self._numbers = itertools.count(1)
         self._is_stopping = False
 
@@ -132,7 +139,7 @@ class WorkerPool:
         `may_stall=False` it keeps its place in the pool however long a step takes.
         """
         job = _QueuedJob(start=start, is_urgent=is_urgent, may_stall=may_stall, done=Future())
-        with self._changed:
+        with self._lock:
             if self._is_stopping:
                 job.done.set_exception(_make_shutting_down())
                 return job.done
@@ -160,7 +167,7 @@ class WorkerPool:
         job = _QueuedJob(
             start=lambda: _call_once(call), is_urgent=False, may_stall=True, done=Future()
         )
-        with self._changed:
+        with self._lock:
             is_free = not (self._n_jobs or self._is_stopping or key in self._slow)
             if is_free:
                 self._queues[key] = deque([job])
@@ -172,7 +179,7 @@ class WorkerPool:
             return self.call(call, key)
         outcome = _run_step(job)
         assert isinstance(outcome, _Outcome)
-        with self._changed:
+        with self._lock:
             is_detached = self._put_back(key, outcome)
             self._n_attached -= not is_detached
             is_idle = not self._n_jobs
@@ -185,25 +192,34 @@ class WorkerPool:
             self._on_returned(key)
         return job.done
 
+    def expect(self, at_s: float) -> None:
+        """A batch will be submitted shortly before this monotonic time: a thread that sleeps then
+        wakes up by itself.
+        """
+        with self._lock:
+            self._expected_s = at_s
+
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
         """Start none of the jobs submitted inside before all of them are queued, and wake no thread
-        for them earlier.
+        for them earlier, or at all if one is about to wake up by itself.
 
-        Otherwise the submitter and the worker's thread contend for the interpreter's lock.
+        A thread that is woken contends with the submitter for the interpreter's lock, and waits
+        again, once or several times.
         """
-        with self._changed:
+        with self._lock:
             self._n_batched = 0
             try:
                 yield
             finally:
                 n_batched, self._n_batched = self._n_batched, None
-                for _ in range(n_batched):
+                is_expected = 0.0 < self._wakes_at_s - time.monotonic() <= EXPECTED_WITHIN_S
+                for _ in range(0 if is_expected else n_batched):
                     self._wake()
 
     def detach_overdue(self, now_s: float) -> None:
         """Give the places of steps that take too long to other threads."""
-        with self._changed:
+        with self._lock:
             for key in find_overdue(self._running, now_s, self._policy):
                 if self._queues[key][0].may_stall:
                     self._detach(key)
@@ -216,7 +232,7 @@ class WorkerPool:
 
     def running_steps(self) -> dict[str, Step]:
         """The steps that run now and may stall, by key; a paused job counts as one."""
-        with self._changed:
+        with self._lock:
             running = self._running.items()
             steps = {
                 key: _leave_out_waiting(step)
@@ -233,9 +249,10 @@ class WorkerPool:
 
         Returns False if a step has not returned within `timeout_s`.
         """
-        with self._changed:
+        with self._lock:
             self._is_stopping = True
-            self._changed.notify_all()
+            while self._sleepers:
+                self._sleepers.popleft().release()
             threads = list(self._threads)
         end_s = time.monotonic() + timeout_s
         for thread in threads:
@@ -254,10 +271,9 @@ class WorkerPool:
 
     def _wake(self) -> None:
         """Let a thread take the next job, if one may run."""
-        if self._n_idle:
-            # Counted here, not by the thread that wakes up: the next `submit` must not rely on it.
-            self._n_idle -= 1
-            self._changed.notify()
+        if self._sleepers:
+            # Removed here, not by the thread that wakes up: the next `submit` must not rely on it.
+            self._sleepers.popleft().release()
         elif self._has_room() and self._choose() is not None:
             self._start_thread()
 
@@ -292,9 +308,28 @@ class WorkerPool:
                     self._detach(key)
                     self._wake()
                 return key, self._queues[key][0]
-            self._n_idle += 1
-            self._changed.wait()
+            self._sleep()
         return None
+
+    def _sleep(self) -> None:
+        """Wait until another thread needs this one, or until jobs are expected."""
+        sleeper = threading.Lock()
+        sleeper.acquire()
+        self._sleepers.append(sleeper)
+        left_s = self._expected_s - time.monotonic()
+        # One thread is enough.
+        is_timed = left_s > 0 and self._wakes_at_s < self._expected_s
+        if is_timed:
+            self._wakes_at_s = self._expected_s
+        self._lock.release()
+        try:
+            sleeper.acquire(timeout=left_s if is_timed else -1)
+        finally:
+            self._lock.acquire()
+            if is_timed:
+                self._wakes_at_s = -math.inf
+            if sleeper in self._sleepers:
+                self._sleepers.remove(sleeper)
 
     def _put_back(self, key: str, result: _Outcome | Pause | None) -> bool:
         """Move the key of a returned step to the end of the queue.
@@ -317,7 +352,7 @@ class WorkerPool:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 taken = self._take()
                 if taken is None:
                     self._end_thread()
@@ -326,7 +361,7 @@ class WorkerPool:
             result = _run_step(job)
             if not isinstance(result, _Outcome) and self._is_stopping:
                 result = _close(job)
-            with self._changed:
+            with self._lock:
                 is_detached = self._put_back(key, result)
                 if is_detached:
                     self._n_attached += 1
@@ -344,7 +379,7 @@ class WorkerPool:
 
     def _resume(self, key: str, ended: Future[Any]) -> None:
         """Let the job go on; on any thread."""
-        with self._changed:
+        with self._lock:
             # Jobs that waited when the pool stopped are gone, and their pauses with them.
             pause = self._paused.get(key)
             if pause is not None and pause.ended is ended:
@@ -353,7 +388,7 @@ class WorkerPool:
 
     def _end_surplus(self) -> bool:
         """End this thread, unless the pool has room for it. True if it must end."""
-        with self._changed:
+        with self._lock:
             if self._n_attached <= self._n_workers:
                 return False
             self._end_thread()
@@ -369,7 +404,7 @@ class WorkerPool:
 
         A job whose step is still running is left to its thread.
         """
-        with self._changed:
+        with self._lock:
             left = self._take_waiting()
         for job in left:
             if job.running is not None or job.done.set_running_or_notify_cancel():

@@ -52,6 +52,9 @@ PREPARATION_KEY = "preparation"
 # Purposes of timers.
 ACCESSES, LISTING = "accesses", "listing"
 SLEPT_S = 1.0
+# A reconcile's jobs are submitted within this time, on a busy machine as well, and the loop is asleep
+# again.
+SUBMITTED_WITHIN_S = 0.1
 # The limit of `stop`. Running jobs get at least half; SQLite rolls an interrupted commit back.
 STOP_S = 2.0
 DEFAULT_STALLS = StallPolicy()
@@ -551,7 +554,9 @@ class Workspaces:
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(self.config.sync.reconcile_s, self._reconcile)
+        delay_s = self.config.sync.reconcile_s
+        self._timer = self._loop.call_later(delay_s, self._reconcile)
+        self._worker.expect(time.monotonic() + delay_s + SUBMITTED_WITHIN_S)
 
     def _reconcile(self) -> None:
         self._arm()

@@ -20,8 +20,8 @@ N_CLIENTS = 10
 N_MANY = 12
 POLL_S = 0.5
 N_LOOKS = 3
-# One of the loop and one of the worker, and up to two in which a thread waits for the interpreter.
-MAX_WAKE_UPS = 4
+# One of the loop, one of the worker, and one in which a thread waits for the interpreter.
+MAX_WAKE_UPS = 3
 # The database, its -wal and -shm, and a temporary one.
 N_FILES_OF_CONNECTION = 4
 

@@ -154,23 +154,45 @@ def test_no_job_of_a_batch_starts_before_all_are_queued(
     assert step_log.lines == ["urgent1", "slow1", "slow2"]
 
 
-def test_a_batch_wakes_a_thread_for_its_jobs_once_all_are_queued(
+def test_a_batch_wakes_no_thread_before_all_of_its_jobs_are_queued(
     worker: WorkerPool, step_log: StepLog
 ) -> None:
     worker.call(lambda: None).result(30)
-    changed, woken = worker._changed, list[int]()
-    notify = changed.notify
-
-    def note(n: int = 1) -> None:
-        woken.append(worker.count_jobs())
-        notify(n)
-
-    changed.notify = note  # type: ignore[method-assign]
+    wait_until(lambda: len(worker._sleepers) == 1)
     with worker.batch():
         jobs = [worker.submit(key, lambda key=key: step_log.job(key)) for key in "abc"]
+        assert len(worker._sleepers) == 1
+    assert not worker._sleepers
     for job in jobs:
         job.result(30)
-    assert woken == [3]
+
+
+def test_a_batch_that_is_expected_wakes_no_thread(worker: WorkerPool, step_log: StepLog) -> None:
+    for _ in range(2):
+        worker.expect(time.monotonic() + 0.09)
+        worker.call(lambda: None).result(30)
+        wait_until(lambda: len(worker._sleepers) == 1)
+        with worker.batch():
+            jobs = [worker.submit(key, lambda key=key: step_log.job(key)) for key in "ab"]
+        # Unless the machine was so busy that the thread had already woken up.
+        assert len(worker._sleepers) == 1 or worker._wakes_at_s < time.monotonic()
+        for job in jobs:
+            job.result(30)
+    assert step_log.lines == ["a1", "b1"] * 2
+
+
+def test_jobs_that_are_not_expected_are_not_delayed(worker: WorkerPool) -> None:
+    worker.expect(time.monotonic() + 3600.0)
+    for _ in range(3):
+        assert worker.call(lambda: "done").result(30) == "done"
+    with worker.batch():
+        job = worker.call(lambda: "done")
+    assert job.result(30) == "done"
+    worker.expect(time.monotonic() + 0.01)
+    worker.call(lambda: None).result(30)
+    # The thread wakes up, finds nothing, and sleeps until it is needed.
+    wait_until(lambda: worker._wakes_at_s < 0 and len(worker._sleepers) == 1)
+    assert worker.call(lambda: "done").result(30) == "done"
 
 
 def test_an_urgent_job_goes_before_others_between_their_steps(
