@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 from watchdog.events import EVENT_TYPE_CLOSED, FileSystemEvent, FileSystemEventHandler
-from watchdog.observers import Observer
+from watchdog.observers import Observer, inotify_c
 
 from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
@@ -23,6 +23,7 @@ from memsyncd.store.schema import EXACT_TOKENIZER, TOKENIZER
 from tests.benchmarks.corpus import Copy
 
 N_HITS = 10
+WATCHED = inotify_c.WATCHDOG_ALL_EVENTS
 COLUMNS = ("heading", "text", "tags", "subwords")
 
 Row = tuple[str, ...]
@@ -94,6 +95,28 @@ def walk_notes(folder: str) -> int:
                     entry.stat(follow_symlinks=False)
                     n_notes += 1
     return n_notes
+
+
+def watch_notes(folder: str) -> int:
+    """The same, with each folder opened, and watched by inotify before it is listed."""
+    n_notes, folders = 0, [folder]
+    inotify = inotify_c.inotify_init()
+    try:
+        while folders:
+            path = folders.pop()
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            inotify_c.inotify_add_watch(inotify, b"/proc/self/fd/%d" % fd, WATCHED)
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(f"{path}/{entry.name}")
+                    elif entry.name.endswith(".md"):
+                        entry.stat(follow_symlinks=False)
+                        n_notes += 1
+            os.close(fd)
+        return n_notes
+    finally:
+        os.close(inotify)
 
 
 class BareWatcher(FileSystemEventHandler):
