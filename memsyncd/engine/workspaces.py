@@ -52,8 +52,8 @@ PREPARATION_KEY = "preparation"
 # Purposes of timers.
 ACCESSES, LISTING = "accesses", "listing"
 SLEPT_S = 1.0
-# A reconcile's jobs are submitted within this time, on a busy machine as well, and the loop is asleep
-# again.
+# Within this time a reconcile's jobs are submitted and the loop is asleep again, on a busy machine
+# as well.
 SUBMITTED_WITHIN_S = 0.1
 # The limit of `stop`. Running jobs get at least half; SQLite rolls an interrupted commit back.
 STOP_S = 2.0
