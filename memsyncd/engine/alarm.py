@@ -51,7 +51,9 @@ class FileAlarm:
 
     def __init__(self, call: Callable[[], None]) -> None:
         """Raises OSError, and AttributeError where the library has no such timers."""
-        libc = ctypes.CDLL(None, use_errno=True)
+        # The calls take less than a microsecond: to give the interpreter's lock away for them
+        # would let another thread run between a job and the next.
+        libc = ctypes.PyDLL(None, use_errno=True)
         self._set_time = libc.timerfd_settime
         self._fd = int(libc.timerfd_create(CLOCK_MONOTONIC, FLAGS))
         if self._fd < 0:

@@ -153,11 +153,11 @@ class Scheduler:
     def _defer(self, call: Callable[[], None]) -> None:
         self.defer(call)
 
-    def add(self, workspace: Workspace) -> None:
+    def add(self, workspace: Workspace, *, is_urgent: bool = False) -> None:
         """Open a workspace's databases and, if syncing is on, scan everything."""
         self._workspaces[workspace.id] = workspace
         self._awaited[workspace.id] = {OPENED}
-        self._open(workspace)
+        self._open(workspace, is_urgent=is_urgent)
 
     def _open(self, workspace: Workspace, *, is_urgent: bool = False) -> None:
         job = partial(open_workspace, workspace, self.config, self._clock)

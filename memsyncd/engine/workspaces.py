@@ -423,9 +423,12 @@ class Workspaces:
             return known
         if known is not None:
             self._close(known)
-        self._release_gone()
         log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
-        return self._open(entry, known)
+        # Together, and urgent: a scan between the two, which finds the folder gone, would open its
+        # records again.
+        with self._worker.batch():
+            self._release_gone()
+            return self._open(entry, known, is_urgent=True)
 
     def _release_gone(self) -> None:
         """Close the records of workspaces whose folder is gone, before another is opened.
@@ -485,7 +488,9 @@ class Workspaces:
         self.watching.supervise()
         self._arm()
 
-    def _open(self, entry: Entry, before: Workspace | None = None) -> Workspace:
+    def _open(
+        self, entry: Entry, before: Workspace | None = None, *, is_urgent: bool = False
+    ) -> Workspace:
         workspace = Workspace(
             entry,
             self.config,
@@ -496,7 +501,7 @@ class Workspaces:
             workspace.continue_counts(before)
         self.by_id[entry.id] = workspace
         self.vectors.open(workspace)
-        self.scheduler.add(workspace)
+        self.scheduler.add(workspace, is_urgent=is_urgent)
         self.watching.add(workspace)
         return workspace
 
