@@ -328,9 +328,7 @@ class RequestDispatcher:
         else:
             token = current_request.set(RequestOrigin(self._session, arrived_s))
             try:
-                # The event loop does nothing that takes long: long reads pause meanwhile.
-                with short_read():
-                    outcome = self.carry_out(self._session, method, message.params)
+                outcome = self.carry_out(self._session, method, message.params)
             except Exception as error:  # noqa: BLE001 - one request's failure ends one request
                 self._fail(request, error)
             else:
@@ -419,6 +417,7 @@ class RequestDispatcher:
             self._tasks[task] = request
         task.add_done_callback(partial(self._finish, request, release))
 
+    @short_read()
     def _finish(
         self,
         request: _Request,

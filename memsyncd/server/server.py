@@ -47,6 +47,7 @@ from memsyncd.server.requests import (
     ServerCounters,
 )
 from memsyncd.server.session import Dispatch, Limits, Session, has_hung_up, is_own_user, read_peer
+from memsyncd.store.connection import short_read
 
 if TYPE_CHECKING:
     from memsyncd.protocol.http import Access
@@ -248,6 +249,7 @@ class Connection(asyncio.Protocol):
             self.arm("idle", self._idle_s, self._on_idle)
         return self._http
 
+    @short_read()
     def _serve_http(self, http: HttpConnection, data: bytes) -> None:
         has_finished = http.receive(data)
         self.update()
@@ -290,6 +292,8 @@ class Connection(asyncio.Protocol):
         arrived_s = self._context.loop.time()
         self._unprocessed.extend((arrived_s, line) for line in lines)
 
+    # The event loop does nothing that takes long: long reads pause until the answers are sent.
+    @short_read()
     def _process_turn(self) -> None:
         """Process lines for at most `TURN_S`, or one request of HTTP."""
         if self._http is not None:

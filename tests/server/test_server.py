@@ -16,6 +16,7 @@ import pytest
 
 from memsyncd.protocol.fields import Params
 from memsyncd.protocol.operations import Pong
+from memsyncd.server.server import Connection
 from memsyncd.server.session import Limits, Session
 from memsyncd.store import connection as connection_module
 from memsyncd.store.connection import CancellationToken, pause_if_long
@@ -59,30 +60,37 @@ def test_requests_of_one_connection_may_be_answered_out_of_order(serve) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_long_read_pauses_while_the_event_loop_carries_out_a_request(
+def test_a_long_read_pauses_from_a_request_until_its_answer_is_sent(
     serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_module, "MAX_PAUSE_S", 200.0)
-    long, were_done = CancellationToken(is_long=True), []
+    reading: list[Future[None]] = []
+    were_done: list[bool] = []
+    flush = Connection._flush
+
+    def flush_after_a_while(connection: Connection) -> None:
+        were_done.append(bool(wait(reading, timeout=0.05).done))
+        flush(connection)
 
     async def scenario() -> None:
         async with serve() as serving:
             ping = serving.handlers.ping
 
-            def wait_for_long_read(session: Session, params: Params) -> Pong:
+            def ping_and_read(session: Session, params: Params) -> Pong:
+                long = CancellationToken(is_long=True)
                 reading.append(threads.submit(long.run, pause_if_long))
-                were_done.extend(wait(reading, timeout=0.05).done)
                 return ping(session, params)
 
-            serving.handlers.ping = wait_for_long_read
+            serving.handlers.ping = ping_and_read
             client = await serving.connect()
+            monkeypatch.setattr(Connection, "_flush", flush_after_a_while)
             assert (await client.ask("ping"))["id"] == 1
+            reading[0].result()
+            monkeypatch.setattr(Connection, "_flush", flush)
 
-    reading: list[Future[None]] = []
     with ThreadPoolExecutor(1) as threads:
         asyncio.run(scenario())
-        reading[0].result()
-    assert not were_done
+    assert were_done == [False]
 
 
 def test_many_requests_at_once_are_all_answered_in_order(serve) -> None:
