@@ -2,7 +2,8 @@
 workspace is ready.
 
 To be ready it must have seen that no note has changed: that is compared to a bare walk which takes
-the stat of each note, and to one which also watches each folder. The first answer is compared to a Python that does nothing.
+the stat of each note, and to one which also watches each folder. The first answer is compared to a
+Python that does nothing.
 """
 
 from __future__ import annotations
