@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from memsyncd.logs import _configure_structlog
 from tests.programs import find_missing
@@ -55,10 +56,24 @@ STARTS_PROGRAMS = re.compile(
 )
 
 # No deadline: a busy machine is not a failing one, and pytest-timeout guards against what hangs.
+# The examples of a plain run are the same each time, so a run is red only because of a change.
+# `.ci/run` tries random ones.
 settings.register_profile(
-    "memsyncd", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+    "memsyncd",
+    deadline=None,
+    derandomize=True,
+    max_examples=12,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("thorough", parent=settings.get_profile("memsyncd"), max_examples=2000)
+settings.register_profile(
+    "random",
+    parent=settings.get_profile("memsyncd"),
+    database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
+    derandomize=False,
+    max_examples=40,
+    print_blob=True,
+)
+settings.register_profile("thorough", parent=settings.get_profile("random"), max_examples=2000)
 settings.load_profile("memsyncd")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

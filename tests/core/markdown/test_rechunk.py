@@ -82,7 +82,7 @@ def edit(data: st.DataObject, lines: list[str]) -> list[str]:
     return [*lines[:first], *put, *lines[after:]]
 
 
-@settings(max_examples=400)
+@settings(max_examples=settings().max_examples * 16)
 @given(TEXTS, st.data())
 def test_a_patch_gives_the_note_that_parsing_all_of_it_gives(
     lines: list[str], data: st.DataObject
