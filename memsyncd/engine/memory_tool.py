@@ -8,6 +8,7 @@ the note has another digest now, unless the note already holds what the command 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -44,7 +45,14 @@ from memsyncd.engine.edit import (
     make_put,
 )
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, Conflict, PathRefused
+from memsyncd.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    EditRefused,
+    NoteNotFound,
+    PathRefused,
+)
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
 from memsyncd.files.scope import Scope
@@ -206,7 +214,7 @@ def _apply(
     """Apply the command to the current text.
 
     Raises Conflict if the writer had read another text and the note does not already hold the
-    result.
+    result, whether or not the command fits either text.
     """
     apply = partial(_apply_command, params, path.text)
     digest, data = (was.digest, was.data) if was else (NO_FILE, None)
@@ -216,9 +224,10 @@ def _apply(
     has_digest = history is not None and bool(params.if_digest)
     read = history.read_text(params.if_digest) if history is not None and has_digest else None
     if read is not None or params.if_digest == NO_FILE:
-        expected = apply(read)
-        if expected.data == data:
-            return expected
+        with contextlib.suppress(EditRefused, NoteNotFound, AlreadyExists):
+            expected = apply(read)
+            if expected.data == data:
+                return expected
     raise _make_conflict(path.text, params.if_digest, digest)
 
 
@@ -267,16 +276,18 @@ def _rename(
         if target is not None and target.digest == params.if_digest:
             edit = _make_edit(params, old, new_path=new.note)
             return edit, Answer(text=text, digest=target.digest)
+        if params.if_digest:
+            raise _make_conflict(old.text, params.if_digest, NO_FILE)
         raise memory_tool.refuse_missing("rename", old.text, params.dialect)
+    moved = was.get(old.note)
+    check_digest(params.if_digest, old.text, moved)
     if existing is not None:
         raise memory_tool.refuse_existing("rename", new.text, params.dialect)
     if new.text.startswith(f"{old.text}/"):
         message = f"path refused: {new.text} is in {old.text} itself"
         raise PathRefused(message, hint="choose a place outside of it")
-    moved = was.get(old.note)
     if moved:
         parse_file_path(params.new_path or "", scope.memory_dir)
-    check_digest(params.if_digest, old.text, moved)
     rename = Rename(old=old.note, new=new.note, was=was)
     puts, skipped = _update_links(workspace, rename) if params.update_links else ([], [])
     updated = {put.path: put.data for put in puts}

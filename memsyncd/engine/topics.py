@@ -437,8 +437,7 @@ def make_append_decision(
     path = find_written_topic(workspace, config, params.topic)
 
     def decide() -> tuple[Edit, FieldWritten]:
-        file = _read(workspace, path)
-        check_digest(params.if_digest, path.text, file)
+        file = _read(workspace, path, params.if_digest)
         appended = _append(path, file.data, params.field, addition, config, at, params.keep)
         return _write_field(workspace, config, file, appended, "field.append", client)
 
@@ -568,8 +567,10 @@ def _write_field(
     return Edit(command=command, client=client, path=path.text, operations=(put,)), written
 
 
-def _read(workspace: Workspace, path: NotePath) -> TextFile:
+def _read(workspace: Workspace, path: NotePath, if_digest: str | None = None) -> TextFile:
+    """Read a note that must be there. Raises Conflict if the writer had read another text."""
     file = read_text_file(workspace.scope, path)
+    check_digest(if_digest, path.text, file)
     if file is None:
         raise NoteNotFound(f"{path.text} is not there", hint="see: memsyncd topic list")
     return file
@@ -700,8 +701,7 @@ def make_patch_decision(
     path = find_written_topic(workspace, config, params.topic)
 
     def decide() -> tuple[Edit, TopicChange]:
-        file = _read(workspace, path)
-        check_digest(params.if_digest, path.text, file)
+        file = _read(workspace, path, params.if_digest)
         data = _merge(workspace, path, file.data, relate, unrelate)
         if params.summary is not None and params.summary.strip() != read_summary(path.text, data):
             data = replace_summary(path.text, data, params.summary)

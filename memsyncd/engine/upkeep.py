@@ -215,15 +215,22 @@ def make_upkeep_decision(
     It raises Conflict if `digest` is given and the plan has another one by then.
     """
 
+    def make_conflict(now: str | None) -> Conflict:
+        return Conflict(
+            f"{act}: notes have changed since this was planned",
+            hint="plan again with a dry run, then apply that plan",
+            wanted=digest,
+            digest=now,
+        )
+
     def decide() -> tuple[Edit, UpkeepPlan]:
-        planned = plan()
+        try:
+            planned = plan()
+        except NoteNotFound as error:
+            # A section that was planned and is gone is a change as well.
+            raise (make_conflict(None) if digest is not None else error) from error
         if digest is not None and planned.plan.plan != digest:
-            raise Conflict(
-                f"{act}: notes have changed since this was planned",
-                hint="plan again with a dry run, then apply that plan",
-                wanted=digest,
-                digest=planned.plan.plan,
-            )
+            raise make_conflict(planned.plan.plan)
         edit = Edit(command=act, client=client, path=".", operations=planned.puts)
         return edit, planned.plan
 

@@ -148,6 +148,38 @@ def test_a_write_with_another_digest_is_refused(bench: Any) -> None:
     assert bench.files() == {".memories/a.md": b"theirs\n"}
 
 
+def test_an_old_digest_is_a_conflict_whether_or_not_the_command_fits_the_text(bench: Any) -> None:
+    """Each command fails on the text that was read, on the text that is there, or on both."""
+    seen = bench.memory("create", "/memories/a.md", file_text="one\n").digest
+    bench.memory("create", "/memories/b.md", file_text="b\n")
+    bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two\nthree")
+    a = "/memories/a.md"
+    for command, parameters in (
+        ("str_replace", {"path": a, "old_str": "two", "new_str": "x"}),
+        ("str_replace", {"path": a, "old_str": "one", "new_str": "x"}),
+        ("str_replace", {"path": a, "old_str": "neither", "new_str": "x"}),
+        ("insert", {"path": a, "insert_line": 2, "insert_text": "x"}),
+        ("insert", {"path": a, "insert_line": 9, "insert_text": "x"}),
+        ("create", {"path": a, "file_text": "x"}),
+        ("delete", {"path": a}),
+        ("rename", {"old_path": a, "new_path": "/memories/b.md"}),
+    ):
+        for digest in (seen, "never read"):
+            with pytest.raises(Conflict) as refused:
+                bench.memory(command, if_digest=digest, **parameters)
+            assert refused.value.data["digest"] == digest_bytes(b"two\nthree\n")
+    gone = {"path": "/memories/none.md"}
+    for command, parameters in (
+        ("str_replace", {**gone, "old_str": "a", "new_str": "x"}),
+        ("insert", {**gone, "insert_line": 0, "insert_text": "x"}),
+        ("rename", {"old_path": "/memories/none.md", "new_path": "/memories/c.md"}),
+    ):
+        with pytest.raises(Conflict):
+            bench.memory(command, if_digest=seen, **parameters)
+    with pytest.raises(Conflict):
+        bench.memory("create", a, file_text="x", if_digest="")
+
+
 def test_a_repeated_write_succeeds(bench: Any) -> None:
     first = bench.memory("create", "/memories/a.md", file_text="one\n", if_digest="")
     again = bench.memory("create", "/memories/a.md", file_text="one\n", if_digest="")

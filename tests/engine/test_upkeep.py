@@ -167,6 +167,14 @@ def test_a_plan_that_is_out_of_date_is_refused(log: Any) -> None:
     with pytest.raises(Conflict, match="since this was planned"):
         apply(log, plan=shown.plan)
     assert log.files() == before
+    named = {"anchors": [".memories/log.md#log/other"]}
+    shown = show(log, **named)
+    log.write(".memories/log.md", LOG)
+    log.sync()
+    with pytest.raises(Conflict, match="since this was planned"):
+        apply(log, plan=shown.plan, **named)
+    with pytest.raises(NoteNotFound):
+        apply(log, **named)
 
 
 def test_a_note_that_is_not_indexed_yet_is_not_changed(log: Any) -> None:
