@@ -54,6 +54,7 @@ _CHECKS: dict[str, tuple[Level, str]] = {
     "not_indexed": ("info", "notes_skipped"),
     "sync_conflict": ("warning", "sync_conflict"),
     "conflict_markers": ("warning", "conflict_markers"),
+    "second_comment": ("warning", "problems"),
     "secret": ("warning", "secret"),
     "prompt_injection": ("warning", "prompt_injection"),
 }

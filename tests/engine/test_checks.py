@@ -169,6 +169,7 @@ def test_every_kind_of_file_problem_is_found(code: str) -> None:
         ("conflict_markers", "conflict_markers", "warning"),
         ("secret", "secret", "warning"),
         ("prompt_injection", "prompt_injection", "warning"),
+        ("second_comment", "problems", "warning"),
         ("unclosed_fence", "problems", "info"),
         ("bom", "problems", "info"),
     ],

@@ -8,12 +8,13 @@ A field is a section of a note. Its values are items of a list that begin with t
 they were appended, the newest first:
 
     ## Status
-    <!-- memory: {created: "2026-11-20T09:00:00Z", updated: "2026-11-23T04:10:00Z"} -->
+    <!-- memory: {created: "2026-11-20T09:00:00Z"} -->
     - 2026-11-23T04:10:00Z Postgres 17 runs in production.
     - 2026-11-20T09:00:00Z Postgres 16.
 
 Other text of the section stays where it is, and is a value without a time. A value is any markdown:
-its further lines are indented, so that headings and fences in it stay within its item.
+its further lines are indented, so that headings and fences in it stay within its item. The newest
+value's time is when the section was updated.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ from memsyncd.core.markdown.frontmatter import (
 )
 from memsyncd.core.markdown.links import Mention, find_mentions
 from memsyncd.core.markdown.notenames import make_key
+from memsyncd.core.markdown.parse import DATED_VALUE
 from memsyncd.core.markdown.scanner import HEADING, HTML, ITEM, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, make_slug
 from memsyncd.core.model import OTHER_KEYS, Meta
 from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
 
-_VALUE = re.compile(r"- (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: (.*))?")
-_ANY_VALUE = re.compile(rf"^{_VALUE.pattern}$", re.MULTILINE)
+_ANY_VALUE = re.compile(rf"^{DATED_VALUE.pattern}$", re.MULTILINE)
 _COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 # A first line that is no plain text of a paragraph stands on a line of its own.
@@ -164,7 +165,7 @@ def _lay_out(lines: list[str]) -> _Layout:
         if _COMMENT.match(text) and text.rstrip().endswith("-->"):
             comment, blocks = blocks[0], blocks[1:]
             body = comment.end
-    items = [one for one in blocks if one.kind == ITEM and _VALUE.fullmatch(lines[one.start])]
+    items = [one for one in blocks if one.kind == ITEM and DATED_VALUE.fullmatch(lines[one.start])]
     return _Layout(lines, body, comment, items)
 
 
@@ -181,7 +182,7 @@ def read_values(own: str) -> list[DatedValue]:
 
 
 def _read_value(lines: Sequence[str]) -> DatedValue:
-    found = _VALUE.fullmatch(lines[0])
+    found = DATED_VALUE.fullmatch(lines[0])
     assert found is not None
     more = [line.removeprefix(_INDENT) for line in lines[1:]]
     while more and not more[-1].strip():
@@ -240,7 +241,7 @@ def append_value(
         del raw[start : item.end]
     value = [f"{line}{note.line_end}" for line in render_value(addition.content, at)]
     _insert(raw, layout, value, note.line_end, n_items=len(layout.items) - len(dropped))
-    comment = _update_comment(path, layout, addition, at)
+    comment = _update_comment(path, layout, addition)
     if comment is not None:
         head = layout.comment or Block(layout.body, layout.body, HTML, 0)
         raw[head.start : head.end] = [f"{comment}{note.line_end}"]
@@ -316,19 +317,19 @@ def add_field(path: str, data: bytes, name: str, addition: Addition, *, at: str)
 # --- The metadata of a field ----------------------------------------------------------------------
 
 
-def _update_comment(path: str, layout: _Layout, addition: Addition, at: str) -> str | None:
-    """Return the section's comment with what the addition states and `updated`; None if it must
-    stay as it is.
+def _update_comment(path: str, layout: _Layout, addition: Addition) -> str | None:
+    """Return the section's comment with what the addition states; None if it states nothing.
 
     Raises EditRefused if the addition states something, and the comment has another form.
     """
-    stated = render_metadata(addition, None)
+    changes = render_metadata(addition, None)
+    if not changes:
+        return None
     old = _read_comment(layout)
     pairs = _read_pairs(old)
     if pairs is not None:
         before = parse_meta(path, old, 1)[0]
         tags = distinct_tags((*before.tags, *addition.tags))
-        changes = {**stated, "updated": quote_value(at)}
         if tags:
             changes["tags"] = quote_values(tags)
         names = {key.strip().lower(): key for key in pairs}
@@ -337,10 +338,8 @@ def _update_comment(path: str, layout: _Layout, addition: Addition, at: str) -> 
         after, problems = parse_meta(path, inner, 1)
         if not problems and _is_kept(before, after, changes):
             return f"<!-- memory: {inner} -->"
-    if stated:
-        hint = "leave out what is not content, or change the comment by hand"
-        raise EditRefused("the metadata of the section has another form", hint=hint)
-    return None
+    hint = "leave out what is not content, or change the comment by hand"
+    raise EditRefused("the metadata of the section has another form", hint=hint)
 
 
 def _read_comment(layout: _Layout) -> str:

@@ -147,6 +147,11 @@ def _find_yaml(path: str, lines: Sequence[str]) -> FrontMatter:
     return FrontMatter(n_lines=0, meta=EMPTY_META, problems=(open_ended,))
 
 
+def is_memory_comment(line: str) -> bool:
+    """True if a `memory:` comment begins on this line."""
+    return _COMMENT_START.match(line) is not None
+
+
 def find_section_meta(
     path: str, lines: Sequence[str], first: int, after: int
 ) -> tuple[Meta, tuple[Problem, ...]]:
@@ -158,7 +163,7 @@ def find_section_meta(
             break
     else:
         return EMPTY_META, ()
-    if not _COMMENT_START.match(lines[at]):
+    if not is_memory_comment(lines[at]):
         return EMPTY_META, ()
     found = _COMMENT.match("\n".join(lines[at : min(after, at + _COMMENT_LIMIT_LINES)]))
     if not found:

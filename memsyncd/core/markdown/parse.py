@@ -6,8 +6,9 @@ module combines them, once, in order.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from memsyncd.core.markdown.frontmatter import (
     distinct_tags,
     find_front_matter,
     find_section_meta,
+    is_memory_comment,
     list_tags,
     merge_meta,
 )
@@ -28,6 +30,7 @@ from memsyncd.core.markdown.scanner import (
     FENCE,
     FRONT_MATTER,
     HTML,
+    ITEM,
     Block,
     split_blocks,
     split_paragraphs,
@@ -45,6 +48,9 @@ from memsyncd.core.model import (
 from memsyncd.core.notepath import NotePath, is_plain
 
 TITLE_LIMIT_CHARS = 300
+
+DATED_VALUE = re.compile(r"- (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: (.*))?")
+"""The first line of a value that was appended to a field: its time, and text."""
 
 _CONFLICT_MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
 # Fields by which Logseq knows a block, or how to show it.
@@ -110,6 +116,10 @@ def make_sections(
             stated, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
             meta = merge_meta(note_meta, stated)
             problems.extend(found)
+        problems.extend(_find_stray_comments(path, lines, raw.blocks))
+        newest = _find_newest_value(lines, raw.blocks)
+        if newest and newest > (meta.updated or ""):
+            meta = replace(meta, updated=newest)
         if at in fields:
             meta = replace(meta, extra=tuple({**dict(meta.extra), **fields[at]}.items()))
         if at in tags:
@@ -117,6 +127,36 @@ def make_sections(
         end = max(raw.end, raw.start + 1)
         sections.append(Section(raw.anchor, raw.heading, raw.level, raw.start + 1, end, meta))
     return tuple(sections), problems
+
+
+def _find_stray_comments(
+    path: str, lines: Sequence[str], blocks: Sequence[Block]
+) -> Iterator[Problem]:
+    """Report the memory comments of a section that are not read: they are often another section's,
+    left there by a merge.
+    """
+    has_own = blocks[:1] and blocks[0].kind == HTML and is_memory_comment(lines[blocks[0].start])
+    for block in blocks[1:]:
+        if block.kind == HTML and is_memory_comment(lines[block.start]):
+            line = block.start + 1
+            if has_own:
+                problem = "a second memory comment in one section is not read"
+                hint = "move it below the heading of its own section, or merge the two"
+                yield Problem(path, line, "second_comment", problem, hint)
+            else:
+                problem = "a memory comment that is not directly below its heading is not read"
+                hint = "move it below the heading that it is about"
+                yield Problem(path, line, "misplaced_comment", problem, hint)
+
+
+def _find_newest_value(lines: Sequence[str], blocks: Sequence[Block]) -> str:
+    """Return the time of the newest dated value of a section, empty if it has none.
+
+    A comment that stated it would make two branches that append to one field conflict.
+    """
+    items = (block.start for block in blocks if block.kind == ITEM)
+    found = (DATED_VALUE.fullmatch(lines[at]) for at in items if lines[at].startswith("- 2"))
+    return max((value[1] for value in found if value), default="")
 
 
 # A mention, and the index of the section that holds its line.

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.additions import Addition
 from memsyncd.core.editing.sections import find_sections_bytes, split_note_sections
 from memsyncd.core.editing.topics import (
@@ -19,6 +20,8 @@ from memsyncd.core.editing.topics import (
     split_values,
     trim_text,
 )
+from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.notepath import NotePath
 from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
 
 PATH = "n.md"
@@ -45,11 +48,23 @@ def test_a_value_is_a_dated_item_above_the_earlier_ones() -> None:
     data = append(append(NOTE, "one", 1), "two\n\n- a\n- b", 2, tags=("b",), importance=0.9)
     assert data.decode() == (
         "# T\n\nintro\n\n## Status\n"
-        '<!-- memory: {kind: decision, tags: [a, b], updated: "2026-11-23T04:00:02Z",'
-        " importance: 0.9} -->\n"
+        "<!-- memory: {kind: decision, tags: [a, b], importance: 0.9} -->\n"
         "- 2026-11-23T04:00:02Z two\n\n  - a\n  - b\n"
         "- 2026-11-23T04:00:01Z one\n\nold\n\n## B\n\nx\n"
-    ).replace('"2026-11-23T04:00:02Z"', "2026-11-23T04:00:02Z")
+    )
+
+
+def test_a_value_changes_no_other_line_and_its_time_is_when_the_section_was_updated() -> None:
+    """Two branches that append to one field would conflict in a line that both change."""
+    old = NOTE.replace(b"tags: [a]", b"tags: [a], updated: 2026-11-23T04:00:00Z")
+    for before in (NOTE, old):
+        data = append(before, "one", 1)
+        assert set(before.splitlines()) < set(data.splitlines())
+        sections = parse_note(NotePath(PATH), data, ChunkingConfig()).sections
+        assert {one.anchor: one.meta.updated for one in sections}[STATUS] == make_time(1)
+    later = data.replace(b"04:00:00Z", b"05:00:00Z")
+    sections = parse_note(NotePath(PATH), later, ChunkingConfig()).sections
+    assert sections[1].meta.updated == "2026-11-23T05:00:00Z"
 
 
 def test_only_the_newest_values_stay_and_other_text_is_never_dropped() -> None:

@@ -211,6 +211,15 @@ def test_front_matter_is_a_chunk_of_its_own_so_that_its_words_are_found() -> Non
         ("---\na: &x 1\nb: *x\n---\n", 2, "yaml_refused"),
         ("---\na: 1\n", 1, "unclosed_front_matter"),
         ("# a\n\n<!-- memory: {kind: b}\n", 3, "broken_yaml"),
+        (
+            "# a\n<!-- memory: {kind: b} -->\ntext\n<!-- memory: {kind: c} -->\n",
+            4,
+            "second_comment",
+        ),
+        ("# a\n<!-- memory: {kind: b} -->\n<!-- memory: {kind: b} -->\n", 3, "second_comment"),
+        ("# a\n<!-- memory: {} -->\n- b\n<!-- memory: {} -->\n# c\n", 4, "second_comment"),
+        ("# a\n\ntext\n\n<!-- memory:\nkind: c\n-->\n", 5, "misplaced_comment"),
+        ("text\n<!-- memory: {kind: c} -->\n", 2, "misplaced_comment"),
     ],
 )
 def test_a_defect_is_reported_with_its_line(text: str, line: int, code: str) -> None:
@@ -219,7 +228,14 @@ def test_a_defect_is_reported_with_its_line(text: str, line: int, code: str) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["```\na\n```\n", "~~~~\n~~~\n~~~~~  ", "<!-- a\n-->\n", "a\n=======\n>>>>>>> b\n", "<b>\n"],
+    [
+        "```\n<!-- memory: {} -->\n```\n",
+        "# a\n\n<!-- memory: {} -->\nb\n# c\n<!-- memory: {} -->\n",
+        "~~~~\n~~~\n~~~~~  ",
+        "<!-- a\n-->\n",
+        "a\n=======\n>>>>>>> b\n",
+        "<b>\n",
+    ],
 )
 def test_closed_fences_and_comments_are_no_problem(text: str) -> None:
     assert parse(text).problems == ()
