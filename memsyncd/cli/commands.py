@@ -68,6 +68,9 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
         "mcp": Entry("mcp", "connect an agent by MCP on stdin and stdout"),
         "hook": Entry("hook", "answer the hooks of coding agents, from their JSON on stdin"),
+        "merge-driver": Entry(
+            "git_merges", "merge two versions of a note by sections; git calls this"
+        ),
         "completion": Entry("completion", "print a completion script for bash, zsh or fish"),
     },
     "Run": {

@@ -1,28 +1,60 @@
-"""Have git merge the memories of two branches: both add sections at the end of the same notes.
+"""Have git merge the memories of two branches by their sections, with `memsyncd merge-driver`.
 
-Without `merge=union` git takes that for a conflict. The attribute keeps the lines of both sides. It
-is for memory alone: in other files, lines of both sides in a row make no sense.
+Two attributes name the driver for notes of memory; they are committed. The command of the driver is
+configured in each clone: where it is missing, git merges lines, and reports a conflict where both
+branches add a section at the end. The driver needs no daemon.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 
-from memsyncd.errors import Unwritable
+from memsyncd.cli.parser import Argument, Command
+from memsyncd.cli.terminal import clean_line
+from memsyncd.errors import BadRequest, Unwritable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import SimpleNamespace as Args
+
+    from memsyncd.cli.console import Console
+    from memsyncd.core.editing.merge import Lines, MergedLines
 
 FILE = ".gitattributes"
-UNION_LINES = ("/MEMORY.md merge=union", "/.memories/**/*.md merge=union")
+DRIVER = "memsyncd"
+PATTERNS = ("/MEMORY.md", "/.memories/**/*.md")
+DRIVER_LINES = tuple(f"{pattern} merge={DRIVER}" for pattern in PATTERNS)
+# Union keeps the lines of both branches, in whichever section they then stand.
+UNION_LINES = tuple(f"{pattern} merge=union" for pattern in PATTERNS)
 NOTES = ("MEMORY.md", ".memories/notes.md")
 GIT_S = 5.0
 # Nothing that a repository configures is run.
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 
+# --- the repository -----------------------------------------------------------------------------
 
-def has_conflicts(root: str) -> bool:
-    """True if the folder is in a repository of git that would not merge its memories."""
+
+def find_missing(root: str) -> str:
+    """Say why git does not merge the memories of this folder by sections; empty if it does, and
+    outside of a repository.
+    """
     answer = _run_git(root, "check-attr", "-z", "merge", "--", *NOTES)
-    return answer is not None and answer.split("\0")[2::3].count("union") < len(NOTES)
+    if answer is None:
+        return ""
+    drivers = answer.split("\0")[2::3]
+    if drivers.count("union") == len(NOTES):
+        return (
+            "git merges memories by union of their lines, which can put the text of one section "
+            "into another"
+        )
+    if drivers.count(DRIVER) < len(NOTES):
+        return "git does not merge memories that two branches add: the second merge has a conflict"
+    if _run_git(root, "config", "--get", f"merge.{DRIVER}.driver") is None:
+        return f"{FILE} names a merge driver of memsyncd that this clone does not have"
+    return ""
 
 
 def is_tracked(root: str) -> bool:
@@ -30,18 +62,42 @@ def is_tracked(root: str) -> bool:
     return bool(_run_git(root, "ls-files", "-z", "--", "MEMORY.md", ".memories"))
 
 
-def add_union_lines(root: str) -> None:
-    """Append the lines that are missing to the folder's `.gitattributes`. Raises Unwritable."""
-    path = os.path.join(root, FILE)
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+def add_driver(root: str, program: Sequence[str]) -> None:
+    """Name the driver in the folder's `.gitattributes`, in place of union, and configure it in this
+    clone. Raises Unwritable.
+    """
+    _add_lines(os.path.join(root, FILE))
+    name = "memories by sections, with memsyncd"
+    for key, value in (("name", name), ("driver", make_driver(program))):
+        if _run_git(root, "config", "--local", f"merge.{DRIVER}.{key}", value) is None:
+            hint = f"see whether this works: git -C {shlex.quote(root)} config --local --list"
+            raise Unwritable(f"git could not configure its merge driver in {root}", hint=hint)
+
+
+def make_driver(program: Sequence[str]) -> str:
+    """The command that git runs; without this program it merges lines, as without a driver."""
+    words = shlex.join(program).replace("%", "%%")
+    first = shlex.quote(program[0]).replace("%", "%%")
+    return (
+        f"if command -v {first} >/dev/null; then {words} merge-driver %O %A %B %P; "
+        "else git merge-file -L ours -L base -L theirs %A %O %B; fi"
+    )
+
+
+def _add_lines(path: str) -> None:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with open(os.open(path, flags, 0o644), "r+b") as file:
-            old = file.read()
-            missing = [line for line in UNION_LINES if line.encode() not in old.splitlines()]
-            start = b"\n" if old and not old.endswith(b"\n") else b""
-            file.write(start + "".join(f"{line}\n" for line in missing).encode())
+            old = file.read().split(b"\n")
+            left_out = [line.encode() for line in (*UNION_LINES, *DRIVER_LINES)]
+            kept = [line for line in old if line not in left_out]
+            kept = kept if kept[-1] else kept[:-1]
+            file.seek(0)
+            file.write(b"".join(line + b"\n" for line in kept))
+            file.write("".join(f"{line}\n" for line in DRIVER_LINES).encode())
+            file.truncate()
     except OSError as error:
-        hint = f"add these lines to it: {'; '.join(UNION_LINES)}"
+        hint = f"add these lines to it: {'; '.join(DRIVER_LINES)}"
         raise Unwritable(f"{path} cannot be written: {error.strerror}", hint=hint) from None
 
 
@@ -58,3 +114,79 @@ def _run_git(root: str, *words: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return os.fsdecode(done.stdout) if done.returncode == 0 else None
+
+
+# --- the driver ---------------------------------------------------------------------------------
+
+
+def _merge(args: Args, console: Console) -> int:
+    from memsyncd.core.editing.merge import mark_conflict, merge_notes
+
+    base, ours, theirs = (_read(path) for path in (args.base, args.ours, args.theirs))
+    # If what follows fails, git finds both versions, and a conflict.
+    sides = [text.decode("utf-8", "surrogateescape").splitlines() for text in (ours, theirs)]
+    _write_lines(args.ours, mark_conflict(*sides))
+    merged = merge_notes(args.path, base, ours, theirs, merge_lines=merge_lines)
+    _write(args.ours, merged.data)
+    for name in merged.conflicts:
+        console.terminal.report(clean_line(f"conflict in {args.path}: {name}"))
+    return 1 if merged.conflicts else 0
+
+
+def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> MergedLines:
+    """Merge lines with git's own merge of a file; without git as `merge_texts`."""
+    import tempfile
+
+    from memsyncd.core.editing.merge import OURS, THEIRS, MergedLines, merge_texts
+
+    with tempfile.TemporaryDirectory(prefix="memsyncd-merge-") as folder:
+        names = [os.path.join(folder, name) for name in ("ours", "base", "theirs")]
+        for name, lines in zip(names, (ours, base, theirs), strict=True):
+            _write_lines(name, lines)
+        labels = ("-L", OURS, "-L", "base", "-L", THEIRS)
+        try:
+            done = subprocess.run(
+                ("git", "merge-file", "-p", *labels, *names),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+            )
+        except OSError:
+            return merge_texts(base, ours, theirs)
+    # The number of conflicts, or 255 for what is no text.
+    if done.returncode > 127:
+        return merge_texts(base, ours, theirs)
+    text = done.stdout.decode("utf-8", "surrogateescape")
+    return MergedLines(tuple(text.split("\n")[:-1]), has_conflict=done.returncode > 0)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        hint = "git calls this command; set it up with: memsyncd init --merge-driver"
+        raise BadRequest(f"{path} cannot be read: {error.strerror}", hint=hint) from None
+
+
+def _write_lines(path: str, lines: Lines) -> None:
+    _write(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+COMMANDS = {
+    "merge-driver": Command(
+        _merge,
+        arguments=(
+            Argument("base", "BASE", "the file with the version that both come from"),
+            Argument("ours", "OURS", "the file with our version; it gets the merged note"),
+            Argument("theirs", "THEIRS", "the file with the other version"),
+            Argument("path", "NOTE", "the path of the note in its repository"),
+        ),
+        examples=("memsyncd init --merge-driver", "memsyncd merge-driver %O %A %B %P"),
+    ),
+}

@@ -46,7 +46,7 @@ def _init(args: Args, console: Console) -> int:
         terminal.print(f"created {clean_line(render_path(path, root, console.cwd))}")
     if not created:
         terminal.report("the files exist already; nothing was changed")
-    _offer_union(args, console, root)
+    _offer_merge_driver(args, console, root)
     try:
         console.call("workspace.add", path=root)
     except NoDaemon:
@@ -95,27 +95,30 @@ def find_memory_root(folder: str, console: Console) -> str:
     return str(answer["workspaces"][0]["root"])
 
 
-def _offer_union(args: Args, console: Console, root: str) -> None:
+def _offer_merge_driver(args: Args, console: Console, root: str) -> None:
     """Have git merge memories, if that is asked for; else ask on a terminal, or say how."""
-    from memsyncd.cli.git_merges import add_union_lines, has_conflicts
+    from memsyncd.cli.git_merges import add_driver, find_missing
 
-    if not has_conflicts(root):
+    missing = find_missing(root)
+    if not missing:
         return
     terminal = console.terminal
-    if args.union or _confirm_union(console):
-        add_union_lines(root)
-        terminal.report("git merges the memories of two branches: see .gitattributes")
+    if args.merge_driver or _confirm_merge_driver(console):
+        from memsyncd.cli.integrate import find_invocation
+        from memsyncd.integrations.coding_agents import USER
+
+        add_driver(root, find_invocation(USER))
+        terminal.report("git merges memories by sections: see .gitattributes and git config")
+        terminal.report("each other clone needs this once: memsyncd init --merge-driver")
     elif not terminal.is_err_terminal:
-        terminal.report(
-            "git will not merge memories that two branches add; have it: memsyncd init --union "
-            + clean_line(args.path or ".")
-        )
+        folder = clean_line(args.path or ".")
+        terminal.report(f"{missing}; have it: memsyncd init --merge-driver {folder}")
 
 
-def _confirm_union(console: Console) -> bool:
+def _confirm_merge_driver(console: Console) -> bool:
     question = (
-        "Two branches may each add memories. Have git merge them, by merge=union lines in "
-        ".gitattributes?"
+        "Two branches may each change memories. Have git merge them by sections, with lines in "
+        ".gitattributes and a merge driver in its configuration?"
     )
     return console.terminal.is_err_terminal and can_ask() and console.confirm(question)
 
@@ -598,7 +601,7 @@ COMMANDS = {
         _init,
         arguments=(Argument("path", "[PATH]", "the folder; by default the current one"),),
         options=(
-            Option("--union", "have git merge memories of two branches, by .gitattributes"),
+            Option("--merge-driver", "have git merge memories of two branches by their sections"),
             Option("--user", "the user-wide memory, which joins the context of every workspace"),
         ),
         examples=("memsyncd init", "memsyncd init ~/notes", "memsyncd init --user"),

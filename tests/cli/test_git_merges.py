@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from memsyncd.cli.git_merges import UNION_LINES, add_union_lines, has_conflicts, is_tracked
+from memsyncd.cli.git_merges import (
+    DRIVER_LINES,
+    UNION_LINES,
+    add_driver,
+    find_missing,
+    is_tracked,
+    make_driver,
+    merge_lines,
+)
 from memsyncd.core.editing.additions import Addition, append_section
+from memsyncd.core.editing.merge import MergedLines, merge_notes
+from memsyncd.core.editing.topics import append_value
+from memsyncd.core.upkeep import archive_sections
 from memsyncd.errors import Unwritable
 from tests.cli.test_transcripts import ShellSession
 
@@ -38,9 +50,12 @@ def commit(root: Path) -> None:
     git(root, "commit", "-qm", "x")
 
 
+PROGRAM = (sys.executable, "-m", "memsyncd")
+
+
 def remember(root: Path, path: str, text: str) -> None:
     place = root / path
-    addition = Addition(content=text, summary=text, kind="decision")
+    addition = Addition(content=text, summary=text, kind="decision", tags=("a",))
     data, _ = append_section(path, place.read_bytes(), [addition], at="2026-11-20T10:00:00Z")
     place.write_bytes(data)
 
@@ -48,7 +63,7 @@ def remember(root: Path, path: str, text: str) -> None:
 PATHS = ("MEMORY.md", ".memories/decisions.md", ".memories/deep/a.md")
 
 
-def merge_two_branches(root: Path) -> int:
+def merge_two_branches(root: Path) -> subprocess.CompletedProcess[bytes]:
     git(root, "checkout", "-qb", "other")
     for path in PATHS:
         remember(root, path, "Other words")
@@ -57,46 +72,144 @@ def merge_two_branches(root: Path) -> int:
     for path in PATHS:
         remember(root, path, "Main words")
     commit(root)
-    return git(root, "merge", "-q", "other").returncode
+    return git(root, "merge", "-q", "other")
 
 
-def test_without_the_lines_git_has_a_conflict(repository: Path) -> None:
+def test_without_the_driver_git_has_a_conflict(repository: Path) -> None:
     assert is_tracked(repository.as_posix())
-    assert has_conflicts(str(repository))
-    assert merge_two_branches(repository) != 0
+    assert "has a conflict" in find_missing(str(repository))
+    assert merge_two_branches(repository).returncode != 0
 
 
-def test_with_the_lines_git_keeps_the_memories_of_both_branches(repository: Path) -> None:
-    add_union_lines(str(repository))
+def test_with_the_driver_git_keeps_the_memories_of_both_branches(repository: Path) -> None:
+    add_driver(str(repository), PROGRAM)
     commit(repository)
-    assert not has_conflicts(str(repository))
-    assert merge_two_branches(repository) == 0
+    assert not find_missing(str(repository))
+    assert merge_two_branches(repository).returncode == 0
     for path in PATHS:
         text = (repository / path).read_text()
-        assert "Other words" in text
-        assert "Main words" in text
+        assert "\n\n## Main words\n" in text
+        assert "\n\n## Other words\n" in text
         assert "<<<<" not in text
 
 
-def test_only_missing_lines_are_added_and_others_stay(repository: Path) -> None:
+def test_acts_on_one_section_and_values_of_one_field_are_merged_by_git(repository: Path) -> None:
+    """By union of lines the status and the text of a section came to stand in another."""
+    add_driver(str(repository), PROGRAM)
+    note, path = repository / PATHS[0], PATHS[0]
+    remember(repository, path, "One about pools")
+    remember(repository, path, "Log")
+    commit(repository)
+    git(repository, "checkout", "-qb", "other")
+    anchor, log = f"{path}#notes/one-about-pools", f"{path}#notes/log"
+    note.write_bytes(archive_sections(path, note.read_bytes(), [anchor])[0])
+    append(note, path, log, "from the branch", "2026-11-21T10:00:00Z")
+    remember(repository, path, "Branch words")
+    commit(repository)
+    git(repository, "checkout", "-q", "main")
+    note.write_text(note.read_text().replace("tags: [a],", "tags: [a, b], priority: P1,", 1))
+    append(note, path, log, "from main", "2026-11-21T11:00:00Z")
+    remember(repository, path, "Main words")
+    commit(repository)
+    assert git(repository, "merge", "-q", "other").returncode == 0
+    made = "<!-- memory: {{kind: decision, tags: [{}], created: 2026-11-20T10:00:00Z{}}} -->\n"
+    assert note.read_text() == (
+        "# Notes\n\nThe first line.\n\n"
+        f"## One about pools\n{made.format('a, b', ', priority: P1, status: archived')}One about pools\n\n"
+        f"## Log\n{made.format('a', '')}- 2026-11-21T11:00:00Z from main\n"
+        "- 2026-11-21T10:00:00Z from the branch\n\nLog\n\n"
+        f"## Branch words\n{made.format('a', '')}Branch words\n\n"
+        f"## Main words\n{made.format('a', '')}Main words\n"
+    )
+
+
+def append(note: Path, path: str, anchor: str, text: str, at: str) -> None:
+    addition = Addition(content=text)
+    done = append_value(path, note.read_bytes(), anchor, addition, at=at, keep=None)
+    note.write_bytes(done.data)
+
+
+def change_line(root: Path, new: str) -> None:
+    note = root / "MEMORY.md"
+    note.write_text(note.read_text().replace("The first line.", new))
+    commit(root)
+
+
+def test_lines_that_both_branches_have_changed_are_a_conflict_that_git_shows(
+    repository: Path,
+) -> None:
+    add_driver(str(repository), PROGRAM)
+    commit(repository)
+    git(repository, "checkout", "-qb", "other")
+    change_line(repository, "theirs")
+    git(repository, "checkout", "-q", "main")
+    change_line(repository, "ours")
+    remember(repository, "MEMORY.md", "Main words")
+    commit(repository)
+    done = git(repository, "merge", "-q", "other")
+    assert done.returncode != 0
+    assert b"conflict in MEMORY.md: Notes" in done.stderr
+    assert b"UU MEMORY.md" in git(repository, "status", "--short").stdout
+    text = (repository / "MEMORY.md").read_text()
+    assert "\n<<<<<<< ours\nours\n=======\ntheirs\n>>>>>>> theirs\n" in text
+    assert "## Main words" in text
+
+
+def test_a_clone_without_the_program_merges_lines_or_has_a_conflict(repository: Path) -> None:
+    add_driver(str(repository), ("/none/memsyncd",))
+    commit(repository)
+    assert merge_two_branches(repository).returncode != 0
+    text = (repository / "MEMORY.md").read_text()
+    assert "<<<<<<< ours" in text
+    assert "Other words" in text
+    git(repository, "merge", "--abort")
+    git(repository, "config", "--unset", "merge.memsyncd.driver")
+    assert "this clone does not have" in find_missing(str(repository))
+    assert git(repository, "merge", "-q", "other").returncode != 0
+
+
+def test_a_program_at_any_path_is_called(tmp_path: Path) -> None:
+    program = tmp_path / "it's 100% here"
+    program.write_text('#!/bin/sh\necho "$@" >called\n')
+    program.chmod(0o755)
+    driver = make_driver((str(program),)).replace("%%", "%").replace("%O %A %B %P", "o a b p")
+    subprocess.run(["sh", "-c", driver], cwd=tmp_path, check=True)
+    assert (tmp_path / "called").read_text() == "merge-driver o a b p\n"
+
+
+def test_the_lines_of_a_text_are_merged_by_git_itself() -> None:
+    base = ("a", "b", "c", "d", "e", "f\udcff")
+    ours, theirs = ("A", *base[1:]), (*base[:5], "F\udcff")
+    assert merge_lines(base, ours, theirs) == MergedLines(("A", *base[1:5], "F\udcff"), False)  # noqa: FBT003
+    merged = merge_lines(base, ours, ("x", *base[1:]))
+    assert merged.has_conflict
+    assert merged.lines[:5] == ("<<<<<<< ours", "A", "=======", "x", ">>>>>>> theirs")
+    section = "## A\n\n{}\n\nkept\n\n{}\n\n## B\n".format
+    sides = (section(*words).encode() for words in (("a", "b"), ("a", "B"), ("A", "b")))
+    assert merge_notes("n.md", *sides, merge_lines=merge_lines).data.decode() == section("A", "B")
+
+
+def test_other_lines_of_the_attributes_stay_and_union_is_replaced(repository: Path) -> None:
     file = repository / ".gitattributes"
-    file.write_text(f"*.png binary\n{UNION_LINES[0]}")
-    assert has_conflicts(str(repository))
+    file.write_text(f"*.png binary\n{UNION_LINES[0]}\n{UNION_LINES[1]}\n\n# end")
+    assert "union" in find_missing(str(repository))
     for _ in range(2):
-        add_union_lines(str(repository))
-        assert file.read_text() == f"*.png binary\n{UNION_LINES[0]}\n{UNION_LINES[1]}\n"
-    assert not has_conflicts(str(repository))
+        add_driver(str(repository), PROGRAM)
+        assert file.read_text() == "*.png binary\n\n# end\n" + "".join(
+            f"{line}\n" for line in DRIVER_LINES
+        )
+    assert not find_missing(str(repository))
 
 
 def test_a_link_is_not_followed(repository: Path, tmp_path: Path) -> None:
     (repository / ".gitattributes").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Unwritable):
-        add_union_lines(str(repository))
+        add_driver(str(repository), PROGRAM)
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_outside_of_a_repository_there_is_nothing_to_merge(tmp_path: Path) -> None:
-    assert not has_conflicts(str(tmp_path))
+    assert not find_missing(str(tmp_path))
     assert not is_tracked(str(tmp_path))
 
 
@@ -105,7 +218,7 @@ def test_no_program_that_a_repository_configures_is_run(repository: Path, tmp_pa
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/was-run\n")
     program.chmod(0o755)
     git(repository, "config", "core.fsmonitor", str(program))
-    assert has_conflicts(str(repository))
+    assert find_missing(str(repository))
     assert is_tracked(str(repository))
     assert not (tmp_path / "was-run").exists()
 
@@ -127,12 +240,13 @@ def shell(tmp_path: Path) -> ShellSession:
 
 def test_init_says_how_and_writes_no_attributes_by_itself(shell: ShellSession) -> None:
     done = shell.do("memsyncd init")
-    assert "memsyncd init --union ." in done.stderr
+    assert "memsyncd init --merge-driver ." in done.stderr
     assert not (shell.cwd / ".gitattributes").exists()
-    done = shell.do("memsyncd init --union")
+    done = shell.do("memsyncd init --merge-driver")
     assert done.returncode == 0
-    assert (shell.cwd / ".gitattributes").read_text().splitlines() == list(UNION_LINES)
-    assert "union" not in shell.do("memsyncd init").stderr
+    assert (shell.cwd / ".gitattributes").read_text().splitlines() == list(DRIVER_LINES)
+    assert "merge-driver" not in shell.do("memsyncd init").stderr
+    assert "memsyncd" in git(shell.cwd, "config", "merge.memsyncd.driver").stdout.decode()
 
 
 @pytest.mark.parametrize(("typed", "is_written"), [("y\n", True), ("\n", False), ("no\n", False)])
@@ -155,8 +269,8 @@ def test_doctor_names_a_repository_that_would_not_merge(shell: ShellSession) -> 
         commit(shell.cwd)
         found = shell.do("memsyncd doctor --json").stdout
         assert "git_merges" in found
-        assert f"memsyncd init --union {shell.cwd}" in found
-        shell.do("memsyncd init --union")
+        assert f"memsyncd init --merge-driver {shell.cwd}" in found
+        shell.do("memsyncd init --merge-driver")
         assert "git_merges" not in shell.do("memsyncd doctor --json").stdout
     finally:
         shell.do("memsyncd stop")

@@ -50,7 +50,7 @@ from memsyncd.cli.doctor.folder_checks import (
     resolve_path,
     stat_entry,
 )
-from memsyncd.cli.git_merges import has_conflicts, is_tracked
+from memsyncd.cli.git_merges import find_missing, is_tracked
 from memsyncd.cli.parser import JSON, Argument, Command, Option
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client.connection import find_sockets
@@ -194,10 +194,9 @@ def _examine_machine(
 
 
 def _check_merges(root: str) -> list[Finding]:
-    if not (is_tracked(root) and has_conflicts(root)):
-        return []
-    what = "git does not merge memories that two branches add: the second merge has a conflict"
-    return [Finding("info", "git_merges", what, f"memsyncd init --union {root}", where=root)]
+    what = find_missing(root) if is_tracked(root) else ""
+    remedy = f"memsyncd init --merge-driver {root}"
+    return [Finding("info", "git_merges", what, remedy, where=root)] if what else []
 
 
 # --- workspaces, with a daemon and without ------------------------------------------------------

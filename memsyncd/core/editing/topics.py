@@ -326,7 +326,7 @@ def _update_comment(path: str, layout: _Layout, addition: Addition) -> str | Non
     if not changes:
         return None
     old = _read_comment(layout)
-    pairs = _read_pairs(old)
+    pairs = read_pairs(old)
     if pairs is not None:
         before = parse_meta(path, old, 1)[0]
         tags = distinct_tags((*before.tags, *addition.tags))
@@ -350,7 +350,7 @@ def _read_comment(layout: _Layout) -> str:
     return found[1] if found else ""
 
 
-def _read_pairs(comment: str) -> dict[str, str] | None:
+def read_pairs(comment: str) -> dict[str, str] | None:
     """Return the keys of a comment with their values as YAML; None if these cannot be written."""
     try:
         loaded = load_yaml(comment)
@@ -395,7 +395,7 @@ def _is_kept(before: Meta, after: Meta, changes: Mapping[str, str]) -> bool:
 _RELATION = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _NO_TARGET = re.compile(r"[\[\]|\x00-\x1f\x7f\u2028\u2029]")
 _TARGET_LIMIT_CHARS = 500
-_KEY_LINE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]|$)")
+KEY_LINE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]|$)")
 _GOES_ON = re.compile(r"[ \t]|-[ \t]|$")
 _ITEM_OF_LINK = re.compile(
     r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?[a-z][a-z0-9_]{0,63}:?[ \t]+\S.*"
@@ -527,7 +527,7 @@ def _set_key(inner: list[str], key: str, line: str) -> list[str]:
     kept: list[str] = []
     is_within, is_done = False, not line
     for one in inner:
-        found = _KEY_LINE.match(one.rstrip("\r\n"))
+        found = KEY_LINE.match(one.rstrip("\r\n"))
         if found or not _GOES_ON.match(one.rstrip("\r\n")):
             name = found[1].lower() if found else ""
             is_within = OTHER_KEYS.get(name, name) == key.lower()

@@ -116,7 +116,7 @@ def make_sections(
             stated, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
             meta = merge_meta(note_meta, stated)
             problems.extend(found)
-        problems.extend(_find_stray_comments(path, lines, raw.blocks))
+        problems.extend(_find_unread_comments(path, lines, raw.blocks))
         newest = _find_newest_value(lines, raw.blocks)
         if newest and newest > (meta.updated or ""):
             meta = replace(meta, updated=newest)
@@ -129,7 +129,7 @@ def make_sections(
     return tuple(sections), problems
 
 
-def _find_stray_comments(
+def _find_unread_comments(
     path: str, lines: Sequence[str], blocks: Sequence[Block]
 ) -> Iterator[Problem]:
     """Report the memory comments of a section that are not read: they are often another section's,
