@@ -158,7 +158,9 @@ def create_first_notes(root: str) -> list[str]:
         wanted = ["MEMORY.md"]
     else:
         wanted = list(FIRST_NOTES)
-        os.mkdir(os.path.join(root, ".memories"))
+        folder = os.path.join(root, ".memories")
+        os.mkdir(folder)
+        os.chmod(folder, os.stat(folder).st_mode & ~0o777 | os.stat(root).st_mode & 0o777)
     return [path for path in wanted if _write_new(os.path.join(root, path), FIRST_NOTES[path])]
 
 
@@ -169,6 +171,8 @@ def _write_new(path: str, text: str) -> bool:
     except FileExistsError:
         return False
     with open(descriptor, "w", encoding="utf-8") as file:
+        # The folder's permissions, as for the notes that the daemon creates.
+        os.fchmod(descriptor, os.stat(os.path.dirname(path)).st_mode & 0o666)
         file.write(text)
     return True
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
 import msgspec
 
@@ -35,6 +35,15 @@ class Problem(msgspec.Struct, frozen=True):
     code: str
     problem: str
     hint: str = ""
+
+
+class Attributes(NamedTuple):
+    """The permission bits and the modification time (ns since 1970) of a note's file, with which it
+    is created again.
+    """
+
+    mode: int
+    mtime_ns: int
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,12 +19,14 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from memsyncd.core.model import Attributes
 from memsyncd.files.confined import FILE_FLAGS, LIST_FLAGS, closing_fd, open_folder_beneath
 
 # --- temporary files ----------------------------------------------------------------------------
 
 TEMPORARY_NAME = re.compile(r"\.memsyncd-[0-9a-f]{16}\.tmp")
 FILE_MODE = 0o600
+READ_WRITE = 0o666
 PERMISSIONS = 0o777
 NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -47,11 +49,14 @@ def is_temporary(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def write_temporary(folder_fd: int, data: bytes, *, like_fd: int | None) -> Iterator[TemporaryFile]:
+def write_temporary(
+    folder_fd: int, data: bytes, *, like_fd: int | None, attributes: Attributes | None = None
+) -> Iterator[TemporaryFile]:
     """Write and sync a new file, with the mode, owner and attributes of the open file `like_fd`.
 
-    Its mode is 0600 if `like_fd` is None. At the end the temporary name is removed if it still
-    names the file that was made here.
+    Without `like_fd` it gets the mode and time of `attributes`, and without both the permissions of
+    its folder. At the end the temporary name is removed if it still names the file that was made
+    here.
     """
     name = make_temporary_name()
     with contextlib.ExitStack() as cleanup:
@@ -59,10 +64,10 @@ def write_temporary(folder_fd: int, data: bytes, *, like_fd: int | None) -> Iter
         cleanup.callback(_remove_own, folder_fd, name, os.fstat(write_fd))
         with closing_fd(write_fd):
             _write_all(write_fd, data)
-            if like_fd is None:
-                os.fchmod(write_fd, FILE_MODE)
-            else:
+            if like_fd is not None:
                 _copy_metadata(write_fd, like_fd)
+            else:
+                _set_attributes(write_fd, folder_fd, attributes)
             os.fsync(write_fd)
         fd = os.open(name, FILE_FLAGS, dir_fd=folder_fd)
         cleanup.callback(os.close, fd)
@@ -73,6 +78,16 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def _set_attributes(fd: int, folder_fd: int, attributes: Attributes | None) -> None:
+    # Some file systems, such as FAT, have neither modes nor all times.
+    with contextlib.suppress(OSError):
+        mode = os.fstat(folder_fd).st_mode & READ_WRITE if attributes is None else attributes.mode
+        os.fchmod(fd, mode & PERMISSIONS)
+    if attributes is not None:
+        with contextlib.suppress(OSError, OverflowError):
+            os.utime(fd, ns=(os.fstat(fd).st_atime_ns, attributes.mtime_ns))
 
 
 def _copy_metadata(fd: int, like_fd: int) -> None:
@@ -241,7 +256,7 @@ def open_folder(root: str, path: str) -> Iterator[OpenFolder]:
 
 @contextlib.contextmanager
 def create_folder(root: str, path: str) -> Iterator[OpenFolder]:
-    """Open a folder; create it and missing folders above it, for their owner only.
+    """Open a folder; create it and missing folders above it, each with its parent's permissions.
 
     If the body fails, the created folders are removed again, except those that others use by then.
     """
@@ -278,8 +293,17 @@ def _open_or_create_one(at: int, name: str, path: str, created: list[str]) -> in
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, FOLDER_MODE, dir_fd=at)
             created.append(path)
+            _copy_permissions(at, name)
             _sync_folder(at)
     return os.open(name, LIST_FLAGS, dir_fd=at)
+
+
+def _copy_permissions(folder_fd: int, name: str) -> None:
+    """Give a folder that was made here the permissions of the folder in which it lies."""
+    with closing_fd(os.open(name, LIST_FLAGS, dir_fd=folder_fd)) as fd:
+        special = modes.S_IMODE(os.fstat(fd).st_mode) & ~PERMISSIONS
+        with contextlib.suppress(OSError):
+            os.fchmod(fd, special | os.fstat(folder_fd).st_mode & PERMISSIONS)
 
 
 def _sync_folder(fd: int) -> None:

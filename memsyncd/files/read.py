@@ -21,7 +21,7 @@ import msgspec
 
 from memsyncd.core.changes.diff import FileStat, Recorded
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.model import Problem
+from memsyncd.core.model import Attributes, Problem
 from memsyncd.core.notepath import NotePath, find_refusal
 from memsyncd.errors import PathRefused, TooLarge, Unwritable
 from memsyncd.files.confined import (
@@ -73,6 +73,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
     data: bytes
     stat: FileStat
+    mode: int
     is_unstable: bool
 
 
@@ -95,7 +96,7 @@ def _read_once(fd: int, max_bytes: int) -> Content:
     # another one.
     stat = file_stat(before)
     is_unstable = not stat.is_same_as(file_stat(os.fstat(fd)))
-    return Content(data=data, stat=stat, is_unstable=is_unstable)
+    return Content(data=data, stat=stat, mode=before.st_mode, is_unstable=is_unstable)
 
 
 def read_bounded(fd: int, size_bytes: int, *, limit_bytes: int) -> bytes:
@@ -198,6 +199,12 @@ class TextFile(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
     digest: str
     stat: FileStat
+    mode: int
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attributes with which the file is created again after it was deleted."""
+        return Attributes(mode=modes.S_IMODE(self.mode), mtime_ns=self.stat.mtime_ns)
 
 
 def read_text_file(scope: Scope, path: NotePath) -> TextFile | None:
@@ -221,7 +228,9 @@ def read_text_file(scope: Scope, path: NotePath) -> TextFile | None:
         raise TooLarge(message, hint="split the note, or raise sync.max_file_bytes")
     real = NotePath(place.path) if place.folder == scope.root else path
     digest = digest_bytes(content.data)
-    return TextFile(path=real, data=content.data, digest=digest, stat=content.stat)
+    return TextFile(
+        path=real, data=content.data, digest=digest, stat=content.stat, mode=content.mode
+    )
 
 
 def check_size(scope: Scope, path: str, data: bytes, *, way_out: str) -> None:

@@ -24,6 +24,7 @@ from functools import partial
 
 from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.model import Attributes
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NAME_LIMIT_BYTES, NotePath
 from memsyncd.errors import AlreadyExists, Conflict, PathRefused, Unwritable
 from memsyncd.files.atomic import (
@@ -74,9 +75,12 @@ def put_text_file(
     *,
     was: TextFile | None,
     keep: KeepText = keep_nothing,
+    attributes: Attributes | None = None,
 ) -> TextFile:
     """Create a file and missing folders (`was` is None), or replace a file that was read as `was`;
     return the file as it is then.
+
+    A new file gets the mode and time of `attributes`; without them, the permissions of its folder.
 
     `keep` gets the text of another program that the exchange displaced, before it is restored.
 
@@ -88,10 +92,16 @@ def put_text_file(
     open_parent = create_folder if was is None else open_folder
     with translating_errors(path), open_parent(scope.root, parent) as folder:
         if was is None:
-            stat = _create(folder, name, path, data)
+            stat = _create(folder, name, path, data, attributes)
         else:
             stat = _replace(folder, name, path, data, was, partial(keep, path))
-    return TextFile(path=NotePath(place.path), data=data, digest=digest_bytes(data), stat=stat)
+    return TextFile(
+        path=NotePath(place.path),
+        data=data,
+        digest=digest_bytes(data),
+        stat=file_stat(stat),
+        mode=stat.st_mode,
+    )
 
 
 def delete_path(
@@ -228,8 +238,10 @@ def has_content(folder_fd: int, path: str, data: bytes) -> bool:
 # --- creating and replacing ---------------------------------------------------------------------
 
 
-def _create(folder: OpenFolder, name: str, path: NotePath, data: bytes) -> FileStat:
-    with write_temporary(folder.fd, data, like_fd=None) as temporary:
+def _create(
+    folder: OpenFolder, name: str, path: NotePath, data: bytes, attributes: Attributes | None
+) -> os.stat_result:
+    with write_temporary(folder.fd, data, like_fd=None, attributes=attributes) as temporary:
         try:
             rename_noreplace(folder.fd, temporary.name, folder.fd, name)
         except FileExistsError:
@@ -238,7 +250,7 @@ def _create(folder: OpenFolder, name: str, path: NotePath, data: bytes) -> FileS
             _remove_created(folder.fd, name, data)
             raise make_conflict(path)
         folder.sync()
-        return file_stat(os.fstat(temporary.fd))
+        return os.fstat(temporary.fd)
 
 
 def _remove_created(folder_fd: int, name: str, data: bytes) -> None:
@@ -252,7 +264,7 @@ def _remove_created(folder_fd: int, name: str, data: bytes) -> None:
 
 def _replace(
     folder: OpenFolder, name: str, path: NotePath, data: bytes, was: TextFile, keep: Keep
-) -> FileStat:
+) -> os.stat_result:
     with closing_fd(open_file_in(folder.fd, name)) as old_fd:
         _check_writable(os.fstat(old_fd), path)
         if not has_content(folder.fd, name, was.data):
@@ -265,7 +277,7 @@ def _replace(
             ):
                 raise make_conflict(path)
             folder.sync()
-            return file_stat(os.fstat(temporary.fd))
+            return os.fstat(temporary.fd)
 
 
 def compare_and_swap(

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.core.model import Attributes
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.errors import (
     AlreadyExists,
@@ -183,15 +184,27 @@ class TestReplacing:
         ]
 
     @pytest.mark.parametrize("umask", [0, 0o077, 0o022])
-    def test_new_files_and_folders_are_for_their_owner_only(self, root: Path, umask: int) -> None:
+    @pytest.mark.parametrize("mode", [0o700, 0o755, 0o750, 0o2775])
+    def test_new_files_and_folders_have_the_permissions_of_their_folder(
+        self, root: Path, umask: int, mode: int
+    ) -> None:
+        (root / ".memories").chmod(mode)
         previous = os.umask(umask)
         try:
             put(root, b"x", was=None, path=NotePath(".memories/a/b.md"))
         finally:
             os.umask(previous)
         assert [
-            (root / path).stat().st_mode & 0o777 for path in (".memories/a", ".memories/a/b.md")
-        ] == [0o700, 0o600]
+            (root / path).stat().st_mode & 0o7777 for path in (".memories/a", ".memories/a/b.md")
+        ] == [mode, mode & 0o666]
+
+    def test_a_file_that_is_created_again_has_its_former_mode_and_time(self, root: Path) -> None:
+        attributes = Attributes(mode=0o640, mtime_ns=1_700_000_000_123_456_789)
+        scope = parse_scope(str(root))
+        file = put_text_file(scope, NOTE, b"x", was=None, attributes=attributes)
+        found = (root / NOTE.text).stat()
+        assert (found.st_mode & 0o777, found.st_mtime_ns) == attributes
+        assert file.attributes == read(root).attributes == attributes
 
     @pytest.mark.parametrize(
         "mode", [0o600, 0o644, 0o664, pytest.param(0o200, marks=IS_ROOT), 0o755]
