@@ -9,7 +9,8 @@ status in HTTP.
     │   ├── Unauthorized      a request over TCP without the daemon's token
     │   ├── Forbidden         a request over HTTP for another host, or from a page of another site
     │   ├── PathRefused       a path that memsyncd must not touch
-    │   └── EditRefused       an edit that does not fit the note: its text is absent or ambiguous
+    │   ├── EditRefused       an edit that does not fit the note: its text is absent or ambiguous
+    │   └── ConfirmationNeeded  an undo that deletes what another program made, without `confirm`
     ├── NoDaemon              no daemon listens on the socket
     │   └── ShuttingDown      the daemon is stopping
     ├── NotFound
@@ -102,6 +103,13 @@ class EditRefused(BadRequest):
     rpc_code = -32017
     exit_status = 6
     http_status = 422
+
+
+class ConfirmationNeeded(BadRequest):
+    code = "confirmation_needed"
+    rpc_code = -32025
+    exit_status = 6
+    http_status = 409
 
 
 class NoDaemon(MemsyncdError):

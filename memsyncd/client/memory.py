@@ -621,16 +621,18 @@ class Memsyncd(AgentMethods):
         *,
         revision: int | None = None,
         change_set: int | None = None,
+        confirm: bool = False,
     ) -> Undone:
         """Restore the text before a revision, before a change set, or before the latest revision of
         a section or note.
 
         This is a new change set, which can be undone as well. Raises Conflict if the text has
-        changed since.
+        changed since, EditRefused for a note that was there when memsyncd first saw it, and,
+        without `confirm`, ConfirmationNeeded if the undo deletes a note that another program made
+        or an undo brought back, or takes back what other programs did to several notes.
         """
-        answer: Undone = self._connection.write(
-            "undo", read_target(target) | {"revision": revision, "change_set": change_set}
-        )
+        chosen = {"revision": revision, "change_set": change_set, "confirm": confirm}
+        answer: Undone = self._connection.write("undo", read_target(target) | chosen)
         return answer
 
     def purge_history(

@@ -932,7 +932,8 @@ class RevisionInfo(TypedDict):
     at: float
     # The writer; empty for a change by another program.
     client: str
-    # `create`, `str_replace`, `add`, `undo`, …; `external` for a change by another program.
+    # `create`, `str_replace`, `add`, `undo`, …; `external` for a change by another program,
+    # `first_seen` for a note that was there when memsyncd first saw it.
     command: str
     path: str
     # The note's path before, if it was moved.
@@ -943,6 +944,9 @@ class RevisionInfo(TypedDict):
     new_bytes: int | None
     # True while the texts before and after are kept, so that the change can be shown and undone.
     is_kept: bool
+    # `confirm` if an undo of it deletes the note, though another program made it or an undo brought
+    # it back; `never` if the note was there when memsyncd first saw it.
+    undo: Literal["nothing", "confirm", "never"]
 
 
 class PathState(TypedDict):

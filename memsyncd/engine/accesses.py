@@ -38,7 +38,7 @@ from memsyncd.store.accesses import (
     read_all_accesses,
 )
 from memsyncd.store.connection import open_reader, translating_errors
-from memsyncd.store.history import EXTERNAL, History
+from memsyncd.store.history import EXTERNAL, FIRST_SEEN, History
 from memsyncd.store.lookup import read_anchors
 from memsyncd.store.records import Records
 
@@ -189,7 +189,7 @@ class _Follower:
 
     def follow(self, revisions: Sequence[NoteRevision]) -> None:
         # Another program's changes are as if all at once, a request's happened in their order.
-        if revisions[0].command == EXTERNAL:
+        if revisions[0].command in (EXTERNAL, FIRST_SEEN):
             revisions = sorted(revisions, key=_is_edit)
         for is_edit, run in groupby(revisions, key=_is_edit):
             changes = list(run)

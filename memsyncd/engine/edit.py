@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import FileStat
+from memsyncd.core.model import Attributes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import update_index
@@ -58,11 +59,14 @@ T = TypeVar("T")
 
 
 class Put(msgspec.Struct, frozen=True, kw_only=True):
-    """Write these bytes to a file; `was` is the file as read, None if it must be new."""
+    """Write these bytes to a file; `was` is the file as read, None if it must be new. `attributes`
+    are those of a new file that was there before.
+    """
 
     path: NotePath
     data: bytes
     was: TextFile | None
+    attributes: Attributes | None = None
 
 
 def make_put(
@@ -216,12 +220,11 @@ def find_history(workspace: Workspace, config: Config) -> History | None:
 def record_external(
     workspace: Workspace, history: History, seen: list[ObservedNote], *, at_s: float
 ) -> None:
-    """Record external changes of these files. Until all notes have been recorded once, a difference
-    does not prove a change.
+    """Record external changes of these files. Until all notes have been recorded once, most notes
+    without a head are first seen.
     """
-    workspace.count_revisions(
-        len(history.record_external(seen, at_s=at_s, is_first=not history.is_complete))
-    )
+    is_first = not history.is_complete(workspace.scope.selection)
+    workspace.count_revisions(len(history.record_external(seen, at_s=at_s, is_first=is_first)))
 
 
 def _try(
@@ -295,7 +298,8 @@ def _carry_out(
     # The edit is on the disk: if records.db cannot be written now, recovery settles it later.
     with contextlib.suppress(StoreFailed):
         if history is not None and number is not None:
-            history.finish(number)
+            written = edited.written.items()
+            history.finish(number, {path: file.attributes for path, file in written})
             if HALF_DONE in workspace.condition.notices:
                 report_half_done(workspace)
         elif number is not None and workspace.records is not None:
@@ -331,7 +335,8 @@ def _record_intent(
     for change in changes:
         path = change.old_path or change.path
         # A note may be changed and then renamed: the first change has what is on the disk.
-        seen.setdefault(path, ObservedNote(path=path, data=change.old))
+        attributes = change.old_attributes
+        seen.setdefault(path, ObservedNote(path=path, data=change.old, attributes=attributes))
     record_external(workspace, history, [*seen.values()], at_s=at_s)
     number = history.begin(
         at_s=at_s,
@@ -361,7 +366,8 @@ def _apply(scope: Scope, operation: Operation, keep: KeepText, edited: EditedNot
     """Change the disk, and note in `edited` what is there then."""
     match operation:
         case Put(path=path, data=data, was=was):
-            file = put_text_file(scope, path, data, was=was, keep=keep)
+            attributes = operation.attributes
+            file = put_text_file(scope, path, data, was=was, keep=keep, attributes=attributes)
             edited.named.add(file.path.text)
             edited.put(file.path.text, file)
         case Delete():
@@ -391,11 +397,18 @@ def _follow_rename(file: TextFile, stat: FileStat | None) -> TextFile:
 def _list_changes(operation: Operation) -> Iterator[Intended]:
     match operation:
         case Put():
-            old = operation.was.data if operation.was else None
-            yield Intended(path=operation.path.text, old=old, new=operation.data)
+            was = operation.was
+            yield Intended(
+                path=operation.path.text,
+                old=was.data if was else None,
+                new=operation.data,
+                old_attributes=was.attributes if was else None,
+                new_attributes=operation.attributes,
+            )
         case Delete():
             for path, file in operation.was.items():
-                yield Intended(path=path.text, old=file.data, new=None)
+                attributes = file.attributes
+                yield Intended(path=path.text, old=file.data, new=None, old_attributes=attributes)
         case Rename():
             for path, file in operation.was.items():
                 yield Intended(
@@ -403,6 +416,8 @@ def _list_changes(operation: Operation) -> Iterator[Intended]:
                     old_path=path.text,
                     old=file.data,
                     new=file.data,
+                    old_attributes=file.attributes,
+                    new_attributes=file.attributes,
                 )
         case _:
             assert_never(operation)

@@ -2,10 +2,15 @@
 
 Each sync that finds changes records them, in the same job or, after a save, in the next one: a note
 whose digest differs from the last one in records.db gets a revision without an author, with the
-text that was indexed. The notes of a workspace that is opened for the first time are recorded
-without revisions, in jobs of SLICE_S each, so that other jobs run between them; the sync that finds
-a change meanwhile records it. A text that a sync could not pass on is read from the disk again. A
-failure to read is never a deletion.
+text that was indexed. The notes of a workspace, or of a wider selection, that is opened for the
+first time are recorded without revisions, in jobs of SLICE_S each, so that other jobs run between
+them; the sync that finds a change meanwhile records it. A text that a sync could not pass on is
+read from the disk again. A failure to read is never a deletion.
+
+A note that comes into sight may have been there for years: its folder was ignored, its disk was not
+mounted, it was over a limit, or memsyncd did not run. It counts as created only if an event
+announced it or a folder above it while the workspace was watched, and if its file is no older than
+that event. Every other note is first seen, which no undo takes back.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from msgspec.structs import replace
 
 from memsyncd.config import Config
+from memsyncd.core.changes.diff import is_within
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.accesses import follow_notes, store_noted
@@ -30,7 +36,13 @@ from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
-from memsyncd.files.read import ReadFile, read_note_file, read_text_file
+from memsyncd.files.read import (
+    ReadFile,
+    read_attributes,
+    read_note_file,
+    read_oldest_time,
+    read_text_file,
+)
 from memsyncd.store.history import ObservedNote
 from memsyncd.store.index import Index
 from memsyncd.store.records import Records
@@ -40,6 +52,9 @@ BATCH_NOTES = 64
 BATCH_BYTES = 1024 * 1024
 # How long one job records or prunes; a save waits about as long before it is indexed.
 SLICE_S = 0.05
+# How long before its event a new note may have been made: a program that saves by a rename writes
+# another file first, and an event may be read late.
+CREATION_NS = 10 * 10**9
 # The history is pruned after this many new revisions.
 PRUNE_AFTER = 200
 
@@ -60,7 +75,12 @@ def sync_notes(
     """Open the records and sync. `record_changes` must follow if there are changes to record."""
     open_records(workspace, clock)
     request = _add_recovered(workspace, clock, request)
+    # A note that could not be read until now was there, too.
+    reported = frozenset(one.path for one in workspace.condition.scan_problems)
+    is_watched = workspace.condition.scanned_s is not None
     done = yield from update_index(workspace, config, clock, request)
+    if is_watched and not done.is_rebuild:
+        done.created = _find_created(workspace, clock, done.added, reported)
     if not config.history.enabled:
         # All notes must be compared again once the history is switched on.
         workspace.is_recorded = False
@@ -84,10 +104,27 @@ def record_changes(workspace: Workspace, config: Config, clock: Clock, done: Syn
     """Record the changes that a sync has found."""
     paths = {*done.paths, *done.discovered, *done.removed}
     texts, done.texts = done.texts, {}
-    yield from _record_some(workspace, config, clock, paths, texts, new=frozenset(done.added))
+    yield from _record_some(workspace, config, clock, paths, texts, new=done.created)
     if workspace.index is not None:
         workspace.index.checkpoint()
     report_wal_sizes(workspace)
+
+
+def _find_created(
+    workspace: Workspace, clock: Clock, added: Iterable[str], reported: frozenset[str]
+) -> frozenset[str]:
+    """Those of the added notes that were created just now, while the workspace was watched."""
+    created: set[str] = set()
+    now_s, now_ns = clock.now_s(), clock.wall_ns()
+    for path in added:
+        announced_s = workspace.find_announced_s(path)
+        if announced_s is None or is_within(path, reported):
+            continue
+        oldest_ns = read_oldest_time(workspace.scope, NotePath(path))
+        announced_ns = now_ns - int((now_s - announced_s) * 1e9)
+        if oldest_ns is not None and oldest_ns >= announced_ns - CREATION_NS:
+            created.add(path)
+    return frozenset(created)
 
 
 def _add_recovered(workspace: Workspace, clock: Clock, request: SyncRequest) -> SyncRequest:
@@ -178,8 +215,8 @@ def _record_for_slice(workspace: Workspace, clock: Clock) -> Job[None]:
     if not workspace.unrecorded:
         workspace.set_unrecorded(None)
         workspace.is_recorded = True
-        if not records.history.is_complete:
-            records.history.set_complete()
+        if not records.history.is_complete(workspace.scope.selection):
+            records.history.set_complete(workspace.scope.selection)
     workspace.report_unrecorded()
     report_wal_sizes(workspace)
 
@@ -209,7 +246,7 @@ def _record_some(
     *,
     new: Collection[str],
 ) -> Job[None]:
-    """Record external changes to these notes, of which `new` did not exist before."""
+    """Record external changes to these notes, of which `new` were created just now."""
     if not _can_record(workspace, config) or workspace.index is None:
         return
     try:
@@ -256,7 +293,10 @@ def _record_batch(
         seen = _read_current(workspace, path, recorded, texts.get(path), now_ns=now_ns)
         if seen is not None:
             origin = _find_origin(records, index, seen, heads) if has_moves else None
-            changed.append(replace(seen, moved_from=origin, is_new=path in new))
+            attributes = read_attributes(workspace.scope, NotePath(path))
+            changed.append(
+                replace(seen, moved_from=origin, is_new=path in new, attributes=attributes)
+            )
             n_bytes += len(seen.data or b"")
         if n_bytes >= BATCH_BYTES:
             break

@@ -4,8 +4,10 @@ Everything here is a job of the worker, which owns records.db. The history of a 
 revisions of its note in which its own lines differ; a renamed note is followed under its old names.
 
 An undo restores the bytes from before, or raises Conflict: the whole note, or the named section,
-must be as the revision left it. A change set of many notes is undone whole or not at all. An undo
-is itself an edit and can be undone in turn. A restore from a backup changes no note: texts of notes
+must be as the revision left it. A change set of many notes is undone whole or not at all. A note
+that was there when memsyncd first saw it stays, and a note that memsyncd did not make itself is
+deleted only with `confirm`. An undo is itself an edit and can be undone in turn: a file that it
+creates again has its former mode and time. A restore from a backup changes no note: texts of notes
 that differ from the last ones in the backup become revisions, as after any change by another
 program.
 """
@@ -44,7 +46,15 @@ from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import SyncRequest
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound, NotFresh
+from memsyncd.errors import (
+    BadRequest,
+    ConfirmationNeeded,
+    Conflict,
+    EditRefused,
+    MemsyncdError,
+    NoteNotFound,
+    NotFresh,
+)
 from memsyncd.files.listing import find_files, is_folder
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.scope import Scope, find_identity
@@ -59,6 +69,7 @@ from memsyncd.protocol.memory import (
     PurgeParams,
     Restored,
     RevisionInfo,
+    UndoNeeds,
     UndoParams,
 )
 from memsyncd.protocol.search import AccessStatsParams
@@ -70,11 +81,14 @@ from memsyncd.store.backup import (
     remove_leftovers,
     swap_in,
 )
-from memsyncd.store.history import History, Revision
+from memsyncd.store.history import EXTERNAL, FIRST_SEEN, History, Revision
 
 PAGE = 50
 FILES_PER_STEP = 16
 MANY_REVISIONS = 100_000
+# The command of an undo.
+UNDO = "undo"
+CONFIRM_HINT = "if it is meant, send confirm: true (memsyncd undo … --yes)"
 
 log = get_log("engine")
 
@@ -171,7 +185,16 @@ def make_revision_info(revision: Revision) -> RevisionInfo:
         old_bytes=revision.old_bytes,
         new_bytes=revision.new_bytes,
         is_kept=revision.is_kept,
+        undo=find_undo_needs(revision),
     )
+
+
+def find_undo_needs(revision: Revision) -> UndoNeeds:
+    """Return what the undo of a whole revision needs."""
+    if revision.command == FIRST_SEEN:
+        return "never"
+    is_creation = revision.old_digest is None and revision.old_path is None
+    return "confirm" if is_creation and revision.command in (EXTERNAL, UNDO) else "nothing"
 
 
 def open_history(workspace: Workspace, config: Config, clock: Clock) -> History:
@@ -212,6 +235,10 @@ def choose_revision(
         found = history.find_revisions(revision=number, limit=1)
     if found:
         return found[0]
+    if number is None and target.path is not None and history.find_heads([target.path]):
+        hint = "list the revisions: memsyncd history"
+        message = f"{target} has not changed since memsyncd first saw it"
+        raise NoteNotFound(message, hint=hint)
     what = f"revision {number}" if number is not None else f"revision of {target}"
     raise make_not_found_error(workspace, what)
 
@@ -398,8 +425,8 @@ def undo(
 ) -> Job[EditOutcome[UndoOutcome]]:
     """Undo a revision, a whole change set, or the target's latest change.
 
-    Raises NoteNotFound if there is none or its texts are not kept, Conflict, and what
-    `edit_workspace` raises.
+    Raises NoteNotFound if there is none or its texts are not kept, EditRefused for a note that was
+    first seen, ConfirmationNeeded, Conflict, and what `edit_workspace` raises.
     """
     history = open_history(workspace, config, clock)
     if params.change_set is not None:
@@ -409,7 +436,8 @@ def undo(
     else:
         latest = yield from choose_revision(workspace, history, target, params.revision)
         chosen = _widen(history, target, latest, is_named=params.revision is not None)
-    decide = _make_undo_decision(workspace.scope, history, target, chosen, params.client or "")
+    _check_undo(chosen, is_confirmed=params.confirm)
+    decide = _make_undo_decision(workspace.scope, history, target, chosen, params)
     return (yield from edit_workspace(workspace, config, clock, decide))
 
 
@@ -426,8 +454,42 @@ def _widen(history: History, target: Target, latest: Revision, *, is_named: bool
     ]
 
 
+def _check_undo(chosen: Sequence[Revision], *, is_confirmed: bool) -> None:
+    """Raise EditRefused for a first sight, ConfirmationNeeded for what other programs did to
+    several notes: that they were changed between two scans does not make it one act.
+    """
+    for revision in chosen:
+        if find_undo_needs(revision) == "never":
+            raise EditRefused(
+                f"{revision.path} was there when memsyncd first saw it, so there is no change to"
+                " undo",
+                hint="delete the file yourself, if it is to go",
+            )
+    if len(chosen) > 1 and chosen[0].command == EXTERNAL and not is_confirmed:
+        raise ConfirmationNeeded(
+            f"other programs made these {len(chosen)} changes, perhaps not together",
+            hint=CONFIRM_HINT,
+        )
+
+
+def _check_deletions(
+    revision: Revision, planned: Iterable[Operation], *, is_confirmed: bool
+) -> None:
+    """Raise ConfirmationNeeded if a note is to be deleted that memsyncd did not make itself."""
+    is_deleted = any(isinstance(one, Delete) and one.was for one in planned)
+    if is_deleted and not is_confirmed and find_undo_needs(revision) == "confirm":
+        made = "an undo brought it back" if revision.command == UNDO else "another program made it"
+        raise ConfirmationNeeded(
+            f"this undo deletes the file {revision.path}: {made}", hint=CONFIRM_HINT
+        )
+
+
 def _make_undo_decision(
-    scope: Scope, history: History, target: Target, chosen: Sequence[Revision], client: str
+    scope: Scope,
+    history: History,
+    target: Target,
+    chosen: Sequence[Revision],
+    params: UndoParams,
 ) -> Decide[UndoOutcome]:
     texts = {revision.id: read_texts(history, revision) for revision in chosen}
     infos = [make_revision_info(revision) for revision in chosen]
@@ -440,6 +502,7 @@ def _make_undo_decision(
             old, new = texts[revision.id]
             if target.heading is None:
                 planned = list(_undo_note(files, revision, old))
+                _check_deletions(revision, planned, is_confirmed=params.confirm)
             else:
                 planned = list(_undo_section(files, revision, old, new, target.heading))
             files.plan(planned)
@@ -447,7 +510,7 @@ def _make_undo_decision(
         is_whole = len(operations) == len(chosen) > 1
         folder = _find_folder_move(scope, chosen) if is_whole else None
         all_operations = tuple(operations) if folder is None else (folder,)
-        edit = Edit(command="undo", client=client, path=named, operations=all_operations)
+        edit = Edit(command=UNDO, client=params.client or "", path=named, operations=all_operations)
         states = _list_states(operations) or [
             PathState(path=one.old_path or one.path, digest=one.old_digest) for one in chosen
         ]
@@ -505,7 +568,7 @@ def _undo_note(files: PlannedFiles, revision: Revision, old: bytes | None) -> It
         raise _conflict(revision, digest)
     if old is not None:
         yield from _make_room(scope, path, revision)
-        yield Put(path=path, data=old, was=file)
+        yield Put(path=path, data=old, was=file, attributes=revision.old_attributes)
     elif file is not None:
         yield Delete(path=path, was={path: file})
 

@@ -209,7 +209,12 @@ def make_change_set(changes: Iterable[Intended]) -> ChangeSet:
 
     targets = [
         Change(
-            path=one.path, old_path=one.old_path, old_digest=keep(one.old), new_digest=keep(one.new)
+            path=one.path,
+            old_path=one.old_path,
+            old_digest=keep(one.old),
+            new_digest=keep(one.new),
+            old_attributes=one.old_attributes,
+            new_attributes=one.new_attributes,
         )
         for one in changes
     ]
@@ -331,7 +336,8 @@ def _change(
     if (was.digest if was else None) != before:
         raise make_conflict(path)
     if after is not None:
-        put_text_file(scope, path, texts[after], was=was, keep=keep)
+        attributes = target.new_attributes if is_forward else target.old_attributes
+        put_text_file(scope, path, texts[after], was=was, keep=keep, attributes=attributes)
     elif was is not None:
         delete_path(scope, path, was={path: was}, keep=keep)
 

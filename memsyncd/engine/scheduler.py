@@ -224,9 +224,10 @@ class Scheduler:
             return
         includes, excludes = workspace.scope.includes, workspace.scope.exclude
         if is_relevant(path, is_folder=is_folder, includes=includes, excludes=excludes):
-            if is_ignore_file(path, includes):
+            is_own = not is_ignore_file(path, includes)
+            if not is_own:
                 path, is_finished, is_folder = path.rpartition("/")[0], False, True
-            workspace.note_unscanned(path, self._clock.now_s())
+            workspace.note_unscanned(path, self._clock.now_s(), is_own=is_own)
             self._events.push(workspace_id, path, is_finished=is_finished, is_folder=is_folder)
 
     def scan_all(self) -> None:

@@ -128,6 +128,8 @@ class SyncDone(msgspec.Struct, kw_only=True):
     texts: dict[str, bytes] = msgspec.field(default_factory=dict)
     """The texts of changed notes as they were indexed, up to TEXTS_LIMIT_BYTES in all."""
     n_text_bytes: int = 0
+    created: frozenset[str] = frozenset()
+    """Those of `added` that another program has evidently created just now."""
     n_upserted: int = 0
     n_deleted: int = 0
     n_kept: int = 0

@@ -310,10 +310,18 @@ class Workspace:
         """True if the workspace has more folders than may be watched."""
         return WATCH_LIMIT in self.condition.notices
 
-    def note_unscanned(self, path: str, now_s: float) -> None:
-        """Note that an event announced this path; "" means everything. From any thread."""
+    def note_unscanned(self, path: str, now_s: float, *, is_own: bool = True) -> None:
+        """Note that an event announced this path; "" means everything. From any thread.
+
+        `is_own` as in `AnnouncedPaths.add`.
+        """
         with self._lock:
-            self._unscanned.add(path, now_s)
+            self._unscanned.add(path, now_s, is_own=is_own)
+
+    def find_announced_s(self, path: str) -> float | None:
+        """Since when events have announced a path that no scan has covered; None if none has."""
+        with self._lock:
+            return self._unscanned.find_first_s(path)
 
     def note_scanned(self, paths: Collection[str] | None, began_s: float) -> None:
         """Note that a scan of these paths, or of everything, that began at `began_s` is over."""

@@ -12,9 +12,12 @@ meanwhile it is read again, and after three attempts returned as unstable.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import stat as modes
+import struct
+import sys
 from typing import Literal
 
 import msgspec
@@ -184,6 +187,54 @@ def _explain(path: NotePath, error: OSError) -> Unread:
 
 def _refuse(path: NotePath, reason: UnreadReason, *, why: str = "") -> Unread:
     return Unread(path=path, reason=reason, problem=problem(path.text, reason, why=why))
+
+
+# --- what the system tells of a note ---
+
+
+def read_attributes(scope: Scope, path: NotePath) -> Attributes | None:
+    """Read the mode and the time of a note's file; None if there is none."""
+    try:
+        stat = os.stat(f"{scope.root}/{path.text}")
+    except (OSError, ValueError):
+        return None
+    return Attributes(mode=modes.S_IMODE(stat.st_mode), mtime_ns=stat.st_mtime_ns)
+
+
+def read_oldest_time(scope: Scope, path: NotePath) -> int | None:
+    """Return the oldest of the times of a note's file, which is not after its creation, in ns since
+    1970; None if there is no file.
+
+    A file that was moved here, or unpacked or copied with its times, is older than its name. The
+    time of birth is left out where the system or the file system does not tell it.
+    """
+    full = f"{scope.root}/{path.text}"
+    try:
+        stat = os.stat(full)
+    except (OSError, ValueError):
+        return None
+    birth_ns = _read_birth_ns(full, stat)
+    return min(stat.st_mtime_ns, stat.st_ctime_ns, *(() if birth_ns is None else (birth_ns,)))
+
+
+# Linux's statx, which Python's `os` does not offer: its structure has 256 bytes; the first four are
+# the mask of the fields that it has filled in, and the time of birth is at an offset of 80.
+AT_FDCWD, STATX_BTIME, STATX_BYTES = -100, 0x800, 256
+BIRTH = struct.Struct("=qI")
+
+
+def _read_birth_ns(path: str, stat: os.stat_result) -> int | None:
+    if sys.platform != "linux":
+        birth_s = getattr(stat, "st_birthtime", None)
+        return None if birth_s is None else int(birth_s * 1e9)
+    statx = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    found = ctypes.create_string_buffer(STATX_BYTES)
+    if statx is None or statx(AT_FDCWD, os.fsencode(path), 0, STATX_BTIME, found) != 0:
+        return None
+    if not int.from_bytes(found.raw[:4], sys.byteorder) & STATX_BTIME:
+        return None
+    seconds, nanoseconds = BIRTH.unpack_from(found.raw, 80)
+    return int(seconds * 10**9 + nanoseconds)
 
 
 # --- files for a caller -------------------------------------------------------------------------

@@ -62,6 +62,13 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         """The real folders in which the target of a link may be."""
         return (self.root, *self.allow_links_to)
 
+    @property
+    def selection(self) -> str:
+        """Names which files of the folder are notes; another selection may show others."""
+        patterns = (self.includes.named_globs, self.includes.whole, self.exclude)
+        chosen = [list(globs.patterns) for globs in patterns]
+        return f"{chosen} {self.max_file_bytes} {list(self.allow_links_to)}"
+
     def is_note(self, path: str) -> bool:
         """True if a file at this path, relative to the root, is a note of this workspace."""
         is_named = is_note_name(path.rpartition("/")[2]) or is_rule_path(path)

@@ -33,6 +33,8 @@ Place = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 does not mean all notes."""
 OnSimilar = Literal["add", "append", "report"]
 """What is done if a section says nearly the same as what is to be written."""
+UndoNeeds = Literal["nothing", "confirm", "never"]
+"""What an undo of a change needs."""
 WriteAction = Literal["added", "appended", "changed", "reported", "unchanged"]
 """What was done; after `reported` and `unchanged` nothing is written."""
 Searched = Annotated[str, msgspec.Meta(min_length=4, max_length=4096)]
@@ -359,7 +361,8 @@ class RevisionInfo(Result, frozen=True, kw_only=True):
     client: str
     """The writer; empty for a change by another program."""
     command: str
-    """`create`, `str_replace`, `add`, `undo`, …; `external` for a change by another program."""
+    """`create`, `str_replace`, `add`, `undo`, …; `external` for a change by another program,
+    `first_seen` for a note that was there when memsyncd first saw it."""
     path: str
     old_path: str | None
     """The note's path before, if it was moved."""
@@ -370,6 +373,9 @@ class RevisionInfo(Result, frozen=True, kw_only=True):
     is_kept: bool
     """True while the texts before and after are kept, so that the change can be shown and
     undone."""
+    undo: UndoNeeds
+    """`confirm` if an undo of it deletes the note, though another program made it or an undo
+    brought it back; `never` if the note was there when memsyncd first saw it."""
 
 
 class History(Result, frozen=True, kw_only=True):
@@ -407,6 +413,9 @@ class UndoParams(WriteParams, frozen=True, kw_only=True):
     path: Place | None = None
     revision: RevisionId | None = None
     change_set: RevisionId | None = None
+    confirm: bool = False
+    """Without it an undo is refused with `confirmation_needed` if it deletes a note that another
+    program made or an undo brought back, or takes back what other programs did to several notes."""
 
 
 class PathState(Result, frozen=True, kw_only=True):

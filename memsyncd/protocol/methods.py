@@ -16,6 +16,7 @@ from memsyncd.errors import (
     BadConfig,
     BadRequest,
     Busy,
+    ConfirmationNeeded,
     Conflict,
     EditRefused,
     IndexUnfit,
@@ -375,7 +376,7 @@ METHODS: dict[str, Method] = {
         memory.UndoParams,
         memory.Undone,
         "Restore the text before a revision, unless it has changed since.",
-        _WRITES,
+        (*_WRITES, ConfirmationNeeded),
     ),
     "task.ready": Method(
         tasks.TaskReadyParams,

@@ -3,8 +3,10 @@
 A change set is what a client requested, a revision is what it did to one note.
 Before a file is changed, its change set is recorded as intended, with the text on the disk and the
 new one; afterwards it is settled by what the disk says has happened. Changes by other programs are
-recorded when they are noticed, as change sets without a client. The head of a note is its last
-known digest; its text is kept, so that the next external change has a text before it.
+recorded when they are noticed, as change sets without a client. A note that was there before it
+was noticed gets a revision of the command FIRST_SEEN, which no undo takes back. The head of a note
+is its last known digest, with the attributes of its file; its text is kept, so that the next
+external change has a text before it.
 
 Every method of `History` is one commit, which is on the disk when the method returns.
 """
@@ -20,6 +22,7 @@ import apsw
 import msgspec
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.model import Attributes
 from memsyncd.errors import StoreFull
 from memsyncd.store.blobs import Blobs
 from memsyncd.store.connection import transaction, translating_errors
@@ -29,7 +32,7 @@ from memsyncd.store.integrity import FileGuard
 
 _COLUMNS = """
 SELECT revisions.id, change_set, at, client, command, revisions.path, old_path, old_digest,
-  new_digest, old.size, new.size
+  new_digest, old.size, new.size, old_mode, old_mtime_ns, new_mode, new_mtime_ns
 FROM revisions JOIN change_sets ON change_sets.id = change_set
 LEFT JOIN blobs AS old ON old.digest = old_digest
 LEFT JOIN blobs AS new ON new.digest = new_digest
@@ -58,24 +61,29 @@ _IS_INTENDED = (
     "revisions.id IN"
     " (SELECT id FROM revisions INDEXED BY revisions_intended WHERE state = 'intended')"
 )
-# The command of a change set (?1) that changed a note last, apart from those of the command ?2.
+# The command of a change set (?1) that changed a note last, apart from those without a client.
 _LAST_CHANGE = """
 SELECT command FROM change_sets WHERE id = ?1 AND EXISTS(
   SELECT 1 FROM revisions AS part WHERE part.change_set = ?1 AND NOT EXISTS(
     SELECT 1 FROM revisions AS later JOIN change_sets AS other ON other.id = later.change_set
-    WHERE part.path IN (later.path, later.old_path) AND later.id > part.id AND other.command <> ?2
+    WHERE part.path IN (later.path, later.old_path) AND later.id > part.id
+    AND other.command NOT IN ('external', 'first_seen')
   )
 )
 """
 _END = 2**63 - 1
+# The columns of attributes that are not known.
+UNKNOWN = (None, None)
+NO_ATTRIBUTES: Mapping[str, Attributes] = {}
 
 
 class Revision(msgspec.Struct, frozen=True):
-    """One change of one note, in the order of `_COLUMNS`.
+    """One change of one note.
 
     A digest is None for no file; `old_path` is the path before a move. `old_bytes` and `new_bytes`
     are sizes, None without a text or if it is no longer kept. `is_kept`: every text of the revision
-    can be read, as far as is known. `client` is empty for an external change.
+    can be read, as far as is known. `client` is empty for an external change. Attributes are None
+    where they are not known.
     """
 
     id: int
@@ -90,25 +98,35 @@ class Revision(msgspec.Struct, frozen=True):
     old_bytes: int | None
     new_bytes: int | None
     is_kept: bool
+    old_attributes: Attributes | None = None
+    new_attributes: Attributes | None = None
 
 
 def _read_revision(row: Any, damaged: set[str]) -> Revision:
-    old_digest, new_digest, old_bytes, new_bytes = row[-4:]
+    change, (old_mode, old_mtime_ns, new_mode, new_mtime_ns) = row[:-4], row[-4:]
+    old_digest, new_digest, old_bytes, new_bytes = change[-4:]
     sides = ((old_digest, old_bytes), (new_digest, new_bytes))
     is_kept = all(
         digest is None or (size is not None and digest not in damaged) for digest, size in sides
     )
-    fields: Any = (*row, is_kept)
+    attributes = _read_attributes(old_mode, old_mtime_ns), _read_attributes(new_mode, new_mtime_ns)
+    fields: Any = (*change, is_kept, *attributes)
     return Revision(*fields)
+
+
+def _read_attributes(mode: int | None, mtime_ns: int | None) -> Attributes | None:
+    return None if mode is None or mtime_ns is None else Attributes(mode, mtime_ns)
 
 
 # --- history ------------------------------------------------------------------------------------
 
-# The command of a change set that another program caused.
-EXTERNAL = "external"
+# The commands of change sets without a client: another program changed the notes; or they were
+# there before they were noticed.
+EXTERNAL, FIRST_SEEN = "external", "first_seen"
 # Revisions that one call of `prune` drops at most, so that writers need not wait long.
 PRUNE_STEP = 200
-# Keys in `meta`: every note has been observed; purged text may still be in the file's free pages.
+# Keys in `meta`: the scope of which every note has been observed; purged text may still be in the
+# file's free pages.
 _COMPLETE, UNWIPED = "is_complete", "is_unwiped"
 # The prefix of a key in `meta` for each change set of which only a part has happened.
 _HALF_DONE = "half_done/"
@@ -117,7 +135,8 @@ _ADD_CHANGE_SET = (
     "INSERT INTO change_sets(at, client, command, path, new_path) VALUES(?,?,?,?,?) RETURNING id"
 )
 _ADD_REVISION = """INSERT INTO revisions
-(change_set, path, old_path, old_digest, new_digest, state) VALUES(?,?,?,?,?,?)"""
+(change_set, path, old_path, old_digest, new_digest, state,
+  old_mode, old_mtime_ns, new_mode, new_mtime_ns) VALUES(?,?,?,?,?,?,?,?,?,?)"""
 _TOO_OLD = """
 SELECT revisions.id FROM change_sets JOIN revisions ON change_set = change_sets.id
 WHERE at < ? AND state = 'done' ORDER BY revisions.id LIMIT ?
@@ -135,25 +154,30 @@ WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM revisions WHERE change_set = ?1)"""
 
 class Intended(msgspec.Struct, frozen=True, kw_only=True):
     """The intended change of one note. `old` and `new` are whole texts, None for no file;
-    `old_path` is the path before a move.
+    `old_path` is the path before a move. `new_attributes` are those of a file that is created
+    again.
     """
 
     path: str
     old_path: str | None = None
     old: bytes | None
     new: bytes | None
+    old_attributes: Attributes | None = None
+    new_attributes: Attributes | None = None
 
 
 class ObservedNote(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a note on the disk, None if it is gone, and its former path if it was moved.
 
-    `is_new`: the note did not exist before, though not every note was observed yet.
+    `is_new`: there is evidence that another program has created the note just now. Without it, a
+    note without a head was there before it was noticed.
     """
 
     path: str
     data: bytes | None
     moved_from: str | None = None
     is_new: bool = False
+    attributes: Attributes | None = None
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +187,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     old_path: str | None = None
     old_digest: str | None
     new_digest: str | None
+    old_attributes: Attributes | None = None
+    new_attributes: Attributes | None = None
 
 
 class Purged(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,9 +243,12 @@ class History:
         self.last_revision = self._read_last()
         return number
 
-    def finish(self, number: int) -> None:
-        """Record that all of a change set has happened."""
-        self.settle(number, [revision.id for revision in self._find_intended_of(number)])
+    def finish(self, number: int, attributes: Mapping[str, Attributes] = NO_ATTRIBUTES) -> None:
+        """Record that all of a change set has happened. `attributes`: of the files that were
+        written, by path.
+        """
+        happened = [revision.id for revision in self._find_intended_of(number)]
+        self.settle(number, happened, attributes=attributes)
 
     def discard(self, number: int) -> None:
         """Record that nothing of a change set has happened."""
@@ -231,7 +260,14 @@ class History:
         with translating_errors():
             self._is_clean = self._file_guard.truncate_wal() and self._is_clean
 
-    def settle(self, number: int, happened: Collection[int], *, is_half_done: bool = False) -> None:
+    def settle(
+        self,
+        number: int,
+        happened: Collection[int],
+        *,
+        is_half_done: bool = False,
+        attributes: Mapping[str, Attributes] = NO_ATTRIBUTES,
+    ) -> None:
         """Record that these revisions of an intended change set have happened, and no others.
 
         A change set that is settled stays as it is. `is_half_done` marks it for `find_half_done`.
@@ -243,7 +279,8 @@ class History:
             self._forget([revision.id for revision in intended if revision.id not in happened])
             statement = "UPDATE revisions SET state = 'done' WHERE change_set = ?"
             self._writer.execute(statement, (number,))
-            self._apply_to_heads(_leave_out_renamed(one for one in intended if one.id in happened))
+            done = _leave_out_renamed(one for one in intended if one.id in happened)
+            self._apply_to_heads(done, attributes)
         if self._intended is not None:
             self._intended.discard(number)
 
@@ -263,7 +300,7 @@ class History:
             statement = "SELECT key FROM meta WHERE key GLOB ?"
             keys: list[Any] = self._writer.execute(statement, (f"{_HALF_DONE}*",)).fetchall()
             found = [
-                (number, self._writer.execute(_LAST_CHANGE, (number, EXTERNAL)).get)
+                (number, self._writer.execute(_LAST_CHANGE, (number,)).get)
                 for number in sorted(int(key.removeprefix(_HALF_DONE)) for (key,) in keys)
             ]
         if over := [(f"{_HALF_DONE}{number}",) for number, command in found if command is None]:
@@ -274,11 +311,11 @@ class History:
     def record_external(
         self, observed: Sequence[ObservedNote], *, at_s: float, is_first: bool
     ) -> list[str]:
-        """Record differences from the heads as one change set without a client; return the paths of
-        its revisions.
+        """Record differences from the heads as change sets without a client; return the paths of
+        their revisions.
 
-        With `is_first`, notes without a head get a head only, unless they are new: their former
-        content is not known.
+        Notes without a head that are not new are first seen. With `is_first` these get a head only,
+        because many are expected.
         """
         texts = {one.path: one.data for one in observed}
         with translating_errors():
@@ -286,23 +323,23 @@ class History:
         if not changes:
             return []
         new = {one.path for one in observed if one.is_new}
-        revised = [
-            one for one in changes if not is_first or one.old_digest is not None or one.path in new
-        ]
-        paths = list(dict.fromkeys(change.path for change in revised))
+        changed = [one for one in changes if one.old_digest is not None or one.path in new]
+        unknown = [one for one in changes if one.old_digest is None and one.path not in new]
+        recorded = {EXTERNAL: changed, FIRST_SEEN: [] if is_first else unknown}
         with transaction(self._writer):
             for change in changes:
                 if change.new_digest is not None and (data := texts[change.path]) is not None:
                     self._blobs.keep(data, like=change.old_digest)
-            if revised:
-                path = paths[0] if len(paths) == 1 else ""
-                number = self._add_change_set((at_s, "", EXTERNAL, path, None))
-                self._add_revisions(number, revised, "done")
+            for command, revised in recorded.items():
+                if revised:
+                    path = revised[0].path if len({one.path for one in revised}) == 1 else ""
+                    number = self._add_change_set((at_s, "", command, path, None))
+                    self._add_revisions(number, revised, "done")
             self._apply_to_heads(changes)
             old_digests = (one.old_digest for one in changes if one.old_digest is not None)
             self._blobs.drop_unused(old_digests)
         self.last_revision = self._read_last()
-        return paths
+        return list(dict.fromkeys(one.path for revised in recorded.values() for one in revised))
 
     def heads(self) -> dict[str, str]:
         """Return the last known digest of each note by path."""
@@ -315,15 +352,16 @@ class History:
             found = {path: self._find_head(path) for path in paths}
         return {path: digest for path, digest in found.items() if digest is not None}
 
-    @property
-    def is_complete(self) -> bool:
-        """True once every note has been observed: a new note is a change then."""
+    def is_complete(self, scope: str) -> bool:
+        """True once every note of this scope has been observed."""
         with translating_errors():
-            return self._has(_COMPLETE)
+            statement = "SELECT value FROM meta WHERE key = ?"
+            return bool(self._writer.execute(statement, (_COMPLETE,)).get == scope)
 
-    def set_complete(self) -> None:
+    def set_complete(self, scope: str) -> None:
         with transaction(self._writer):
-            self._mark(_COMPLETE)
+            statement = "INSERT OR REPLACE INTO meta VALUES(?, ?)"
+            self._writer.execute(statement, (_COMPLETE, scope))
 
     @property
     def damaged(self) -> frozenset[str]:
@@ -461,6 +499,8 @@ class History:
             old_path=change.old_path,
             old_digest=old,
             new_digest=None if change.new is None else self._blobs.keep(change.new, like=old),
+            old_attributes=change.old_attributes,
+            new_attributes=change.new_attributes,
         )
 
     def _add_change_set(self, row: tuple[float, str, str, str, str | None]) -> int:
@@ -469,6 +509,8 @@ class History:
     def _add_revisions(self, number: int, changes: Iterable[Change], state: str) -> None:
         rows = (
             (number, one.path, one.old_path, one.old_digest, one.new_digest, state)
+            + (one.old_attributes or UNKNOWN)
+            + (one.new_attributes or UNKNOWN)
             for one in changes
         )
         self._writer.executemany(_ADD_REVISION, rows)
@@ -495,22 +537,45 @@ class History:
         found = self._writer.execute(statement, (path,)).get
         return None if found is None else str(found)
 
+    def _find_attributes(self, path: str) -> Attributes | None:
+        statement = "SELECT mode, mtime_ns FROM heads WHERE path = ?"
+        row = self._writer.execute(statement, (path,)).fetchone()
+        return _read_attributes(*(row or UNKNOWN))
+
     def _find_paths_with(self, digests: Iterable[str]) -> set[str]:
         """Return the notes whose last known text is one of these."""
         statement = "SELECT path FROM heads WHERE digest = ?"
         rows = (self._writer.execute(statement, (digest,)).fetchall() for digest in digests)
         return {str(row[0]) for of_digest in rows for row in of_digest}
 
-    def _apply_to_heads(self, changes: Sequence[Change]) -> None:
-        """Apply changes as if all had happened at once."""
+    def _apply_to_heads(
+        self, changes: Sequence[Change], attributes: Mapping[str, Attributes] = NO_ATTRIBUTES
+    ) -> None:
+        """Apply changes as if all had happened at once. Attributes that are not given are those of
+        the former head.
+        """
         removed = [
             (one.old_path or one.path,)
             for one in changes
             if one.old_path is not None or one.new_digest is None
         ]
-        written = [(one.path, one.new_digest) for one in changes if one.new_digest is not None]
+        written = [
+            (
+                one.path,
+                one.new_digest,
+                *(
+                    attributes.get(one.path)
+                    or one.new_attributes
+                    or self._find_attributes(one.old_path or one.path)
+                    or one.old_attributes
+                    or UNKNOWN
+                ),
+            )
+            for one in changes
+            if one.new_digest is not None
+        ]
         self._writer.executemany("DELETE FROM heads WHERE path = ?", removed)
-        self._writer.executemany("INSERT OR REPLACE INTO heads VALUES(?,?)", written)
+        self._writer.executemany("INSERT OR REPLACE INTO heads VALUES(?,?,?,?)", written)
 
     def _find_changes(self, observed: Mapping[str, ObservedNote]) -> Iterator[Change]:
         """Yield the differences between notes and heads, as if all had happened at once: two notes
@@ -531,17 +596,31 @@ class History:
         for path, one in observed.items():
             digest = None if one.data is None else digest_bytes(one.data)
             old_digest = None if path in origins else heads[path]
+            old_attributes = None if old_digest is None else self._find_attributes(path)
             if one.moved_from is not None and origins.get(one.moved_from) == path:
                 if old_digest is not None:
-                    yield Change(path=path, old_digest=old_digest, new_digest=None)
+                    yield Change(
+                        path=path,
+                        old_digest=old_digest,
+                        new_digest=None,
+                        old_attributes=old_attributes,
+                    )
                 yield Change(
                     path=path,
                     old_path=one.moved_from,
                     old_digest=heads[one.moved_from],
                     new_digest=digest,
+                    old_attributes=self._find_attributes(one.moved_from),
+                    new_attributes=one.attributes,
                 )
             elif old_digest != digest:
-                yield Change(path=path, old_digest=old_digest, new_digest=digest)
+                yield Change(
+                    path=path,
+                    old_digest=old_digest,
+                    new_digest=digest,
+                    old_attributes=old_attributes,
+                    new_attributes=one.attributes,
+                )
 
 
 def _leave_out_renamed(revisions: Iterable[Revision]) -> list[Change]:
@@ -550,7 +629,15 @@ def _leave_out_renamed(revisions: Iterable[Revision]) -> list[Change]:
     renamed: set[str | None] = set()
     for one in reversed([*revisions]):
         if one.old_path is not None or one.path not in renamed:
-            digests = {"old_digest": one.old_digest, "new_digest": one.new_digest}
-            changes.append(Change(path=one.path, old_path=one.old_path, **digests))
+            changes.append(
+                Change(
+                    path=one.path,
+                    old_path=one.old_path,
+                    old_digest=one.old_digest,
+                    new_digest=one.new_digest,
+                    old_attributes=one.old_attributes,
+                    new_attributes=one.new_attributes,
+                )
+            )
             renamed.add(one.old_path)
     return changes[::-1]

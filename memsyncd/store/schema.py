@@ -313,6 +313,44 @@ class _DeltaTexts:
         raise ValueError("the delta ends too soon")
 
 
+def separate_first_sights(connection: apsw.Connection) -> None:
+    """Convert version 7 to 8: files have attributes, and notes that were there before they were
+    noticed are no longer creations by another program.
+
+    Older versions did not distinguish the two, so each external creation may be a first sight.
+    """
+    connection.execute(_ADD_ATTRIBUTES)
+    mixed: list[Any] = connection.execute(_MIXED_CHANGE_SETS).fetchall()
+    for (number,) in mixed:
+        new = connection.execute(_COPY_CHANGE_SET, (number,)).get
+        connection.execute(_MOVE_CREATIONS, (new, number))
+    connection.execute(_RENAME_CREATIONS)
+
+
+_ADD_ATTRIBUTES = """
+ALTER TABLE heads ADD COLUMN mode INTEGER;
+ALTER TABLE heads ADD COLUMN mtime_ns INTEGER;
+ALTER TABLE revisions ADD COLUMN old_mode INTEGER;
+ALTER TABLE revisions ADD COLUMN old_mtime_ns INTEGER;
+ALTER TABLE revisions ADD COLUMN new_mode INTEGER;
+ALTER TABLE revisions ADD COLUMN new_mtime_ns INTEGER;
+"""
+_IS_CREATION = "(old_digest IS NULL AND old_path IS NULL)"
+_MIXED_CHANGE_SETS = f"""
+SELECT change_sets.id FROM change_sets JOIN revisions ON change_set = change_sets.id
+WHERE command = 'external' GROUP BY change_sets.id
+HAVING sum({_IS_CREATION}) BETWEEN 1 AND count(*) - 1
+"""
+_COPY_CHANGE_SET = """
+INSERT INTO change_sets(at, client, command, path, new_path)
+SELECT at, client, command, path, new_path FROM change_sets WHERE id = ? RETURNING id
+"""
+_MOVE_CREATIONS = f"UPDATE revisions SET change_set = ? WHERE change_set = ? AND {_IS_CREATION}"
+_RENAME_CREATIONS = f"""
+UPDATE change_sets SET command = 'first_seen' WHERE command = 'external'
+AND id IN (SELECT change_set FROM revisions WHERE {_IS_CREATION})
+"""
+
 Migration = str | Callable[[apsw.Connection], None]
 
 # Migration n leads from version n to n + 1. Released ones never change: they have run on users'
@@ -431,6 +469,7 @@ MIGRATIONS: tuple[Migration, ...] = (
       PRIMARY KEY (signal, reader)
     ) STRICT, WITHOUT ROWID;
     """,
+    separate_first_sights,
 )
 
 

@@ -105,10 +105,15 @@ class Bench:
         self.clock = Clock(now_s=lambda: self.now_s, wall_ns=time.time_ns)
 
     def write(self, path: str, text: str | bytes) -> Path:
+        """Save a note as another program; an event announces it."""
         place = self.root / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(text.encode() if isinstance(text, str) else text)
+        self.announce(path)
         return place
+
+    def announce(self, path: str) -> None:
+        self.workspace.note_unscanned(path, self.now_s)
 
     def open(self) -> str:
         return take(open_workspace(self.workspace, self.config, self.clock))
@@ -154,9 +159,15 @@ class Bench:
         anchor: str | None = None,
         revision: int | None = None,
         change_set: int | None = None,
+        confirm: bool = False,
     ) -> Any:
         params = UndoParams(
-            path=path, anchor=anchor, revision=revision, change_set=change_set, client="test"
+            path=path,
+            anchor=anchor,
+            revision=revision,
+            change_set=change_set,
+            client="test",
+            confirm=confirm,
         )
         return take(undo(self.workspace, self.config, self.clock, parse_target(params), params))
 

@@ -127,7 +127,7 @@ RECORDS_STEPS: tuple[Step[Records], ...] = (
     lambda records: records.history.record_external(
         [ObservedNote(path="b.md", data=OLD)], at_s=1, is_first=True
     ),
-    lambda records: records.history.set_complete(),
+    lambda records: records.history.set_complete("all"),
     partial(begin, None, OLD),
     finish,
     partial(begin, OLD, NEW),
@@ -155,7 +155,7 @@ def describe_records(records: Records) -> State:
     } | set(history.heads().values())
     texts = {digest: history.read_text(digest) for digest in digests}
     assert not history.damaged
-    return revisions, history.find_intended(), history.heads(), texts, history.is_complete
+    return revisions, history.find_intended(), history.heads(), texts, history.is_complete("all")
 
 
 # --- the loop ---

@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.model import Attributes
 from memsyncd.errors import StoreFull
 from memsyncd.store import history as history_module
 from memsyncd.store.history import History, Intended, ObservedNote, Revision
@@ -269,7 +270,7 @@ def test_a_really_full_disk_refuses_a_write_and_keeps_the_former_data(
 def test_the_first_recording_of_a_workspace_stores_texts_without_revisions(
     history: History,
 ) -> None:
-    assert not history.is_complete
+    assert not history.is_complete("all")
     assert (
         history.record_external(
             [ObservedNote(path="a.md", data=b"one"), ObservedNote(path="b.md", data=b"two")],
@@ -278,7 +279,7 @@ def test_the_first_recording_of_a_workspace_stores_texts_without_revisions(
         )
         == []
     )
-    history.set_complete()
+    history.set_complete("all")
     assert history.find_revisions() == []
     assert history.record_external(
         [ObservedNote(path="a.md", data=b"three")], at_s=2, is_first=False
@@ -290,11 +291,54 @@ def test_the_first_recording_of_a_workspace_stores_texts_without_revisions(
 
 def test_the_end_of_the_first_recording_is_stored(open_records: Callable[[], Records]) -> None:
     first = open_records()
-    first.history.set_complete()
-    first.history.set_complete()
-    assert first.history.is_complete
+    first.history.set_complete("some")
+    first.history.set_complete("all")
+    assert first.history.is_complete("all")
     first.close()
-    assert open_records().history.is_complete
+    second = open_records().history
+    assert (second.is_complete("all"), second.is_complete("some")) == (True, False)
+
+
+def test_a_note_that_was_there_before_it_was_noticed_is_first_seen(history: History) -> None:
+    attributes = Attributes(mode=0o640, mtime_ns=7)
+    seen = [
+        ObservedNote(path="old.md", data=b"old", attributes=attributes),
+        ObservedNote(path="new.md", data=b"new", is_new=True),
+    ]
+    assert history.record_external(seen, at_s=1, is_first=False) == ["new.md", "old.md"]
+    found = {
+        one.path: (one.change_set, one.client, one.command) for one in history.find_revisions()
+    }
+    assert found == {"new.md": (1, "", "external"), "old.md": (2, "", "first_seen")}
+    history.record_external([ObservedNote(path="old.md", data=None)], at_s=2, is_first=False)
+    [gone, _, _] = history.find_revisions()
+    assert (gone.command, gone.old_attributes) == ("external", attributes)
+
+
+def test_the_attributes_of_a_file_follow_it_through_edits_and_renames(history: History) -> None:
+    first, second = Attributes(0o600, 5), Attributes(0o644, 9)
+    seen = [ObservedNote(path="a.md", data=b"one", attributes=first)]
+    history.record_external(seen, at_s=1, is_first=True)
+    number = history.begin(
+        at_s=2,
+        client="ada",
+        command="rename",
+        path="a.md",
+        changes=[Intended(path="b.md", old_path="a.md", old=b"one", new=b"one")],
+    )
+    history.finish(number)
+    history.finish(
+        history.begin(
+            at_s=3,
+            client="ada",
+            command="edit",
+            path="b.md",
+            changes=[Intended(path="b.md", old=b"one", new=b"two", old_attributes=first)],
+        ),
+        {"b.md": second},
+    )
+    history.record_external([ObservedNote(path="b.md", data=None)], at_s=4, is_first=False)
+    assert [one.old_attributes for one in history.find_revisions()] == [second, first, None]
 
 
 def test_an_unchanged_note_makes_no_revision(records: Records) -> None:

@@ -62,7 +62,7 @@ class HistoryMachine(RuleBasedStateMachine):
         self.model = Model()
         self.limit, blobs.MAX_ON_BASE = blobs.MAX_ON_BASE, 3
         self.records = self.open()
-        self.records.history.set_complete()
+        self.records.history.set_complete("all")
 
     def open(self) -> Records:
         records = Records(self.folder / "records.db", workspace="w", root="/w", now_s=1.0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -12,9 +13,11 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFailed
 from memsyncd.store import records
+from memsyncd.store.blobs import Blobs
 from memsyncd.store.history import ObservedNote
 from memsyncd.store.integrity import Tampering
 from memsyncd.store.records import MIGRATIONS, Move, Owner, Records, peek_heads, peek_owners
+from memsyncd.store.schema import run_migration
 
 Open = Callable[..., Records]
 
@@ -283,14 +286,24 @@ def test_a_file_of_the_first_version_keeps_everything_and_can_hold_history(
 
 OLD_FILE = Path(__file__).with_name("records-version-3.db.gz")
 UNCHANGED = {
-    "acts": "SELECT id, at, client, replace(command, 'outside', 'external'), path, new_path"
-    " FROM acts ORDER BY id",
-    "revisions": "SELECT * FROM revisions ORDER BY id",
+    "acts": "SELECT id, at, client, path, new_path FROM acts WHERE id <= 93 ORDER BY id",
+    "revisions": "SELECT id, path, old_path, old_digest, new_digest, state FROM revisions"
+    " ORDER BY id",
     "moves": "SELECT * FROM moves ORDER BY id",
     "meta": "SELECT * FROM meta ORDER BY key",
     "workspace": "SELECT id, created_at, inode FROM workspace",
-    "sequence": "SELECT replace(name, 'acts', 'change_sets'), seq FROM sqlite_sequence ORDER BY 1",
+    "sequence": "SELECT seq FROM sqlite_sequence WHERE name = 'revisions'",
 }
+# In a file of version 3, and in one of this version.
+COMMANDS_BEFORE = """
+SELECT revisions.id, CASE command WHEN 'outside' THEN
+  iif(old_digest IS NULL AND old_path IS NULL, 'first_seen', 'external') ELSE command END
+FROM revisions JOIN acts ON acts.id = act ORDER BY 1
+"""
+COMMANDS = """
+SELECT revisions.id, command FROM revisions JOIN change_sets ON change_sets.id = change_set
+ORDER BY 1
+"""
 
 
 def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
@@ -303,6 +316,7 @@ def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
     path.parent.mkdir()
     path.write_bytes(gzip.decompress(OLD_FILE.read_bytes()))
     before = {name: ask(path, statement) for name, statement in UNCHANGED.items()}
+    commands = ask(path, COMMANDS_BEFORE)
     sizes = {str(row[0]): row[1] for row in ask(path, "SELECT digest, size FROM texts")}
     heads = dict(ask(path, "SELECT path, digest FROM tips"))
     [rotted] = [
@@ -318,6 +332,8 @@ def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
         name: statement.replace("acts", "change_sets") for name, statement in UNCHANGED.items()
     }
     assert {name: ask(path, statement) for name, statement in after.items()} == before
+    assert ask(path, COMMANDS) == commands
+    assert {"first_seen", "external"} < {str(command) for _, command in commands}
     assert kept.history.heads() == heads
     texts = {digest: kept.history.read_text(digest) for digest in sizes}
     # A delta on the damaged text cannot be read by either program.
@@ -333,6 +349,54 @@ def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
     assert ask(path, "PRAGMA integrity_check") == [("ok",)]
     tables = ask(path, "SELECT name FROM sqlite_schema WHERE name IN ('texts', 'tips', 'acts')")
     assert tables == []
+
+
+def test_creations_of_other_programs_in_a_file_of_version_7_are_first_sights(
+    tmp_path: Path, open_records: Open
+) -> None:
+    """That version recorded first sights as creations, which an undo would take for a reason to
+    delete the note.
+    """
+    path = tmp_path / "state" / "records.db"
+    path.parent.mkdir()
+    with contextlib.closing(apsw.Connection(str(path))) as old, old:
+        for migration in MIGRATIONS[:7]:
+            run_migration(old, migration)
+        old.execute("PRAGMA user_version = 7")
+        old.execute("INSERT INTO workspace VALUES('project-1', '/home', 1.0, NULL)")
+        blobs = Blobs(old)
+        one, two = blobs.keep(b"one"), blobs.keep(b"two")
+        old.executemany(
+            "INSERT INTO change_sets(at, client, command, path) VALUES(?, ?, ?, '')",
+            [(1, "", "external"), (2, "", "external"), (3, "", "external"), (4, "cli", "create")],
+        )
+        rows = [
+            (1, "a.md", None, None, one),  # alone
+            (2, "b.md", None, None, one),  # beside changes of known notes
+            (2, "c.md", None, one, two),
+            (2, "e.md", "d.md", one, one),
+            (3, "c.md", None, two, None),
+            (4, "f.md", None, None, two),
+        ]
+        old.executemany(
+            "INSERT INTO revisions(change_set, path, old_path, old_digest, new_digest, state)"
+            " VALUES(?, ?, ?, ?, ?, 'done')",
+            rows,
+        )
+        old.execute("INSERT INTO heads VALUES('a.md', ?), ('f.md', ?)", (one, two))
+    history = open_records().history
+    found = history.find_revisions()
+    assert [(one.id, one.path, one.command, one.at_s) for one in reversed(found)] == [
+        (1, "a.md", "first_seen", 1),
+        (2, "b.md", "first_seen", 2),
+        (3, "c.md", "external", 2),
+        (4, "e.md", "external", 2),
+        (5, "c.md", "external", 3),
+        (6, "f.md", "create", 4),
+    ]
+    assert len({one.change_set for one in found if one.at_s == 2}) == 2
+    assert all(one.is_kept for one in found)
+    assert history.heads() == {"a.md": one, "f.md": two}
 
 
 def test_a_file_with_deltas_has_the_same_heads_before_and_after_its_migration(

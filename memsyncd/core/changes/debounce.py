@@ -208,22 +208,28 @@ workspace."""
 
 
 class AnnouncedPaths:
-    """Paths that events announced, with the time of the last event of each.
+    """Paths that events announced, with the times of the first and the last event of each.
 
     Not for several threads at once, but `len` may be asked on any.
     """
 
-    __slots__ = ("_announced_s",)
+    __slots__ = ("_announced_s", "_first_s")
 
     def __init__(self) -> None:
         self._announced_s: dict[str, float] = {}
+        self._first_s: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._announced_s)
 
-    def add(self, path: str, now_s: float) -> None:
+    def add(self, path: str, now_s: float, *, is_own: bool = True) -> None:
+        """`is_own`: the event is of this file or folder, and not of a file that decides which notes
+        of the folder are scanned.
+        """
         is_kept = len(self._announced_s) < ANNOUNCED_LIMIT or path in self._announced_s
         self._announced_s[path if is_kept else ROOT] = now_s
+        if is_own and is_kept and path != ROOT:
+            self._first_s.setdefault(path, now_s)
 
     def covers(self, path: str) -> bool:
         """True if an event announced this path or a folder above it."""
@@ -233,18 +239,32 @@ class AnnouncedPaths:
             path = path.rpartition("/")[0]
         return True
 
+    def find_first_s(self, path: str) -> float | None:
+        """The time of the first event of this path itself, or else of the nearest folder above it
+        but the root; None if there was none.
+        """
+        while path != ROOT and path not in self._first_s:
+            path = path.rpartition("/")[0]
+        return self._first_s.get(path)
+
     def forget_before(self, before_s: float) -> None:
-        self._announced_s = {
-            path: event_s for path, event_s in self._announced_s.items() if event_s >= before_s
-        }
+        for path in [path for path, event_s in self._announced_s.items() if event_s < before_s]:
+            self._forget(path)
+
+    def _forget(self, path: str) -> None:
+        self._announced_s.pop(path, None)
+        self._first_s.pop(path, None)
 
     def settle(self, paths: Collection[str] | None, began_s: float) -> None:
         """A scan of these paths, or of everything, that began at `began_s` is over."""
         if not self._announced_s:
             return
         for path in list(self._announced_s if paths is None else paths):
-            if self._announced_s.get(path, began_s) <= began_s:
-                self._announced_s.pop(path, None)
+            last_s = self._announced_s.get(path, began_s)
+            if last_s <= began_s:
+                self._forget(path)
+            elif path in self._first_s:
+                self._first_s[path] = last_s
 
 
 def describe_overdue(
