@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.cli.console import CLIENT_OPTION, make_action
+from memsyncd.cli.console import CLIENT_OPTION, call_method, can_ask, make_action, show_answer
 from memsyncd.cli.format import render_age, render_count, render_size, render_table
 from memsyncd.cli.note_arguments import REVISION, TARGET, find_revision, take_named
 from memsyncd.cli.notes import DASH, read_stdin
 from memsyncd.cli.parser import JSON, TIMEOUT, Argument, Command, Option, make_workspace_option
 from memsyncd.cli.terminal import clean, clean_line, clean_values
-from memsyncd.errors import BadRequest
+from memsyncd.errors import BadRequest, ConfirmationNeeded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # --- revisions as text --------------------------------------------------------------------------
 
-EXTERNAL = "external"
+EXTERNAL, FIRST_SEEN = "external", "first_seen"
 TEXTS_GONE = "(its texts are no longer kept)"
 # Styles of a diff's lines, after the two names, by their first character.
 DIFF_STYLES = {"@": "cyan", "+": "green", "-": "red", "\\": "dim"}
@@ -39,7 +39,7 @@ def render_revisions(
         [
             str(revision["revision"]),
             render_age(revision["at"], now_s),
-            revision["client"] or EXTERNAL,
+            describe_writer(revision),
             describe_change(revision),
             render_size_change(revision),
             render_path_change(revision) + ("" if revision["is_kept"] else f"  {TEXTS_GONE}"),
@@ -50,9 +50,16 @@ def render_revisions(
         yield (paint("bold", number) + paint("dim", age) + "".join(rest)).rstrip()
 
 
+def describe_writer(revision: dict[str, Any]) -> str:
+    """Return the writer's name; a note that was first seen has none."""
+    return str(revision["client"]) or ("-" if revision["command"] == FIRST_SEEN else EXTERNAL)
+
+
 def describe_change(revision: dict[str, Any]) -> str:
     """Return the writer's command, or the kind of an external change."""
     command = str(revision["command"])
+    if command == FIRST_SEEN:
+        return "first seen"
     if command != EXTERNAL:
         return command
     if revision["old_path"] not in (None, revision["path"]):
@@ -158,6 +165,19 @@ _TARGET = Argument(
 # --- undo ---------------------------------------------------------------------------------------
 
 
+def _undo(args: Args, console: Console) -> int:
+    params = {**_find_changes(args, console), "yes": None, "confirm": args.yes}
+    try:
+        answer = call_method(args, console, "undo", **params)
+    except ConfirmationNeeded as failure:
+        if not can_ask():
+            raise
+        if not console.confirm(f"{clean_line(failure.message)}; undo it?"):
+            raise BadRequest("nothing was undone", hint="answer y, or add --yes") from None
+        answer = call_method(args, console, "undo", **(params | {"confirm": True}))
+    return show_answer(answer, args, console, _show_undone)
+
+
 def _show_undone(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal, answer = console.terminal, clean_values(answer)
     if answer["change_set"] is None:
@@ -246,11 +266,16 @@ COMMANDS = {
         ),
     ),
     "undo": Command(
-        make_action("undo", _show_undone, make_params=_find_changes),
+        _undo,
         arguments=(TARGET,),
         options=(
             REVISION,
             Option("--change-set N", "all changes of change set N, such as renaming a folder"),
+            Option(
+                "--yes",
+                "do not ask, though a note is deleted that another program made or an undo brought"
+                " back, or changes of other programs to several notes are undone",
+            ),
             make_workspace_option(),
             CLIENT_OPTION,
             TIMEOUT,

@@ -2,12 +2,14 @@
 
 import { count, fill, h, when } from "./dom.js";
 import { report, View } from "./view.js";
-import { offerUndo } from "./write.js";
+import { offerUndo, undoChange } from "./write.js";
 
 const PAGE = 50;
 const MOST = 200;
 /** How far from a revision the others of its change set are looked for. */
 const REACH = 100;
+/** The command of a note that was there before memsyncd saw it. */
+const FIRST_SEEN = "first_seen";
 
 export class HistoryView extends View {
   constructor() {
@@ -46,7 +48,7 @@ export class HistoryView extends View {
     const shown = Number(this.place.values.revision ?? this.revisions[0]?.revision ?? 0);
     const makeEntry = (/** @type {any} */ one) => h("a", {
       class: "entry", href: this.href("history", { path, revision: one.revision }), "aria-current": one.revision === shown ? "true" : null,
-    }, `${one.command} ${one.old_path ? `${one.old_path} → ` : ""}${one.path}`);
+    }, `${one.command === FIRST_SEEN ? "first seen" : one.command} ${one.old_path ? `${one.old_path} → ` : ""}${one.path}`);
     // The changes of one step are one entry.
     /** @type {any[][]} */
     const groups = [];
@@ -55,7 +57,7 @@ export class HistoryView extends View {
       if (last && last[0].change_set === one.change_set) last.push(one);
       else groups.push([one]);
     }
-    const items = groups.map(([first, ...others]) => h("li", {}, makeEntry(first), h("p", { class: "quiet" }, when(first.at), ` · ${first.client || "another program"} · #${first.change_set}`),
+    const items = groups.map(([first, ...others]) => h("li", {}, makeEntry(first), h("p", { class: "quiet" }, when(first.at), ` · ${writer(first)}#${first.change_set}`),
       others.length > 0 && h("details", { open: others.some((one) => one.revision === shown) }, h("summary", { "aria-label": `${count(others.length, "more note")} of step ${first.change_set}` }, `and ${count(others.length, "more note")}`), h("ul", {}, others.map((one) => h("li", {}, makeEntry(one)))))));
     const more = h("button", { type: "button", onclick: () => this.readMore() }, "Older changes");
     fill(this.timeline, path && h("li", {}, h("a", { class: "chip", href: this.href("history"), "aria-label": "Show the changes of all notes" }, `${path} ×`)),
@@ -75,15 +77,17 @@ export class HistoryView extends View {
 
   /** @param {number} revision @param {AbortSignal} signal */
   async showChange(revision, signal) {
-    const info = this.revisions.find((one) => one.revision === revision);
     const [found, near] = await Promise.all([this.ask("diff", { revision }, signal),
       this.ask("history", { limit: MOST, before: revision + REACH }, signal)]);
-    const set = info?.change_set ?? near.revisions.find((/** @type {any} */ one) => one.revision === revision)?.change_set;
-    const together = near.revisions.filter((/** @type {any} */ one) => one.change_set === set);
-    const undo = h("button", { type: "button", class: "undo", onclick: () => this.undo({ revision }) }, "Undo this change (u)");
-    const undoAll = together.length > 1 && h("button", { type: "button", onclick: () => this.undo({ change_set: set }) }, `Undo all ${together.length} changes of this step`);
-    fill(this.change, h("h2", {}, h("a", { href: this.noteHref(found.path) }, found.path)), info && h("p", { class: "quiet" }, when(info.at), ` · ${info.command} by ${info.client || "another program"}`),
-      info?.is_kept !== false ? h("p", { class: "tools" }, undo, undoAll) : h("p", { class: "quiet" }, "The texts of this change are no longer kept."),
+    const info = [...this.revisions, ...near.revisions].find((one) => one.revision === revision);
+    const together = near.revisions.filter((/** @type {any} */ one) => one.change_set === info?.change_set);
+    const undo = h("button", { type: "button", class: "undo", onclick: () => this.undo({ revision }) }, `Undo this change${info?.undo === "confirm" ? ": deletes the file …" : ""} (u)`);
+    // Changes of other programs that were found at one time are no act.
+    const undoAll = together.length > 1 && together[0].client && h("button", { type: "button", onclick: () => this.undo({ change_set: info.change_set }) }, `Undo all ${together.length} changes of this step`);
+    const isFirst = info?.command === FIRST_SEEN;
+    fill(this.change, h("h2", {}, h("a", { href: this.noteHref(found.path) }, found.path)), info && h("p", { class: "quiet" }, when(info.at), isFirst ? " · first seen" : ` · ${info.command} by ${info.client || "another program"}`),
+      isFirst ? h("p", { class: "quiet" }, "The note was there when memsyncd first saw it, so there is no change to undo.")
+        : info?.is_kept !== false ? h("p", { class: "tools" }, undo, undoAll) : h("p", { class: "quiet" }, "The texts of this change are no longer kept."),
       together.length > 1 && h("details", {}, h("summary", {}, "Changed in the same step"), h("ul", {}, together.map((/** @type {any} */ one) =>
         h("li", {}, h("a", { href: this.href("history", { path: this.place.values.path, revision: one.revision }) }, one.path))))), makeDiff(found.diff));
   }
@@ -91,7 +95,8 @@ export class HistoryView extends View {
   /** @param {{revision?: number, change_set?: number}} what */
   async undo(what) {
     try {
-      const done = await this.ask("undo", { ...what, client: "panel" });
+      const done = await undoChange(this, what);
+      if (!done) return;
       const paths = done.paths.map((/** @type {any} */ one) => one.path);
       const named = paths.length > 5 ? `${paths.slice(0, 5).join(", ")} and ${paths.length - 5} more` : paths.join(", ");
       offerUndo(this, `undone: ${named || "nothing had to change"}`, done.change_set);
@@ -99,6 +104,11 @@ export class HistoryView extends View {
       report(error);
     }
   }
+}
+
+/** @param {any} one A revision. */
+function writer(one) {
+  return one.command === FIRST_SEEN ? "" : `${one.client || "another program"} · `;
 }
 
 /** Show a unified diff with both sides beside each other. @param {string} diff */

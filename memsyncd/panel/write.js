@@ -144,9 +144,25 @@ export function offerUndo(view, what, changeSet) {
   const undo = h("button", { type: "button", class: "undo", "aria-keyshortcuts": "u" }, "undo");
   undo.addEventListener("click", () => {
     line?.remove();
-    view.ask("undo", { workspace, change_set: changeSet, client: CLIENT }).then(() => report("undone")).catch(report);
+    undoChange(view, { workspace, change_set: changeSet }).then((done) => done && report("undone")).catch(report);
   });
   line?.insertBefore(undo, line.lastChild);
+}
+
+/**
+ * Undo, after a question if that deletes what another program made; null if the answer is no.
+ * @param {View} view @param {Record<string, unknown>} what @returns {Promise<any>}
+ */
+export async function undoChange(view, what) {
+  try {
+    return await view.ask("undo", { ...what, client: CLIENT });
+  } catch (error) {
+    if (!(error instanceof RpcError) || error.code !== "confirmation_needed") throw error;
+    let done = null;
+    await ask("Undo this change?", [h("p", {}, `${error.message}. The undo can itself be undone.`)], "Undo it all the same", "Cancel",
+      async () => { done = await view.ask("undo", { ...what, confirm: true, client: CLIENT }); });
+    return done;
+  }
 }
 
 /**

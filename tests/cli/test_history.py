@@ -35,13 +35,16 @@ GONE = {"new_digest": None, "new_bytes": None}
 
 
 def test_revisions_line_up() -> None:
-    lines = [*render_revisions([EDIT, SEEN | MADE | {"is_kept": False}], PLAIN, now_s=1000 + 7200)]
+    first = SEEN | MADE | {"command": "first_seen", "revision": 6}
+    revisions = [EDIT, SEEN | MADE | {"is_kept": False}, first]
+    lines = [*render_revisions(revisions, PLAIN, now_s=1000 + 7200)]
     assert lines == [
         "42  2 h ago  cli       str_replace  +120 B  .memories/redis.md",
         (
             "7   2 h ago  external  create       +220 B  .memories/redis.md  (its texts are no"
             " longer kept)"
         ),
+        "6   2 h ago  -         first seen   +220 B  .memories/redis.md",
     ]
 
 
@@ -60,6 +63,7 @@ def test_a_move_shows_both_paths() -> None:
         (SEEN | MADE, "create"),
         (SEEN | GONE, "delete"),
         (SEEN | {"old_path": "x.md"}, "rename"),
+        (SEEN | MADE | {"command": "first_seen"}, "first seen"),
     ],
 )
 def test_an_external_change_is_named_by_its_effect(revision: dict[str, Any], deed: str) -> None:

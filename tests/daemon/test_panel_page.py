@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -517,6 +518,53 @@ def test_a_change_is_undone_in_the_history(place: Place, open_panel: Callable[..
     panel.page.get_by_role("button", name="Undo this change").click()
     panel.wait_message("undone: .memories/extra.md")
     assert not (place.root / ".memories" / "extra.md").exists()
+
+
+def test_an_undo_that_deletes_another_programs_note_is_a_question(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    theirs = [place.root / ".memories" / f"{name}.md" for name in "ab"]
+    for note in theirs:
+        note.write_text(f"# {note.stem}\n")
+    place.wait(
+        lambda: len(place.client.call("history", workspace=place.id)["revisions"]) == 2,
+        "the notes are not in the history",
+    )
+    panel = open_panel(place)
+    panel.show("history")
+    page = panel.page
+    button = page.get_by_role("button", name="Undo this change: deletes the file … (u)")
+    button.wait_for()
+    # Whatever other programs saved between two scans is no step of theirs.
+    assert page.get_by_role("button", name="Undo all").count() == 0
+    page.keyboard.press("u")
+    page.get_by_role("dialog").get_by_text("this undo deletes the file").wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    assert all(note.exists() for note in theirs)
+    button.click()
+    page.get_by_role("button", name="Undo it all the same").click()
+    panel.wait_message("undone: ")
+    assert [note.exists() for note in theirs].count(False) == 1
+    assert panel.errors == []
+
+
+def test_a_note_that_was_first_seen_has_no_undo(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    note = place.outside / "old.md"
+    note.write_text("# Of years ago\n")
+    os.utime(note, (1_600_000_000, 1_600_000_000))
+    note.rename(place.root / ".memories" / "old.md")
+    place.wait(
+        lambda: place.client.call("history", workspace=place.id)["revisions"],
+        "the note is not in the history",
+    )
+    panel = open_panel(place)
+    panel.show("history")
+    panel.wait_text("first seen .memories/old.md")
+    panel.wait_text("The note was there when memsyncd first saw it")
+    assert panel.page.get_by_role("button", name="Undo").count() == 0
+    assert panel.errors == []
 
 
 def test_without_changes_the_history_says_so_where_the_page_begins(

@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -54,6 +56,20 @@ def revisions(place: Any, **requested: object) -> list[dict[str, Any]]:
         found += page
         before = page[-1]["revision"]
     return found[::-1]
+
+
+def run_command(place: Any, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the workspace, without a terminal that could be asked."""
+    return subprocess.run(
+        [sys.executable, "-m", "memsyncd", *words],
+        cwd=place.root,
+        env=place.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 def run_together(actions: list[Callable[[], None]]) -> None:
@@ -246,6 +262,42 @@ def test_a_save_of_an_editor_is_a_revision_and_can_be_undone(place: Any) -> None
     assert (seen["client"], seen["command"], seen["old_bytes"]) == ("", "external", len(before))
     place.client.call("undo", workspace=place.id, path="MEMORY.md")
     assert (place.root / "MEMORY.md").read_bytes() == before
+
+
+def test_a_wider_preset_makes_no_creation_of_notes_that_were_there(place: Any) -> None:
+    old = place.root / "old.md"
+    old.write_text("My only copy.\n")
+    os.utime(old, (1_600_000_000, 1_600_000_000))
+    place.client.call("workspace.add", path=str(place.root), preset="vault")
+    place.wait(lambda: "old.md" in place.find("copy"), "the note is not found")
+    assert revisions(place) == []
+    refused = run_command(place, "undo", "old.md", "--yes")
+    assert (refused.returncode, "has not changed since" in refused.stderr) == (4, True)
+    old.write_text("My only copy, changed.\n")
+    wait_for_tip(place, "old.md")
+    place.client.call("undo", workspace=place.id, path="old.md")
+    assert old.read_text() == "My only copy.\n"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o644])
+def test_the_shell_deletes_another_programs_note_only_if_it_is_told_to(
+    place: Any, mode: int
+) -> None:
+    note = place.root / ".memories/new.md"
+    note.write_text("new\n")
+    note.chmod(mode)
+    before = note.stat()
+    wait_for_tip(place, ".memories/new.md")
+    refused = run_command(place, "undo", ".memories/new.md")
+    assert refused.returncode == 6
+    assert "this undo deletes the file .memories/new.md" in refused.stderr
+    assert "--yes" in refused.stderr
+    assert note.exists()
+    assert run_command(place, "undo", ".memories/new.md", "--yes").returncode == 0
+    assert not note.exists()
+    assert run_command(place, "undo", ".memories/new.md").returncode == 0
+    after = note.stat()
+    assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
 
 
 def test_a_note_that_others_deleted_or_moved_can_be_restored(place: Any) -> None:

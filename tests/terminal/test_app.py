@@ -133,6 +133,27 @@ def test_a_change_is_shown_and_undone_after_a_question(place: Place) -> None:
     show(place.env, place.id, scenario)
 
 
+def test_an_undo_of_another_programs_note_says_that_it_deletes_the_file(place: Place) -> None:
+    path = place.root / DECISIONS
+    save(place, DECISIONS, "# Otters\n", "otters")
+    place.wait(lambda: place.client.call("history", workspace=place.id)["revisions"], "no history")
+
+    async def scenario(screen: Screen) -> None:
+        await screen.press("tab", "3")
+        await screen.wait_shown(DECISIONS, "create")
+        await screen.press("u")
+        await screen.wait_shown(f"it deletes the file: {DECISIONS}")
+        await screen.press("escape")
+        await screen.wait_gone("Undo this change?")
+        assert path.exists()
+        await screen.press("u")
+        await screen.wait_shown("Undo this change?")
+        await screen.press("y")
+        await screen.wait(lambda: not path.exists(), "it was not undone")
+
+    show(place.env, place.id, scenario)
+
+
 def test_an_undo_that_would_be_refused_says_why_before_and_after(place: Place) -> None:
     for word in ("Otters", "Badgers"):
         place.client.call("note.add", content=word, note=DECISIONS, workspace=place.id)

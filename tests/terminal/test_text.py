@@ -20,6 +20,7 @@ from memsyncd.cli.tui.text import (
     Folder,
     build_folders,
     describe_answer,
+    describe_deletion,
     describe_refusal,
     find_linked_note,
     find_part,
@@ -182,6 +183,7 @@ def make_revision(number: int, path: str, old: str | None, new: str | None) -> d
         "old_digest": old,
         "new_digest": new,
         "is_kept": True,
+        "undo": "nothing",
     }
 
 
@@ -196,6 +198,14 @@ def test_an_undo_is_refused_for_a_reason_and_with_what_to_do() -> None:
     assert "by 2: undo these first" in describe_refusal(first, later, "d2")
     assert "not as this revision left it" in describe_refusal(second, [], "d9")
     assert "no longer kept" in describe_refusal(second | {"is_kept": False}, [], "d2")
+    assert "was there when" in describe_refusal(first | {"undo": "never"}, [], "d1")
+
+
+def test_an_undo_names_the_files_that_it_deletes() -> None:
+    made = [make_revision(n, f"{n}.md", None, "d1") | {"undo": "confirm"} for n in range(5)]
+    assert describe_deletion([make_revision(1, "a.md", "d0", "d1")]) == ""
+    assert describe_deletion(made[:1]) == "it deletes the file: 0.md"
+    assert describe_deletion(made) == "it deletes files: 0.md, 1.md, 2.md and 2 more"
 
 
 def test_lines_of_a_diff_are_told_apart() -> None:

@@ -17,6 +17,7 @@ from memsyncd.cli.format import render_count
 from memsyncd.cli.terminal import clean_line
 from memsyncd.cli.tui.text import (
     Pieces,
+    describe_deletion,
     describe_refusal,
     describe_revision,
     list_later,
@@ -188,8 +189,9 @@ class HistoryView(View):
             answer = await self.app.push_screen_wait(UndoScreen(question, has_set=has_set))
             if not answer:
                 return
+            # The question has named the files that the undo deletes.
             done = await self.ask(
-                "undo", client=CLIENT, timeout_ms=UNDO_MS, **{answer: chosen[answer]}
+                "undo", client=CLIENT, timeout_ms=UNDO_MS, confirm=True, **{answer: chosen[answer]}
             )
             self._show_undone(done)
 
@@ -205,15 +207,22 @@ class HistoryView(View):
         refusal = describe_refusal(revision, later, digests.get(path))
         pieces: Pieces = [("Undo this change?\n", "bold")]
         pieces += describe_revision(revision, time.time())
-        if len(together) > 1:
+        # Changes of other programs that were found at one time are no act.
+        has_set = len(together) > 1 and bool(revision["client"])
+        if has_set:
             count = render_count(len(together), "note")
             pieces.append((f"\nIt is one of a change set of {count}.", ""))
         if refusal:
             pieces.append(("\n! It would be refused: ", "bold $text-warning"))
             pieces.append((refusal, "$text-warning"))
+        elif deletion := describe_deletion([revision]):
+            pieces.append((f"\n! {deletion}", "bold $text-warning"))
+            pieces.append(("; the undo can be undone.", "dim"))
         else:
             pieces.append(("\nThe text before it comes back; the undo can be undone.", "dim"))
-        return [*pieces, ("\n", "")], len(together) > 1
+        if has_set and (deletion := describe_deletion(together)):
+            pieces.append((f"\n! Of the whole change set: {deletion}", "$text-warning"))
+        return [*pieces, ("\n", "")], has_set
 
     def _show_undone(self, done: dict[str, Any]) -> None:
         names = ", ".join(clean_line(one["path"]) for one in done["undone"][:5])

@@ -24,9 +24,9 @@ from memsyncd.cli.format import (
     render_size,
 )
 from memsyncd.cli.history import (
-    EXTERNAL,
     TEXTS_GONE,
     describe_change,
+    describe_writer,
     render_path_change,
     render_size_change,
 )
@@ -377,7 +377,7 @@ def describe_revision(revision: Mapping[str, Any], now_s: float) -> Pieces:
         (f"{describe_change(known):<9} ", "$text-accent"),
         (render_path_change(known), ""),
         (f"  {render_size_change(known)}", "dim"),
-        (f"  {known['client'] or EXTERNAL}", "dim"),
+        (f"  {describe_writer(known)}", "dim"),
         ("" if known["is_kept"] else f"  {TEXTS_GONE}", "$text-warning"),
     ]
 
@@ -390,6 +390,8 @@ def describe_refusal(
     `later` are the revisions of its note after it, and `digest` the note's own now; None if there
     is none.
     """
+    if revision["undo"] == "never":
+        return "the note was there when memsyncd first saw it: delete it with your editor"
     if not revision["is_kept"]:
         return (
             "its texts are no longer kept (history.max_age_days, or purged): restore the note "
@@ -402,6 +404,17 @@ def describe_refusal(
         more = " and more" if len(later) > 5 else ""
         return f"the note was changed since, by {numbers}{more}: undo these first, the newest first"
     return "the note is not as this revision left it: wait until its last save is in the history"
+
+
+def describe_deletion(revisions: Iterable[Mapping[str, Any]]) -> str:
+    """Say which files an undo of these revisions deletes that memsyncd did not make itself; empty
+    if it deletes none.
+    """
+    paths = [clean_line(one["path"]) for one in revisions if one["undo"] == "confirm"]
+    if not paths:
+        return ""
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return f"it deletes {'the file' if len(paths) == 1 else 'files'}: {', '.join(paths[:3])}{more}"
 
 
 def style_of_diff(line: str, number: int) -> str:
