@@ -299,7 +299,10 @@ def _read_stdin(timeout_s: float) -> bytes:
 
 def _recall(event: str, given: dict[str, Any], args: Args, console: Console) -> str:
     """Return what memory holds for the event, as the daemon renders it for agents."""
-    tokens = args.max_tokens or (SESSION_TOKENS if event == SESSION_START else PROMPT_TOKENS)
+    # What is printed before a compaction does not depend on the number of tokens.
+    tokens = getattr(args, "max_tokens", None) or (
+        SESSION_TOKENS if event == SESSION_START else PROMPT_TOKENS
+    )
     arguments = {
         "event": event,
         "prompt": read_prompt(given)[:MAX_PROMPT_CHARS],
@@ -373,10 +376,10 @@ _OPTIONS = (
         choices=CLIENTS,
     ),
     make_workspace_option("use this workspace"),
-    Option("-n --max-tokens N", "at most N tokens of context"),
     Option("--timeout-ms MS", f"give up after this long (default {TIMEOUT_MS})"),
     Option("-v --verbose", "say on stderr why nothing is printed"),
 )
+_TOKENS = Option("-n --max-tokens N", "at most N tokens of context")
 _SUMMARIES = {
     SESSION_START: "print what every session should know: MEMORY.md and pinned notes",
     USER_PROMPT: "print what memory holds on the prompt",
@@ -390,7 +393,7 @@ def _make_command(event: str) -> Command:
     return Command(
         lambda args, console: _answer(event, args, console),
         summary=_SUMMARIES[event],
-        options=_OPTIONS,
+        options=(_TOKENS, *_OPTIONS) if event in _ANSWER_NAMES else _OPTIONS,
         examples=(f"""echo '{{"cwd": "'$PWD'"}}' | memsyncd hook {event} --verbose""",),
     )
 

@@ -207,7 +207,6 @@ _NOTE = Argument(
 _TEXT = "the text; - or none to read it from stdin"
 _SHARED = (
     make_workspace_option(),
-    CLIENT_OPTION,
     Option(
         "--dialect D",
         "answer as Anthropic's documents say (docs) or as its SDK does (sdk)",
@@ -219,7 +218,7 @@ _SHARED = (
 IF_DIGEST = Option(
     "--if-digest DIGEST", "only if the note still has this digest, as shown by --json"
 )
-_WRITING = (IF_DIGEST, *_SHARED)
+_WRITING = (IF_DIGEST, CLIENT_OPTION, *_SHARED)
 
 _MEMORY_COMMANDS = {
     "view": Command(

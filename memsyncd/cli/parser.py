@@ -4,7 +4,8 @@ The parser, the help and the completion read the same definitions. `argparse` is
 it and building its parsers takes as long as the daemon takes to answer.
 
 Options may come anywhere between the arguments, as `--tag auth` or `--tag=auth`; after `--` every
-word is an argument.
+word is an argument. An option that may not be repeated is refused the second time: one of its two
+values would be ignored.
 """
 
 from __future__ import annotations
@@ -183,6 +184,9 @@ def make_workspace_option(
     return Option("-w --workspace WS" + "…" * is_repeated, text)
 
 
+TAKES_SEVERAL = "search, context and patterns"
+"""The commands with a -w that may be repeated."""
+
 HELP = Option("-h --help", "show this help")
 JSON = Option("--json", "print the daemon's answer as one line of JSON")
 TIMEOUT = Option("--timeout-ms MS", "give up after this long")
@@ -206,13 +210,14 @@ def find_nearest(word: str, known: Iterable[str]) -> str:
 
 
 class _Parser:
-    __slots__ = ("args", "command", "flags", "name")
+    __slots__ = ("args", "command", "flags", "name", "seen")
 
     def __init__(self, name: str, command: Command) -> None:
         self.name = name
         self.command = command
         self.flags = {flag: option for option in command.options for flag in option.flags}
         self.args = SimpleNamespace()
+        self.seen: set[str] = set()
         for option in command.options:
             setattr(
                 self.args,
@@ -258,6 +263,8 @@ class _Parser:
 
     def _accept(self, flag: str, value: str | None, rest: list[str]) -> None:
         option = self.flags[flag]
+        if not option.is_repeated:
+            self._refuse_second(option, flag)
         if not option.metavar:
             if value is not None:
                 self._refuse(f"{flag} takes no value")
@@ -304,6 +311,12 @@ class _Parser:
                     f"no such {argument.metavar.lower()}: {word}",
                     f"choose from {', '.join(argument.choices)}",
                 )
+
+    def _refuse_second(self, option: Option, flag: str) -> None:
+        if option.name in self.seen:
+            several = f"; {TAKES_SEVERAL} take several" if option.name == "workspace" else ""
+            self._refuse(f"{flag} is given twice", f"give it once{several}")
+        self.seen.add(option.name)
 
     def _refuse_unknown(self, flag: str) -> NoReturn:
         near = find_nearest(flag, self.flags)

@@ -107,6 +107,9 @@ def _render_link(link: dict[str, Any], workspace: str, console: Console) -> str:
 def _similar(args: Args, console: Console) -> int:
     if args.duplicates:
         return _plan_merging(args, console)
+    if args.path:
+        hint = "add --duplicates, or leave --path out"
+        raise BadRequest("similar: --path narrows --duplicates alone", hint=hint)
     what = _read_what(args, console)
     root = what.pop("workspace", None)
     answer = console.call_on(
@@ -178,12 +181,13 @@ def _plan_merging(args: Args, console: Console) -> int:
     """Print groups of near copies, and how to merge them."""
     if args.section is not None or args.text is not None or args.topic or args.stdin:
         raise BadRequest("--duplicates compares all sections", hint="leave the other one out")
+    filters = {"path": args.path, "include_archived": args.include_archived}
     plan = console.call_on(
         args.workspace,
         "duplicates",
         min_similarity=args.min_similarity,
         limit=args.limit,
-        filters={"path": args.path} if args.path else None,
+        filters={name: value for name, value in filters.items() if value} or None,
     )
     return show_answer(plan, args, console, _show_plan, found="groups")
 

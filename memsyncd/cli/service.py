@@ -51,6 +51,8 @@ def find_supervisor(console: Console) -> Supervisor:
 
 
 def _install(args: Args, console: Console) -> int:
+    if args.print and args.no_start:
+        raise BadRequest("--print starts nothing", hint="leave --no-start out")
     supervisor, terminal = find_supervisor(console), console.terminal
     program = find_program(console.env)
     files = supervisor.render(program, is_on_demand=args.on_demand)

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 
 def _init(args: Args, console: Console) -> int:
+    if args.user and args.union:
+        hint = "leave one of the two out"
+        raise BadRequest("--union is for memory in a git repository, not for --user", hint=hint)
     if args.user:
         return _init_user_wide(args, console)
     root = find_memory_root(create_folder(args.path or "."), console)
@@ -274,6 +277,9 @@ def _list(args: Args, console: Console) -> int:
     # A filter or a workspace applies to notes only, so it implies --notes.
     is_filtered = filters_from(args) or args.sort or args.explain
     if args.notes or args.sections or is_filtered or args.workspace:
+        if args.names:
+            hint = "leave --names out, or what concerns notes"
+            raise BadRequest("--names lists workspaces, the rest notes", hint=hint)
         return _list_notes(args, console)
     return show_answer(console.call("workspace.list"), args, console, _show_workspaces)
 
@@ -457,6 +463,8 @@ def _watch(args: Args, console: Console) -> int:
 
 def _subscribe(args: Args, console: Console) -> dict[str, Any]:
     paths = args.path or None
+    if args.all and args.workspace is not None:
+        raise BadRequest("--all and --workspace do not go together", hint="use only one of them")
     if args.all:
         return console.call("subscribe", paths=paths)
     if args.workspace is not None:

@@ -1,0 +1,292 @@
+"""No option of any command is accepted and ignored.
+
+All commands are walked as they are defined. An option that takes one value is refused the second
+time. An option changes the requests that its command sends, or `ELSEWHERE` says what it does
+instead.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from memsyncd.cli.commands import ENTRIES, load_command
+from memsyncd.cli.main import main
+from memsyncd.cli.parser import TAKES_SEVERAL, Argument, Command, Option, parse_command
+from memsyncd.errors import BadRequest
+
+
+def list_commands() -> Iterator[tuple[str, Command]]:
+    for name in ENTRIES:
+        command = load_command(name)
+        if not any(argument.choices and command.commands for argument in command.arguments):
+            yield name, command
+        for word, subcommand in command.commands.items():
+            yield f"{name} {word}", subcommand
+
+
+COMMANDS = dict(list_commands())
+OPTIONS = [
+    (name, option)
+    for name, command in COMMANDS.items()
+    for option in command.options
+    if option.name != "help"
+]
+IDS = [f"{name} {option.flags[-1]}" for name, option in OPTIONS]
+
+# Values by what the help calls them, and where that is not enough, by the flag.
+VALUES = {
+    "N": "3",
+    "MS": "4000",
+    "WS": "other",
+    "S": "0.5",
+    "I": "0.5",
+    "D": "2026-01-31",
+    "DAY": "2026-01-31",
+    "TIME": "12h",
+    "A-B": "2-4",
+    "KEY=VALUE": "owner=infra",
+    "QUESTION=ANSWER": "why=because",
+    "KIND=NOTE": "part_of=platform",
+    "NAME=TEXT": "status=done",
+    "PATH[=TAG,TAG]": "docs/rules.md=index:rules",
+}
+
+
+def make_words(option: Option) -> list[str]:
+    if not option.metavar:
+        return [option.flags[-1]]
+    value = option.choices[-1] if option.choices else VALUES.get(option.metavar, "word")
+    return [f"{option.flags[-1]}={value}"]
+
+
+def make_argument(argument: Argument) -> str:
+    return argument.choices[0] if argument.choices else ARGUMENTS.get(argument.usage, "a.md#b")
+
+
+# Arguments by how the help shows them.
+ARGUMENTS = {
+    "NUMBER…": "12",
+    "LINE": "3",
+    "NOTE": "/memories/a.md",
+    "[NOTE]": "/memories/a.md",
+    "OLD": "/memories/a.md",
+    "NEW": "/memories/b.md",
+    "[SESSION]": "s-1",
+    "PATH": ".",
+    "WS": "other",
+}
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS, ids=IDS)
+def test_an_option_that_takes_one_value_is_refused_the_second_time(
+    name: str, option: Option
+) -> None:
+    command = COMMANDS[name]
+    words = [*map(make_argument, command.arguments), *make_words(option), *make_words(option)]
+    if option.is_repeated:
+        assert len(getattr(parse_command(name, command, words), option.name)) == 2
+        return
+    with pytest.raises(BadRequest) as caught:
+        parse_command(name, command, words)
+    assert f"{option.flags[-1]} is given twice" in caught.value.message
+
+
+def test_the_error_names_the_commands_that_take_several_workspaces() -> None:
+    names = [name for name, option in OPTIONS if option.name == "workspace" and option.is_repeated]
+    assert f"{', '.join(names[:-1])} and {names[-1]}" == TAKES_SEVERAL
+
+
+# --- what is sent ---------------------------------------------------------------------------------
+
+# The words of a command, and of one of its options, where those that `ARGUMENTS` gives do not do:
+# an option may need another one, or exclude an argument.
+WORDS = {
+    "get": "a.md",
+    "search": "redis",
+    "context": "redis",
+    "recall": "redis",
+    "links": "a.md",
+    "links --dangling": "",
+    "list --names": "",
+    "similar --text": "",
+    "similar --stdin": "",
+    "similar --topic": "",
+    "similar --duplicates": "",
+    "similar --path": "--duplicates",
+    "promote": "a.md#b --tag rule",
+    "promote --tag": "a.md#b",
+    "promote --task": "--tag rule",
+    "capture": "build --error failed",
+    "capture --error": "build --answer a=b",
+    "capture --stdin": "build --answer a=b",
+    "index-project": "",
+    "triage --task": "--promote a.md#b",
+    "triage --priority": "--promote a.md#b --task T-1",
+    "task checkpoint": "Half. --task T-1",
+    "task checkpoint --task": "Half. --session s-1",
+    "signal inbox": "--agent ann",
+    "signal inbox --agent": "--task T-1",
+    "signal ack": "12 --agent ann",
+    "signal ack --agent": "12 --task T-1",
+    "history purge": "a.md",
+    "history purge --all": "",
+    "history purge --containing": "",
+    "diff": "a.md",
+    "undo": "a.md",
+    "undo --change-set": "",
+    "clear": "--yes",
+    "clear --yes": "",
+    "watch --all": "",
+    "remember --stdin": "",
+    "memory create --stdin": "/memories/a.md",
+    "memory str_replace": "/memories/a.md old new",
+    "memory str_replace --stdin": "/memories/a.md old",
+    "memory insert --stdin": "/memories/a.md 3",
+    "topic append --stdin": "auth status",
+}
+# Filters select what the command would have been told by name.
+for _name in ("archive", "unarchive"):
+    for _option in COMMANDS[_name].options:
+        WORDS[f"{_name} {_option.flags[-1]}"] = "" if _option.name != "json" else "a.md#b"
+    for _flag in ("--apply", "--plan", "--workspace", "--client", "--timeout-ms"):
+        WORDS[f"{_name} {_flag}"] = "a.md#b"
+
+# What an option does that changes no request.
+ELSEWHERE = {
+    "--json": "prints the answer as it came",
+    "list --names": "prints the names alone",
+    "signal inbox --ack": "acknowledges what the answer lists, with a request that follows it",
+    "hook session-start --client": "prints the JSON of this client",
+    "hook user-prompt --client": "prints the JSON of this client",
+    "hook --timeout-ms": "limits how long the command waits",
+    "hook --verbose": "says on stderr why nothing is printed",
+    **dict.fromkeys(
+        (f"{name} --stdin" for name in ("remember", "memory", "topic")),
+        "names the source of the text, which stdin is as well if no text is given",
+    ),
+}
+SENT = {"metrics --json"}
+# Commands that do not ask the daemon, or do so after something else.
+LOCAL = {
+    "init": "makes files; tests/cli/test_workspaces.py",
+    "config": "tests/cli/test_main.py",
+    "integrate": "writes files of other programs; tests/daemon/test_integrate.py",
+    "completion": "prints a script",
+    "run": "is the daemon",
+    "start": "starts the daemon; tests/cli/test_daemon.py",
+    "stop": "",
+    "restart": "",
+    "service": "calls systemd or launchd; tests/service",
+    "semantic": "changes the configuration; tests/cli/test_semantic.py",
+    "doctor": "examines the machine first; tests/cli/test_doctor.py",
+    "backup": "writes a file; tests/daemon/test_backup.py",
+    "restore": "reads a file; tests/daemon/test_backup.py",
+    "mcp": "copies lines; tests/daemon/test_mcp.py",
+    "discover": "adds what the answer lists; tests/cli/test_workspaces.py",
+    "ui": "opens a browser; tests/daemon/test_panel.py",
+}
+WALKED = [one for one in OPTIONS if one[0].split()[0] not in LOCAL]
+
+
+# The JSON of a client, from which each hook has something to send.
+HOOKED = {
+    "prompt": "redis",
+    "tool_name": "Bash",
+    "error": "failed",
+    "last_assistant_message": "We have decided to keep Redis. " * 9,
+}
+
+
+class Recorder:
+    """A socket that is answered like the daemon's: it knows one workspace and refuses the rest."""
+
+    def __init__(self, path: str) -> None:
+        self.requests: list[tuple[str, Any]] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection, connection.makefile("rb") as lines:
+                for line in lines:
+                    request = json.loads(line)
+                    method = request["method"]
+                    self.requests.append((method, request.get("params")))
+                    answer = {"jsonrpc": "2.0", "id": request["id"], **self._answer(method)}
+                    connection.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _answer(self, method: str) -> dict[str, Any]:
+        if method in ("workspace.list", "status"):
+            workspace = {"id": "w1", "name": "notes", "root": "/nowhere", "state": "ready"}
+            return {"result": {"workspaces": [{**workspace, "pending": 0}], "collections": []}}
+        error = {"code": -32602, "message": "refused", "data": {"code": "bad_request"}}
+        return {"error": error}
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture(scope="module")
+def recorder() -> Iterator[Recorder]:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        made = Recorder(f"{folder}/s")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HOME", "/nowhere")
+            patch.setenv("MEMSYNCD_SOCKET", f"{folder}/s")
+            patch.chdir(folder)
+            yield made
+        made.close()
+
+
+def list_requests(recorder: Recorder, words: list[str]) -> list[tuple[str, Any]]:
+    """Run a command with text on stdin, and return what it sends."""
+    recorder.requests.clear()
+    reading, writing = os.pipe()
+    os.write(writing, json.dumps(HOOKED).encode())
+    os.close(writing)
+    with open(reading) as stdin, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", stdin)
+        patch.setattr(sys, "stdout", io.StringIO())
+        patch.setattr(sys, "stderr", io.StringIO())
+        main(words)
+    return list(recorder.requests)
+
+
+def find_words(name: str, option: Option) -> list[str]:
+    for key in (f"{name} {option.flags[-1]}", name):
+        if key in WORDS:
+            return [*name.split(), *WORDS[key].split()]
+    return [*name.split(), *map(make_argument, COMMANDS[name].arguments)]
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), WALKED, ids=[f"{name} {option.flags[-1]}" for name, option in WALKED]
+)
+def test_an_option_changes_what_is_sent_or_says_what_it_does_instead(
+    recorder: Recorder, name: str, option: Option
+) -> None:
+    words, flag = find_words(name, option), option.flags[-1]
+    without, sent = (
+        list_requests(recorder, words),
+        list_requests(recorder, [*words, *make_words(option)]),
+    )
+    assert without or sent
+    names = {f"{name} {flag}", f"{name.split(maxsplit=1)[0]} {flag}", flag}
+    is_elsewhere = not names.isdisjoint(ELSEWHERE) and names.isdisjoint(SENT)
+    assert (sent == without) is is_elsewhere
