@@ -56,6 +56,7 @@ from memsyncd.core.model import ARCHIVED, Meta, Section
 from memsyncd.core.notepath import NotePath, is_markdown
 from memsyncd.core.search.query import EVERYTHING, Filters
 from memsyncd.engine.additions import choose_note, copy_fields
+from memsyncd.engine.browse import find_stored_section
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, Edit, make_put
 from memsyncd.engine.history import Target, iter_revisions, open_history, read_texts
@@ -129,19 +130,30 @@ REVISIONS_LIMIT: Final = 5_000
 
 def find_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
     """Return the note that is named by its path, its name in the memory folder, its title, an
-    alias, or the anchor of a section. Raises NoteNotFound, BadRequest and PathRefused.
+    alias, or the anchor of a section. Raises NoteNotFound, also for a section that the note does
+    not have, BadRequest and PathRefused.
     """
+    path, heading = _find_topic(workspace, config, name)
+    if heading:
+        with workspace.acquire(READ_LIMIT_S) as reader:
+            find_stored_section(reader, f"{path.text}#{heading}")
+    return path
+
+
+def _find_topic(workspace: Workspace, config: Config, name: str) -> tuple[NotePath, str]:
+    """Return the note, and the section's part of the name if the name is that of a section."""
+    note, _, heading = name.rpartition("#")
     # A name may contain the mark of an anchor.
-    named = [text for one in (name, name.rpartition("#")[0]) if (text := one.strip())]
+    named = {text: part for one, part in ((name, ""), (note, heading)) if (text := one.strip())}
     with workspace.acquire(READ_LIMIT_S) as reader:
         names = StoredLinks(reader).names
-        for text in named:
+        for text, part in named.items():
             path = _find_named(workspace, reader, config, names, text)
             if path is not None:
                 if not is_markdown(path.text):
                     hint = "only markdown notes have fields"
                     raise BadRequest(f"{path.text} is no topic", hint=hint)
-                return path
+                return path, part
         near = next(filter(None, map(names.find_similar, named)), None)
     hint = f"did you mean {near}?" if near else "see: memsyncd topic list"
     raise NoteNotFound(f"no topic {name.strip()}", hint=hint)
@@ -170,9 +182,22 @@ def _choose(workspace: Workspace, config: Config, named: str) -> NotePath | None
 
 
 def find_written_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
-    """Like `find_topic`; also raises PathRefused for a note that must not be written."""
-    path = find_topic(workspace, config, name)
+    """Like `find_topic`; also raises PathRefused for a note that must not be written, and
+    BadRequest for a section.
+    """
+    path = _find_whole_topic(workspace, config, name)
     return choose_note(workspace.scope, config, note=f"./{path.text}")
+
+
+def _find_whole_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
+    """Like `find_topic`, but a section is refused: the whole note would be changed."""
+    path, heading = _find_topic(workspace, config, name)
+    if heading:
+        raise BadRequest(
+            f"{name} is a section, and this changes the whole note",
+            hint=f"name the note, {path.text}; `archive` and the memory tool change one section",
+        )
+    return path
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -758,8 +783,10 @@ def plan_topics(
     params: TopicArchiveParams,
     valuation: Valuation,
 ) -> Planned:
-    """Plan to archive or restore whole topics. Raises NoteNotFound for one that is not there."""
-    paths = {find_topic(workspace, config, name).text for name in params.topics}
+    """Plan to archive or restore whole topics. Raises NoteNotFound for one that is not there,
+    BadRequest for a section.
+    """
+    paths = {_find_whole_topic(workspace, config, name).text for name in params.topics}
     return plan_notes(workspace, config, act, paths, valuation)
 
 

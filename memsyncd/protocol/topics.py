@@ -31,7 +31,8 @@ from memsyncd.protocol.memory import (
 from memsyncd.protocol.search import SectionMeta, SimilarSection
 
 TopicName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
-"""The path of a note, or its name in the memory folder, with or without `.md`."""
+"""The path of a note, or its name in the memory folder, with or without `.md`, its title or an
+alias. To read, the anchor of a section names its note as well."""
 FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 """The heading of a section of the topic, or its anchor."""
 KeptValues = Annotated[int, msgspec.Meta(ge=1, le=10_000)]

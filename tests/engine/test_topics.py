@@ -28,7 +28,7 @@ from memsyncd.engine.topics import (
     read_topic,
 )
 from memsyncd.engine.upkeep import make_upkeep_decision
-from memsyncd.errors import Conflict, EditRefused, NoteNotFound, PathRefused
+from memsyncd.errors import BadRequest, Conflict, EditRefused, NoteNotFound, PathRefused
 from memsyncd.protocol.topics import (
     FieldAppendParams,
     FieldHistoryParams,
@@ -100,13 +100,35 @@ def test_a_topic_is_found_by_path_name_title_or_alias(redis: Any) -> None:
     assert "redis" in caught.value.hint
     with pytest.raises(NoteNotFound):
         find("../outside")
+    with pytest.raises(NoteNotFound, match="no section") as caught:
+        find("redis#redis/lug")
+    assert "#redis/log" in caught.value.hint
+
+
+def test_a_section_is_not_changed_as_if_it_were_its_topic(redis: Any) -> None:
+    redis.sync()
+    before = redis.files()
+    for section in (f"{REDIS}#redis/log", "redis#redis/log", "Redis#redis/log", f"{REDIS}#none"):
+        patch = TopicPatchParams(topic=section, importance=0.1)
+        with pytest.raises(BadRequest, match="is a section, and this changes the whole note"):
+            make_patch_decision(redis.workspace, redis.config, patch, client="t", at=AT)
+        value = FieldAppendParams(topic=section, field="Log", content="x")
+        with pytest.raises(BadRequest, match="is a section"):
+            make_append_decision(redis.workspace, redis.config, value, client="t", at=AT)
+        for act in ("topic.archive", "topic.restore"):
+            with pytest.raises(BadRequest, match="is a section"):
+                apply(redis, act, section)
+    assert redis.files() == before
 
 
 def test_a_number_sign_in_a_name_begins_no_anchor(bench: Any) -> None:
     bench.sync()
     create(bench, "Learning C# basics", fields={"C# tips": "one"})
+    bench.sync()
     path = find_topic(bench.workspace, bench.config, "Learning C# basics")
-    assert find_topic(bench.workspace, bench.config, f"{path.text}#c-tips") == path
+    assert (
+        find_topic(bench.workspace, bench.config, f"{path.text}#learning-c-basics/c-tips") == path
+    )
     for field in ("C# tips", "F# tips"):
         params = FieldAppendParams(topic="Learning C# basics", field=field, content="two")
         made = make_append_decision(bench.workspace, bench.config, params, client="t", at=AT)
