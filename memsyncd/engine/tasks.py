@@ -17,6 +17,8 @@ from memsyncd.core.globs import has_wildcard
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.notepath import is_note_name
 from memsyncd.core.search.tasks import (
+    CLOSED,
+    FINISHED,
     ItemValue,
     TaskItem,
     cut_text,
@@ -200,7 +202,8 @@ def list_ready(
     tasks = [params.task] if params.task else []
     filters = Filters(task=tasks, include_archived=params.include_archived)
     sections = _read_with_blockers(workspace, config, filters, now_s=now_s, has_task=True)
-    ready, n_blocked = find_ready(_items(sections), params.task)
+    closed = FINISHED if params.include_archived else CLOSED
+    ready, n_blocked = find_ready(_items(sections), params.task, closed=closed)
     return TaskReady(
         workspace=workspace.id,
         items=_show(sections, ready[: params.limit]),
@@ -292,8 +295,12 @@ def triage(
     """Count the sections with the tags; also return the fields of the section that makes a task of
     the one to promote, None if there is nothing to write.
 
-    Raises BadRequest without a task, NoteNotFound if there is no such section.
+    Raises BadRequest without a task, or for a task without a section to promote; NoteNotFound if
+    there is no such section.
     """
+    if params.promote is None and (params.task or params.priority) is not None:
+        hint = "name its section with --promote (promote)"
+        raise BadRequest("task and priority are those of a section to promote", hint=hint)
     sections = read_task_sections(workspace, config, Filters(tag=params.tag), now_s=now_s)
     known = _leave_out_promoted([one for one in _items(sections) if one.anchor])
     opened = [one for one in known if one.is_open]

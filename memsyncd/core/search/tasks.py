@@ -12,7 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-CLOSED = frozenset({"done", "closed", "resolved", "fixed", "cancelled", "wontfix", "archived"})
+from memsyncd.core.model import ARCHIVED
+
+FINISHED = frozenset({"done", "closed", "resolved", "fixed", "cancelled", "wontfix"})
+CLOSED = FINISHED | {ARCHIVED}
 BLOCKED = "blocked"
 # Kinds that record what has happened: nobody works on them.
 RECORDS = frozenset({"session", "checkpoint", "summary"})
@@ -73,9 +76,11 @@ ItemValue = Callable[[TaskItem], float]
 # --- order --------------------------------------------------------------------------------------
 
 
-def find_ready(items: Sequence[TaskItem], task: str | None) -> tuple[list[TaskItem], int]:
-    """Return the open sections of a task, or of all, P0 first and then the oldest; and how many
-    are left out because they are blocked.
+def find_ready(
+    items: Sequence[TaskItem], task: str | None, *, closed: Collection[str] = CLOSED
+) -> tuple[list[TaskItem], int]:
+    """Return the sections of a task, or of all, that are not `closed`, P0 first and then the
+    oldest; and how many are left out because they are blocked.
 
     A section is blocked by its status, or by a task, section or note that it names in `blocked_by`
     and that is not known to be done.
@@ -83,7 +88,9 @@ def find_ready(items: Sequence[TaskItem], task: str | None) -> tuple[list[TaskIt
     work = [
         one
         for one in items
-        if one.is_open and one.kind not in RECORDS and (one.task == task if task else one.task)
+        if one.status not in closed
+        and one.kind not in RECORDS
+        and (one.task == task if task else one.task)
     ]
     done = _find_done(items)
     ready = [one for one in work if one.status != BLOCKED and done.issuperset(one.blocked_by)]
@@ -108,8 +115,11 @@ def _by_priority(item: TaskItem) -> tuple[object, ...]:
 
 
 def order_profile(items: Iterable[TaskItem], value: ItemValue | None = None) -> list[TaskItem]:
-    """Return what holds for the whole project: by `value`, else the most important first."""
-    lasting = [one for one in items if one.lifecycle == PROJECT and one.is_open]
+    """Return what holds for the whole project: by `value`, else the most important first.
+
+    Archived sections are among the items only if they are asked for.
+    """
+    lasting = [one for one in items if one.lifecycle == PROJECT and one.status not in FINISHED]
     return _order(lasting, value or (lambda one: one.importance))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memsyncd.core.search.tasks import (
+    FINISHED,
     TaskItem,
     find_ready,
     group_for_task,
@@ -48,6 +50,19 @@ def test_ready_sections_are_ordered_by_priority_and_then_age() -> None:
     assert [one.anchor for one in ready] == ["urgent", "early", "late", "none"]
     assert n_blocked == 0
     assert {one.anchor for one in find_ready(items, None)[0]} >= {"other", "urgent"}
+
+
+def test_archived_sections_are_ready_and_in_the_profile_if_they_are_asked_for() -> None:
+    items = [
+        make("new"),
+        make("old", status="archived", time="2026-03-02"),
+        make("done", status="done"),
+    ]
+    assert [one.anchor for one in find_ready(items, "T")[0]] == ["new"]
+    found, n_blocked = find_ready(items, "T", closed=FINISHED)
+    assert ([one.anchor for one in found], n_blocked) == (["new", "old"], 0)
+    lasting = [replace(one, lifecycle="project") for one in items]
+    assert {one.anchor for one in order_profile(lasting)} == {"new", "old"}
 
 
 def test_blocked_sections_are_left_out_until_what_blocks_them_is_done() -> None:
