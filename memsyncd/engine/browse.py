@@ -382,6 +382,10 @@ def find_links(
     # It imports the scanner of markdown, which no start needs.
     from memsyncd.store.links import StoredLinks
 
+    is_everywhere = params.anchor is None and params.path is None
+    if is_everywhere and (params.direction != "both" or params.depth != 1):
+        hint = "name a note or a section to begin at, or leave out direction and depth"
+        raise BadRequest("direction and depth need a place to begin at", hint=hint)
     relation = params.relation
     relations = [relation] if isinstance(relation, str) else relation
     with workspace.acquire(LINKS_LIMIT_S) as reader:

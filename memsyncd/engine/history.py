@@ -228,18 +228,21 @@ def iter_revisions(
 def choose_revision(
     workspace: Workspace, history: History, target: Target, number: int | None
 ) -> Job[Revision]:
-    """The revision of this number, or the latest of the target. Raises NoteNotFound."""
+    """The revision of this number, or the latest of the target. Raises NoteNotFound, also for a
+    revision of another note than the target's.
+    """
     if number is None:
         found = yield from _find_revisions(history, target, limit=1)
     else:
-        found = history.find_revisions(revision=number, limit=1)
+        found = history.find_revisions(path=target.path, revision=number, limit=1)
     if found:
         return found[0]
     if number is None and target.path is not None and history.find_heads([target.path]):
         hint = "list the revisions: memsyncd history"
         message = f"{target} has not changed since memsyncd first saw it"
         raise NoteNotFound(message, hint=hint)
-    what = f"revision {number}" if number is not None else f"revision of {target}"
+    of_target = f" of {target}" if number is None or target.path is not None else ""
+    what = f"revision{'' if number is None else f' {number}'}{of_target}"
     raise make_not_found_error(workspace, what)
 
 
@@ -430,6 +433,9 @@ def undo(
     """
     history = open_history(workspace, config, clock)
     if params.change_set is not None:
+        if target.path is not None or params.revision is not None:
+            hint = "leave out the change set, or the note and the revision"
+            raise BadRequest("a change set is undone as a whole", hint=hint)
         chosen = history.find_revisions(change_set=params.change_set, limit=MANY_REVISIONS)
         if not chosen:
             raise make_not_found_error(workspace, f"change set {params.change_set}")

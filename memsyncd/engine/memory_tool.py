@@ -142,6 +142,8 @@ def check_parameters(params: MemoryParams) -> None:
     command = params.command
     required = _REQUIRED[command]
     known = (*required, *_OPTIONAL.get(command, ()))
+    if command == "view" and params.if_digest is not None:
+        raise BadRequest("view takes no `if_digest`", hint=f"it takes {', '.join(known)}")
     for name in _PARAMETERS:
         is_given = getattr(params, name) is not None
         if name in required and not is_given:

@@ -313,6 +313,9 @@ def _select_anchors(
     """Return the sections that the path and the filters select, None without either."""
     if params.path is None and params.filters == NO_FILTERS:
         return None
+    if params.filters.include_archived or params.filters.include_expired:
+        hint = "leave include_archived and include_expired out"
+        raise BadRequest("archived and expired memories are looked at anyway", hint=hint)
     if params.anchors:
         hint = "leave out the anchors, or the path and the filters"
         raise BadRequest("name either anchors or a path and filters", hint=hint)

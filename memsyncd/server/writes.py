@@ -383,6 +383,9 @@ class Writes(WorkspaceMethods):
                 "purge: nothing is selected",
                 hint="name a path, an anchor, a revision, a text (containing), or all",
             )
+        if params.all and any(named[1:]):
+            hint = "leave `all` out, or the rest"
+            raise BadRequest("purge: `all` is every revision, whatever else is named", hint=hint)
         target = history.parse_target(params, workspace.scope.memory_dir)
         return await self.run(workspace, partial(history.purge, target=target, params=params))
 

@@ -258,6 +258,21 @@ def test_undo_without_history_is_refused_with_a_reason(make_bench: Any) -> None:
         bench.undo(".memories/a.md")
 
 
+def test_a_revision_is_of_the_note_that_is_named(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="a\n")
+    bench.memory("create", "/memories/b.md", file_text="b\n")
+    revision = bench.past(".memories/b.md")[0].revision
+    with pytest.raises(NoteNotFound, match=f"no revision {revision} of .memories/a.md"):
+        bench.undo(".memories/a.md", revision=revision)
+    with pytest.raises(BadRequest, match="a change set is undone as a whole"):
+        bench.undo(".memories/a.md", change_set=1)
+    with pytest.raises(BadRequest, match="a change set is undone as a whole"):
+        bench.undo(None, revision=revision, change_set=1)
+    assert bench.files() == {".memories/a.md": b"a\n", ".memories/b.md": b"b\n"}
+    bench.undo(".memories/b.md", revision=revision)
+    assert bench.files() == {".memories/a.md": b"a\n"}
+
+
 def test_an_unknown_revision_cannot_be_undone(bench: Any) -> None:
     for requested in ({"path": "MEMORY.md"}, {"revision": 7}, {"change_set": 7}):
         with pytest.raises(NoteNotFound):
