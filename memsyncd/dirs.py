@@ -36,6 +36,11 @@ _XDG_FOLDERS = {
 }
 
 
+# All variables that decide the paths below: who starts memsyncd with few of the environment's hands
+# these on.
+VARIABLES = (*_XDG_FOLDERS, "XDG_RUNTIME_DIR", *SOCKET_VARIABLES, CONFIG_VARIABLE)
+
+
 def find_lock_path(socket_path: str) -> str:
     """Return the path of the file that the daemon of this socket locks."""
     return f"{socket_path.removesuffix('.sock')}.lock"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.dirs import Dirs, find_dirs, find_socket_paths
+from memsyncd.dirs import VARIABLES, Dirs, find_dirs, find_socket_paths
 from memsyncd.errors import BadConfig
 
 HOME = "/home/ada"
@@ -126,3 +126,16 @@ def test_with_socket_changes_the_socket_and_its_lock_only() -> None:
     before, after = show(find({})), show(find({}).with_socket("/x/mine.sock"))
     moved = {"socket_path": "/x/mine.sock", "lock_path": "/x/mine.lock"}
     assert after == before | moved
+
+
+def test_each_variable_that_is_read_can_be_handed_on() -> None:
+    read: set[str] = set()
+
+    class Recorder(dict[str, str]):
+        def get(self, name: str, default: str = "") -> str:  # type: ignore[override]
+            read.add(name)
+            return default
+
+    for platform in ("linux", "darwin"):
+        find(Recorder(), platform)
+    assert read == set(VARIABLES)

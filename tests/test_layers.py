@@ -28,6 +28,7 @@ DOORS = {
     "sqlite3": "no file: the system's SQLite may lack what the index needs",
     "structlog": "memsyncd/logs.py",
     "textual": "memsyncd/cli/tui/",
+    "tomlkit": "memsyncd/integrations/config_edit.py",
     "watchdog": "memsyncd/watch/",
     "xxhash": "memsyncd/core/digest.py",
     "yaml": "memsyncd/core/markdown/frontmatter.py",

@@ -32,12 +32,13 @@ from memsyncd.integrations.coding_agents import (
     File,
     Invocation,
     ListItem,
-    MarkedBlock,
     Member,
     Piece,
+    Prose,
+    Table,
     install,
     is_installed,
-    read_command,
+    read_server,
     uninstall,
 )
 from memsyncd.integrations.config_edit import Unreadable
@@ -94,7 +95,8 @@ class ClientFile:
                 for is_capturing in (False, True):
                     if self.install(backup, program, is_capturing=is_capturing) == self.text:
                         return backup
-            rest = uninstall(body, pieces, program)
+            before = None if backup is None else _split_bom(backup)[1]
+            rest = uninstall(body, pieces, program, before)
         except Unreadable as error:
             raise self._refuse(error) from None
         return bom + (rest or "") if rest is not None or backup is not None else None
@@ -228,7 +230,7 @@ def _find_targets(client: AgentClient, scope: str, console: Console) -> list[Cli
     return [ClientFile(path, pieces.get(path, []), capture.get(path, [])) for path in paths]
 
 
-def _find_path(piece: File | Member | ListItem | MarkedBlock, console: Console) -> str:
+def _find_path(piece: File | Member | ListItem | Table | Prose, console: Console) -> str:
     path, home = piece.path, console.env.get("HOME") or os.path.expanduser("~")
     if path.startswith("$"):
         name, _, other = path[1:].partition("|")
@@ -398,7 +400,8 @@ def _check(
     command: list[str] = []
     for target in targets:
         if target.text and states.get(target.path, "missing") != "missing":
-            command = command or read_command(_split_bom(target.text)[1], target.pieces)
+            server = read_server(_split_bom(target.text)[1], target.pieces)
+            command = command or (server.command if server is not None else [])
     answer, error = _ask_server(command, console) if command else ({}, "no server is configured")
     is_fine = not error and all(state == "current" for state in states.values())
     if args.json:

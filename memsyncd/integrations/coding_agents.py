@@ -1,9 +1,10 @@
 """The coding agents that `memsyncd integrate` connects: which files they read, and what goes there.
 
-A client is a table of pieces: a file of its own, a member or an item of a JSON file, a block of a
-TOML or markdown file. In values `@program` is the path of memsyncd, `@args` the words that follow
-it, and `@shell WORDS` the whole as a line of a shell; `$NAME|PATH` is the folder that the
-environment names, else the path.
+A client is a list of pieces: a file of its own, a member or an item of a JSON file, a table of a
+TOML file, a section of a markdown file. A piece is found by its name, its command or its sentences.
+In values `@program` is the path of memsyncd, `@args` the words that follow it, and `@shell WORDS`
+the whole as a line of a shell; `$NAME|PATH` is the folder that the environment names, else the
+path.
 """
 
 from __future__ import annotations
@@ -11,24 +12,26 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from memsyncd.dirs import VARIABLES
 from memsyncd.integrations.config_edit import (
-    MARKDOWN_MARKS,
-    TOML_MARKS,
-    Marks,
-    Unreadable,
+    Path,
     add_item,
-    find_block,
+    add_prose,
     find_node,
+    find_table,
     read_json,
-    remove_block,
+    read_toml,
+    remove_marks,
     remove_part,
-    set_block,
+    remove_prose,
+    remove_table,
     set_member,
+    set_table,
+    update_value,
 )
 
 USER, PROJECT = "user", "project"
@@ -57,8 +60,9 @@ class Member:
 
 @dataclass(frozen=True)
 class ListItem:
-    """An item of a list in a JSON file; memsyncd's own are known by their command. One that
-    `is_shared` may be the user's as well, and says nothing of whether memsyncd is installed.
+    """An item of a list in a JSON file; a hook is known by its command, alone or within a group.
+    One that `is_shared` may be the user's as well, and says nothing of whether memsyncd is
+    installed.
     """
 
     path: str
@@ -68,17 +72,23 @@ class ListItem:
 
 
 @dataclass(frozen=True)
-class MarkedBlock:
-    """A block between marks at the end of a TOML or markdown file; `table` is the TOML table that
-    it defines.
-    """
+class Table:
+    """A table of a TOML file: strings and lists of strings by their keys."""
+
+    path: str
+    names: tuple[str, str]
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A section of a markdown file: a heading and sentences."""
 
     path: str
     text: str
-    table: tuple[str, ...] = ()
 
 
-Piece = File | Member | ListItem | MarkedBlock
+Piece = File | Member | ListItem | Table | Prose
 
 
 @dataclass(frozen=True)
@@ -93,9 +103,12 @@ class AgentClient:
     verify: str
     """What shows that it works, and what is then seen."""
     note: str = ""
+    passes: tuple[str, ...] = ()
+    """The variables of the environment that it gives to servers by itself; empty for all."""
 
 
 _STDIO = {"command": "@program", "args": ["@args", "mcp"]}
+# Its sentences are found by their words: if one changes, add the old one to what is removed.
 _GUIDE = """\
 ## Memory
 
@@ -191,13 +204,13 @@ def _hooks(path: str, client: str, events: dict[str, str], **more: Any) -> tuple
 
 
 def _codex(folder: str, agents: str) -> tuple[Piece, ...]:
-    table = ("mcp_servers", SERVER_NAME)
-    server = f"[{'.'.join(table)}]\ncommand = @program\nargs = @args+mcp\n"
+    # Codex hands on few variables; without these another daemon would be looked for.
+    server = {**_STDIO, "env_vars": list(VARIABLES)}
     events = {"SessionStart": "session-start", "UserPromptSubmit": "user-prompt"}
     return (
-        MarkedBlock(f"{folder}/config.toml", server, table),
+        Table(f"{folder}/config.toml", ("mcp_servers", SERVER_NAME), server),
         *_hooks(f"{folder}/hooks.json", "codex", events, timeout=10),
-        MarkedBlock(agents, _GUIDE),
+        Prose(agents, _GUIDE),
     )
 
 
@@ -279,6 +292,20 @@ CLIENTS: Final[dict[str, AgentClient]] = {
         },
         verify="`codex mcp list` shows memsyncd as enabled",
         note="Codex asks once whether it may run the hooks: /hooks shows and trusts them.",
+        # Seen with Codex 0.171, besides the variables of certificates.
+        passes=(
+            "HOME",
+            "LANG",
+            "LC_ALL",
+            "LOGNAME",
+            "PATH",
+            "SHELL",
+            "TERM",
+            "TMPDIR",
+            "TZ",
+            "USER",
+            "__CF_USER_TEXT_ENCODING",
+        ),
     ),
     "cursor": AgentClient(
         title="Cursor",
@@ -294,7 +321,7 @@ CLIENTS: Final[dict[str, AgentClient]] = {
                 Member(
                     ".vscode/mcp.json", ("servers", SERVER_NAME), {"type": "stdio", **_IN_FOLDER}
                 ),
-                MarkedBlock("AGENTS.md", _GUIDE),
+                Prose("AGENTS.md", _GUIDE),
             ),
             USER: (
                 Member(
@@ -354,47 +381,59 @@ class Invocation:
     version: str
 
 
+@dataclass(frozen=True)
+class ConfiguredServer:
+    """How a file configures the server: its command, the variables that it sets, and the names of
+    variables that the client hands on besides its own.
+    """
+
+    command: list[str]
+    variables: dict[str, str]
+    names: tuple[str, ...]
+
+
 def install(text: str | None, pieces: Iterable[Piece], program: Invocation) -> str:
     """Return the text of a file with these pieces in it. Raises Unreadable."""
+    text = text or ""
     for piece in pieces:
-        text = _install_piece(text or "", piece, program)
-    return text or ""
+        text = _install_piece(_remove_marks(text, piece), piece, program)
+    return text
 
 
-def uninstall(text: str, pieces: Iterable[Piece], program: Invocation) -> str | None:
-    """Return the text of a file without these pieces; None if nothing is left. Raises
-    Unreadable.
+def uninstall(
+    text: str, pieces: Iterable[Piece], program: Invocation, before: str | None = None
+) -> str | None:
+    """Return the text of a file without these pieces. Objects and lists that become empty go, and
+    shared values, unless they are in the text from `before` memsyncd wrote it.
+
+    None if nothing is left and there was no file before. Raises Unreadable.
     """
+    pieces = list(pieces)
+    if any(isinstance(piece, File) for piece in pieces):
+        return None
     for piece in pieces:
-        match piece:
-            case File():
-                return None
-            case MarkedBlock():
-                text = remove_block(text, _find_marks(piece))
-            case ListItem():
-                text = remove_part(text, piece.names, _make_test(piece, program))
-            case Member() if not piece.is_shared:
-                text = remove_part(text, piece.names, None)
-    shared = [piece for piece in pieces if isinstance(piece, Member) and piece.is_shared]
-    for piece in shared:
-        node = find_node(text, ())
-        if node is not None and len(node.parts) == 1:
-            text = remove_part(text, piece.names, None)
-    return text if "".join(text.split()) not in ("", "{}") else None
+        text = _uninstall_piece(_remove_marks(text, piece), piece, program, before)
+    for piece in pieces:
+        if isinstance(piece, Member) and piece.is_shared:
+            node = find_node(text, ())
+            is_alone = node is not None and len(node.parts) == 1
+            if is_alone and find_node(before or "", piece.names) is None:
+                text = remove_part(text, piece.names, keep=lambda _: False)
+    return text if before is not None or "".join(text.split()) not in ("", "{}") else None
 
 
 def is_installed(text: str, pieces: Iterable[Piece], program: Invocation) -> bool:
-    """Whether the text holds any of these pieces, in whatever version."""
+    """Whether the text holds any of these pieces, in whatever version. Raises Unreadable."""
     return any(_is_piece_in(text, piece, program) for piece in pieces)
 
 
-def read_command(text: str, pieces: Iterable[Piece]) -> list[str]:
-    """Return the command of the server as the file configures it; empty if it does not."""
+def read_server(text: str, pieces: Iterable[Piece]) -> ConfiguredServer | None:
+    """Return the server as the file configures it, None if it does not. Raises Unreadable."""
     for piece in pieces:
         server: Any = None
         match piece:
-            case MarkedBlock(table=(outer, name)):
-                server = tomllib.loads(text).get(outer, {}).get(name)
+            case Table():
+                server = find_table(text, piece.names)
             case Member(names=(_, name)) if name == SERVER_NAME:
                 node = find_node(text, piece.names)
                 server = read_json(text, node) if node else None
@@ -403,8 +442,35 @@ def read_command(text: str, pieces: Iterable[Piece]) -> list[str]:
         if isinstance(server, dict):
             command = server.get("command")
             words = command if isinstance(command, list) else [command, *server.get("args", [])]
-            return [str(word) for word in words]
-    return []
+            variables = server.get("env") or server.get("environment") or {}
+            names = (name for name in server.get("env_vars", ()) if isinstance(name, str))
+            return ConfiguredServer([str(word) for word in words], variables, tuple(names))
+    return None
+
+
+def _remove_marks(text: str, piece: Piece) -> str:
+    new = remove_marks(text) if isinstance(piece, Table | Prose) else text
+    # In a string of TOML they are no comments.
+    is_same = new == text or isinstance(piece, Prose) or read_toml(new) == read_toml(text)
+    return new if is_same else text
+
+
+def _uninstall_piece(text: str, piece: Piece, program: Invocation, before: str | None) -> str:
+    def keep(path: Path) -> bool:
+        return find_node(before or "", path) is not None
+
+    match piece:
+        case Table():
+            return remove_table(text, piece.names)
+        case Prose():
+            return remove_prose(text, piece.text)
+        case ListItem() if not (piece.is_shared and before and _find_items(before, piece, program)):
+            while places := _find_items(text, piece, program):
+                text = remove_part(text, places[-1], keep)
+        case Member() if not piece.is_shared:
+            while find_node(text, piece.names) is not None:
+                text = remove_part(text, piece.names, keep)
+    return text
 
 
 def _install_piece(text: str, piece: Piece, program: Invocation) -> str:
@@ -414,76 +480,81 @@ def _install_piece(text: str, piece: Piece, program: Invocation) -> str:
             if isinstance(value, str):
                 return value
             return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-        case Member():
-            value = fill(piece.value, program.command, program.version)
-            return set_member(text, piece.names, value)
+        case Prose():
+            return add_prose(text, piece.text)
         case ListItem():
-            value = fill(piece.value, program.command, program.version)
-            return add_item(text, piece.names, value, _make_test(piece, program))
-    marks = _find_marks(piece)
-    if not piece.table:
-        return set_block(text, marks, piece.text)
-    args = json.dumps([*program.command[1:], "mcp"], ensure_ascii=False)
-    body = piece.text.replace("@program", json.dumps(program.command[0], ensure_ascii=False))
-    _check_toml(remove_block(text, marks), piece)
-    new = set_block(text, marks, body.replace("@args+mcp", args))
-    _check_toml(remove_block(new, marks), piece)
-    try:
-        tomllib.loads(new)
-    except ValueError:
-        # What is there is TOML: its table cannot be extended, as an inline table cannot.
-        name = piece.table[0]
-        raise Unreadable(f"`{name}` is no table of its own; write it as [{name}.NAME]") from None
-    return new
-
-
-def _check_toml(text: str, piece: MarkedBlock) -> None:
-    try:
-        value: Any = tomllib.loads(text)
-    except ValueError as error:
-        raise Unreadable(f"not TOML: {error}") from None
-    for name in piece.table:
-        value = value.get(name) if isinstance(value, dict) else None
-    if value is not None:
-        name = ".".join(piece.table)
-        raise Unreadable(f"[{name}] is there already; remove it, then run this again")
-
-
-def _find_marks(piece: MarkedBlock) -> Marks:
-    return TOML_MARKS if piece.table else MARKDOWN_MARKS
-
-
-def _make_test(piece: ListItem, program: Invocation) -> Callable[[Any], bool]:
-    """Make the test for memsyncd's own item in a list, also of another version.
-
-    An item with another command as well is the user's.
-    """
+            return _install_item(text, piece, program)
     value = fill(piece.value, program.command, program.version)
+    if isinstance(piece, Table):
+        table = find_table(text, piece.names)
+        if _is_other_server(table, value):
+            text = remove_table(text, piece.names)
+        return set_table(text, piece.names, value)
+    node = find_node(text, piece.names)
+    if node is not None and _is_other_server(read_json(text, node), value):
+        text = remove_part(text, piece.names, keep=lambda _: True)
+    return set_member(text, piece.names, value)
 
-    def is_own(item: Any) -> bool:
-        commands = list(_find_commands(item))
-        is_hook = ["memsyncd" in command and " hook " in command for command in commands]
-        return item == value or (bool(is_hook) and all(is_hook))
 
-    return is_own
+def _is_other_server(old: Any, new: Any) -> bool:
+    """Whether a server of this name has no command, as one that is reached by HTTP: no key of it
+    goes together with a command.
+    """
+    return isinstance(new, dict) and isinstance(old, dict) and "command" not in old
 
 
-def _find_commands(value: Any) -> Iterator[str]:
-    if isinstance(value, dict) and isinstance(value.get("command"), str):
-        yield value["command"]
-    elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _find_commands(one)
+def _install_item(text: str, piece: ListItem, program: Invocation) -> str:
+    value = fill(piece.value, program.command, program.version)
+    places = _find_items(text, piece, program)
+    if not places:
+        return add_item(text, piece.names, value)
+    for place in reversed(places[1:]):
+        text = remove_part(text, place, keep=lambda _: True)
+    is_in_group = len(places[0]) > len(piece.names) + 1
+    return update_value(text, places[0], value["hooks"][0] if is_in_group else value)
+
+
+def _find_items(text: str, piece: ListItem, program: Invocation) -> list[Path]:
+    """Return the paths of memsyncd's own items, also of another version: whole items, and commands
+    in a group that holds others' commands as well.
+    """
+    node = find_node(text, piece.names)
+    items = read_json(text, node) if node is not None and node.kind == "[" else []
+    value = fill(piece.value, program.command, program.version)
+    places: list[Path] = []
+    for number, item in enumerate(items):
+        path: Path = (*piece.names, number)
+        group = item.get("hooks") if isinstance(item, dict) else None
+        if item == value or _is_own_hook(item):
+            places.append(path)
+        elif isinstance(group, list) and any(_is_own_hook(hook) for hook in group):
+            own: list[Path] = [
+                (*path, "hooks", at) for at, hook in enumerate(group) if _is_own_hook(hook)
+            ]
+            places += [path] if len(own) == len(group) else own
+    return places
+
+
+def _is_own_hook(hook: Any) -> bool:
+    command = hook.get("command") if isinstance(hook, dict) else None
+    try:
+        words = shlex.split(command) if isinstance(command, str) else []
+    except ValueError:
+        return False
+    at = words.index("hook") if "hook" in words else 0
+    return words[max(at - 2, 0) : at] == ["-m", "memsyncd"] or (
+        at == 1 and words[0].rpartition("/")[2] == "memsyncd"
+    )
 
 
 def _is_piece_in(text: str, piece: Piece, program: Invocation) -> bool:
     match piece:
         case File():
             return "memsyncd" in text
-        case MarkedBlock():
-            return find_block(text, _find_marks(piece)) is not None
+        case Table():
+            return find_table(text, piece.names) is not None or remove_marks(text) != text
+        case Prose():
+            return remove_prose(text, piece.text) != text or remove_marks(text) != text
         case Member():
             return not piece.is_shared and find_node(text, piece.names) is not None
-    node = None if piece.is_shared else find_node(text, piece.names)
-    test = _make_test(piece, program)
-    return node is not None and any(test(read_json(text, part.value)) for part in node.parts)
+    return not piece.is_shared and bool(_find_items(text, piece, program))

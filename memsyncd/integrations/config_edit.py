@@ -1,17 +1,21 @@
 """Change one value of another program's configuration file, and nothing else of its text.
 
-Comments, order, indentation and line ends stay: a value is written at its place in the text, which
-is never parsed and reprinted. JSON may hold comments and trailing commas. TOML and markdown get
-a block between two marks. Pure: text in, text out.
+A value is found by its key, a paragraph of prose by its sentences: never by its place or by a
+comment, since programs that rewrite a file move the former and drop the latter. Comments, order,
+indentation and line ends stay. JSON may hold comments and trailing commas. Pure: text in, text out.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+Path = tuple[str | int, ...]
+"""Names of members and numbers of items, from the outermost value inwards."""
 
 JSON_ENDS = {"{": "}", "[": "]"}
 _BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -129,7 +133,8 @@ def _read_name(text: str, found: re.Match[str]) -> str:
 def set_member(text: str, path: tuple[str, ...], value: Any) -> str:
     """Return the text of an object with the value under this path of names.
 
-    An equal value stays as it is written. Raises Unreadable.
+    An equal value stays as it is written, and in an object of the file the members that `value`
+    does not name. Raises Unreadable.
     """
     text = text if text.strip() else "{}\n"
     node = _root(text)
@@ -143,64 +148,76 @@ def set_member(text: str, path: tuple[str, ...], value: Any) -> str:
                 value = {outer: value}
             return _insert(text, node, f"{json.dumps(name, ensure_ascii=False)}: ", value)
         node = part.value
-    return _replace(text, node, value)
+    return update_value(text, path, value)
 
 
-def add_item(text: str, path: tuple[str, ...], value: Any, is_same: Callable[[Any], bool]) -> str:
-    """Return the text with the value in the list under this path: in the place of the item for
-    which `is_same` holds, else at the end.
-    """
+def add_item(text: str, path: tuple[str, ...], value: Any) -> str:
+    """Return the text with the value at the end of the list under this path."""
     text = text if text.strip() else "{}\n"
     node = find_node(text, path)
     if node is None:
         return set_member(text, path, [value])
     if node.kind != "[":
         raise Unreadable(f"line {_line(text, node.start)}: `{'.'.join(path)}` is no list")
-    for part in node.parts:
-        if is_same(read_json(text, part.value)):
-            return _replace(text, part.value, value)
     return _insert(text, node, "", value)
 
 
-def find_node(text: str, path: tuple[str, ...]) -> Node | None:
-    """Return the value under a path of names, None if there is none. Raises Unreadable."""
+def update_value(text: str, path: Path, value: Any) -> str:
+    """Return the text with this value under a path that exists.
+
+    Members that `value` does not name stay, also within lists of the same length.
+    """
+    node = find_node(text, path)
+    if node is None or read_json(text, node) == value:
+        return text
+    if node.kind == "{" and isinstance(value, dict):
+        for name, member in value.items():
+            node = find_node(text, path)
+            if node is not None and _find(node, name) is None:
+                text = _insert(text, node, f"{json.dumps(name, ensure_ascii=False)}: ", member)
+            else:
+                text = update_value(text, (*path, name), member)
+        return text
+    if node.kind == "[" and isinstance(value, list) and len(value) == len(node.parts):
+        for number, item in enumerate(value):
+            text = update_value(text, (*path, number), item)
+        return text
+    new = _render(text, value, _find_indent(text, node.start))
+    return text[: node.start] + new + text[node.end :]
+
+
+def find_node(text: str, path: Path) -> Node | None:
+    """Return the value under a path, None if there is none. Raises Unreadable."""
     if not text.strip():
         return None
     node = _root(text)
-    for name in path:
-        part = _find(node, name) if node.kind == "{" else None
+    for step in path:
+        part = _find_part(node, step)
         if part is None:
             return None
         node = part.value
     return node
 
 
-def remove_part(text: str, path: tuple[str, ...], is_same: Callable[[Any], bool] | None) -> str:
-    """Return the text without the member under this path, or without the items of the list there
-    for which `is_same` holds; objects and lists that become empty go as well.
+def remove_part(text: str, path: Path, keep: Callable[[Path], bool]) -> str:
+    """Return the text without the member or item under this path; objects and lists that become
+    empty go as well, but the ones that are to be kept.
     """
-    while True:
-        node = find_node(text, path if is_same else path[:-1])
-        if node is None:
-            return text
-        part = _find_part(text, node, path, is_same)
-        if part is None:
-            return text
-        text = _cut(text, node, part)
-        node = find_node(text, path if is_same else path[:-1])
-        if node is not None and not node.parts and _is_bare(text, node):
-            outer = path if is_same else path[:-1]
-            return remove_part(text, outer, None) if outer else text
-        if not is_same:
-            return text
+    node = find_node(text, path[:-1])
+    part = _find_part(node, path[-1]) if node is not None else None
+    if node is None or part is None:
+        return text
+    text, outer = _cut(text, node, part), path[:-1]
+    node = find_node(text, outer)
+    if outer and node is not None and not node.parts and _is_bare(text, node) and not keep(outer):
+        return remove_part(text, outer, keep)
+    return text
 
 
-def _find_part(
-    text: str, node: Node, path: tuple[str, ...], is_same: Callable[[Any], bool] | None
-) -> Part | None:
-    if is_same is None:
-        return _find(node, path[-1]) if node.kind == "{" else None
-    return next((part for part in node.parts if is_same(read_json(text, part.value))), None)
+def _find_part(node: Node, step: str | int) -> Part | None:
+    if isinstance(step, str):
+        return _find(node, step) if node.kind == "{" else None
+    return node.parts[step] if node.kind == "[" and step < len(node.parts) else None
 
 
 def _root(text: str) -> Node:
@@ -223,14 +240,6 @@ def _line(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
 
 
-def _replace(text: str, node: Node, value: Any) -> str:
-    if read_json(text, node) == value:
-        return text
-    return (
-        text[: node.start] + _render(text, value, _find_indent(text, node.start)) + text[node.end :]
-    )
-
-
 def _insert(text: str, node: Node, name: str, value: Any) -> str:
     """Insert a part at the end of an object or list, below its last comment."""
     base, unit = _find_indent(text, node.start), _unit(text)
@@ -250,6 +259,9 @@ def _insert(text: str, node: Node, name: str, value: Any) -> str:
 def _cut(text: str, node: Node, part: Part) -> str:
     """Remove a part, with the lines that it alone fills and the comma that no longer divides."""
     number = node.parts.index(part)
+    if part.comma >= 0 and text[part.value.end : part.comma].strip():
+        # A comment before the comma is not the part's own.
+        return text[: part.start] + text[part.value.end : part.comma] + text[part.comma + 1 :]
     start, end = part.start, part.value.end if part.comma < 0 else part.comma + 1
     line_start = text.rfind("\n", 0, start) + 1
     is_own_line = not text[line_start:start].strip()
@@ -282,65 +294,260 @@ def _line_end(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-# --- blocks in TOML and markdown ----------------------------------------------------------------
+# --- TOML ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Marks:
-    """The first and the last line of a block."""
-
-    start: str
-    end: str
-
-
-TOML_MARKS = Marks("# memsyncd: begin (memsyncd integrate)", "# memsyncd: end")
-MARKDOWN_MARKS = Marks("<!-- memsyncd: begin (memsyncd integrate) -->", "<!-- memsyncd: end -->")
+def read_toml(text: str) -> dict[str, Any]:
+    """Raises Unreadable."""
+    try:
+        # Floats as they are written: NaN is not equal to itself.
+        return tomllib.loads(text, parse_float=str)
+    except ValueError as error:
+        raise Unreadable(f"not TOML: {error}") from None
 
 
-def find_block(text: str, marks: Marks) -> tuple[int, int] | None:
-    """Return the place of the block with its marks. Raises Unreadable if it does not end."""
-    start = end = -1
-    for at, line in _lines(text):
-        if line.strip() == marks.start and start < 0:
-            start = at
-        elif line.strip() == marks.end and start >= 0:
-            end = at + len(line)
-            break
-    if start < 0:
-        return None
-    if end < 0:
-        message = f"line {_line(text, start)}: the block of memsyncd has no end"
-        raise Unreadable(f"{message}; remove it, or write `{marks.end}` below it")
-    return start, end
+def find_table(text: str, path: tuple[str, ...]) -> Any:
+    """Return the value under a path of names, None if there is none. Raises Unreadable."""
+    value: Any = read_toml(text)
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    at = 0
-    for line in text.splitlines(keepends=True):
-        yield at, line
-        at += len(line)
+def set_table(text: str, path: tuple[str, str], values: dict[str, Any]) -> str:
+    """Return the text with these strings and lists in the table of this path; its other keys stay.
 
-
-def set_block(text: str, marks: Marks, body: str) -> str:
-    """Return the text with the block, at its place or at the end after an empty line."""
-    block = "\n".join((marks.start, body.strip("\n"), marks.end, ""))
-    block = block.replace("\n", _line_end(text))
-    place = find_block(text, marks)
-    if place is not None:
-        return text[: place[0]] + block + text[place[1] :]
-    end = _line_end(text)
-    gap = "" if not text.strip() else end if text.endswith("\n") else end * 2
-    return f"{text}{gap}{block}"
-
-
-def remove_block(text: str, marks: Marks) -> str:
-    """Return the text without the block and the empty line above it."""
-    place = find_block(text, marks)
-    if place is None:
+    A new table is written at the end. Raises Unreadable.
+    """
+    table = find_table(text, path)
+    if isinstance(table, dict) and table.items() >= values.items():
         return text
-    above = text[: place[0]]
-    for blank in ("\r\n\r\n", "\n\n"):
-        if above.endswith(blank):
-            above = above[: -len(blank) // 2]
-            break
-    return above + text[place[1] :]
+    if table is None:
+        lines = [f"{key} = {_render_toml(value)}" for key, value in values.items()]
+        added = "\n".join((f"[{'.'.join(path)}]", *lines, "")).replace("\n", _line_end(text))
+        new = text + _gap(text) + added
+        if _is_only_changed(text, new, path, values):
+            return new
+    sections = _split_sections(text)
+    own = [at for at, section in enumerate(sections) if _has_table(section, path)]
+    # The one that has the header, before its sub-tables.
+    own.sort(key=lambda at: not _is_own(sections[at], path, is_exact=True))
+    for at in own[:1] or range(len(sections)):
+        changed = _edit_section(sections[at], path, values)
+        new = "".join((*sections[:at], changed, *sections[at + 1 :]))
+        if _is_only_changed(text, new, path, values):
+            return new
+    raise Unreadable(f"`{path[0]}` takes no table [{'.'.join(path)}]")
+
+
+def remove_table(text: str, path: tuple[str, str]) -> str:
+    """Return the text without the table of this path; comments on lines of their own stay.
+
+    Raises Unreadable.
+    """
+    new = ""
+    sections = _split_sections(text)
+    for section in sections:
+        is_own = _is_own(section, path)
+        if is_own:
+            left = _read_own_comments(section)
+        else:
+            left = _edit_section(section, path, None) if _has_table(section, path) else section
+        if is_own and not left and section is sections[-1]:
+            # The empty line above the table.
+            new = re.sub(r"(?<=\n)[ \t]*\r?\n\Z", "", new)
+        new += left
+    if find_table(new, path) is not None or not _is_only_changed(text, new, path):
+        raise Unreadable(f"[{'.'.join(path)}] cannot be removed without changing other settings")
+    return new
+
+
+def _split_sections(text: str) -> list[str]:
+    """Split TOML above each header of a table, so that a change of one table cannot reach another.
+
+    Within a value of several lines, what stands above a line is no TOML.
+    """
+    sections, start = [], 0
+    for match in re.finditer(r"^[ \t]*\[", text, re.MULTILINE):
+        if _is_toml(text[start : match.start()]):
+            sections.append(text[start : match.start()])
+            start = match.start()
+    return [*sections, text[start:]]
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        return read_toml(text) is not None
+    except Unreadable:
+        return False
+
+
+def _has_table(section: str, path: tuple[str, ...]) -> bool:
+    return find_table(section, path) is not None
+
+
+def _is_own(section: str, path: tuple[str, ...], *, is_exact: bool = False) -> bool:
+    """Whether the section's header is that of the table, or of a table within it."""
+    header = section.split("\n", maxsplit=1)[0].removesuffix("\r")
+    if not header.lstrip().startswith("[") or not _has_table(header, path):
+        return False
+    return not is_exact or find_table(header, path) == {}
+
+
+def _read_own_comments(section: str) -> str:
+    """Return the comments of a section that stand on lines of their own; the ones below its last
+    key with the empty lines between them.
+    """
+    lines = re.findall(r"[^\n]*\n|[^\n]+", section)
+    comments: list[str] = []
+    for at, line in enumerate(lines):
+        if line.lstrip().startswith("#") and _is_toml("".join(lines[:at])):
+            comments.append(line)
+        elif line.strip():
+            comments = [comment for comment in comments if comment.strip()]
+        elif comments:
+            comments.append(line)
+    return "".join(comments)
+
+
+def _edit_section(section: str, path: tuple[str, str], values: dict[str, Any] | None) -> str:
+    """Return the section with the values in the table, or without the table; as it is if that
+    fails.
+    """
+    # Imported here: only a client whose configuration is TOML needs it.
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    outer, name = path
+    try:
+        document: Any = tomlkit.parse(section)
+        if values is None:
+            del document[outer][name]
+        else:
+            _set_keys(document[outer], name, values)
+        new = tomlkit.dumps(document)
+    except (TOMLKitError, KeyError, TypeError, ValueError, AttributeError):
+        return section
+    if "\r\n" in section and not re.search(r"(?<!\r)\n", section):
+        new = re.sub(r"(?<!\r)\n", "\r\n", new)
+    return new
+
+
+def _render_toml(value: str | list[str]) -> str:
+    # Of strings and lists of strings, JSON is TOML.
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _set_keys(outer: Any, name: str, values: dict[str, Any]) -> None:
+    import tomlkit
+    from tomlkit.items import Table
+
+    table = outer.get(name)
+    if table is None:
+        table = tomlkit.inline_table()
+        table.update(values)
+        outer[name] = table
+        return
+    # Comments above the next table count as the end of this one: new keys belong before them.
+    body = table.value.body if isinstance(table, Table) else []
+    n_own = next((at for at in range(len(body), 0, -1) if body[at - 1][0] is not None), 0)
+    after, body[n_own:] = body[n_own:], []
+    for key, value in values.items():
+        if table.get(key) != value:
+            table[key] = value
+    body.extend(after)
+
+
+def _is_only_changed(
+    text: str, new: str, path: tuple[str, str], values: dict[str, Any] | None = None
+) -> bool:
+    """Whether two texts of TOML differ in the table of this path at most, which in the second has
+    these values.
+    """
+    try:
+        table = find_table(new, path)
+        has_values = isinstance(table, dict) and table.items() >= (values or {}).items()
+        others = _drop_table(read_toml(text), path), _drop_table(read_toml(new), path)
+    except Unreadable:
+        return False
+    return others[0] == others[1] and (values is None or has_values)
+
+
+def _drop_table(data: dict[str, Any], path: tuple[str, str]) -> dict[str, Any]:
+    outer, name = path
+    tables = data.get(outer)
+    if isinstance(tables, dict):
+        data[outer] = {key: value for key, value in tables.items() if key != name}
+    return {key: value for key, value in data.items() if key != outer or value}
+
+
+def _gap(text: str) -> str:
+    """Return the empty line between a text and what is added to it."""
+    end = _line_end(text)
+    return "" if not text.strip() else end if text.endswith("\n") else end * 2
+
+
+# --- prose --------------------------------------------------------------------------------------
+
+_OLD_MARKS = re.compile(
+    r"^[ \t]*(?:# memsyncd: (?:begin \(memsyncd integrate\)|end)"
+    r"|<!-- memsyncd: (?:begin \(memsyncd integrate\)|end) -->)[ \t]*(?:\r?\n|\Z)",
+    re.MULTILINE,
+)
+
+
+def remove_marks(text: str) -> str:
+    """Return the text without the comments that an earlier memsyncd wrote around its own."""
+    return _OLD_MARKS.sub("", text)
+
+
+def has_prose(text: str, prose: str) -> bool:
+    """Whether the text holds each sentence, however its lines are broken."""
+    return all(re.search(pattern, text) for pattern in _sentences(prose))
+
+
+def add_prose(text: str, prose: str) -> str:
+    """Return the text with this section at its end, unless it holds each sentence already."""
+    if has_prose(text, prose):
+        return text
+    text = remove_prose(text, prose)
+    return text + _gap(text) + prose.replace("\n", _line_end(text))
+
+
+def remove_prose(text: str, prose: str) -> str:
+    """Return the text without the sentences of this section, and without its heading if nothing
+    else is below it. What others wrote between the sentences stays.
+    """
+    for start, end in reversed(_find_prose(text, prose)):
+        line_start = text.rfind("\n", 0, start) + 1
+        rest = re.compile(r"[ \t]*(?:\r?\n|\Z)").match(text, end)
+        if text[line_start:start].strip() or rest is None:
+            # In the midst of a line: one blank goes with it.
+            text = text[:start] + text[end:].removeprefix(" ")
+            continue
+        above = re.sub(r"(?<=\n)[ \t]*\r?\n\Z", "", text[:line_start])
+        text = above + text[rest.end() :]
+    return text
+
+
+def _find_prose(text: str, prose: str) -> list[tuple[int, int]]:
+    """Return the places of the sentences, in order; neighbours are one place."""
+    found = sorted(
+        match.span() for pattern in _sentences(prose) for match in re.finditer(pattern, text)
+    )
+    heading = re.escape(prose.split("\n", maxsplit=1)[0])
+    spans: list[tuple[int, int]] = []
+    for start, end in found:
+        if spans and not text[spans[-1][1] : start].strip():
+            spans[-1] = (spans[-1][0], end)
+            continue
+        above = re.search(rf"^{heading}\s+\Z", text[:start], re.MULTILINE)
+        spans.append((above.start() if above else start, end))
+    return spans
+
+
+def _sentences(prose: str) -> Iterator[str]:
+    """Yield a pattern for each sentence below the heading."""
+    body = prose.split("\n", maxsplit=1)[1]
+    for sentence in re.split(r"(?<=\.)\s+", body.strip()):
+        yield r"\s+".join(re.escape(word) for word in sentence.split())
