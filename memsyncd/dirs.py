@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 APP = "memsyncd"
 SOCKET_NAME = "memsyncd.sock"
+LOCK_NAME = "daemon.lock"
 SOCKET_VARIABLES = ("MEMSYNCD_SOCKET", "MEMSYNCD_SOCKET_PATH")
 CONFIG_VARIABLE = "MEMSYNCD_CONFIG"
 
@@ -41,24 +42,20 @@ _XDG_FOLDERS = {
 VARIABLES = (*_XDG_FOLDERS, "XDG_RUNTIME_DIR", *SOCKET_VARIABLES, CONFIG_VARIABLE)
 
 
-def find_lock_path(socket_path: str) -> str:
-    """Return the path of the file that the daemon of this socket locks."""
-    return f"{socket_path.removesuffix('.sock')}.lock"
-
-
 # Not a dataclass: to import `dataclasses` and `typing` takes a client longer than its request.
 class Dirs:
     """Absolute paths, which need not exist.
 
-    `state_dir` and `cache_dir` hold a folder for each workspace id. The lock is beside the socket.
-    `user_memory` is the default root of the user-wide workspace.
+    `state_dir` and `cache_dir` hold a folder for each workspace id, and `lock_paths` are the files
+    that their daemon locks, that of the state first. `user_memory` is the default root of the
+    user-wide workspace.
     """
 
     __slots__ = (
         "cache_dir",
         "config_file",
         "http_token",
-        "lock_path",
+        "lock_paths",
         "log_file",
         "panel_port",
         "socket_path",
@@ -80,7 +77,7 @@ class Dirs:
         self.cache_dir: Final = cache_dir
         self.user_memory: Final = user_memory
         self.socket_path: Final = socket_path
-        self.lock_path: Final = find_lock_path(socket_path)
+        self.lock_paths: Final = (f"{state_dir}/{LOCK_NAME}", f"{cache_dir}/{LOCK_NAME}")
         self.log_file: Final = f"{state_dir}/daemon.log"
         self.http_token: Final = f"{state_dir}/http-token"
         self.panel_port: Final = f"{state_dir}/panel-port"
@@ -122,7 +119,7 @@ def find_user_dirs(env: Mapping[str, str]) -> Dirs:
 
 
 def find_socket_paths(dirs: Dirs, env: Mapping[str, str], uid: int) -> tuple[str, ...]:
-    """Return the sockets to try, in this order.
+    """Return where a daemon listens unless the configuration says otherwise, in the order to try.
 
     A cron job or an agent often lacks the `XDG_RUNTIME_DIR` that its daemon had. A socket that the
     environment names is the only one.

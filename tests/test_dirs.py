@@ -12,7 +12,7 @@ def find(env: dict[str, str], platform: str = "linux") -> Dirs:
     return find_dirs(env, HOME, platform)
 
 
-def show(dirs: Dirs) -> dict[str, str]:
+def show(dirs: Dirs) -> dict[str, object]:
     return {name: getattr(dirs, name) for name in Dirs.__slots__}
 
 
@@ -23,7 +23,10 @@ def test_without_any_variable_everything_lies_in_the_xdg_defaults() -> None:
         "cache_dir": "/home/ada/.cache/memsyncd",
         "user_memory": "/home/ada/.local/share/memsyncd/user",
         "socket_path": "/home/ada/.local/state/memsyncd/run/memsyncd.sock",
-        "lock_path": "/home/ada/.local/state/memsyncd/run/memsyncd.lock",
+        "lock_paths": (
+            "/home/ada/.local/state/memsyncd/daemon.lock",
+            "/home/ada/.cache/memsyncd/daemon.lock",
+        ),
         "log_file": "/home/ada/.local/state/memsyncd/daemon.log",
         "http_token": "/home/ada/.local/state/memsyncd/http-token",
         "panel_port": "/home/ada/.local/state/memsyncd/panel-port",
@@ -42,7 +45,7 @@ def test_xdg_variables_are_obeyed() -> None:
     assert dirs.state_dir == "/s/memsyncd"
     assert dirs.cache_dir == "/k/memsyncd"
     assert dirs.socket_path == "/run/user/7/memsyncd/memsyncd.sock"
-    assert dirs.lock_path == "/run/user/7/memsyncd/memsyncd.lock"
+    assert dirs.lock_paths == ("/s/memsyncd/daemon.lock", "/k/memsyncd/daemon.lock")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def test_macos_obeys_xdg_variables_that_are_set() -> None:
     assert find({"XDG_CACHE_HOME": "/k"}, "darwin").cache_dir == "/k/memsyncd"
 
 
-def test_a_named_socket_takes_precedence_and_its_lock_lies_beside_it() -> None:
+def test_a_named_socket_takes_precedence() -> None:
     dirs = find(
         {
             "MEMSYNCD_SOCKET": "/x/mine.sock",
@@ -73,7 +76,7 @@ def test_a_named_socket_takes_precedence_and_its_lock_lies_beside_it() -> None:
             "XDG_RUNTIME_DIR": "/run/user/7",
         }
     )
-    assert (dirs.socket_path, dirs.lock_path) == ("/x/mine.sock", "/x/mine.lock")
+    assert dirs.socket_path == "/x/mine.sock"
 
 
 def test_the_variable_of_the_configuration_key_names_the_socket_too() -> None:
@@ -118,14 +121,14 @@ def test_a_named_socket_is_the_only_one_tried() -> None:
     assert find_socket_paths(find(env), env, 7) == ("/x/mine.sock",)
 
 
-def test_the_lock_of_a_socket_at_the_root_is_at_the_root() -> None:
-    assert find({"MEMSYNCD_SOCKET": "/m.sock"}).lock_path == "/m.lock"
+@pytest.mark.parametrize("variable", ["MEMSYNCD_SOCKET", "XDG_RUNTIME_DIR"])
+def test_the_locks_do_not_depend_on_the_socket(variable: str) -> None:
+    assert find({variable: "/x/mine"}).lock_paths == find({}).lock_paths
 
 
-def test_with_socket_changes_the_socket_and_its_lock_only() -> None:
+def test_with_socket_changes_the_socket_only() -> None:
     before, after = show(find({})), show(find({}).with_socket("/x/mine.sock"))
-    moved = {"socket_path": "/x/mine.sock", "lock_path": "/x/mine.lock"}
-    assert after == before | moved
+    assert after == before | {"socket_path": "/x/mine.sock"}
 
 
 def test_each_variable_that_is_read_can_be_handed_on() -> None:

@@ -44,6 +44,7 @@ CLIENT_PATH = (
     "memsyncd.client.memory",
     "memsyncd.dirs",
     "memsyncd.errors",
+    "memsyncd.lock",
     "memsyncd.cli.main",
 )
 FORBIDDEN_NAME_PARTS = frozenset(

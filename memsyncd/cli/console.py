@@ -19,6 +19,7 @@ from memsyncd.cli.format import render_bar, render_freshness, render_place, trun
 from memsyncd.cli.parser import Option
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.client import TIMEOUT_S, NoAnswer, connect
+from memsyncd.client.connection import OtherVersion, check_version
 from memsyncd.errors import WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -111,6 +112,16 @@ class Console:
     def connect(self) -> Client:
         """Open another connection."""
         return connect(env=self.env, timeout_s=TIMEOUT_S)
+
+    def find_other_version(self, error: Exception) -> OtherVersion | None:
+        """Return the error of a daemon of another version, if this one may come from its answer."""
+        if self._client is None or not isinstance(error, LookupError | TypeError | ValueError):
+            return None
+        try:
+            check_version(self._client.socket_path, "its answer is of another form")
+        except OtherVersion as other:
+            return other
+        return None
 
     def close(self) -> None:
         if self._client is not None:

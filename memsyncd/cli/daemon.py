@@ -4,14 +4,12 @@ background.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import memsyncd
@@ -20,22 +18,26 @@ from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.service_files import make_private_folders
 from memsyncd.cli.terminal import clean_line
 from memsyncd.cli.workspaces import create_first_notes, create_folder, find_folder
-from memsyncd.client.connection import NoAnswer, find_sockets
-from memsyncd.dirs import find_lock_path, find_user_dirs
-from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh, Unwritable
+from memsyncd.client.connection import NoAnswer
+from memsyncd.dirs import find_user_dirs
+from memsyncd.errors import AlreadyRunning, Busy, MemsyncdError, NoDaemon, NotFresh, Unwritable
+from memsyncd.lock import is_held, read_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from types import SimpleNamespace as Args
     from typing import Any
 
     from memsyncd.cli.console import Console
+    from memsyncd.client import Client
 
 
 POLL_S = 0.02
 # A log longer than this when a daemon starts becomes `daemon.log.1`, replacing the previous one.
 LOG_LIMIT_BYTES = 4 * 1024 * 1024
 LOG_LINES_SHOWN = 8
+# `-m` searches the current folder first, so the daemon is this package, installed or not.
+_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(memsyncd.__file__)))
 
 
 class SpawnedDaemon(NamedTuple):
@@ -48,25 +50,35 @@ class SpawnedDaemon(NamedTuple):
     log_start: int
 
     def wait_for_answer(self, console: Console, timeout_s: float) -> dict[str, Any]:
-        """Return the result of `ping` from this daemon, or from one that was started at the same
-        time and took the lock.
+        """Return the result of `ping` from this daemon, or from one that has its folders.
 
         Raises NoDaemon if it ends and no other answers, or after the timeout.
         """
         deadline_s = time.monotonic() + timeout_s
         while True:
-            is_over = self.process.poll() is not None or time.monotonic() > deadline_s
+            has_ended = self.process.poll() is not None
+            is_late = time.monotonic() > deadline_s
             try:
                 answer = console.call("ping")
                 # Wait for this daemon to find the other's lock: it would take over if the other
                 # stopped.
-                if is_over or answer["pid"] == self.process.pid:
+                if has_ended or is_late or answer["pid"] == self.process.pid:
                     return answer
             except NoDaemon:
                 console.close()
-                if is_over:
+                # Another daemon that is starting has its locks a moment before it answers.
+                if is_late or (has_ended and not self.has_lost(console)):
                     raise
             time.sleep(POLL_S)
+
+    def make_error(self) -> NoDaemon:
+        reason = " ".join(" ".join(self.read_log()).split())
+        message = f"the daemon stopped at once: {reason[:REASON_CHARS]}"
+        return NoDaemon(message, hint="then start it with `memsyncd start`")
+
+    def has_lost(self, console: Console) -> bool:
+        """Return whether it has ended because another daemon has its folders now."""
+        return self.process.poll() == AlreadyRunning.exit_status and is_locked(console)
 
     def read_log(self) -> list[str]:
         with open(self.log_file, encoding="utf-8", errors="replace") as file:
@@ -92,12 +104,42 @@ def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> SpawnedDaemon:
             stdout=output,
             stderr=output,
             env=dict(env),
-            # `-m` searches the current folder first, so the daemon is this package, installed or
-            # not.
-            cwd=os.path.dirname(os.path.dirname(os.path.abspath(memsyncd.__file__))),
+            cwd=_FOLDER,
             start_new_session=True,
         )
     return SpawnedDaemon(process, log_file, start)
+
+
+STARTS = 3
+REASON_CHARS = 500
+
+
+def connect_or_start(console: Console, timeout_s: float) -> Client:
+    """Connect to the daemon. If none runs, start the installed service, else a daemon in the
+    background, and wait for it.
+
+    Raises NoDaemon, with the reason if the daemon ends at once; Busy.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    n_starts, is_started = 0, False
+    spawned: SpawnedDaemon | None = None
+    while True:
+        try:
+            return console.connect()
+        except (NoDaemon, Busy):
+            status = None if spawned is None else spawned.process.poll()
+            if spawned is not None and status is not None and not spawned.has_lost(console):
+                if status != AlreadyRunning.exit_status or n_starts == STARTS:
+                    raise spawned.make_error() from None
+                is_started = False  # the daemon that had the folders has ended meanwhile
+            if time.monotonic() > deadline_s:
+                raise
+        # One that is ending answers no more, and would keep another from starting.
+        if not is_started and not is_locked(console):
+            n_starts, is_started = n_starts + 1, True
+            has_service = _start_service(console, running_pid=None)
+            spawned = None if has_service else spawn_daemon([], console.env)
+        time.sleep(POLL_S)
 
 
 def terminate_and_wait(pid: int, timeout_s: float) -> bool:
@@ -148,11 +190,16 @@ PING_TIMEOUT_S = 2.0
 LOCK_TIMEOUT_S = 1.0
 
 
+def is_locked(console: Console) -> bool:
+    """Return whether a daemon has the folders of this environment, even if it does not answer."""
+    return is_held(find_user_dirs(console.env).lock_paths)
+
+
 def find_daemon(console: Console) -> int | None:
     """Return the pid of the daemon that listens, None if none does.
 
-    If it does not answer within PING_TIMEOUT_S, its lock file names it. Raises NoAnswer if that
-    does not.
+    If it does not answer within PING_TIMEOUT_S, its lock names it. Raises NoAnswer if that does
+    not.
     """
     try:
         console.client.timeout_s = PING_TIMEOUT_S
@@ -160,7 +207,7 @@ def find_daemon(console: Console) -> int | None:
     except NoDaemon:
         return None
     except NoAnswer:
-        pid = find_lock_holder(find_sockets(console.env))
+        pid = _find_holder(console)
         if not pid:
             raise
         return pid
@@ -171,7 +218,7 @@ def find_daemon(console: Console) -> int | None:
 def _find_running(console: Console) -> int | None:
     deadline_s = time.monotonic() + LOCK_TIMEOUT_S
     while (pid := find_daemon(console)) is None:
-        holder = find_lock_holder(find_sockets(console.env))
+        holder = _find_holder(console)
         if holder is None:
             return None
         if time.monotonic() > deadline_s:
@@ -184,17 +231,14 @@ def _find_running(console: Console) -> int | None:
     return pid
 
 
-def find_lock_holder(socket_paths: Sequence[str]) -> int | None:
-    """Return the pid of the process that holds the lock of one of these sockets, 0 if it has not
-    written its pid yet; None if no lock is held.
+def _find_holder(console: Console) -> int | None:
+    """Return the pid of the daemon that has the folders, 0 if it has not written its pid yet; None
+    if no daemon has them.
     """
-    for path in socket_paths:
-        with suppress(OSError), open(find_lock_path(path), encoding="ascii") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = file.read(32).strip()
-                return int(text) if text.isdigit() else 0
+    for path in find_user_dirs(console.env).lock_paths:
+        if is_held([path]):
+            holder = read_holder(path)
+            return 0 if holder is None else holder.pid
     return None
 
 
@@ -250,12 +294,17 @@ def _start(args: Args, console: Console) -> int:
     paths = [find_folder(path) for path in args.paths]
     pid = find_daemon(console)
     if pid is not None:
-        console.terminal.report(f"memsyncd runs already (pid {pid})")
+        _report_running(pid, console)
     elif not _start_service(console, running_pid=None):
         return _spawn(paths, console)
     _add(paths, console)
     show_until_indexed(console)
     return 0
+
+
+def _report_running(pid: int, console: Console) -> None:
+    place = clean_line(console.client.socket_path)
+    console.terminal.report(f"memsyncd runs already (pid {pid}), on {place}")
 
 
 def _add(paths: list[str], console: Console) -> None:

@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
         # From a hook, agents take 2 as an order to block what it is about.
         return 1 if is_hook and error.exit_status == BadRequest.exit_status else error.exit_status
     except Exception as error:  # noqa: BLE001  a bug is reported in one sentence
-        return _report_internal(terminal, error)
+        return _report_internal(terminal, console.find_other_version(error) or error)
     finally:
         console.close()
         _flush_stderr()
@@ -139,6 +139,9 @@ def _report_error(terminal: Terminal, lines: Sequence[str], hint: str) -> None:
 def _report_internal(terminal: Terminal, error: Exception) -> int:
     if os.environ.get("MEMSYNCD_TRACEBACK"):
         raise error
+    if isinstance(error, MemsyncdError):
+        _report_error(terminal, [error.message], error.hint)
+        return error.exit_status
     if isinstance(error, OSError):
         # Most likely stdout cannot be written: Python must not flush its buffer again at exit.
         _redirect_to_null(sys.stdout)

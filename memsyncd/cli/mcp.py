@@ -16,10 +16,8 @@ import select
 import time
 
 from memsyncd.cli.parser import Command, Option, make_workspace_option
-from memsyncd.client import connect
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import (
-    AlreadyRunning,
     Busy,
     MemsyncdError,
     NoDaemon,
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from memsyncd.cli.console import Console
-    from memsyncd.cli.daemon import SpawnedDaemon
 
 READ_BYTES = 65536
 UNSENT_BYTES = 1 << 20
@@ -42,9 +39,6 @@ START_S, RESTART_S = 20.0, 5.0
 """How long to wait for a daemon that was just started, and for the successor of one that ended."""
 NO_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
 POLL_S = 0.05
-REASON_CHARS = 500
-# Of a daemon that was started: it runs, or has found another.
-NOT_FAILED = frozenset({None, AlreadyRunning.exit_status})
 UNAVAILABLE = -32010
 BINDING = "notifications/memsyncd/bind"
 # What may be sent twice: it changes nothing.
@@ -339,44 +333,14 @@ def _connect(console: Console, *, may_start: bool) -> _socket.socket:
 
     Raises MemsyncdError if no daemon can be reached.
     """
-    deadline_s = time.monotonic() + START_S
-    is_started = False
-    spawned: SpawnedDaemon | None = None
-    while True:
-        is_over = not may_start or time.monotonic() > deadline_s
-        try:
-            return connect(env=console.env, timeout_s=START_S).detach()
-        except (NoDaemon, Busy):
-            if spawned is not None and spawned.process.poll() not in NOT_FAILED:
-                reason = " ".join(" ".join(spawned.read_log()).split())
-                message = f"the daemon stopped at once: {reason[:REASON_CHARS]}"
-                raise NoDaemon(message, hint="then start it with `memsyncd start`") from None
-            if is_over:
-                raise
-        # One that is ending answers no more, and would keep another from starting.
-        if not is_started and not _is_locked(console):
-            is_started = True
-            spawned = _start(console)
-        time.sleep(POLL_S)
+    try:
+        return console.connect().detach()
+    except (NoDaemon, Busy):
+        if not may_start:
+            raise
+    from memsyncd.cli.daemon import connect_or_start
 
-
-def _is_locked(console: Console) -> bool:
-    from memsyncd.cli.daemon import find_lock_holder
-    from memsyncd.client.connection import find_sockets
-
-    return find_lock_holder(find_sockets(console.env)) is not None
-
-
-def _start(console: Console) -> SpawnedDaemon | None:
-    """Start the installed service, else a daemon in the background. One that finds another that
-    starts at the same time ends, and the other is used.
-    """
-    from memsyncd.cli.daemon import spawn_daemon
-    from memsyncd.cli.service import start_service
-
-    if start_service(console, running_pid=None):
-        return None
-    return spawn_daemon([], console.env)
+    return connect_or_start(console, START_S).detach()
 
 
 def _mcp(args: Args, console: Console) -> int:

@@ -9,8 +9,12 @@ import time
 import memsyncd
 from memsyncd.cli.console import show_answer
 from memsyncd.cli.format import render_age, render_count, render_duration, render_place, render_size
+from memsyncd.cli.other_daemons import find_other_daemons
 from memsyncd.cli.parser import JSON, Command, Option
 from memsyncd.cli.terminal import clean_line, clean_values
+from memsyncd.client.connection import RESTART_HINT, describe_versions
+from memsyncd.dirs import find_user_dirs, has_named_socket
+from memsyncd.lock import read_holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,11 +45,31 @@ def _status(args: Args, console: Console) -> int:
 def _show_status(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
     terminal.print(render_status(clean_values(answer), terminal.paint, now_s=time.time()))
-    if answer["version"] != memsyncd.__version__:
-        versions = f"the daemon is {answer['version']}, this program {memsyncd.__version__}"
-        terminal.warn(f"{versions}: `memsyncd restart` makes them equal")
+    for warning in list_daemon_warnings(answer, console):
+        terminal.warn(clean_line(warning))
     if not answer["workspaces"]:
         terminal.report("no workspace yet; add this folder with `memsyncd add .`")
+
+
+def list_daemon_warnings(status: Mapping[str, Any], console: Console) -> list[str]:
+    """Return what a client should know of the daemon: another version, another socket than the one
+    that the environment names, other daemons.
+    """
+    found = []
+    if status["version"] != memsyncd.__version__:
+        found.append(f"{describe_versions(status['version'])}: {RESTART_HINT}")
+    if status.get("lock_problem"):
+        found.append(f"a second daemon could start on the same folders: {status['lock_problem']}")
+    dirs, used = find_user_dirs(console.env), console.client.socket_path
+    if has_named_socket(console.env) and used != dirs.socket_path:
+        found.append(f"nobody answers on {dirs.socket_path}, which MEMSYNCD_SOCKET names")
+    of_state, of_cache = map(read_holder, dirs.lock_paths)
+    if of_cache is not None and of_cache.socket_path == used and of_state is None:
+        found.append(f"this daemon has the indexes in {dirs.cache_dir}, its state is elsewhere")
+    for other in find_other_daemons(console.env, int(status["pid"])):
+        remedy = f"end it: kill {other.pid}" if other.shares_folders else "see memsyncd doctor"
+        found.append(f"{other.describe()}: {remedy}")
+    return found
 
 
 def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:

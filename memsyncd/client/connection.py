@@ -16,9 +16,20 @@ import os
 import sys
 import time
 
+import memsyncd
 from memsyncd.client.fastjson import encode_json, parse_json
-from memsyncd.dirs import expand_home, find_dirs, find_socket_paths, has_named_socket
-from memsyncd.errors import BadConfig, BadRequest, Busy, MemsyncdError, NoDaemon, NotFresh, Unsafe
+from memsyncd.dirs import expand_home, find_socket_paths, find_user_dirs, has_named_socket
+from memsyncd.errors import (
+    BadConfig,
+    BadRequest,
+    Busy,
+    Conflict,
+    MemsyncdError,
+    NoDaemon,
+    NotFresh,
+    Unsafe,
+)
+from memsyncd.lock import read_holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +42,8 @@ READ_BYTES = 65536
 # Of C. `struct` would know them, but importing it takes a client half a millisecond.
 INT_BYTES, LONG_BYTES = 4, 8 if sys.maxsize > 2**32 else 4
 START_HINT = "start it with `memsyncd start`"
+RESTART_HINT = "`memsyncd restart` makes them equal"
+VERSION_S = 2.0
 
 
 class NoAnswer(NotFresh):
@@ -41,32 +54,96 @@ class NoAnswer(NotFresh):
     code = "no_answer"
 
 
+class OtherVersion(Conflict):
+    """The daemon is of another version, and does not understand a request, or its answer lacks what
+    this version reads.
+    """
+
+    code = "other_version"
+
+
+class CheckedResult(dict[str, "Any"]):
+    """A result. Where it lacks a field, OtherVersion is raised if the daemon is of another version,
+    KeyError if not.
+    """
+
+    __slots__ = ("_socket_path",)
+
+    def __init__(self, result: dict[str, Any], socket_path: str) -> None:
+        super().__init__(result)
+        self._socket_path = socket_path
+
+    def __missing__(self, key: str) -> Any:
+        check_version(self._socket_path, f"its answer has no `{key}`")
+        raise KeyError(key)
+
+
+def check_version(socket_path: str, reason: str) -> None:
+    """Raise OtherVersion if a daemon of another version answers there."""
+    try:
+        with Client(socket_path, VERSION_S) as client:
+            pong = client.receive(client.send("ping"), timeout_s=VERSION_S)
+            version = str(pong.get("version", ""))
+    except MemsyncdError:
+        return
+    if version != memsyncd.__version__:
+        raise OtherVersion(f"{describe_versions(version)} ({reason})", hint=RESTART_HINT)
+
+
+def describe_versions(version: str) -> str:
+    """Return a clause about a daemon of another version."""
+    return f"the daemon is version {version or '?'}, this program {memsyncd.__version__}"
+
+
 def connect(*, env: Mapping[str, str] | None = None, timeout_s: float | None = TIMEOUT_S) -> Client:
     """Connect to the user's daemon. Raises NoDaemon if none answers, BadConfig for a path that is
     not absolute.
     """
-    paths = find_sockets(os.environ if env is None else env)
-    for path in paths[:-1]:
+    env = os.environ if env is None else env
+    for path in _list_sockets(env):
         try:
             return Client(path, timeout_s)
         except NoDaemon:
             continue
-    try:
-        return Client(paths[-1], timeout_s)
-    except NoDaemon as error:
-        raise NoDaemon(f"no daemon answers on {paths[0]}", hint=START_HINT) from error
+    raise NoDaemon(f"no daemon answers on {_list_usual_sockets(env)[0]}", hint=START_HINT)
 
 
 def find_sockets(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the socket paths to try, in order: the one that the environment names, else that of
-    the configuration file, else the default ones.
+    """Return the socket paths to try, in order: the one that the environment names; that of the
+    daemon which has the state folder; that of the configuration file, else the default ones; that
+    of the daemon which has the folder of the indexes.
     """
-    home = env.get("HOME") or os.path.expanduser("~")
-    dirs = find_dirs(env, home, sys.platform)
+    return tuple(_list_sockets(env))
+
+
+def _list_sockets(env: Mapping[str, str]) -> Iterator[str]:
+    """Yield each path once. What comes later is read only if nobody answers on what came before."""
+    seen = set()
+    for path in _list_all_sockets(env):
+        if path not in seen:
+            seen.add(path)
+            yield path
+
+
+def _list_all_sockets(env: Mapping[str, str]) -> Iterator[str]:
+    dirs = find_user_dirs(env)
+    of_state, of_cache = dirs.lock_paths
+    if has_named_socket(env):
+        yield dirs.socket_path
+    if holder := read_holder(of_state):
+        yield holder.socket_path
+    yield from _list_usual_sockets(env)
+    if holder := read_holder(of_cache):
+        yield holder.socket_path
+
+
+def _list_usual_sockets(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where a daemon of this environment would listen."""
+    dirs = find_user_dirs(env)
     if not has_named_socket(env):
         named = _read_configured_socket(dirs.config_file)
         if named:
-            return (expand_home(named, home),)
+            return (expand_home(named, env.get("HOME") or os.path.expanduser("~")),)
     return find_socket_paths(dirs, env, os.getuid())
 
 
@@ -154,8 +231,17 @@ class Client(Closing):
 
     def wait(self, request_id: int, *, timeout_s: float | None) -> dict[str, Any]:
         """Return the result of the request. Raises NoAnswer after the timeout; the request can be
-        waited for again.
+        waited for again. Raises OtherVersion if a daemon of another version refuses it.
         """
+        try:
+            return self.receive(request_id, timeout_s=timeout_s)
+        except BadRequest as error:
+            if type(error) is BadRequest:
+                check_version(self.socket_path, error.message)
+            raise
+
+    def receive(self, request_id: int, *, timeout_s: float | None) -> dict[str, Any]:
+        """Wait as `wait` does, whatever the daemon's version."""
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             message = self._read_message(deadline_s, timeout_s)
@@ -164,7 +250,7 @@ class Client(Closing):
             elif "error" in message and message.get("id") in (request_id, None):
                 raise make_error(message["error"])
             elif message.get("id") == request_id:
-                return dict(message.get("result") or {})
+                return CheckedResult(message.get("result") or {}, self.socket_path)
 
     def notifications(
         self, *, timeout_s: float | None = None

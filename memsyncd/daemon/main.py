@@ -1,6 +1,6 @@
 """Runs the daemon: makes its objects from the configuration, serves until a signal stops it.
 
-The order is what makes it safe: the lock and the socket come before the first write, the socket
+The order is what makes it safe: the locks and the socket come before the first write, the socket
 answers before the first index, and at the end all that was started is waited for. The clock is read
 here and passed to the parts that need time.
 """
@@ -46,6 +46,7 @@ from memsyncd.engine.workspace import Entry, Settings, Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import AlreadyRunning, BadConfig, BadRequest, Busy, MemsyncdError
 from memsyncd.files.scope import make_root
+from memsyncd.lock import FolderLocks, Holder
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.protocol.operations import PanelAddress
 from memsyncd.server.handlers import WAITING_METHODS, Handlers
@@ -105,22 +106,26 @@ def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
     configure_logs(loaded)
     sqlite = sqlite_version()
     inherited = inherit_socket(env, os.getpid())
-    owned = open_socket(dirs.socket_path, dirs.lock_path, inherited=inherited)
-    port = None
+    locks = FolderLocks(dirs.lock_paths, Holder(os.getpid(), __version__, dirs.socket_path))
+    port = owned = None
     try:
+        owned = open_socket(dirs.socket_path, inherited=inherited)
         port = _open_port(dirs, loaded.config)
         has_colour = terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
         display = StartupDisplay(stream, has_colour=has_colour)
-        daemon = _Daemon(dirs, loaded, env, owned, port, sqlite, display, configure_logs)
+        opened = Opened(locks, owned, port)
+        daemon = _Daemon(dirs, loaded, env, opened, sqlite, display, configure_logs)
         for name in (*LISTEN_VARIABLES, *NOTIFY_VARIABLES):
             os.environ.pop(name, None)  # they are for this process, not for its children
         status = asyncio.run(daemon.run(paths))
     finally:
-        owned.close()
+        if owned is not None:
+            owned.close()
         if port is not None:
             port.sock.close()
     if daemon.is_blocked:
-        _exit_at_once(status)
+        _exit_at_once(status)  # which releases the locks: a blocked thread may write until then
+    locks.close()
     return status
 
 
@@ -132,8 +137,7 @@ class _Daemon:
         dirs: Dirs,
         loaded: Loaded,
         env: Mapping[str, str],
-        owned: OwnedSocket,
-        port: Port | None,
+        opened: Opened,
         sqlite: str,
         display: StartupDisplay,
         configure_logs: Callable[[Loaded], None],
@@ -141,14 +145,16 @@ class _Daemon:
         self._dirs = dirs
         self._loaded = loaded
         self._env = env
-        self._owned = owned
-        self._port = port
+        self._locks = opened.locks
+        self._owned = opened.socket
+        self._port = opened.port
         self._sqlite = sqlite
         self._display = display
         self._notify = find_notify_socket(env, os.getpid())
         self._configure_logs = configure_logs
         self._config_stat = _stat_version(dirs.config_file)
         self._is_config_refused = False
+        self._logged_lock_problem = ""
         # The configuration of the start, whose socket and port the daemon keeps until it ends.
         self._started_with = loaded.config
         self._waiting_keys = ""
@@ -167,6 +173,7 @@ class _Daemon:
         log.debug(Event.DAEMON_STARTED, version=__version__, pid=os.getpid())
         for warning in self._loaded.warnings:
             log.warning(Event.CONFIG_WARNING, reason=warning)
+        self._report_locks()
         self._stopping = asyncio.Event()
         self._rebinding: asyncio.Task[None] | None = None
         self._make_engine()
@@ -254,13 +261,29 @@ class _Daemon:
     # --- socket and configuration
 
     def _on_reconcile(self) -> None:
-        """At each reconcile: release memory, check the configuration's file and the socket's."""
+        """At each reconcile: release memory, check the configuration's file, the locks' and the
+        socket's.
+        """
         resources.release_memory()
+        try:
+            self._locks.renew()
+        except MemsyncdError as failure:
+            log.error(Event.SOCKET_LOST, socket=self._owned.path, reason=failure.message)
+            self._stopping.set()
+            return
+        self._report_locks()
         if _stat_version(self._dirs.config_file) != self._config_stat:
             self._reload()
         is_rebinding = self._rebinding is not None and not self._rebinding.done()
         if not self._owned.is_ours() and not is_rebinding:
             self._rebinding = asyncio.create_task(self._rebind())
+
+    def _report_locks(self) -> None:
+        """Log each reason once why a folder is not locked."""
+        problem = self._locks.problem
+        if problem and problem != self._logged_lock_problem:
+            log.warning(Event.LOCK_PROBLEM, reason=problem)
+        self._logged_lock_problem = problem
 
     async def _rebind(self) -> None:
         """Listen again after the socket's file was removed; stop if another daemon listens there.
@@ -346,6 +369,7 @@ class _Daemon:
             read_load=self._read_load,
             read_rss=resources.read_rss_bytes,
             find_socket_problem=lambda: self._reporter.socket_problem,
+            find_lock_problem=lambda: self._locks.problem,
         )
 
     def _find_config(self) -> str:
@@ -377,6 +401,14 @@ class _Daemon:
             n_waiting=server.n_waiting,
             counts=server.counters,
         )
+
+
+class Opened(NamedTuple):
+    """Opened before the daemon runs, and closed when it has ended."""
+
+    locks: FolderLocks
+    socket: OwnedSocket
+    port: Port | None
 
 
 class Port(NamedTuple):

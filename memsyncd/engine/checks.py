@@ -321,6 +321,15 @@ def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
     return [make_finding("error", "socket", what, remedy, where=path)]
 
 
+def check_lock_problem(problem: str) -> list[FindingInfo]:
+    """`problem` is why a folder of the daemon is not locked; empty if all are."""
+    if not problem:
+        return []
+    what = f"a second daemon could start on the same folders: {problem}"
+    remedy = "set XDG_STATE_HOME and XDG_CACHE_HOME to folders on a disk that has locks"
+    return [make_finding("warning", "lock", what, remedy)]
+
+
 def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
     """`stalled` are the parts of the daemon that make no progress; with `writer` nothing is
     indexed.

@@ -88,6 +88,8 @@ class Status(Result, frozen=True, kw_only=True):
     socket: str
     socket_problem: str | None
     """Why no new client can connect; null while the socket is in place."""
+    lock_problem: str | None
+    """Why a second daemon could start on the same folders; null while both are locked."""
     http: str | None
     """URL of the loopback port; null without one."""
     http_token: str | None

@@ -17,6 +17,7 @@ from memsyncd.engine.browse import find_problems
 from memsyncd.engine.checks import (
     check_clock,
     check_condition,
+    check_lock_problem,
     check_problems,
     check_progress,
     check_socket_problem,
@@ -62,9 +63,6 @@ VERIFY_S = 3600.0
 STEP_S = 10.0
 
 
-FindSocket = Callable[[], tuple[str, str]]
-
-
 class Doctor:
     """Examines workspaces for sessions. `in_thread` runs what reads off the event loop."""
 
@@ -73,13 +71,13 @@ class Doctor:
         workspaces: Workspaces,
         clock: Clock,
         in_thread: InThread,
-        find_socket: FindSocket,
+        find_problems: Callable[[], tuple[str, str, str]],
     ) -> None:
-        """`find_socket` returns the socket's path and why no new client can connect, empty if one
-        can.
+        """`find_problems` returns the socket's path, why no new client can connect and why the
+        folders are not locked, empty if they are.
         """
         self._workspaces = workspaces
-        self._find_socket = find_socket
+        self._find_problems = find_problems
         self._clock = clock
         self._in_thread = in_thread
         self._clock_began_s = self._read_clock_s()
@@ -92,8 +90,10 @@ class Doctor:
         await wait_until_open(chosen, OPEN_S)
         drift_s = self._read_clock_s() - self._clock_began_s
         stalled = await self._find_stalled()
+        socket, socket_problem, lock_problem = self._find_problems()
         found = [
-            *check_socket_problem(*self._find_socket()),
+            *check_socket_problem(socket, socket_problem),
+            *check_lock_problem(lock_problem),
             *check_clock(drift_s),
             *check_progress(stalled),
         ]

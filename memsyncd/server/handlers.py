@@ -299,7 +299,7 @@ class Handlers(WorkspaceMethods):
             self._workspaces,
             self._clock,
             self._in_thread,
-            lambda: (facts.socket, facts.find_socket_problem()),
+            lambda: (facts.socket, facts.find_socket_problem(), facts.find_lock_problem()),
         )
         self._table["doctor"] = doctor.examine
         finder = PlaceFinder(self._workspaces, self._clock, self._places)

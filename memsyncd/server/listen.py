@@ -1,15 +1,14 @@
-"""Opens what the daemon listens on: its Unix socket, so that one daemon owns it, and the port of
-the loopback interface with its token.
+"""Opens what the daemon listens on: its Unix socket, and the port of the loopback interface with
+its token.
 
-The lock file is never unlinked: between one daemon's unlink and another's open, two could hold
-"the" lock. A socket file is removed only if no process answers on it, or at the end if it is still
-the one that was created here; one that was inherited from systemd is never removed.
+`memsyncd.lock` sees to it that one daemon owns its folders. A socket file is removed only if no
+process answers on it, or at the end if it is still the one that was created here; one that was
+inherited from systemd is never removed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
@@ -20,40 +19,38 @@ import time
 from collections.abc import Iterable, Iterator
 
 from memsyncd.errors import AlreadyRunning, BadConfig, Unsafe
+from memsyncd.lock import has_listener
 
 PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
 """Of a Unix socket's path: sun_path without its closing NUL."""
 BACKLOG = 256
-PROBE_TIMEOUT_S = 1.0
-# A command that looks whether a daemon runs shares the lock for an instant.
-LOCK_TRIES, LOCK_POLL_S = 3, 0.01
+# Longer than another daemon takes to replace a stale socket in the same folder.
+FOLDER_TRIES, FOLDER_POLL_S = 150, 0.01
 
 _PATH_HINT = (
     "set MEMSYNCD_SOCKET, or `path` under [socket], "
     "to a short absolute path in a folder of your own"
 )
 _UNIT_HINT = "the socket unit is out of date; write it again: memsyncd service install --on-demand"
-_RUNNING_HINT = "use it as it is, or end it with `memsyncd stop`"
+_TAKEN_HINT = "end it with `memsyncd stop`, or name another path with MEMSYNCD_SOCKET"
 _REMOVE_HINT = "see what it is and remove it"
 
 _Identity = tuple[int, int, int]
 
 
 class OwnedSocket:
-    """A listening socket, its file and the lock on it, until `close`.
+    """A listening socket and its file, until `close`.
 
     The file of a socket that `is_inherited` belongs to systemd.
     """
 
-    __slots__ = ("_identity", "_is_inherited", "_lock_fd", "path", "sock")
+    __slots__ = ("_identity", "_is_closed", "_is_inherited", "path", "sock")
 
-    def __init__(
-        self, sock: socket.socket, path: str, lock_fd: int, *, is_inherited: bool = False
-    ) -> None:
+    def __init__(self, sock: socket.socket, path: str, *, is_inherited: bool = False) -> None:
         self.sock = sock
         self.path = path
         self._is_inherited = is_inherited
-        self._lock_fd = lock_fd
+        self._is_closed = False
         self._identity = _find_identity(path)
 
     def is_ours(self) -> bool:
@@ -67,50 +64,35 @@ class OwnedSocket:
         answers there now.
         """
         _make_folder(os.path.dirname(self.path))
-        _remove_stale(self.path)
-        self.sock = _bind(self.path)
+        self.sock = _replace_stale(self.path)
         self._is_inherited = False
         self._identity = _find_identity(self.path)
         return self.sock
 
     def close(self) -> None:
-        """Close the socket, remove its file if it is still ours, release the lock.
-
-        A second call does nothing.
-        """
-        if self._lock_fd < 0:
+        """Close the socket, and remove its file if it is still ours. A second call does nothing."""
+        if self._is_closed:
             return
+        self._is_closed = True
         if self.is_ours() and not self._is_inherited:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
         self.sock.close()
-        os.close(self._lock_fd)
-        self._lock_fd = -1
 
 
-def open_socket(
-    path: str, lock_path: str, *, inherited: socket.socket | None = None
-) -> OwnedSocket:
-    """Lock, then bind and listen at `path`, for this user alone.
+def open_socket(path: str, *, inherited: socket.socket | None = None) -> OwnedSocket:
+    """Bind and listen at `path`, for this user alone.
 
     An `inherited` socket that listens there is used as it is. Raises BadConfig for a path that a
     socket cannot have or that is not the inherited one's; Unsafe for a folder or file that another
-    user may have created or can reach; AlreadyRunning while another daemon runs, with its `pid` in
-    the data if it is known.
+    user may have created or can reach; AlreadyRunning while another process answers there.
     """
     check_path(path)
-    for folder in {os.path.dirname(path), os.path.dirname(lock_path)}:
-        _make_folder(folder)
-    lock_fd = _acquire_lock(lock_path)
-    try:
-        if inherited is not None:
-            _check_inherited(inherited, path)
-            return OwnedSocket(inherited, path, lock_fd, is_inherited=True)
-        _remove_stale(path)
-        return OwnedSocket(_bind(path), path, lock_fd)
-    except BaseException:
-        os.close(lock_fd)
-        raise
+    _make_folder(os.path.dirname(path))
+    if inherited is not None:
+        _check_inherited(inherited, path)
+        return OwnedSocket(inherited, path, is_inherited=True)
+    return OwnedSocket(_replace_stale(path), path)
 
 
 def check_path(path: str) -> None:
@@ -136,7 +118,7 @@ def check_outside(path: str, roots: Iterable[str]) -> None:
             raise BadConfig(message, hint=_PATH_HINT)
 
 
-# --- folder and lock ---
+# --- the folder ---
 
 
 def _make_folder(folder: str) -> None:
@@ -163,53 +145,6 @@ def _make_folder(folder: str) -> None:
         raise Unsafe(message, hint=f"chmod 700 {folder}")
 
 
-def _acquire_lock(lock_path: str) -> int:
-    """Return a descriptor that holds the lock until it is closed. Children do not inherit it."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        lock_fd = os.open(lock_path, flags, 0o600)
-    except OSError as error:
-        message = f"cannot open the lock file {lock_path}: {error.strerror}"
-        raise Unsafe(message, hint=_REMOVE_HINT) from None
-    try:
-        _lock(lock_fd, lock_path)
-        os.ftruncate(lock_fd, 0)
-        os.pwrite(lock_fd, b"%d\n" % os.getpid(), 0)
-    except BaseException:
-        os.close(lock_fd)
-        raise
-    return lock_fd
-
-
-def _lock(lock_fd: int, lock_path: str) -> None:
-    if not stat.S_ISREG(os.fstat(lock_fd).st_mode):
-        raise Unsafe(f"the lock file is not a regular file: {lock_path}", hint=_REMOVE_HINT)
-    for n_left in reversed(range(LOCK_TRIES)):
-        try:
-            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not n_left:
-                raise _already_running(_read_pid(lock_fd)) from None
-            time.sleep(LOCK_POLL_S)
-        except OSError as error:
-            raise BadConfig(f"cannot lock {lock_path}: {error.strerror}", hint=_PATH_HINT) from None
-        else:
-            return
-
-
-def _read_pid(lock_fd: int) -> int | None:
-    """Return the process that holds the lock; None if it has not written its id yet."""
-    text = os.pread(lock_fd, 32, 0).strip()
-    return int(text) if text.isdigit() else None
-
-
-def _already_running(pid: int | None) -> AlreadyRunning:
-    if pid is None:
-        return AlreadyRunning("memsyncd is already running", hint=_RUNNING_HINT)
-    message = f"memsyncd is already running, as process {pid}"
-    return AlreadyRunning(message, hint=_RUNNING_HINT, pid=pid)
-
-
 # --- the socket's file ---
 
 
@@ -223,6 +158,34 @@ def _find_identity(path: str) -> _Identity | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def _replace_stale(path: str) -> socket.socket:
+    """Listen at the path. Two daemons that find the same stale file, such as one of another state
+    folder, take turns: the second finds the first.
+    """
+    with _alone_in(os.path.dirname(path)):
+        _remove_stale(path)
+        return _bind(path)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """Lock the folder, if its file system can."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for _ in range(FOLDER_TRIES):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(FOLDER_POLL_S)
+            except OSError:
+                break
+            else:
+                break
+        yield
+    finally:
+        os.close(fd)
 
 
 def _remove_stale(path: str) -> None:
@@ -239,8 +202,9 @@ def _remove_stale(path: str) -> None:
         raise Unsafe(message, hint=_REMOVE_HINT)
     if found.st_uid != os.geteuid():
         raise Unsafe(f"the socket {path} belongs to user {found.st_uid}", hint=_PATH_HINT)
-    if _is_answering(path):
-        raise _already_running(None)
+    if has_listener(path):
+        message = f"another process answers on {path}: a daemon of another version or state folder"
+        raise AlreadyRunning(message, hint=_TAKEN_HINT)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
@@ -257,17 +221,6 @@ def _check_inherited(sock: socket.socket, path: str) -> None:
         mode = stat.S_IMODE(found.st_mode)
         message = f"others may reach the socket {path} (user {found.st_uid}, mode {mode:04o})"
         raise Unsafe(message, hint=_UNIT_HINT)
-
-
-def _is_answering(path: str) -> bool:
-    """Whether a process holds this socket open, even if it is too busy to accept."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(PROBE_TIMEOUT_S)
-        try:
-            probe.connect(path)
-        except OSError as error:
-            return error.errno not in {errno.ECONNREFUSED, errno.ENOENT}
-    return True
 
 
 def _bind(path: str) -> socket.socket:

@@ -95,6 +95,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     open_panel: Callable[[], Awaitable[PanelAddress]]
     read_rss: Callable[[int], int]
     find_socket_problem: Callable[[], str] = lambda: ""
+    find_lock_problem: Callable[[], str] = lambda: ""
 
 
 class Operations:
@@ -149,6 +150,7 @@ class Operations:
             failed_requests=load.counts.failed_requests,
             socket=facts.socket,
             socket_problem=facts.find_socket_problem() or None,
+            lock_problem=facts.find_lock_problem() or None,
             http=url,
             http_token=token_file,
             config=facts.find_config(),

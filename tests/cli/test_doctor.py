@@ -30,6 +30,7 @@ from memsyncd.cli.doctor import (
     render_examination,
 )
 from memsyncd.cli.terminal import Paint
+from memsyncd.lock import FolderLocks, Holder
 from memsyncd.semantic import vector_client
 
 UID = 1000
@@ -267,13 +268,15 @@ def test_a_held_socket_without_an_answer_is_distinguished_from_a_stale_one(
 ) -> None:
     monkeypatch.setattr(daemon_checks, "ANSWER_S", 0.2)
     path = tmp_path / "memsyncd.sock"
-    (tmp_path / "memsyncd.lock").write_text("4711\n")
+    lock = str(tmp_path / "daemon.lock")
+    locks = FolderLocks([lock], Holder(4711, "0", str(path)))
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         path.chmod(0o600)
         listening.listen()
-        [held] = daemon_checks.ping_sockets([str(path)])
-    [left] = daemon_checks.ping_sockets([str(path)])
+        [held] = daemon_checks.ping_sockets([str(path)], [lock])
+    locks.close()
+    [left] = daemon_checks.ping_sockets([str(path)], [lock])
     assert (held.pid, held.is_listening, held.holder_pid) == (None, True, 4711)
     assert (left.pid, left.is_listening, left.holder_pid) == (None, False, None)
 

@@ -203,9 +203,11 @@ def test_stopping_without_a_daemon_succeeds(env: dict[str, str]) -> None:
 def test_a_daemon_that_nobody_reaches_is_not_said_to_be_stopped(
     env: dict[str, str], tmp_path: Path
 ) -> None:
-    env = {**env, "MEMSYNCD_SOCKET": str(tmp_path / "d.sock")}
-    path = tmp_path / "d.lock"
-    for text, process in (("4711\n", "process 4711"), ("", "process unknown")):
+    env = {**env, "XDG_STATE_HOME": str(tmp_path)}
+    path = tmp_path / "memsyncd" / "daemon.lock"
+    path.parent.mkdir()
+    named = f"4711\n0.2.0\n{tmp_path}/none.sock\n"
+    for text, process in ((named, "process 4711"), ("", "process unknown")):
         path.write_text(text)
         with path.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -498,7 +500,7 @@ def test_a_client_command_imports_nothing_of_the_daemon_and_nothing_slow(
     )
     loaded = set(found.stdout.split())
     clients = {"memsyncd.client", "memsyncd.client.connection", "memsyncd.client.fastjson"}
-    ours = {"memsyncd", *clients, "memsyncd.dirs", "memsyncd.errors"}
+    ours = {"memsyncd", *clients, "memsyncd.dirs", "memsyncd.errors", "memsyncd.lock"}
     requested = {
         name
         for name in loaded

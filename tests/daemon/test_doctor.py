@@ -414,16 +414,24 @@ def test_permissions_for_other_users_are_found_and_corrected_by_the_remedy(
 def test_a_second_daemon_on_the_same_files_is_found(home: Home, place: Place) -> None:
     other = str(home.folder / "run" / "memsyncd" / "other.sock")
     env = {**home.env, "MEMSYNCD_SOCKET": other}
+    locks = [home.folder / name / "memsyncd" / "daemon.lock" for name in ("state", "cache")]
+    for lock in locks:
+        lock.rename(lock.with_suffix(".aside"))
     with subprocess.Popen(
         [sys.executable, "-m", "memsyncd", "run"], env=env, stderr=subprocess.DEVNULL
     ) as second:
         try:
             wait_for(lambda: os.path.exists(other), "the second daemon did not start")
+            for lock in locks:  # the second one is like a version without locks
+                lock.with_suffix(".aside").replace(lock)
             wait_for(
                 lambda: examine(home, place.id).level("two_daemons") == "error",
                 "the second daemon was not found",
             )
             assert f"kill {second.pid}" in examine(home, place.id).remedy("two_daemons")
+            shown = do(home, "status")
+            assert f"a second daemon (pid {second.pid}, version " in shown.stderr
+            assert f"end it: kill {second.pid}" in shown.stderr
         finally:
             second.terminate()
     assert examine(home, place.id).level("two_daemons") == "ok"
@@ -461,6 +469,10 @@ def test_a_stopped_daemon_is_distinguished_from_an_ended_one_with_any_number_of_
     subprocess.run(["/bin/sh", "-c", go_on], check=True)
     # It handles all disconnected clients before this one.
     wait_for(lambda: examine(home).level("daemon") == "ok", "it did not go on")
+    elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
+    assert elsewhere.findings("daemon")[0]["where"] == home.socket_path
+    (home.folder / "state" / "memsyncd" / "daemon.lock").unlink()
+    (home.folder / "cache" / "memsyncd" / "daemon.lock").unlink()
     elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
     assert (
         f"(pid {daemon.process.pid}) runs but listens on another socket"
@@ -503,9 +515,12 @@ def test_a_configuration_that_others_may_change_is_found(home: Home, place: Plac
     assert examine(home, place.id).level("config") == "ok"
 
 
-def test_a_socket_path_that_is_too_long_is_found(home: Home) -> None:
-    report = examine(home, MEMSYNCD_SOCKET=f"/{'x' * 200}/memsyncd.sock")
-    assert (report.status, report.level("socket")) == (NO_DAEMON, "error")
+@pytest.mark.usefixtures("daemon")
+def test_a_named_socket_that_is_too_long_or_where_nobody_answers_is_found(home: Home) -> None:
+    long = examine(home, MEMSYNCD_SOCKET=f"/{'x' * 200}/memsyncd.sock")
+    assert long.level("socket") == "error"
+    nobody = examine(home, MEMSYNCD_SOCKET="/nowhere/m.sock")
+    assert (nobody.level("daemon"), nobody.level("socket")) == ("ok", "warning")
 
 
 def test_every_finding_of_the_examination_is_documented(daemon: Daemon) -> None:

@@ -86,7 +86,7 @@ def stand_in(home: Home, answers: Answers) -> Iterator[None]:
         (
             {"ping": PING, "workspace.list": {"workspaces": []}, "status": {}},
             1,
-            "its answer is incomplete",
+            "its answer has no `config`",
         ),
         pytest.param(
             {"ping": PING, "workspace.list": None},

@@ -42,7 +42,7 @@ for descriptor, path, words in json.loads(sys.argv[1]):
         if inherited is None:
             results.append("nothing is inherited")
         else:
-            results.append(open_socket(path, path + ".lock", inherited=inherited).close())
+            results.append(open_socket(path, inherited=inherited).close())
     except MemsyncdError as failure:
         results.append(failure.message + (" →" if failure.hint else ""))
     inherited = None

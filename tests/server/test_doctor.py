@@ -46,7 +46,7 @@ class DoctorBench:
         )
         self.workspaces.start([])
         self._threads = QueryPool(2)
-        self._doctor = Doctor(self.workspaces, clock, self._in_thread, lambda: ("", ""))
+        self._doctor = Doctor(self.workspaces, clock, self._in_thread, lambda: ("", "", ""))
         self._session = Session(session_id=1, peer_pid=1, send=lambda _line: True)
 
     async def _in_thread(self, call: Callable[[], Any], **_: Any) -> Any:

@@ -1,13 +1,10 @@
-"""Which socket a daemon creates, locks, refuses and removes."""
+"""Which socket a daemon creates, refuses and removes."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,14 +23,6 @@ from memsyncd.server.listen import (
     open_socket,
 )
 
-HOLD = """
-import sys
-from memsyncd.server.listen import open_socket
-owned = open_socket(*sys.argv[1:])
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
 
 @pytest.fixture(name="run")
 def make_run(tmp_path: Path) -> Path:
@@ -50,7 +39,7 @@ def make_owned(run: Path) -> Iterator[OwnedSocket]:
 
 
 def acquire(folder: Path) -> OwnedSocket:
-    return open_socket(str(folder / "s.sock"), str(folder / "memsyncd.lock"))
+    return open_socket(str(folder / "s.sock"))
 
 
 def refuse(folder: Path) -> MemsyncdError:
@@ -70,7 +59,7 @@ def make_stale(path: Path) -> None:
         sock.bind(str(path))
 
 
-def test_socket_folder_and_lock_are_private_to_the_user(tmp_path: Path) -> None:
+def test_socket_and_folder_are_private_to_the_user(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         owned = acquire(tmp_path / "a" / "run")
@@ -78,7 +67,6 @@ def test_socket_folder_and_lock_are_private_to_the_user(tmp_path: Path) -> None:
         os.umask(umask)
     assert stat.S_IMODE(os.stat(owned.path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(tmp_path / "a" / "run").st_mode) == 0o700
-    assert stat.S_IMODE(os.stat(tmp_path / "a" / "run" / "memsyncd.lock").st_mode) == 0o600
     connect(Path(owned.path))
     owned.close()
 
@@ -102,23 +90,8 @@ def test_making_the_socket_private_leaves_the_umask_unchanged(
     owned.close()
 
 
-def test_a_second_daemon_is_refused_with_the_pid_of_the_first(run: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(run / "s.sock"), str(run / "memsyncd.lock")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as first:
-        assert first.stdout is not None
-        assert first.stdout.readline() == b"ready\n"
-        error = refuse(run)
-        assert isinstance(error, AlreadyRunning)
-        assert error.data == {"pid": first.pid}
-        assert str(first.pid) in error.message
-        first.kill()
-    acquire(run).close()
-
-
-def test_one_of_several_daemons_that_start_at_once_gets_the_socket(run: Path) -> None:
+def test_one_of_several_that_replace_a_stale_socket_at_once_gets_it(run: Path) -> None:
+    make_stale(run / "s.sock")
     won: list[OwnedSocket] = []
     lost: list[AlreadyRunning] = []
     barrier = threading.Barrier(4)
@@ -147,7 +120,7 @@ def test_a_stale_socket_is_replaced(run: Path) -> None:
     owned.close()
 
 
-def test_a_socket_that_answers_is_not_replaced_even_without_the_lock(run: Path) -> None:
+def test_a_socket_that_answers_is_not_replaced(run: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(run / "s.sock"))
         other.listen(1)
@@ -156,25 +129,10 @@ def test_a_socket_that_answers_is_not_replaced_even_without_the_lock(run: Path) 
         assert os.path.samestat(before, os.stat(run / "s.sock"))
 
 
-def test_a_second_daemon_is_refused_after_the_lock_file_was_removed(
-    run: Path, owned: OwnedSocket
-) -> None:
-    (run / "memsyncd.lock").unlink()
-    assert isinstance(refuse(run), AlreadyRunning)
-    assert owned.is_ours()
-
-
-def test_a_command_that_looks_at_the_lock_keeps_no_daemon_from_starting(run: Path) -> None:
-    with open(run / "memsyncd.lock", "w+b") as looking:
-        fcntl.flock(looking, fcntl.LOCK_SH)
-        threading.Timer(0.005, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
-        acquire(run).close()
-
-
-def test_close_removes_the_socket_and_releases_the_lock_but_keeps_its_file(run: Path) -> None:
+def test_close_removes_the_socket(run: Path) -> None:
     owned = acquire(run)
     owned.close()
-    assert [entry.name for entry in run.iterdir()] == ["memsyncd.lock"]
+    assert not [*run.iterdir()]
     acquire(run).close()
 
 
@@ -190,8 +148,7 @@ def test_close_does_not_remove_another_socket_at_the_path(run: Path) -> None:
 
 def test_a_socket_whose_file_was_removed_can_be_bound_again(run: Path) -> None:
     owned = acquire(run)
-    for name in ["s.sock", "memsyncd.lock"]:
-        (run / name).unlink()
+    (run / "s.sock").unlink()
     run.rmdir()
     with owned.sock:
         owned.rebind()
@@ -225,12 +182,11 @@ def test_a_second_close_does_not_affect_the_next_owner(run: Path) -> None:
     second.close()
 
 
-def test_children_inherit_neither_socket_nor_lock(owned: OwnedSocket) -> None:
+def test_children_do_not_inherit_the_socket(owned: OwnedSocket) -> None:
     assert not os.get_inheritable(owned.sock.fileno())
-    assert not os.get_inheritable(owned._lock_fd)
 
 
-def test_a_refusal_releases_the_lock(run: Path) -> None:
+def test_a_file_that_is_no_socket_is_left(run: Path) -> None:
     (run / "s.sock").write_text("precious")
     assert isinstance(refuse(run), Unsafe)
     assert (run / "s.sock").read_text() == "precious"
@@ -275,18 +231,6 @@ def test_a_file_where_the_folder_should_be_is_unsafe(tmp_path: Path) -> None:
     assert isinstance(refuse(tmp_path / "run"), Unsafe)
 
 
-def test_a_link_where_the_lock_should_be_is_not_followed(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "precious").write_text("text")
-    (run / "memsyncd.lock").symlink_to(tmp_path / "precious")
-    assert isinstance(refuse(run), Unsafe)
-    assert (tmp_path / "precious").read_text() == "text"
-
-
-def test_a_fifo_where_the_lock_should_be_does_not_hang(run: Path) -> None:
-    os.mkfifo(run / "memsyncd.lock")
-    assert isinstance(refuse(run), Unsafe)
-
-
 def test_a_link_where_the_socket_should_be_is_unsafe(run: Path, tmp_path: Path) -> None:
     (run / "s.sock").symlink_to(tmp_path / "elsewhere")
     assert isinstance(refuse(run), Unsafe)
@@ -306,7 +250,7 @@ def test_the_longest_path_that_a_socket_can_have_works(tmp_path: Path) -> None:
     if len(name) < 2:
         pytest.skip("the temporary folder's own path is too long")
     check_path("/" + "x" * (PATH_LIMIT_BYTES - 1))
-    owned = open_socket(str(tmp_path / name), str(tmp_path / "lock"))
+    owned = open_socket(str(tmp_path / name))
     connect(Path(owned.path))
     owned.close()
 

@@ -20,7 +20,9 @@ from memsyncd.cli.doctor import (
 from memsyncd.cli.doctor.daemon_checks import (
     check_daemon,
     check_inotify,
+    check_named_socket,
     check_open_files,
+    check_other_daemons,
     check_service,
     check_socket,
     find_daemon_pid,
@@ -51,10 +53,11 @@ from memsyncd.cli.doctor.folder_checks import (
     stat_entry,
 )
 from memsyncd.cli.git_merges import find_missing, is_tracked
+from memsyncd.cli.other_daemons import find_other_daemons
 from memsyncd.cli.parser import JSON, Argument, Command, Option
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client.connection import find_sockets
-from memsyncd.dirs import find_user_dirs
+from memsyncd.dirs import find_user_dirs, has_named_socket
 from memsyncd.errors import MemsyncdError, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -74,7 +77,7 @@ VERIFY_S = 3600.0
 
 def _doctor(args: Args, console: Console) -> int:
     dirs = find_user_dirs(console.env)
-    answers = ping_sockets(find_sockets(console.env))
+    answers = ping_sockets(find_sockets(console.env), dirs.lock_paths)
     daemon = next((answer for answer in answers if answer.pid is not None), None)
     if daemon is None:
         workspaces, findings = _examine_without_daemon(args, console, dirs)
@@ -84,6 +87,7 @@ def _doctor(args: Args, console: Console) -> int:
     found = [
         *_examine_program(console, dirs, answers, processes),
         *_examine_machine(dirs, workspaces, processes, find_daemon_pid(answers, processes)),
+        *_examine_others(console, answers),
         *check_service(read_service(console), daemon_pid=daemon.pid if daemon else None),
         *findings,
     ]
@@ -113,11 +117,20 @@ def _examine_program(
         ),
         *_examine_config(console, dirs),
     ]
+    if is_answered and has_named_socket(console.env) and path != dirs.socket_path:
+        found += check_named_socket(dirs.socket_path, path)
     last_error = "" if is_answered else find_last_error(dirs.log_file)
     if last_error:
         what = f"the last background daemon logged: {last_error}"
         found.append(Finding("info", "log", what, where=dirs.log_file))
     return found
+
+
+def _examine_others(console: Console, answers: list[PingResult]) -> list[Finding]:
+    answering = {answer.pid for answer in answers}
+    pid = next((answer.pid for answer in answers if answer.pid is not None), 0)
+    others = find_other_daemons(console.env, pid)
+    return check_other_daemons([other for other in others if other.pid not in answering])
 
 
 def _examine_config(console: Console, dirs: Dirs) -> list[Finding]:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memsyncd.cli.doctor import Finding
+from memsyncd.cli.other_daemons import is_daemon
 from memsyncd.client.connection import Client, NoAnswer
-from memsyncd.dirs import find_lock_path
 from memsyncd.errors import Busy, MemsyncdError
+from memsyncd.lock import is_held, read_holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from memsyncd.cli.console import Console
     from memsyncd.cli.doctor import Level
     from memsyncd.cli.doctor.folder_checks import PathStat
+    from memsyncd.cli.other_daemons import OtherDaemon
 
 PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
 ANSWER_S = 5.0
@@ -49,16 +51,18 @@ class PingResult:
     is_full: bool = False
     # True if no answer came within ANSWER_S.
     is_late: bool = False
-    # The pid in the lock file beside a socket that gave no answer.
+    # The pid of the daemon that has the folders, by its lock, for a socket that gave no answer.
     holder_pid: int | None = None
 
 
-def ping_sockets(paths: Sequence[str]) -> list[PingResult]:
+def ping_sockets(paths: Sequence[str], lock_paths: Sequence[str]) -> list[PingResult]:
     """Ping each socket where a daemon may listen."""
-    return [_ping(path) for path in paths]
+    holders = [read_holder(path) for path in lock_paths if is_held([path])]
+    pid = next((holder.pid for holder in holders if holder is not None), None)
+    return [_ping(path, pid) for path in paths]
 
 
-def _ping(path: str) -> PingResult:
+def _ping(path: str, holder_pid: int | None) -> PingResult:
     is_listening = False
     try:
         with Client(path, ANSWER_S) as client:
@@ -76,27 +80,18 @@ def _ping(path: str) -> PingResult:
             path=path,
             failure="its answer is not that of memsyncd",
             is_listening=True,
-            holder_pid=_read_lock_pid(path),
+            holder_pid=holder_pid,
         )
     except MemsyncdError as error:
         is_crowded = isinstance(error, Busy)
-        holder_pid = _read_lock_pid(path) if is_listening or is_crowded else None
         return PingResult(
             path=path,
             failure=error.message,
             is_listening=is_listening or is_crowded,
             is_full=is_listening and is_crowded,
             is_late=isinstance(error, NoAnswer) or (is_crowded and not is_listening),
-            holder_pid=holder_pid,
+            holder_pid=holder_pid if is_listening or is_crowded else None,
         )
-
-
-def _read_lock_pid(path: str) -> int | None:
-    try:
-        with open(find_lock_path(path), encoding="ascii") as file:
-            return int(file.read(32))
-    except (OSError, ValueError):
-        return None
 
 
 def find_daemon_pid(answers: Sequence[PingResult], processes: Sequence[Process]) -> int | None:
@@ -134,6 +129,22 @@ def check_daemon(
     else:
         found.append(Finding("ok", "version", f"both are version {version}"))
     return found
+
+
+def check_other_daemons(others: Sequence[OtherDaemon]) -> list[Finding]:
+    """Name daemons of this home that have other folders. Of those that have the same, the other
+    checks tell.
+    """
+    return [
+        Finding(
+            "info",
+            "two_daemons",
+            other.describe(),
+            f"unless that is meant, end it: kill {other.pid}",
+        )
+        for other in others
+        if not other.shares_folders
+    ]
 
 
 def _check_no_answer(answers: Sequence[PingResult], processes: Sequence[Process]) -> Finding:
@@ -197,6 +208,13 @@ def check_socket(socket: PathStat, folder: PathStat, *, uid: int, is_held: bool)
     if not [finding for finding in found if finding.check == "socket"]:
         found.append(Finding("ok", "socket", "only you can reach the socket", where=socket.path))
     return found
+
+
+def check_named_socket(named: str, used: str) -> list[Finding]:
+    """Check the socket that the environment names, where the daemon answers on another one."""
+    what = f"nobody answers on this socket, which MEMSYNCD_SOCKET names; a daemon does on {used}"
+    remedy = "unset MEMSYNCD_SOCKET, or have the daemon listen there: memsyncd restart"
+    return [*_check_path_length(named), Finding("warning", "socket", what, remedy, where=named)]
 
 
 def _check_path_length(path: str) -> list[Finding]:
@@ -355,9 +373,7 @@ class Process:
     @property
     def is_daemon(self) -> bool:
         """True for a process that looks like `memsyncd run`."""
-        return "run" in self.words and any(
-            os.path.basename(word) in ("memsyncd", "__main__.py") for word in self.words
-        )
+        return is_daemon(self.words)
 
     @property
     def is_worker(self) -> bool:

@@ -1,0 +1,115 @@
+"""Find daemons beside the one that answers: of another version, which knows no lock, or of the same
+home with another state folder.
+
+They are known by their processes, where there is a /proc, and by the sockets where a client would
+look.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from memsyncd.client.connection import Client, find_sockets
+from memsyncd.dirs import find_dirs, find_user_dirs
+from memsyncd.errors import MemsyncdError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PROC = "/proc"
+ANSWER_S = 1.0
+
+
+class OtherDaemon:
+    """A daemon beside ours. `version` is empty if it does not answer, `state_dir` if it is known by
+    its socket alone. `shares_folders`: it writes the same history or the same indexes.
+    """
+
+    __slots__ = ("pid", "shares_folders", "state_dir", "version")
+
+    def __init__(self, pid: int, version: str, state_dir: str, *, shares_folders: bool) -> None:
+        self.pid = pid
+        self.version = version
+        self.state_dir = state_dir
+        self.shares_folders = shares_folders
+
+    def describe(self) -> str:
+        """Return who it is, and what it does there."""
+        version = f"version {self.version}" if self.version else "of unknown version"
+        name = f"daemon (pid {self.pid}, {version})"
+        if self.shares_folders:
+            return f"a second {name} writes the same history and indexes"
+        place = f" with its state in {self.state_dir}" if self.state_dir else ""
+        return f"another {name} runs{place}"
+
+
+def find_other_daemons(
+    env: Mapping[str, str], own_pid: int, *, proc: str = PROC
+) -> list[OtherDaemon]:
+    """Return this user's other daemons: those of the same home, and those with the same folders."""
+    found: dict[int, OtherDaemon] = {}
+    home = env.get("HOME") or os.path.expanduser("~")
+    dirs = find_user_dirs(env)
+    for pid, its_env in _list_daemons(proc):
+        its_home = its_env.get("HOME", home)
+        try:
+            its_dirs = find_dirs(its_env, its_home, sys.platform)
+        except MemsyncdError:
+            continue
+        is_sharing = its_dirs.state_dir == dirs.state_dir or its_dirs.cache_dir == dirs.cache_dir
+        if pid != own_pid and (is_sharing or its_home == home):
+            version = dict(_ping_each(find_sockets(its_env))).get(pid, "")
+            found[pid] = OtherDaemon(pid, version, its_dirs.state_dir, shares_folders=is_sharing)
+    for pid, version in _ping_each(find_sockets(env)):
+        if pid != own_pid and pid not in found:
+            found[pid] = OtherDaemon(pid, version, "", shares_folders=False)
+    return list(found.values())
+
+
+def is_daemon(words: Sequence[str]) -> bool:
+    """Return whether the words of a process look like `memsyncd run`."""
+    return "run" in words and any(
+        os.path.basename(word) in ("memsyncd", "__main__.py") for word in words
+    )
+
+
+def _list_daemons(proc: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the pid and the environment of each daemon of this user in this container."""
+    try:
+        pids = [name for name in os.listdir(proc) if name.isdecimal()]
+    except OSError:
+        return
+    for pid in pids:
+        try:
+            if os.stat(f"{proc}/{pid}").st_uid != os.geteuid():
+                continue
+            if is_daemon(_read_words(f"{proc}/{pid}/cmdline")) and _is_in_container(proc, pid):
+                words = _read_words(f"{proc}/{pid}/environ")
+                yield int(pid), dict(word.split("=", 1) for word in words if "=" in word)
+        except OSError:
+            continue  # it has ended
+
+
+def _read_words(path: str) -> list[str]:
+    with open(path, "rb") as file:
+        return [os.fsdecode(word) for word in file.read().split(b"\0") if word]
+
+
+def _is_in_container(proc: str, pid: str) -> bool:
+    """Return whether the process has the same folders under the same names."""
+    try:
+        return os.readlink(f"{proc}/{pid}/ns/mnt") == os.readlink(f"{proc}/self/ns/mnt")
+    except OSError:
+        return True
+
+
+def _ping_each(paths: Sequence[str]) -> Iterator[tuple[int, str]]:
+    for path in paths:
+        try:
+            with Client(path, ANSWER_S) as client:
+                pong = client.call("ping")
+            yield int(pong["pid"]), str(pong["version"])
+        except (MemsyncdError, LookupError, TypeError, ValueError):
+            continue

@@ -1,0 +1,249 @@
+"""Let one daemon own a state folder and a cache folder, and find the daemon that owns them.
+
+Each folder has a file that the daemon keeps locked, and in which it says where it listens. The
+system releases the lock however the process ends; the text of a daemon that was killed stays, and
+costs a client one connection that fails. The file is never unlinked: between one daemon's unlink
+and another's open, two could hold "the" lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+
+from memsyncd.errors import AlreadyRunning, BadConfig, Unsafe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LIMIT_BYTES = 4096
+# A command that looks whether a daemon runs shares the lock for an instant.
+TRIES, POLL_S = 5, 0.01
+NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
+"""What a file system without locks answers."""
+PROBE_TIMEOUT_S = 1.0
+
+RUNNING_HINT = "use it as it is, or end it with `memsyncd stop`"
+_REMOVE_HINT = "see what it is and remove it"
+
+
+# Not a dataclass: to import `dataclasses` takes a client longer than its request.
+class Holder:
+    """The daemon that a lock file names."""
+
+    __slots__ = ("pid", "socket_path", "version")
+
+    def __init__(self, pid: int, version: str, socket_path: str) -> None:
+        self.pid = pid
+        self.version = version
+        self.socket_path = socket_path
+
+    def render(self) -> bytes:
+        return b"%d\n%s\n%s\n" % (
+            self.pid,
+            self.version.encode(),
+            os.fsencode(self.socket_path),
+        )
+
+
+def parse_holder(text: bytes) -> Holder | None:
+    """Return the daemon that the text of a lock file names; None for any other text."""
+    pid, _, rest = text.partition(b"\n")
+    version, _, path = rest.partition(b"\n")
+    if not (pid.isdigit() and path.startswith(b"/") and path.endswith(b"\n")):
+        return None
+    return Holder(int(pid), version.decode("ascii", "replace"), os.fsdecode(path[:-1]))
+
+
+def read_holder(path: str) -> Holder | None:
+    """Return the daemon that the lock file names, which may have ended; None if it names none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return parse_holder(os.read(fd, LIMIT_BYTES))
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def is_held(paths: Iterable[str]) -> bool:
+    """Return whether a process holds the lock of one of these files."""
+    return any(_is_held(path) for path in paths)
+
+
+def _is_held(path: str) -> bool:
+    import fcntl  # late: most commands never ask
+
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
+
+
+# --- the daemon's side --------------------------------------------------------------------------
+
+
+class FolderLocks:
+    """The locks of one daemon on its folders, until `close` or the end of the process.
+
+    `problem` says why a folder is not locked; empty if all are. Child processes do not inherit the
+    locks.
+    """
+
+    def __init__(self, paths: Iterable[str], holder: Holder) -> None:
+        """Raises AlreadyRunning, with the `pid` and `socket` of the daemon that has a folder if
+        they are known; Unsafe for a lock file that is a link or not a regular file.
+        """
+        self._holder = holder
+        self._fds: dict[str, int] = {}
+        self._problems: dict[str, str] = {}
+        try:
+            for path in paths:
+                self._lock(path)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def problem(self) -> str:
+        return "; ".join(self._problems.values())
+
+    def renew(self) -> None:
+        """Lock again each file that was removed or replaced meanwhile.
+
+        Raises AlreadyRunning if another daemon has one by now; raises Unsafe as the constructor.
+        """
+        for path, fd in tuple(self._fds.items()):
+            if not _is_file_of(fd, path):
+                self._lock(path)
+                os.close(fd)
+
+    def close(self) -> None:
+        """Release the locks. The files stay, without text."""
+        while self._fds:
+            _, fd = self._fds.popitem()
+            _write(fd, b"")
+            os.close(fd)
+
+    def _lock(self, path: str) -> None:
+        folder = os.path.dirname(path)
+        try:
+            fd = _open(path)
+        except OSError as error:
+            _refuse_second(path)
+            self._problems[path] = f"{folder} cannot be locked ({error.strerror})"
+            return
+        try:
+            reason = _acquire(fd, path)
+            if reason:
+                _refuse_second(path)
+                self._problems[path] = f"{folder} cannot be locked ({reason})"
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fds[path] = fd
+        if not _write(fd, self._holder.render()):
+            self._problems[path] = f"{folder} has no space to say where this daemon listens"
+
+
+def _refuse_second(path: str) -> None:
+    """Raise AlreadyRunning if the daemon that an unlocked file names answers."""
+    holder = read_holder(path)
+    if holder is not None and holder.pid != os.getpid() and has_listener(holder.socket_path):
+        raise make_running_error(holder)
+
+
+def _open(path: str) -> int:
+    """Raises OSError; Unsafe for what is not a regular file."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO}:
+            raise _make_unsafe(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _make_unsafe(path)
+    return fd
+
+
+def _acquire(fd: int, path: str) -> str:
+    """Take the lock; return why the file system has none, empty if it has.
+
+    Raises AlreadyRunning if another process has it.
+    """
+    import fcntl
+
+    for n_left in reversed(range(TRIES)):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not n_left:
+                raise make_running_error(parse_holder(os.pread(fd, LIMIT_BYTES, 0))) from None
+            time.sleep(POLL_S)
+        except OSError as error:
+            if error.errno in NO_LOCKS:
+                return str(error.strerror)
+            message = f"cannot lock {path}: {error.strerror}"
+            raise BadConfig(message, hint=_REMOVE_HINT) from None
+        else:
+            break
+    return ""
+
+
+def _write(fd: int, text: bytes) -> bool:
+    """Replace the text; False if there is no space for it."""
+    try:
+        os.ftruncate(fd, 0)
+        return os.pwrite(fd, text, 0) == len(text)
+    except OSError:
+        return False
+
+
+def _is_file_of(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except OSError:
+        return False
+
+
+def _make_unsafe(path: str) -> Unsafe:
+    return Unsafe(f"the lock file is not a regular file: {path}", hint=_REMOVE_HINT)
+
+
+def make_running_error(holder: Holder | None) -> AlreadyRunning:
+    """Make the error of a daemon that finds another one."""
+    if holder is None:
+        return AlreadyRunning("memsyncd is already running", hint=RUNNING_HINT)
+    message = f"memsyncd is already running, as process {holder.pid}, on {holder.socket_path}"
+    return AlreadyRunning(message, hint=RUNNING_HINT, pid=holder.pid, socket=holder.socket_path)
+
+
+def has_listener(path: str) -> bool:
+    """Return whether a process holds this socket open, even if it is too busy to accept."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(PROBE_TIMEOUT_S)
+        try:
+            probe.connect(path)
+        except OSError as error:
+            return error.errno not in {errno.ECONNREFUSED, errno.ENOENT}
+    return True
