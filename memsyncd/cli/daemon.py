@@ -110,6 +110,21 @@ def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> SpawnedDaemon:
     return SpawnedDaemon(process, log_file, start)
 
 
+def start_aside(env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Have `memsyncd start` start a daemon, without waiting for it. It ends with 0 once one
+    answers.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-m", "memsyncd", "start"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=dict(env),
+        cwd=_FOLDER,
+        start_new_session=True,
+    )
+
+
 STARTS = 3
 REASON_CHARS = 500
 

@@ -2,7 +2,8 @@
 
 A hook must not disturb its agent: with no daemon, a folder without memory, or input that is not
 JSON, it prints nothing and exits with 0; `--verbose` gives the reason on stderr. It waits at most
-two seconds for its input, and as long for each answer; no daemon is started.
+two seconds for its input, and as long for each answer. If no daemon runs, it has one started; at
+the start of a session it waits longer for that one, since all that the session knows is to come.
 
 The clients send nearly the same under different names: `FIELDS` lists them. A hook runs for every
 prompt, so what it imports is kept small.
@@ -18,7 +19,7 @@ import time
 from memsyncd.cli.parser import Command, Option, make_group, make_workspace_option
 from memsyncd.client.connection import connect
 from memsyncd.client.fastjson import encode_json, parse_json
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import MemsyncdError, NoDaemon
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +28,14 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from memsyncd.cli.console import Console
+    from memsyncd.client.connection import Client
 
 LIMIT_BYTES: Final = 4 << 20
 TIMEOUT_MS: Final = 2_000
+START_MS: Final = 8_000
+"""From the beginning of the hook to the answer of a daemon that it has started; the clients end a
+hook after ten seconds."""
+POLL_S: Final = 0.02
 SESSION_TOKENS, PROMPT_TOKENS = 2_000, 1_000
 _META: Final = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -309,7 +315,15 @@ def _recall(event: str, given: dict[str, Any], args: Args, console: Console) -> 
         "cwd": _find_workspace(given, args, console),
         "max_tokens": tokens,
     }
-    result = _call(args, console, "tools/call", name=HOOK_TOOL, arguments=arguments, _meta=_META)
+    result = _call(
+        args,
+        console,
+        "tools/call",
+        start_ms=START_MS if event == SESSION_START else TIMEOUT_MS,
+        name=HOOK_TOOL,
+        arguments=arguments,
+        _meta=_META,
+    )
     content = result.get("content")
     if not isinstance(content, list) or not content or result.get("isError"):
         raise NothingToAnswer(f"the daemon refused: {content}")
@@ -353,9 +367,35 @@ def _find_workspace(given: dict[str, Any], args: Args, console: Console) -> str:
     return folder
 
 
-def _call(args: Args, console: Console, method: str, **params: object) -> dict[str, Any]:
-    with connect(env=console.env, timeout_s=_find_timeout_s(args)) as client:
+def _call(
+    args: Args, console: Console, method: str, *, start_ms: int = TIMEOUT_MS, **params: object
+) -> dict[str, Any]:
+    """Call a method. A daemon that has to be started may take `start_ms` until it answers."""
+    try:
+        client = connect(env=console.env, timeout_s=_find_timeout_s(args))
+    except NoDaemon:
+        client = _connect_to_started(console, (args.timeout_ms or start_ms) / 1000)
+    with client:
         return client.call(method, **params)
+
+
+def _connect_to_started(console: Console, timeout_s: float) -> Client:
+    """Have a daemon started, and connect to it. Raises NoDaemon if none answers in time; it may do
+    so later.
+    """
+    from memsyncd.cli.daemon import start_aside
+
+    deadline_s = time.monotonic() + timeout_s
+    starting = start_aside(console.env)
+    while True:
+        has_ended = starting.poll() is not None
+        left_s = deadline_s - time.monotonic()
+        try:
+            return connect(env=console.env, timeout_s=max(left_s, POLL_S))
+        except NoDaemon:
+            if has_ended or left_s < 0:
+                raise
+        time.sleep(POLL_S)
 
 
 def _find_timeout_s(args: Args) -> float:
