@@ -176,6 +176,7 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
     return "\n".join(
         [
             INDENT.join(filter(None, parts)),
+            *([INDENT + paint("yellow", hit["mark"])] if hit.get("mark") else ()),
             *render_snippet(hit["snippet"], paint, width=width),
             *_render_relations(hit, paint, root=root, cwd=cwd, width=width),
         ]

@@ -190,6 +190,12 @@ TAKES_SEVERAL = "search, context and patterns"
 HELP = Option("-h --help", "show this help")
 JSON = Option("--json", "print the daemon's answer as one line of JSON")
 TIMEOUT = Option("--timeout-ms MS", "give up after this long")
+NO_MARK = Option("--no-mark", "without the line that marks orders in notes")
+
+
+def take_mark(args: SimpleNamespace, _console: object = None) -> dict[str, bool | None]:
+    """Return the parameter `mark`, in place of `--no-mark`."""
+    return {"no_mark": None, "mark": False if args.no_mark else None}
 
 
 # --- parsing ------------------------------------------------------------------------------------

@@ -8,12 +8,14 @@ from memsyncd.cli.console import show_answer
 from memsyncd.cli.format import list_parts, render_count, render_explanation, render_hit
 from memsyncd.cli.parser import (
     JSON,
+    NO_MARK,
     TIMEOUT,
     Argument,
     Command,
     Option,
     make_workspace_option,
     parse_fraction,
+    take_mark,
 )
 from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest, NoteNotFound
@@ -259,6 +261,7 @@ def _context_params(args: Args) -> dict[str, object]:
         "filters": filters_from(args),
         "heading": args.heading,
         "follow": args.follow or None,
+        **take_mark(args),
         "user": False if args.no_user else None,
         "wait": "disk" if args.wait else None,
         "timeout_ms": args.timeout_ms,
@@ -340,6 +343,7 @@ COMMANDS = {
             make_workspace_option("use this workspace, or several", is_repeated=True),
             Option("--all", "use all workspaces"),
             Option("--no-user", "without the user-wide workspace"),
+            NO_MARK,
             Option("-n --max-tokens N", "at most N tokens, from 100 to 50,000 (default 2000)"),
             Option("--max-bytes N", "at most N bytes as well"),
             *FILTERS,

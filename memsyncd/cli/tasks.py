@@ -10,12 +10,14 @@ from memsyncd.cli.console import CLIENT, CLIENT_OPTION, call_method, make_action
 from memsyncd.cli.format import render_age, render_count
 from memsyncd.cli.parser import (
     JSON,
+    NO_MARK,
     Argument,
     Command,
     Option,
     make_group,
     make_workspace_option,
     parse_pair,
+    take_mark,
 )
 from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest
@@ -119,13 +121,14 @@ _TASK_COMMANDS = {
         examples=("memsyncd task list WU-123",),
     ),
     "context": Command(
-        make_action("task.context", _show_text, found="text"),
+        make_action("task.context", _show_text, found="text", make_params=take_mark),
         summary="print profile, summaries, task and discoveries for a prompt",
         arguments=(_TASK,),
         options=(
             _BYTES,
             Option("--sort S", "each part by recency (default) or decay"),
             _ARCHIVED,
+            NO_MARK,
             *_SHARED,
         ),
         examples=("memsyncd task context WU-123 --max-bytes 4096",),
@@ -169,20 +172,20 @@ _TASK_COMMANDS = {
 }
 _SESSION_COMMANDS = {
     "start": Command(
-        make_action("session.start", _show_start),
+        make_action("session.start", _show_start, make_params=take_mark),
         summary="record that a session begins",
         arguments=(
             Argument("session", "SESSION", "the session's id"),
             Argument("content", "[TEXT]", "what it is to do"),
         ),
-        options=(_OF_TASK, _AGENT, _BYTES, CLIENT_OPTION, *_SHARED),
+        options=(_OF_TASK, _AGENT, _BYTES, NO_MARK, CLIENT_OPTION, *_SHARED),
         examples=("memsyncd session start s-7 'Finish the ports.' --task WU-123",),
     ),
     "resume": Command(
-        make_action("session.resume", _show_text, found="text"),
+        make_action("session.resume", _show_text, found="text", make_params=take_mark),
         summary="print what restores an agent after its context was cleared",
         arguments=(Argument("session", "[SESSION]", "the session's id"),),
-        options=(_OF_TASK, _AGENT, _BYTES, *_SHARED),
+        options=(_OF_TASK, _AGENT, _BYTES, NO_MARK, *_SHARED),
         examples=("memsyncd session resume s-7 --agent claude",),
     ),
 }

@@ -135,6 +135,8 @@ def _show_recalled(answer: dict[str, Any], _args: Args, console: Console) -> Non
     terminal = console.terminal
     for one in answer["memories"]:
         terminal.print(_render_recalled(clean_values(one), terminal.paint))
+        if one.get("mark"):
+            terminal.print(terminal.paint("yellow", one["mark"]))
         terminal.print(f"{clean(one['text'])}\n")
     stage = f"found by {answer['stage']}" if answer["stage"] else "nothing is found"
     left = f", {answer['left_out']} left out" if answer["left_out"] else ""

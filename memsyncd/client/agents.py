@@ -210,16 +210,19 @@ class AgentMethods(Closing):
         *,
         max_bytes: int = 4096,
         sort: Literal["recency", "decay"] = "recency",
+        mark: bool = True,
         include_archived: bool = False,
         track_access: bool = True,
     ) -> TaskContext:
         """Return a block of profile, summaries, task and discoveries for a prompt; its `text` is
-        empty if there is nothing.
+        empty if there is nothing. With `mark`, its first line says so if the text tries to instruct
+        its reader.
         """
         params = {
             "task": task,
             "max_bytes": max_bytes,
             "sort": sort,
+            "mark": None if mark else False,
             "include_archived": include_archived,
             "track_access": track_access,
             "caller_session": self._session,
@@ -282,15 +285,18 @@ class AgentMethods(Closing):
         task: str | None = None,
         agent: str | None = None,
         max_bytes: int = 4096,
+        mark: bool = True,
     ) -> SessionBlock:
         """Return what restores an agent after its context was cleared: task, signals, last
-        checkpoint, open discoveries and what is ready.
+        checkpoint, open discoveries and what is ready. With `mark`, the first line says so if the
+        text tries to instruct its reader.
         """
         params = {
             "session": session or (None if task else self._session),
             "task": task,
             "agent": agent,
             "max_bytes": max_bytes,
+            "mark": None if mark else False,
         }
         answer: SessionBlock = self._connection.ask("session.resume", params)
         return answer

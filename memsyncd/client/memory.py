@@ -442,7 +442,7 @@ class Memsyncd(AgentMethods):
         max_tokens: int | None = None,
         max_bytes: int | None = None,
         heading: str | None = None,
-        mark: bool = False,
+        mark: bool = True,
         follow: Words = (),
         user: bool = True,
         workspaces: WorkspaceNames = None,
@@ -455,8 +455,9 @@ class Memsyncd(AgentMethods):
         """Return markdown for a prompt, of at most `max_tokens` (2000), with `heading` as its first
         line (`## Prior Knowledge`).
 
-        Without a query, the context with which a session starts. Empty if nothing is relevant. With
-        `mark`, a line below the heading says if the text tries to instruct its reader. Each section
+        Without a query, the context with which a session starts. Empty if nothing is relevant. A
+        line below the heading says if the text tries to instruct its reader, unless `mark` is
+        False. Each section
         of the block counts as recalled, unless `track_access` is False. `follow` names relations:
         the sections that they lead to are included as well. `user` is false to leave
         out the user-wide workspace; `workspaces` as in `search`.
@@ -466,7 +467,7 @@ class Memsyncd(AgentMethods):
             "query": query,
             **size,
             "heading": heading,
-            "mark": mark or None,
+            "mark": None if mark else False,
             "follow": convert_words(follow),
             "user": None if user else False,
             **_read_workspaces(workspaces),

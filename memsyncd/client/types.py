@@ -300,6 +300,9 @@ class Hit(RelatedMeta):
     workspace: str
     # Plain text of one line, with matched words between `**` and `**`.
     snippet: str
+    # The line to put above the snippet for a model if heading, snippet or `related` try to instruct
+    # their reader.
+    mark: str
     score: float
     # Digest of the file as indexed.
     digest: str
@@ -896,6 +899,8 @@ class RecalledMemory(RelatedMeta):
     relation: str | None
     # The memory from which it was followed.
     related_to: str | None
+    # The line to put above the text for a model if it tries to instruct its reader.
+    mark: str
     text: str
     tokens: int
 

@@ -68,6 +68,7 @@ from memsyncd.engine.candidates import (
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.federation import describe_vectors
+from memsyncd.engine.marking import find_warning
 from memsyncd.engine.metadata import describe_meta, find_order, make_valuation
 from memsyncd.engine.redaction import (
     read_redacted_sections,
@@ -462,14 +463,9 @@ def _build_block(
 ) -> ContextBlock:
     heading = " ".join(params.heading.split())
     block = build_context_block(chunks, budget, heading=heading, read=read)
-    # At the start of a session nobody has asked for what is quoted.
-    is_marked = params.mark or not params.query.strip()
-    if not (is_marked and config.guard.has_instructions):
+    if not params.mark:
         return block
-    # The patterns are compiled when they are needed first.
-    from memsyncd.core.guard.injection import describe_injections
-
-    warning = describe_injections(block.text)
+    warning = find_warning(block.text, config)
     if not warning:
         return block
     # The mark takes its room from the notes, so that the whole keeps within the budget.

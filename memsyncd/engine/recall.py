@@ -11,6 +11,7 @@ from memsyncd.core.editing.kinds import find_importance
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import count_tokens
 from memsyncd.core.search.query import EVERYTHING
+from memsyncd.engine.marking import mark_text
 from memsyncd.engine.metadata import describe_meta, find_stored_moment_s
 from memsyncd.engine.redaction import redact_notes
 from memsyncd.engine.relations import (
@@ -212,6 +213,7 @@ def _fill(
             start_line=head.span.start,
             end_line=memory.sections[-1].span.end,
             heading=list(head.heading),
+            mark=mark_text(text, "the text below", config),
             text=text,
             tokens=n_tokens,
             **describe_meta(head, config.kinds, now_s),

@@ -56,6 +56,7 @@ from memsyncd.engine.candidates import (
 from memsyncd.engine.clock import find_local_day
 from memsyncd.engine.explain import HURRIED_CPU_S, Question, explain_nothing
 from memsyncd.engine.federation import SearchPart, describe_vectors, merge_search_parts
+from memsyncd.engine.marking import mark_hits
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     Valuation,
@@ -340,6 +341,7 @@ def search_part(
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
         sections = [one.sections for one in passages]
         hits = complete_hits(reader, hits, sections, params.follow, related)
+        hits = mark_hits(reader, hits, config)
     valuation = make_valuation(config, options.now_s, options.accesses)
     if params.explain:
         hits = [_add_value(hit, valuation) for hit in hits]

@@ -20,6 +20,8 @@ from memsyncd.core.search.tasks import (
     CLOSED,
     FINISHED,
     ItemValue,
+    TaskBlock,
+    TaskGroup,
     TaskItem,
     cut_text,
     find_ready,
@@ -29,6 +31,7 @@ from memsyncd.core.search.tasks import (
     render_block,
     summarize,
 )
+from memsyncd.engine.marking import list_marks
 from memsyncd.engine.metadata import describe_meta, make_valuation
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.relations import find_relations
@@ -229,7 +232,7 @@ def build_task_context(
         sections |= read_task_sections(workspace, config, filters, now_s=now_s)
     value = _value_by_decay(workspace, config, sections, now_s) if params.sort == "decay" else None
     groups = group_for_task(_items(sections), params.task, value)
-    block = render_block(groups, max_bytes=params.max_bytes)
+    block = _render_marked(groups, params, config)
     return TaskContext(
         workspace=workspace.id,
         text=block.text,
@@ -237,6 +240,22 @@ def build_task_context(
         included=list(block.included),
         left_out=list(block.left_out),
     )
+
+
+def _render_marked(
+    groups: Sequence[TaskGroup],
+    params: TaskContextParams | SessionResumeParams,
+    config: Config,
+    top: str = "",
+) -> TaskBlock:
+    """Render a block, with a mark if it tries to instruct its reader."""
+    plain = block = render_block(groups, max_bytes=params.max_bytes, top=top)
+    for mark in list_marks(plain.text, config) if params.mark else ():
+        marked = "\n\n".join(filter(None, (mark, top)))
+        block = render_block(groups, max_bytes=params.max_bytes, top=marked)
+        if bool(block.included) == bool(plain.included):
+            break
+    return block
 
 
 def _value_by_decay(
@@ -396,7 +415,7 @@ def build_session_block(
     names = [f"task {task}" if task else "", f"session {params.session}" if params.session else ""]
     top = f"# Resuming {', '.join(filter(None, names))}{shown}"
     groups = group_for_session(_items(sections), task=task, session_anchors=own)
-    block = render_block(groups, max_bytes=params.max_bytes, top=top)
+    block = _render_marked(groups, params, config, top)
     is_empty = not (block.included or signals)
     return SessionBlock(
         workspace=workspace.id,

@@ -152,7 +152,6 @@ class MemoryContext:
             "query": query,
             "max_tokens": max(self._max_tokens - SEPARATOR_TOKENS, BUDGETS[0]),
             "heading": REPLACING,
-            "mark": True,
         }
         wait_ms = max(int(self._timeout_s * 500), 1)
         with connect(timeout_s=self._timeout_s) as client:

@@ -480,7 +480,7 @@ def render_result(result: msgspec.Struct, find_warning: FindWarning) -> str:
     return _RENDERERS[type(result)](result, find_warning)
 
 
-def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
+def render_hits(found: search.SearchResult) -> str:
     """Return the text of a search: a citation, a heading and a snippet for each hit."""
     lines = [*_describe_state(found.freshness), *_describe_workspaces(found.workspaces)]
     lines += _describe_semantic(found)
@@ -499,9 +499,7 @@ def render_hits(found: search.SearchResult, find_warning: FindWarning) -> str:
         kind = _describe_meta(hit)
         lines.append(f"{where}{hit.path}:{hit.start_line}-{hit.end_line}  {heading}{kind}")
         snippet = " ".join(hit.snippet.split())
-        # Without the marks of matched words, which would hide a phrase.
-        warning = find_warning(f"{heading}\n{hit.snippet}".replace("**", ""))
-        lines += [search.mark_warning(warning, "the snippet below")] if warning else []
+        lines += [hit.mark] if hit.mark else []
         lines.append(f"  {snippet}")
         disputed = search.describe_contradictions(hit.contradicts, hit.contradicted_by)
         lines += [f"  {disputed}"] if disputed else []
@@ -600,13 +598,9 @@ def render_added(added: memory.Added) -> str:
     return f"Remembered at {place}{late}{also}{kind or ''}"
 
 
-def render_session(block: tasks.SessionBlock, find_warning: FindWarning) -> str:
-    """Return what restores an agent, marked if it tries to instruct its reader."""
-    if not block.text:
-        return "There is nothing to resume yet; keep progress with checkpoint."
-    warning = find_warning(block.text)
-    mark = f"{search.mark_warning(warning, 'the text below')}\n" if warning else ""
-    return f"{mark}{block.text}"
+def render_session(block: tasks.SessionBlock) -> str:
+    """Return what restores an agent, which is marked already."""
+    return block.text or "There is nothing to resume yet; keep progress with checkpoint."
 
 
 def render_signals(box: signals.SignalBox, find_warning: FindWarning) -> str:
@@ -664,12 +658,12 @@ def _cut_view(text: str) -> str:
 
 
 _RENDERERS: dict[type[msgspec.Struct], Callable[[Any, FindWarning], str]] = {
-    search.SearchResult: render_hits,
+    search.SearchResult: lambda found, _: render_hits(found),
     search.ContextResult: lambda found, _: render_context(found),
     search.Got: render_note,
     memory.Added: lambda found, _: render_added(found),
     memory.MemoryResult: render_memory,
-    tasks.SessionBlock: render_session,
+    tasks.SessionBlock: lambda found, _: render_session(found),
     signals.SignalBox: render_signals,
     signals.SignalSent: lambda found, _: _render_sent(found),
     signals.SignalsAcked: lambda found, _: _render_acked(found),

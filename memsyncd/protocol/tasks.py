@@ -74,6 +74,8 @@ class TaskContextParams(TrackedParams, frozen=True, kw_only=True):
     max_bytes: BlockBytes = 4096
     sort: Literal["recency", "decay"] = "recency"
     """Within each part. By `recency` the profile has the most important first."""
+    mark: bool = True
+    """Begin the text with a line that says so if it tries to instruct its reader."""
     include_archived: bool = False
     workspace: Name | None = None
 
@@ -119,6 +121,8 @@ class SessionStartParams(WriteParams, frozen=True, kw_only=True):
     agent: Word | None = None
     """Whose signals the block shows, besides those to the session and the task."""
     max_bytes: BlockBytes = 4096
+    mark: bool = True
+    """As in `session.resume`."""
 
 
 class SessionStarted(Written, frozen=True, kw_only=True):
@@ -135,6 +139,8 @@ class SessionResumeParams(WorkspaceParams, frozen=True, kw_only=True):
     task: TaskName | None = None
     agent: Word | None = None
     max_bytes: BlockBytes = 4096
+    mark: bool = True
+    """Begin the text with a line that says so if it tries to instruct its reader."""
 
 
 class SessionBlock(Result, frozen=True, kw_only=True):

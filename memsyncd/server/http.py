@@ -39,7 +39,7 @@ from memsyncd.protocol.mcp_tools import render_result
 from memsyncd.protocol.methods import METHODS
 from memsyncd.protocol.metrics import MetricsResult
 from memsyncd.protocol.operations import Status
-from memsyncd.protocol.search import Changed, ContextParams, Subscribed, UnsubscribeParams
+from memsyncd.protocol.search import Changed, Subscribed, UnsubscribeParams
 from memsyncd.protocol.signals import SignalNotice
 from memsyncd.server.mcp import choose_find_warning
 from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
@@ -482,8 +482,6 @@ def make_call(route: HttpRoute, request: HttpRequest, context: ServerContext) ->
         return context.parser.parse_params(route.method, bytes(request.body), 1)
     try:
         params = http.make_query_params(route.method, request.target.query)
-        if isinstance(params, ContextParams) and request.content_type != http.JSON:
-            params = msgspec.structs.replace(params, mark=True)  # the text is for an agent
         return Call(route.method, params, 1)
     except BadRequest as error:
         return Fault(describe_error(error), 1, route.method)

@@ -331,8 +331,6 @@ class McpConnection:
     ) -> Any:
         """Ask for what is on the disk now; if that takes too long, for what is indexed."""
         wait_ms = DISK_WAIT_MS if is_ready else BUSY_WAIT_MS
-        if isinstance(params, search.ContextParams):
-            params = msgspec.structs.replace(params, mark=True)
         fresh = msgspec.structs.replace(params, wait="disk", timeout_ms=wait_ms)
         with contextlib.suppress(NotFresh):
             return await self._ask(method, fresh)

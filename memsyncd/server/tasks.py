@@ -166,6 +166,7 @@ class TaskMethods(WorkspaceMethods):
             task=params.task,
             agent=params.agent,
             max_bytes=params.max_bytes,
+            mark=params.mark,
             workspace=params.workspace,
         )
         block = await self._resume_session(session, resume)

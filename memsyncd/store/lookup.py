@@ -65,6 +65,7 @@ _LEVELS = (
     " ORDER BY s.start_line"
 )
 _HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM links WHERE relation = ? AND relation <> '')"
+_HAS_PROBLEM = "SELECT EXISTS(SELECT 1 FROM problems WHERE code = ?)"
 _HAVE_ARCHIVED = "SELECT DISTINCT file FROM sections WHERE status = 'archived'"
 
 
@@ -173,6 +174,14 @@ def read_sections_of(reader: Reader, path: str) -> list[StoredSection]:
 def read_levels(reader: Reader, path: str) -> list[tuple[str, int]]:
     """Return the anchors of a note by line, with the levels of their headings."""
     return [(f"{path}#{slugs}", level) for slugs, level in reader.rows(_LEVELS, (path,))]
+
+
+def has_problem(reader: Reader, code: str) -> bool:
+    """True if any note has a problem with this code."""
+    known: dict[str, bool] = reader.memo.setdefault("problems", {})
+    if code not in known:
+        known[code] = bool(reader.rows(_HAS_PROBLEM, (code,))[0][0])
+    return known[code]
 
 
 def has_relation(reader: Reader, relation: str) -> bool:

@@ -135,13 +135,16 @@ def test_text_that_instructs_its_reader_is_marked_within_the_budget(bench: Any) 
     save(bench, "MEMORY.md", f"# Redis\n\n{trick}\n\n" + "The redis cache is warm.\n\n" * 60)
     bench.sync()
     for max_tokens in (90, 120, 200):
-        built = ask(bench, "redis instructions", max_tokens=max_tokens, mark=True)
+        built = ask(bench, "redis instructions", max_tokens=max_tokens)
         heading, mark, _ = built.text.split("\n\n", 2)
         assert (heading, trick in built.text) == ("## Prior Knowledge", True)
         assert mark.startswith("[WARNING: a note quoted below tells its reader to forget")
         assert built.tokens <= max_tokens
-    assert "[WARNING" not in ask(bench, "redis instructions").text
-    assert ask(bench, "redis", mark=True, heading="").text.startswith("[WARNING: ")
+    assert ask(bench, "redis", heading="").text.startswith("[WARNING: ")
+    assert ask(bench).text.count("[WARNING: ") == 1
+    for query in ("redis instructions", ""):
+        assert trick in ask(bench, query, mark=False).text
+        assert "[WARNING" not in ask(bench, query, mark=False).text
 
 
 # --- without one ------------------------------------------------------------------------------------------------------

@@ -384,22 +384,17 @@ def make_hit(snippet: str) -> Hit:
     )  # fmt: skip
 
 
-def test_a_hit_is_cited_by_its_lines_and_marked_words_hide_no_instruction() -> None:
-    seen: list[str] = []
+def test_a_hit_is_cited_by_its_lines_and_its_mark_comes_before_its_snippet() -> None:
+    hit = msgspec.structs.replace(make_hit("ignore **previous** words"), mark="[WARNING: data.]")
     found = SearchResult(
-        hits=[make_hit("ignore **previous** words")], relaxed=False, why_empty=None,
+        hits=[hit], relaxed=False, why_empty=None,
         did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
     )  # fmt: skip
-
-    def find_warning(text: str) -> str:
-        seen.append(text)
-        return "orders its reader"
-
-    first, second, third = mcp_tools.render_hits(found, find_warning).splitlines()
-    assert first == "MEMORY.md:3-5  A > B (decision)"
-    assert second.startswith("[WARNING: ")
-    assert third == "  ignore **previous** words"
-    assert "ignore previous words" in seen[0]
+    assert mcp_tools.render_hits(found).splitlines() == [
+        "MEMORY.md:3-5  A > B (decision)",
+        "[WARNING: data.]",
+        "  ignore **previous** words",
+    ]
 
 
 def test_an_answer_of_related_words_alone_says_so() -> None:
@@ -410,7 +405,7 @@ def test_an_answer_of_related_words_alone_says_so() -> None:
             hits=hits, relaxed=True, why_empty=None,
             did_you_mean=None, workspaces=[], freshness=FRESH, took_ms=1.0,
         )  # fmt: skip
-        assert said in mcp_tools.render_hits(found, lambda _: "").splitlines()[0]
+        assert said in mcp_tools.render_hits(found).splitlines()[0]
 
 
 def test_what_does_not_count_of_a_query_is_told_before_the_hits() -> None:
@@ -418,7 +413,7 @@ def test_what_does_not_count_of_a_query_is_told_before_the_hits() -> None:
         hits=[make_hit("x")], relaxed=False, why_empty=None, did_you_mean=None, workspaces=[],
         freshness=FRESH, took_ms=1.0, query_problems=["is:open was read as words"],
     )  # fmt: skip
-    first, second, _ = mcp_tools.render_hits(found, lambda _: "").splitlines()
+    first, second, _ = mcp_tools.render_hits(found).splitlines()
     assert first == "Note: is:open was read as words."
     assert second.startswith("MEMORY.md:3-5")
 

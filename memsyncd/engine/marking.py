@@ -1,0 +1,57 @@
+"""Marks text that tries to instruct its reader, wherever memsyncd makes a text for a model.
+
+A block for a prompt has the mark as its first line, unless the caller asks for the text alone. A
+hit or a recalled memory has the warning as a field. Text that is read in order to be edited (`get`,
+`memory view`, `diff`) is the note's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from memsyncd.config import Config
+from memsyncd.core.guard.warnings import PROMPT_INJECTION
+from memsyncd.protocol.search import SHORT_MARK, Hit, mark_warning
+from memsyncd.store.lookup import has_problem
+from memsyncd.store.pool import Reader
+
+
+def find_warning(text: str, config: Config) -> str:
+    """Say how a text tries to instruct its reader; empty if it does not, or if nobody wants to
+    know.
+    """
+    if not config.guard.has_instructions:
+        return ""
+    # The patterns are compiled when they are needed first.
+    from memsyncd.core.guard.injection import describe_injections
+
+    return describe_injections(text)
+
+
+def list_marks(text: str, config: Config) -> list[str]:
+    """Return the lines that may mark a block with this text, the preferred one first: the last is
+    for a block without room for the others. Empty if the text needs no mark.
+    """
+    warning = find_warning(text, config)
+    return [mark_warning(warning, "a note quoted below"), SHORT_MARK] if warning else []
+
+
+def mark_hits(reader: Reader, hits: Sequence[Hit], config: Config) -> list[Hit]:
+    """Mark the hits that try to instruct their reader."""
+    if not has_problem(reader, PROMPT_INJECTION):  # to look for it takes time in every search
+        return [*hits]
+    return [replace(hit, mark=_find_mark(hit, config)) for hit in hits]
+
+
+def _find_mark(hit: Hit, config: Config) -> str:
+    shown = [*hit.heading, hit.snippet, *(one.snippet for one in hit.related)]
+    # Without the marks of matched words, which would hide a phrase.
+    return mark_text("\n".join(shown).replace("**", ""), "the snippet below", config)
+
+
+def mark_text(text: str, what: str, config: Config) -> str:
+    """Return the line that marks a text, empty if it needs none."""
+    warning = find_warning(text, config)
+    return mark_warning(warning, what) if warning else ""
