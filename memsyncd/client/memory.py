@@ -315,17 +315,20 @@ class Memsyncd(AgentMethods):
         text: str = "",
         max_tokens: int | None = None,
         follow: Words = (),
+        track_access: bool = True,
         filters: Filters | None = None,
     ) -> Recalled:
         """Recall memories by any of the keywords, else by topic and kind, else by words, the most
         important first, within a budget, each with those that the relations of `follow` lead to.
-        Raises BadRequest without a criterion.
+        Each counts as accessed, unless `track_access` is False. Raises BadRequest without a
+        criterion.
         """
         params: dict[str, object] = {"topic": topic, "kind": kind, "max_tokens": max_tokens}
         params |= {"keywords": [*keywords]} if keywords else {}
         params |= {"text": text} if text else {}
         params |= {"follow": convert_words(follow)} if follow else {}
         params |= {"filters": _read_filters(filters)} if filters else {}
+        params |= {"track_access": track_access, "caller_session": self._session}
         answer: Recalled = self._connection.ask("recall", params)
         return answer
 

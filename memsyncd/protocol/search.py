@@ -339,7 +339,7 @@ RecallStage = Literal["keywords", "topic and kind", "words"]
 Keyword = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
-class RecallParams(WorkspaceParams, frozen=True, kw_only=True):
+class RecallParams(TrackedParams, frozen=True, kw_only=True):
     """At least one criterion. The first stage that finds memories answers: the keywords (with topic
     and kind, if given), then topic and kind alone, then the words of the text.
     """
@@ -358,6 +358,7 @@ class RecallParams(WorkspaceParams, frozen=True, kw_only=True):
     """Relations such as `resolved_by`: the memories that typed links lead to come right behind the
     one that leads to them."""
     filters: Filters = Filters()
+    workspace: Name | None = None
 
 
 class RecalledMemory(RelatedMeta, frozen=True, kw_only=True):

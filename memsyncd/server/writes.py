@@ -334,6 +334,9 @@ class Writes(WorkspaceMethods):
             return recall.recall(workspace, config, params, now_s, accessed)
 
         recalled = await self._in_thread(run, disk_of=workspace)
+        if params.track_access:
+            anchors = [one.anchor for one in recalled.memories]
+            self._workspaces.note_accesses(workspace, anchors, session=params.caller_session)
         freshness = describe_freshness([workspace], config, now_s=self._clock.now_s())
         return replace_fields(recalled, freshness=freshness)
 

@@ -28,7 +28,7 @@ NOTE = "# Redis\n\n## Timeouts\n\nRaise them to 5 s.\n\n## Ports\n\n6379 everywh
 TIMEOUTS = ".memories/redis.md#redis/timeouts"
 
 
-def test_what_a_context_a_get_and_a_tracked_search_return_is_counted(place: Place) -> None:
+def test_what_a_context_a_get_a_recall_and_a_tracked_search_return_is_counted(place: Place) -> None:
     (place.root / ".memories" / "redis.md").write_text(NOTE)
     place.wait_found("raise", ".memories/redis.md")
     ask = place.client.call
@@ -37,13 +37,15 @@ def test_what_a_context_a_get_and_a_tracked_search_return_is_counted(place: Plac
     ask("get", anchor=TIMEOUTS, workspace=place.id, track_access=False)
     ask("search", query="raise", workspace=place.id)
     ask("search", query="raise", workspace=place.id, track_access=True)
+    ask("recall", text="raise", workspace=place.id)
+    ask("recall", text="raise", workspace=place.id, track_access=False)
     with Memsyncd(place.root, env=place.home.env, session="s1") as memory:
         for _ in range(3):
             assert memory.get(TIMEOUTS) is not None
             assert memory.context("raise")
         memory.record_access(TIMEOUTS)
         stats = memory.access_stats(TIMEOUTS)
-    assert [one["count"] for one in stats["counts"]] == [4]
+    assert [one["count"] for one in stats["counts"]] == [5]
     assert [one["sessions"] for one in stats["counts"]] == [1]
 
 
