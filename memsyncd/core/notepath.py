@@ -35,6 +35,12 @@ _RULES = re.compile(
     r"|\.cursor/rules(?:/[^/.][^/]*)*/[^/.][^/]*\.mdc"
     r"|\.github/instructions(?:/[^/.][^/]*)*/[^/.][^/]*\.instructions\.md"
 )
+# The forms of Syncthing; of Dropbox, Nextcloud and Obsidian; of ownCloud and of `write.restore`.
+_CONFLICT_COPY = re.compile(
+    r"\.sync-conflict-\d[\w-]*|[ _-]*\((?:[^()/]*[ _-])?conflicted copy[^()/]*\)"
+    r"|[ _-]*[( _-]conflicted copy[^./]*|_conflict-\d[\d-]*",
+    re.IGNORECASE,
+)
 _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -136,6 +142,16 @@ def is_note_name(name: str) -> bool:
     editors end otherwise, such as `note.md~` and Emacs's `#note.md#`.
     """
     return name.lower().endswith(NOTE_SUFFIXES) and not name.startswith(".")
+
+
+def is_conflict_copy(path: str) -> bool:
+    """True for the name of a copy that a program has made of two versions of a note."""
+    return "conflict" in path.lower() and _CONFLICT_COPY.search(path) is not None
+
+
+def find_copied(path: str) -> str:
+    """Return the path of the note of which there is a conflict copy at `path`; empty for others."""
+    return _CONFLICT_COPY.sub("", path) if is_conflict_copy(path) else ""
 
 
 def is_markdown(path: str) -> bool:

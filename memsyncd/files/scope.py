@@ -153,8 +153,6 @@ def is_within_folder(path: str, folder: str) -> bool:
 
 # --- file names ---------------------------------------------------------------------------------
 
-# The forms of Syncthing; of Dropbox and Nextcloud; of ownCloud and of `write.restore`.
-CONFLICT_COPY = re.compile(r"\.sync-conflict-\d|[( _-]conflicted copy|_conflict-\d", re.IGNORECASE)
 # Line ends, escape sequences and changes of direction: a name with them is shown as another name.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Emacs, and hidden names.
@@ -177,10 +175,6 @@ def show_name(text: str) -> str:
 def has_control(path: str) -> bool:
     """True if the path holds a character that makes it look like another path."""
     return CONTROL.search(path) is not None
-
-
-def is_conflict_copy(path: str) -> bool:
-    return CONFLICT_COPY.search(path) is not None
 
 
 def is_leftover(name: str) -> bool:

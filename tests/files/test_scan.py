@@ -257,6 +257,9 @@ def test_twins_that_differ_in_how_accents_are_written_are_both_found_and_reporte
     [
         "a.sync-conflict-20240101-101010-ABCDEFG.md",
         "a (conflicted copy 2024-01-01).md",
+        "a (Ann's conflicted copy 2024-01-01).md",
+        "a (Conflicted copy MyPhone 202401011010).md",
+        "a (Conflicted copy 2).md",
         "a_conflict-20240101.md",
     ],
 )

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.model import Attributes
-from memsyncd.core.notepath import NotePath, parse_note_path
+from memsyncd.core.notepath import NotePath, is_conflict_copy, parse_note_path
 from memsyncd.errors import (
     AlreadyExists,
     Conflict,
@@ -33,7 +33,6 @@ from memsyncd.files import write
 from memsyncd.files.atomic import OpenFolder, open_folder
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import is_conflict_copy
 from memsyncd.files.write import (
     KeepText,
     delete_path,

@@ -485,7 +485,7 @@ def has_ordinary_name(path: str) -> bool:
     return (
         path.isascii()
         and path.isprintable()
-        and "conflict" not in path
+        and "conflict" not in path.lower()
         and (is_note_name(path.rpartition("/")[2]) or is_rule_path(path))
         and path != SHADOWED
     )
