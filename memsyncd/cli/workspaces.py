@@ -82,8 +82,8 @@ def _init_user_wide(args: Args, console: Console) -> int:
 
 
 def find_memory_root(folder: str, console: Console) -> str:
-    """Return the folder whose memory this one has: in a linked git worktree that of the main one,
-    which only the daemon knows.
+    """Return the folder whose memory this one has: in a linked git worktree that shares any memory
+    of the main one that folder, which only the daemon knows.
     """
     # A submodule has a file .git as well, and is a folder like any other.
     if not os.path.isfile(os.path.join(folder, ".git")):
@@ -92,10 +92,11 @@ def find_memory_root(folder: str, console: Console) -> str:
         answer = console.call("workspace.add", path=folder)
     except NoDaemon:
         return folder
-    if answer["found"]["worktree"]:
-        for line in describe_found(clean_values(answer["found"]), answer["workspaces"][0], folder):
+    found, root = answer["found"], str(answer["workspaces"][0]["root"])
+    if found["worktree"]:
+        for line in describe_found(clean_values(found), answer["workspaces"][0], folder):
             console.terminal.report(line)
-    return str(answer["workspaces"][0]["root"])
+    return os.path.dirname(found["shared"][0]) if found["shared"] else root
 
 
 def _offer_merge_driver(args: Args, console: Console, root: str) -> None:
@@ -224,12 +225,15 @@ def describe_added_projects(answer: dict[str, Any]) -> list[str]:
 
 def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> list[str]:
     """Describe what was added: what the folder is, its notes, and how to change that."""
-    if found["worktree"]:
+    if found["worktree"] and found["worktree"] != info["root"]:
         shared = f"{found['worktree']} is a linked git worktree: it shares the memory of"
         return [
             f"{shared} {info['root']}",
             'for a memory of its own: worktrees = "own" under [sync], see memsyncd config path',
         ]
+    if found["worktree"]:
+        own = f"{found['worktree']} is a linked git worktree with memory of its own"
+        return [own, *(f"it shares {path}" for path in found["shared"])]
     counted = "" if found["is_complete"] else "more than "
     if not found["notes"]:
         return _suggest_notes(found, info, path, counted)

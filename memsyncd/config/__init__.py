@@ -44,7 +44,8 @@ class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     # Of a workspace that is a whole folder, or an include with **, at most this many folders are
     # watched; the scan every reconcile_s finds changes in others, which `memsyncd status` says.
     max_watched_folders: Annotated[int, Meta(ge=1, le=1_000_000)] = 4096
-    # shared: a linked git worktree that is no workspace itself has the memory of the main worktree.
+    # shared: a linked git worktree has the memory that is checked out there, and otherwise that of
+    # the main worktree.
     # own: each worktree is a folder by itself.
     worktrees: Literal["shared", "own"] = "shared"
     # Larger files are not indexed, and `memsyncd problems` lists them.

@@ -292,6 +292,12 @@ def list_notes(
 _to_json = msgspec.json.Encoder().encode
 
 
+def name_absolutely(root: str, note: NoteInfo) -> NoteInfo:
+    """Return a note with its path, and the anchors of its sections, from the root of the disk."""
+    sections = [replace(one, anchor=f"{root}/{one.anchor}") for one in note.sections]
+    return replace(note, path=f"{root}/{note.path}", sections=sections)
+
+
 def _explain_section(one: SectionInfo, valuation: Valuation) -> SectionInfo:
     score = valuation.compute(one).score
     return replace(one, explain=valuation.explain(one), tier=valuation.find_tier(score))

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import OTHER_KINDS
 from memsyncd.core.model import count_tokens
-from memsyncd.core.notepath import MEMORY_FILE
 from memsyncd.core.search.context import (
     Budget,
     ContextBlock,
@@ -37,7 +36,6 @@ from memsyncd.core.search.federation import (
 from memsyncd.core.search.highlight import Matcher
 from memsyncd.core.search.passages import (
     LABEL_TOKENS,
-    MEMORY_SHARE,
     ScoredPassage,
     StartChunk,
     compute_rarity,
@@ -83,14 +81,6 @@ from memsyncd.engine.relations import (
 )
 from memsyncd.engine.search import RunOptions, make_question
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.engine.worktree_memory import (
-    BRANCH_LABEL,
-    BranchMemory,
-    describe_branch_part,
-    differs_from_index,
-    list_branch_chunks,
-    read_branch_memory,
-)
 from memsyncd.first_notes import is_first_text
 from memsyncd.protocol.search import (
     ContextAnswer,
@@ -136,8 +126,7 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     `parts` describe what the block includes, in its order. `raw_hits` and `counts` are those of a
     query whose block is merged with others. In a linked worktree `root` is what the paths shown
-    begin with, since they are not relative to that worktree, and `branch` what its own MEMORY.md
-    offers, if that is another.
+    begin with, if they are not relative to that worktree.
     """
 
     entry: Entry
@@ -149,7 +138,6 @@ class ContextOffer(msgspec.Struct, frozen=True, kw_only=True):
     vectors: UsedVectors = NO_VECTORS
     why_empty: str | None = None
     root: str = ""
-    branch: ContextOffer | None = None
     keys: Sequence[SortKey] = ()
     """By which the parts get their room, if it is by an order that was asked for."""
 
@@ -172,19 +160,19 @@ def offer_context(
     *,
     is_merged: bool = False,
     is_user_wide: bool = False,
-    worktree: str = "",
+    is_elsewhere: bool = False,
 ) -> ContextOffer:
     """Find what a workspace offers to a block. Raises what `search` raises.
 
     `is_merged`: also compute what it takes to merge the offer with others. With `is_user_wide`,
-    pinned notes and preferences for a part of the budget. `worktree` is a linked worktree's folder.
+    pinned notes and preferences for a part of the budget. With `is_elsewhere`, paths are shown with
+    the root, for a linked worktree that shares these notes.
     """
     question = make_question(params, config, options)
     has_words = not is_user_wide and _has_words(params.query, options.now_s)
     budget = _share_budget(params, 1 / USER_SHARE if is_user_wide else 1.0)
-    n_empty, matching, counts, branch_offer = 0, NOTHING_MATCHES, None, None
+    n_empty, matching, counts = 0, NOTHING_MATCHES, None
     raw_hits, why_empty = list[RawHit](), None
-    branch = read_branch_memory(worktree, config) if worktree else None
     asked = begin_question(workspace, question, _make_ranking()) if has_words else None
     with workspace.acquire(question.timeout_s) as reader:
         if asked is not None:
@@ -194,10 +182,6 @@ def offer_context(
             chunks, n_empty = _find_start_chunks(reader, workspace, question, budget, config)
         if is_user_wide:
             chunks = [one for one in chunks if _is_for_all(one[1])]
-        if branch is not None and differs_from_index(reader, branch):
-            chunks = [one for one in chunks if one[1].path != MEMORY_FILE]
-            weigh = _make_word_scorer(reader, question.query, workspace) if has_words else None
-            branch_offer = _offer_branch(workspace, branch, params, config, options, weigh)
         chunks, keys = _sort_chunks(reader, workspace, chunks, params.sort, config, options)
         related = make_related_reader(reader, config, question, workspace.id, options.now_s)
         chunks, relations = _follow(reader, chunks, params.follow, related, budget, config)
@@ -218,8 +202,7 @@ def offer_context(
         n_unranked=matching.n_unranked,
         vectors=matching.vectors,
         why_empty=why_empty,
-        root=workspace.entry.root if worktree else "",
-        branch=branch_offer,
+        root=workspace.entry.root if is_elsewhere else "",
         keys=_list_keys(block, keys) if keys else (),
     )
 
@@ -284,36 +267,6 @@ def _share_budget(params: ContextParams, share: float) -> Budget:
     return Budget(max_tokens=int(params.max_tokens * share), max_bytes=max_bytes)
 
 
-def _offer_branch(
-    workspace: Workspace,
-    branch: BranchMemory,
-    params: ContextParams,
-    config: Config,
-    options: RunOptions,
-    weigh: Callable[[str], float] | None,
-) -> ContextOffer:
-    """Offer the MEMORY.md of a worktree's branch."""
-    reason = MATCH if weigh else MEMORY_FILE
-    chunks = list_branch_chunks(branch, config, weigh, reason)
-    useful = [chunk for chunk in chunks if weigh or _is_informative(chunk, ())]
-    block = build_context_block(useful, _share_budget(params, MEMORY_SHARE), heading="")
-    return ContextOffer(
-        entry=workspace.entry,
-        block=block,
-        parts=[
-            describe_branch_part(workspace, branch, one.chunk, config, options.now_s)
-            for one in block.included
-        ],
-    )
-
-
-def _make_word_scorer(reader: Reader, query: Query, workspace: Workspace) -> Callable[[str], float]:
-    """Make the function that scores a text by the rarity of the query's words in it."""
-    matcher = Matcher(make_patterns(reader, query, {}))
-    rarities = count_terms(reader, query, workspace).rarities
-    return lambda text: sum(rarities[index] for index in matcher.find_terms(reader.split(text)))
-
-
 def _is_for_all(chunk: ContextChunk) -> bool:
     return chunk.reason in ("MEMORY.md", "pinned") or chunk.kind == "preference"
 
@@ -331,23 +284,17 @@ def merge_offers(
 
     Each workspace's own order is kept. Labels name the workspaces unless there is one alone.
     """
-    branches = [(offer, offer.branch) for offer in offers if offer.branch is not None]
-    is_alone = len(offers) == 1 and not offers[0].root and not branches
+    is_alone = len(offers) == 1 and not offers[0].root
     if is_alone and (user_wide is None or not user_wide.parts):
         return _answer_alone(offers[0])
     placed = [
         _place(offers[at], number, at, offers[at].entry.name if len(offers) > 1 else "")
         for at, number in _leave_out_repeated(offers, _order_lines(offers))
     ]
-    first_placed = [
-        _place(branch, number, -1, _label_branch(offer) if len(offers) > 1 else BRANCH_LABEL)
-        for offer, branch in branches
-        for number in range(len(branch.parts))
-    ]
     if user_wide is not None:
         numbers = range(len(user_wide.parts))
-        first_placed += [_place(user_wide, number, len(offers), USER_LABEL) for number in numbers]
-    placed = [*first_placed, *placed]
+        first_placed = [_place(user_wide, number, len(offers), USER_LABEL) for number in numbers]
+        placed = [*first_placed, *placed]
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
     block = _build_block([one.chunk for one in placed], budget, params, config)
     places = {one.chunk.anchor: one for one in placed}
@@ -364,10 +311,6 @@ def merge_offers(
         why_empty=None if block.text else "; ".join(reasons) or NO_ROOM,
         **describe_vectors([offer.vectors for offer in offers]),
     )
-
-
-def _label_branch(offer: ContextOffer) -> str:
-    return f"{offer.entry.name}, {BRANCH_LABEL}"
 
 
 def _answer_alone(offer: ContextOffer) -> ContextAnswer:
@@ -447,7 +390,7 @@ def _place(offer: ContextOffer, number: int, group: int, label: str) -> _Placed:
     if len(texts) == chunk.span.n_lines:  # the lines of a giant line are unknown
         text = "\n".join(texts[: lines.span.n_lines])
         chunk = replace(chunk, span=lines.span, text=text)
-    # Two workspaces may have the same anchors, and a branch those of its workspace.
+    # Two workspaces may have the same anchors.
     anchor = f"{offer.entry.id}\n{label}\n{chunk.anchor}"
     path = f"{offer.root}/{chunk.path}" if offer.root else chunk.path
     chunk = replace(chunk, anchor=anchor, path=path, group=group, workspace=label)

@@ -5,7 +5,8 @@ the state folder. Two spellings of one folder are one workspace: real paths, and
 are compared.
 
 A collection is a folder of an agent in which each project has memory; the projects' memory folders
-are registered like any other.
+are registered like any other. So is a linked git worktree that holds memory itself, with the
+settings of the main one's workspace, when a path in it is first named.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from memsyncd.files.scope import (
     find_identity,
     find_nearest_root,
     find_owner,
+    find_present,
     find_root_refusal,
     find_shared_folder,
     find_worktree,
@@ -52,20 +54,22 @@ from memsyncd.files.scope import (
 
 VERSION = 1
 SAVED_FIELDS = (
-    "id name root include exclude read_only preset memory_dir is_user_wide collection project"
+    "id name root include exclude read_only preset memory_dir is_user_wide collection project main"
 ).split()
 NAME_LIMIT_CHARACTERS = 80
 Sharing = Literal["shared", "own"]
 COLLECTION_NAME = "claude-code"
 DEFAULT_SETTINGS = Settings()
+DEFAULT_PLACES = Entry(id="", name="", root="").memory_places
 
 
 class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at a path. `known` is the id of the workspace that is the same folder, if any.
 
     `place` is what a folder that may be added was recognised as, `rules` has the instructions for
-    agents in it. `worktree` is the real path that was named if it is in a linked git worktree,
-    which shares the memory of `root`.
+    agents in it. `worktree` is the real path that was named if it is in a linked git worktree: it
+    shares the memory of `root`, or it is `root` itself, and the workspace of the main worktree has
+    the id `main`.
     """
 
     root: Root
@@ -74,6 +78,7 @@ class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     place: FolderKind | None
     rules: tuple[str, ...]
     worktree: str
+    main: str
 
 
 class Registry:
@@ -103,7 +108,8 @@ class Registry:
 
     def _set(self, saved: Iterable[Entry], configured: Iterable[Entry]) -> None:
         """Replace all entries. A member stays while its collection is there and does not exclude
-        it. The user-wide workspace of the configuration takes the place of one that was added.
+        it, a linked worktree while the workspace of the main one is there. The user-wide workspace
+        of the configuration takes the place of one that was added.
         """
         configured = list(configured)
         if any(entry.is_user_wide for entry in configured):
@@ -116,8 +122,12 @@ class Registry:
             if entry.collection and collection is not None:
                 if not is_left_out(collection, find_slug(entry)):
                     self.entries[key] = replace(entry, source=collection.source)
-            elif not (entry.collection or entry.is_collection):
+            elif not (entry.collection or entry.is_collection or entry.main):
                 self.entries[key] = entry
+        for key, entry in every.items():
+            main = self.entries.get(entry.main)
+            if main is not None:
+                self.entries[key] = _follow_main(main, entry)
 
     def check_folder(
         self, path: str, silent: Collection[str] = (), sharing: Sharing = "shared"
@@ -125,15 +135,19 @@ class Registry:
         """Resolve a path and check its folder; from any thread, as it may block.
 
         In a linked worktree that shares the memory of the main one, the folder is that of the main
-        one, unless it is registered itself. Does not touch the folders of the workspaces in
-        `silent`. Raises BadRequest for a path that cannot be written in a response.
+        one, unless it is registered itself or holds memory. Does not touch the folders of the
+        workspaces in `silent`. Raises BadRequest for a path that cannot be written in a response.
         """
         root = make_root(os.path.expanduser(path))
-        worktree = ""
-        roots = {entry.root for entry in self.entries.values()}
+        worktree = main = ""
+        roots = self._list_roots()
         if sharing == "shared" and root.path not in roots:
             shared = find_shared_folder(root.path, roots)
-            if shared is not None:
+            owner = roots.get(shared or "")
+            is_own = find_present(root.path, owner.memory_places if owner else DEFAULT_PLACES)
+            if is_own and owner is not None:
+                worktree, main = root.path, owner.id
+            elif shared is not None and not is_own:
                 worktree, root = root.path, make_root(shared)
         known = self._find_same_folder(root.path, silent)
         refusal = find_root_refusal(root.path, home=self._home, uid=self._uid)
@@ -145,7 +159,14 @@ class Registry:
             place=recognise_place(root.path) if is_new else None,
             rules=() if refusal else find_agent_globs(root.path),
             worktree=worktree,
+            main=main,
         )
+
+    def _list_roots(self) -> dict[str, Entry]:
+        """The workspaces by root, without linked worktrees: whether one of these is a workspace is
+        found out each time, since another branch may be checked out.
+        """
+        return {entry.root: entry for entry in self.entries.values() if not entry.main}
 
     def make_entry(
         self,
@@ -192,7 +213,8 @@ class Registry:
             return self._add_collection(entry)
         known = self.entries.get(seen.known or "")
         if known is not None:
-            entry = _merge(known, entry, os.path.basename(entry.root))
+            # A linked worktree that is added with settings of its own has no others any more.
+            entry = replace(_merge(known, entry, os.path.basename(entry.root)), main="")
         elif entry.name == os.path.basename(entry.root):
             # A default name gets a number if another folder has it, such as a second `notes`.
             entry = replace(entry, name=self._free_name(entry.name))
@@ -218,6 +240,23 @@ class Registry:
             raise Conflict(
                 f"another workspace is called {entry.name}", hint="give another name with --name"
             )
+
+    # --- linked worktrees ---
+
+    def note_worktree(self, main: Entry, folder: str) -> Entry:
+        """Register a folder, by its real path, in a linked worktree of the repository of `main`,
+        with its settings. Writes the file if that changes anything; raises StoreFailed.
+        """
+        root = make_root(folder, is_real=True)
+        known = self.entries.get(root.id)
+        if known is not None and not known.main:
+            return known
+        name = known.name if known else self._free_name(name_worktree(main.name, root.name))
+        named = replace(main, id=root.id, root=root.path, name=name, main=main.id)
+        entry = _follow_main(main, named)
+        if entry != known:
+            self._save({**self.entries, entry.id: entry})
+        return entry
 
     # --- collections ---
 
@@ -296,6 +335,7 @@ class Registry:
         left = {key: other for key, other in self.entries.items() if key != entry.id}
         if entry.is_collection:
             left = {key: other for key, other in left.items() if other.collection != entry.id}
+        left = {key: other for key, other in left.items() if other.main != entry.id}
         collections = {key: one for key, one in self.collections.items() if key != entry.id}
         collection = collections.get(entry.collection)
         if collection is not None:  # or the next listing would add it again
@@ -322,7 +362,7 @@ class Registry:
                 hint=f"name one by its id: {', '.join(named)}",
             )
         if text.startswith(("/", "~")) and "\0" not in text:
-            roots = {entry.root: entry for entry in self.entries.values()}
+            roots = self._list_roots()
             if text in roots:
                 return roots[text]
             path = os.path.expanduser(text)
@@ -344,10 +384,10 @@ class Registry:
         raise WorkspaceNotFound(f"no workspace is called {text[:80]}", hint=f"known: {names}")
 
     def _find_only(self) -> Entry:
-        # Memory of an agent's projects, and user-wide memory, are meant where they are named, or
-        # where there is no other.
+        # Memory of an agent's projects, user-wide memory and that of linked worktrees are meant
+        # where they are named, or where there is no other.
         every = list(self.entries.values())
-        own = [one for one in every if not (one.collection or one.is_user_wide)]
+        own = [one for one in every if not (one.collection or one.is_user_wide or one.main)]
         chosen = own or every
         if len(chosen) == 1:
             return chosen[0]
@@ -468,6 +508,31 @@ def _free_name(name: str, others: Collection[Entry]) -> str:
     taken = {entry.name for entry in others}
     names = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
     return next(free for free in names if free not in taken)
+
+
+def name_worktree(main: str, folder: str) -> str:
+    """The name of the workspace of a linked worktree, by that of the main one and the folder."""
+    if not folder.isprintable():
+        folder = "worktree"
+    name = folder if folder.startswith(main) else f"{main}-{folder}"
+    return name[:NAME_LIMIT_CHARACTERS]
+
+
+def _follow_main(main: Entry, worktree: Entry) -> Entry:
+    """Return the entry of a linked worktree with the settings that the main one's has now."""
+    return replace(
+        worktree,
+        include=main.include,
+        exclude=main.exclude,
+        read_only=main.read_only,
+        preset=main.preset,
+        memory_dir=main.memory_dir,
+        allow_links_to=main.allow_links_to,
+        is_user_wide=False,
+        collection="",
+        project="",
+        source="added",
+    )
 
 
 def _merge(known: Entry, new: Entry, default_name: str) -> Entry:

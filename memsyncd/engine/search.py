@@ -96,8 +96,9 @@ UNCOUNTED_MATCHES = 200
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the daemon runs a search or builds a context, besides the parameters of the client.
 
-    `absent` are notes that must not be shown: workspace ids and paths. `now_s` is seconds since
-    1970. `timeout_s` is None for the request's own limit, or the configured one.
+    `absent` are notes that must not be shown: workspace ids and paths. If `within` is not empty,
+    only notes at or in these places are. `now_s` is seconds since 1970. `timeout_s` is None for the
+    request's own limit, or the configured one.
 
     `is_hurried`: raise NotFresh at once if there is much to look up, be it to find hits or to
     explain why there is none. The limit then counts for finding alone; reading the hits never takes
@@ -107,6 +108,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     now_s: float = 0.0
     timeout_s: float | None = None
     absent: frozenset[tuple[str, str]] = msgspec.field(default_factory=frozenset)
+    within: tuple[str, ...] = ()
     is_hurried: bool = False
     # The accesses of the sections of the one workspace that is read, by anchor: on them depends the
     # decay.
@@ -186,7 +188,7 @@ def make_question(
         match=compile_positive(query),
         must_not=compile_must_not(query),
         filters=_complete(
-            filters.join(query.filters),
+            filters.join(query.filters).join(Filters(paths=options.within)),
             config,
             make_valuation(config, options.now_s, options.accesses),
         ),

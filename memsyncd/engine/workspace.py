@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.changes.debounce import AnnouncedPaths, describe_overdue
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState, is_within
-from memsyncd.core.changes.watchplan import Watch, plan_watches
+from memsyncd.core.changes.watchplan import Watch, parse_include, plan_watches
 from memsyncd.core.ignore_rules import is_pruned_path
 from memsyncd.core.model import Problem
-from memsyncd.core.notepath import MEMORY_FOLDER
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER
 from memsyncd.errors import Busy, StoreFailed, WorkspaceNotFound
 from memsyncd.files.folder_kinds import AGENT_GLOBS, Preset
 from memsyncd.files.ignore_rules import WorkspaceRules
@@ -72,7 +72,8 @@ class Entry(Settings, frozen=True, kw_only=True):
 
     `source` says whether the configuration or `workspace.add` registered it. The workspaces of a
     collection have its id as `collection`, and `project` is the path of an agent's project, empty
-    if unknown.
+    if unknown. A linked git worktree that holds memory itself has the id of the workspace of the
+    main one as `main`, and that one's settings.
     """
 
     id: str
@@ -81,6 +82,7 @@ class Entry(Settings, frozen=True, kw_only=True):
     source: Literal["config", "added"] = "added"
     collection: str = ""
     project: str = ""
+    main: str = ""
 
     @property
     def is_collection(self) -> bool:
@@ -99,6 +101,17 @@ class Entry(Settings, frozen=True, kw_only=True):
     def memory_folder(self) -> str:
         """The folder to which memories are written, from the root; `.` for the root."""
         return self.memory_dir or ("." if self.is_vault else MEMORY_FOLDER)
+
+    @property
+    def memory_places(self) -> tuple[str, ...]:
+        """The files and folders that hold the workspace's notes, without instructions for agents,
+        which most repositories have; from the root, which is empty.
+        """
+        if self.is_vault:
+            return ("",)
+        included = [parse_include(glob).path for glob in self.include]
+        folder = self.memory_dir or MEMORY_FOLDER
+        return tuple(dict.fromkeys((MEMORY_FILE, MEMORY_FOLDER, folder, *included)))
 
     @property
     def all_read_only(self) -> tuple[str, ...]:

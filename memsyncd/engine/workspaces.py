@@ -41,9 +41,9 @@ from memsyncd.engine.vector_upkeep import VectorUpkeep
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.worker import Job, WorkerPool, heartbeat
 from memsyncd.engine.workspace import Entry, Settings, Workspace, index_fingerprint
-from memsyncd.errors import MemsyncdError, WorkspaceNotFound
+from memsyncd.errors import MemsyncdError, NoteNotFound, WorkspaceNotFound
 from memsyncd.files.folder_kinds import ProjectListing, list_projects
-from memsyncd.files.scope import find_identity, find_worktree_root, is_within_folder
+from memsyncd.files.scope import find_identity, find_present, find_worktree_root, is_within_folder
 from memsyncd.logs import Event, get_log
 
 # No workspace's id, so that the worker runs it between two steps of any other job.
@@ -94,14 +94,18 @@ class Counters(msgspec.Struct, kw_only=True):
         self.n_deleted += done.n_deleted
 
 
-class FilePlace(msgspec.Struct, frozen=True):
-    """The workspace of a file, and its path from the root, or from the folder that stands for the
-    root in a linked worktree.
+class PathPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """The workspace that a path belongs to, by its id.
+
+    In a linked worktree it is the main one's, and `worktree` the folder that stands for its root.
+    `present` are the files and folders of memory that this folder has, `shared` the others, which
+    the root has. Without any `present`, the folder shares all memory of the main one.
     """
 
     workspace_id: str
-    path: str
-    worktree: str
+    worktree: str = ""
+    present: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
 
 class Workspaces:
@@ -246,41 +250,71 @@ class Workspaces:
         return self.by_id[self._registry.find(text, self.config.sync.worktrees).id]
 
     def is_root(self, text: str) -> bool:
-        """True if this is exactly the root of a workspace, or names a collection. Does not access
-        the disk.
+        """True if this is exactly the root of a workspace that is no linked worktree, or names a
+        collection. Does not access the disk.
         """
-        is_known = any(workspace.entry.root == text for workspace in self.by_id.values())
+        entries = (workspace.entry for workspace in self.by_id.values())
+        is_known = any(entry.root == text and not entry.main for entry in entries)
         return is_known or self.find_collection(text) is not None
+
+    def find_worktree(self, text: str) -> Workspace | None:
+        """The workspace of a linked worktree with this name or id. Does not access the disk."""
+        entries = (workspace.entry for workspace in self.by_id.values())
+        ids = (entry.id for entry in entries if entry.main and text in (entry.name, entry.id))
+        return self.by_id.get(next(ids, ""))
 
     def find_near(self, path: str) -> Workspace | None:
         """As `Registry.find_near`."""
         entry = self._registry.find_near(path)
         return None if entry is None else self.by_id.get(entry.id)
 
-    def find_place(self, path: str) -> tuple[str, str]:
-        """The id of the workspace that a path belongs to, and the folder that stands for its root
-        if the path is in a linked worktree, else ""; from any thread, as it may block.
-
-        Raises WorkspaceNotFound.
+    def find_place(self, path: str) -> PathPlace:
+        """Find the workspace that a path belongs to; from any thread, as it may block. Raises
+        WorkspaceNotFound.
         """
         entry = self._registry.find(path, self.config.sync.worktrees)
         real = os.path.realpath(os.path.expanduser(path))
-        return entry.id, find_worktree_root(real, entry.root)
+        folder = find_worktree_root(real, entry.root)
+        if not folder:
+            return PathPlace(workspace_id=entry.id)
+        return self._describe_worktree(entry, folder)
 
-    def find_file(self, path: str) -> FilePlace:
-        """Find the workspace of an absolute path, and the path in it; from any thread, as it may
-        block. Raises WorkspaceNotFound.
+    def read_worktree(self, workspace: Workspace) -> PathPlace:
+        """Describe a linked worktree that is a workspace; from any thread, as it may block."""
+        main = self._registry.entries[workspace.entry.main]
+        return self._describe_worktree(main, workspace.entry.root)
+
+    def _describe_worktree(self, main: Entry, folder: str) -> PathPlace:
+        present = find_present(folder, main.memory_places)
+        others = [place for place in main.memory_places if place not in present]
+        shared = find_present(main.root, others)
+        return PathPlace(workspace_id=main.id, worktree=folder, present=present, shared=shared)
+
+    def open_worktree(self, main: Workspace, folder: str) -> Workspace:
+        """Return the workspace of a folder in a linked worktree that holds memory itself; it is
+        registered when it is first named. Raises StoreFailed.
+        """
+        return self._open_registered(self._registry.note_worktree(main.entry, folder))
+
+    def find_file(self, path: str) -> tuple[str, PathPlace]:
+        """Return the real path of a file that is named by an absolute path, and where it belongs;
+        from any thread, as it may block. Raises WorkspaceNotFound, and NoteNotFound for a file of a
+        linked worktree whose memory is all in the main one.
         """
         # A link is a note by its own name.
         above = os.path.realpath(os.path.dirname(path))
         real = os.path.join(above, os.path.basename(path))
-        workspace_id, worktree = self.find_place(above)
-        root = worktree or self._registry.entries[workspace_id].root
+        place = self.find_place(above)
+        root = place.worktree or self._registry.entries[place.workspace_id].root
         if not is_within_folder(real, root):
             raise WorkspaceNotFound(
                 "this path is in no workspace", hint="add the folder with: memsyncd add PATH"
             )
-        return FilePlace(workspace_id, real[len(root) + 1 :] or ".", worktree)
+        if place.worktree and not place.present and os.path.isfile(real):
+            main = self._registry.entries[place.workspace_id].root
+            message = "this file is not indexed: its git worktree shares the memory of the main one"
+            raise NoteNotFound(message, hint=f"open the file itself, or name a note of {main}")
+        return real, place
 
     def find_user_wide(self) -> Workspace | None:
         """The user-wide workspace, if there is one."""
@@ -417,7 +451,11 @@ class Workspaces:
         Touches no disk but the registry's own if `seen` is the folder's check.
         """
         seen = seen or self.check_folder(path, ())
-        entry = self._registry.add(self.make_entry(path, seen, settings), seen)
+        return self._open_registered(
+            self._registry.add(self.make_entry(path, seen, settings), seen)
+        )
+
+    def _open_registered(self, entry: Entry) -> Workspace:
         known = self.by_id.get(entry.id)
         if known is not None and known.entry == entry:
             return known
@@ -448,6 +486,9 @@ class Workspaces:
         Raises as `Registry.remove`.
         """
         self._registry.remove(workspace.entry)
+        for other in self.sorted():
+            if other.entry.main == workspace.id:
+                self._forget(other)
         collection = self.collections.get(workspace.entry.collection)
         if collection is not None:
             collection.entry = self._registry.collections[collection.id]
@@ -523,6 +564,10 @@ class Workspaces:
 
     def _reconciled(self, workspace: Workspace, missed: Collection[str]) -> None:
         self.watching.note_reconciled(workspace, missed)
+        # `git worktree remove` removes the notes as well; the history is kept as of any workspace.
+        if workspace.entry.main and workspace.condition.root_state == "missing":
+            with contextlib.suppress(MemsyncdError):
+                self.remove(workspace)
 
     def _steps_checked(self) -> None:
         self.watching.note_slow()

@@ -7,7 +7,8 @@
 - `Root`: the folder of a workspace, as a real path. It is refused where notes cannot sensibly be:
   `/`, the home folder or a folder above it, another user's folder.
 - A path belongs to the nearest root above it; in a linked git worktree without a root of its own,
-  to the root of the same path in the main worktree.
+  to the root of the same path in the main worktree. A worktree that holds memory itself is a
+  workspace of its own (`find_present`).
 """
 
 from __future__ import annotations
@@ -277,6 +278,23 @@ def has_memory(root: str) -> bool:
     return os.path.isfile(f"{root}/{MEMORY_FILE}") or os.path.isdir(f"{root}/{MEMORY_FOLDER}")
 
 
+def find_present(root: str, places: Iterable[str]) -> tuple[str, ...]:
+    """Return which of these files and folders, named from `root`, are there; an empty folder, which
+    git does not track, is not. Blocks on the disk.
+    """
+    return tuple(place for place in places if _holds_something(os.path.join(root, place)))
+
+
+def _holds_something(path: str) -> bool:
+    try:
+        if not modes.S_ISDIR(os.stat(path).st_mode):
+            return True
+        with os.scandir(path) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return False
+
+
 def find_owner(
     path: str, roots: Collection[str], sharing: Literal["shared", "own"] = "shared"
 ) -> str | None:
@@ -418,10 +436,12 @@ def _list_bare_tops(worktree: Worktree) -> list[str]:
 
 
 def _identify(real_path: str) -> Worktree | None:
-    for top in _list_upwards(real_path):
-        if os.path.lexists(f"{top}/.git"):
-            return identify_worktree(top, _read_small, os.path.realpath)
-    return None
+    """Return the nearest linked worktree at or above a path. A repository within it, such as a
+    submodule, is a part of it, as one within a main worktree is.
+    """
+    tops = (top for top in _list_upwards(real_path) if os.path.lexists(f"{top}/.git"))
+    named = (identify_worktree(top, _read_small, os.path.realpath) for top in tops)
+    return next((worktree for worktree in named if worktree is not None), None)
 
 
 def _read_small(path: str) -> str | None:

@@ -706,11 +706,13 @@ _AGENT_HINTS = {
 def _describe_workspaces(workspaces: Sequence[search.AnsweringWorkspace]) -> list[str]:
     """Say which workspaces are left out and why, and where the paths of a linked worktree lead."""
     lines = [f"(Without {one.name}: {one.failure})" for one in workspaces if one.failure]
-    return lines + [
-        f"(This is a linked git worktree: paths are relative to {one.root})"
-        for one in workspaces
-        if one.worktree
-    ]
+    for one in workspaces:
+        if one.worktree:
+            what = (
+                "paths" if len(workspaces) == 1 else f"it shares notes of {one.name}, whose paths"
+            )
+            lines.append(f"(This is a linked git worktree: {what} are relative to {one.root})")
+    return lines
 
 
 def _describe_state(freshness: Freshness) -> Sequence[str]:

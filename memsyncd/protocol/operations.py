@@ -140,6 +140,9 @@ class WorkspaceInfo(Result, frozen=True, kw_only=True):
     has_memory: bool
     collection: str | None
     """The id of the collection that it belongs to."""
+    main: str | None
+    """The id of the workspace of the main git worktree, for a linked one that holds memory itself.
+    It is a workspace from when a path in it is first named until its folder is gone."""
     project: str | None
     """The path of the project whose agent keeps its memory here, if that is known. The path leads
     to this workspace unless it is in one of its own."""
@@ -163,8 +166,11 @@ class Found(Result, frozen=True, kw_only=True):
     """The globs of the workspace's read-only notes; of instructions for agents those that are
     there."""
     worktree: str | None = None
-    """The folder that was named, in a linked git worktree: it shares the memory of the
-    workspace."""
+    """The folder that was named, in a linked git worktree: it is the workspace, since it holds
+    memory itself, or it shares the memory of the workspace."""
+    shared: list[str] = msgspec.field(default_factory=list)
+    """The files and folders, by absolute paths, of which a worktree that holds memory itself shares
+    the main one's."""
 
 
 class AddedWorkspaces(Result, frozen=True, kw_only=True):

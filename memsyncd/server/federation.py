@@ -23,6 +23,7 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 from memsyncd.protocol.search import AnsweringWorkspace, Patterns, PatternsParams
 from memsyncd.server.operations import choose_named, describe_freshness
+from memsyncd.server.reads import NamedWorkspace
 from memsyncd.server.session import InThread, Session
 from memsyncd.server.waits import OPEN_S, wait_until_open
 
@@ -124,21 +125,23 @@ async def _catch(read: Awaitable[T], workspace: Workspace) -> WorkspaceRead[T]:
 
 
 def describe_parts(
-    parts: Sequence[WorkspaceRead[T]], worktrees: Mapping[str, str]
+    parts: Sequence[WorkspaceRead[T]], worktrees: Mapping[str, NamedWorkspace]
 ) -> list[AnsweringWorkspace]:
-    """Name the workspaces that were asked; `worktrees` are the folders that were named, by id."""
+    """Name the workspaces that were asked, `worktrees` by the id of the workspace read for each."""
     return [describe_workspace_part(one.workspace, worktrees, one.error) for one in parts]
 
 
 def describe_workspace_part(
-    workspace: Workspace, worktrees: Mapping[str, str], error: MemsyncdError | None = None
+    workspace: Workspace,
+    worktrees: Mapping[str, NamedWorkspace],
+    error: MemsyncdError | None = None,
 ) -> AnsweringWorkspace:
-    entry = workspace.entry
+    entry, named = workspace.entry, worktrees.get(workspace.id)
     return AnsweringWorkspace(
         id=entry.id,
         name=entry.name,
         root=entry.root,
-        worktree=worktrees.get(entry.id),
+        worktree=None if named is None else named.worktree or named.workspace.entry.root,
         user=entry.is_user_wide,
         failure=None if error is None else f"{error.message}: {error.hint}".rstrip(": "),
         code=None if error is None else error.code,

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import inspect
 import math
+import posixpath
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -20,6 +21,7 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
+from memsyncd.core.notepath import MEMORY_FILE
 from memsyncd.engine import browse
 from memsyncd.engine.candidates import prepare_vectors
 from memsyncd.engine.clock import Clock
@@ -36,8 +38,7 @@ from memsyncd.engine.search import (
 )
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
-from memsyncd.engine.workspaces import FilePlace, Workspaces
-from memsyncd.engine.worktree_memory import read_branch_place
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed, WorkspaceNotFound
 from memsyncd.files.scope import is_within_folder
 from memsyncd.protocol.fields import Freshness, Params, WorkspaceParams
@@ -89,6 +90,7 @@ from memsyncd.server.operations import (
 )
 from memsyncd.server.reads import (
     LoopAdmission,
+    NamedWorkspace,
     PathLookup,
     Reads,
     WorkspaceMethods,
@@ -123,7 +125,15 @@ NAMING_METHODS = frozenset(
     "get list links similar validate archive archive.restore promote topic.list".split()
 )
 FOLDER_METHODS = frozenset("list validate archive archive.restore topic.list".split())
-NO_WORKTREES: Mapping[str, str] = {}
+# In a linked worktree that holds memory itself and shares other memory of the main one, the first
+# answer from both. Unless a note is named, the next are about the worktree, and all others about
+# the folder to which memories are written.
+JOINING_METHODS = frozenset({"search", "context", "list"})
+OWN_METHODS = frozenset(
+    "status sync problems doctor workspace.remove subscribe records.backup records.restore "
+    "history history.purge diff undo semantic.status semantic.warm stats".split()
+)
+NO_WORKTREES: Mapping[str, NamedWorkspace] = {}
 # How long a search waits until earlier saves are indexed. Without the wait it would compete with
 # their sync for the interpreter's lock, and not find them.
 SAVE_WAIT_S = 0.005
@@ -149,14 +159,57 @@ def _find_absolute(params: Any) -> tuple[str, str]:
     return "", ""
 
 
-def _replace_path(params: Any, field: str, found: FilePlace, workspace: Workspace) -> Any:
+def _replace_path(params: Any, field: str, path: str, workspace: Workspace) -> Any:
     """Return the parameters with the path from the workspace's root."""
-    value = found.path
+    value = path
     if field == "anchor":
         value = f"{value}#{params.anchor.rpartition('#')[2]}"
     elif field == "note":
         value = f"./{value}"  # a name alone would be a note in the memory folder
     return replace_fields(params, workspace=workspace.id, **{field: value})
+
+
+def _find_notes(params: Any, memory_dir: str) -> list[str]:
+    """Return the paths, from the root, of the notes and folders that the parameters name."""
+    from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
+
+    texts = [getattr(params, field, None) for field in ("path", "old_path", "new_path")]
+    anchors = [getattr(params, "anchor", None), *getattr(params, "anchors", ())]
+    texts += [anchor.rpartition("#")[0] for anchor in anchors if anchor]
+    note = getattr(params, "note", None) or ""
+    # A name alone is a note in the memory folder.
+    texts.append(note if "/" in note or note == MEMORY_FILE else note and f"{memory_dir}/{note}")
+    found = []
+    for text in filter(None, texts):
+        if is_within_folder(text, MEMORIES):
+            parsed = parse_memory_path(text, memory_dir).note
+            found.append(memory_dir if parsed is None else parsed.text)
+        else:
+            found.append(posixpath.normpath(text))
+    return found
+
+
+def _choose_owner(method: str, params: Any, name: str, named: NamedWorkspace) -> Workspace:
+    """Return the workspace that a method is about in a linked worktree.
+
+    Raises BadRequest for notes of both workspaces, and for the number of a revision, which both may
+    have, unless the workspace is named by its name or id.
+    """
+    if named.main is None or not named.shared:
+        return named.workspace
+    both = f"{named.workspace.entry.name} or {named.main.entry.name}"
+    memory_dir = named.workspace.scope.memory_dir
+    paths = _find_notes(params, memory_dir)
+    if len({named.choose_owner(path).id for path in paths}) > 1:
+        message = "these notes are in two workspaces: the git worktree shares a part of its memory"
+        raise BadRequest(message, hint=f"name notes of one at a time: {both}")
+    if paths:
+        return named.choose_owner(paths[0])
+    numbers = (getattr(params, "revision", None), getattr(params, "change_set", None))
+    if name.startswith(("/", "~")) and numbers != (None, None):
+        message = "the git worktree shares memory: two workspaces have revisions with such numbers"
+        raise BadRequest(message, hint=f"name the workspace: {both}")
+    return named.workspace if method in OWN_METHODS else named.choose_owner(memory_dir)
 
 
 class SearchCall(NamedTuple):
@@ -165,8 +218,8 @@ class SearchCall(NamedTuple):
     session: Session
     chosen: Sequence[Workspace]
     params: SearchParams
-    folders: Mapping[str, str]
-    """Those in linked worktrees that were named, by workspace."""
+    linked: Mapping[str, NamedWorkspace]
+    """The linked worktrees that were named, by the workspace that is read for them."""
     options: RunOptions
     arrived_s: float
 
@@ -235,18 +288,42 @@ class Handlers(WorkspaceMethods):
     ) -> Any:
         paths = [name for name in names if name and self._places.needs_disk(name)]
         found = dict(zip(paths, await asyncio.gather(*map(self._places.find, paths)), strict=True))
-        chosen = [found[name][0].id if name in found else name for name in names]
-        params = replace_fields(
-            params, workspace=chosen if isinstance(params.workspace, list) else chosen[0]
-        )
-        folders = {workspace.id: folder for workspace, folder in found.values() if folder}
-        if method == "search":
-            outcome = self._search(session, params, folders)
-        elif method == "context":
-            outcome = self._context(session, params, folders)
+        if method in JOINING_METHODS:
+            outcome = self._join_worktrees(session, method, params, names, found)
         else:
-            outcome = self._call(session, method, params)
+            chosen = [
+                _choose_owner(method, params, name, found[name]).id if name in found else name
+                for name in names
+            ]
+            named = chosen if isinstance(params.workspace, list) else chosen[0]
+            outcome = self._call(session, method, replace_fields(params, workspace=named))
         return await outcome if inspect.isawaitable(outcome) else outcome
+
+    def _join_worktrees(
+        self,
+        session: Session,
+        method: str,
+        params: Any,
+        names: Sequence[str | None],
+        found: Mapping[str, NamedWorkspace],
+    ) -> Outcome:
+        """Search, list or make a context in workspaces; for a linked worktree that shares memory of
+        the main one also in that, unless all of it is asked.
+        """
+        chosen = [found[name].workspace.id if name and name in found else name for name in names]
+        linked = {one.workspace.id: one for one in found.values() if one.worktree}
+        for one in found.values():
+            main = one.main if one.shared else None
+            if main is not None and not {main.id, main.entry.name} & set(chosen):
+                chosen.append(main.id)
+                linked[main.id] = one
+        is_several = isinstance(params.workspace, list) or len(chosen) > 1
+        if method == "list":
+            shared = next(iter(found.values())) if is_several else None
+            return self._list(session, replace_fields(params, workspace=chosen[0]), shared)
+        params = replace_fields(params, workspace=chosen if is_several else chosen[0])
+        read = self._search if method == "search" else self._context
+        return read(session, params, linked)
 
     async def _dispatch_by_file(
         self, session: Session, method: str, params: Any, field: str, file: str
@@ -256,30 +333,26 @@ class Handlers(WorkspaceMethods):
         Raises BadRequest if it is not in the workspace that is named as well.
         """
         try:
-            found = await self._places.find_file(file)
+            workspace, path = await self._places.find_file(file)
         except WorkspaceNotFound:
             if params.workspace is None:
                 raise
             outcome = self._dispatch_to_workspace(session, method, params)  # refuses the path
             return await outcome if inspect.isawaitable(outcome) else outcome
-        workspace = self._workspaces.find(found.workspace_id)
         named = params.workspace
-        if named is not None:
-            is_path = self._places.needs_disk(named)
-            other = (await self._places.find(named))[0] if is_path else self._workspaces.find(named)
-            if other is not workspace:
-                message = f"the path is in the workspace {workspace.entry.name}"
-                raise BadRequest(message, hint="name that workspace, or leave it out")
-        params = _replace_path(params, field, found, workspace)
-        if not found.worktree:
-            outcome = self.dispatch(session, method, params)  # `promote` may name two notes
-        elif method == "get":
-            outcome = self._get(session, params, found.worktree)
-        else:
-            shared = f"{workspace.entry.root}/{found.path}"
-            message = "the path is in a git worktree, which shares the memory of the main one"
-            raise BadRequest(message, hint=f"name the note there: {shared}")
+        if named is not None and workspace not in await self._find_all(named):
+            message = f"the path is in the workspace {workspace.entry.name}"
+            raise BadRequest(message, hint="name that workspace, or leave it out")
+        params = _replace_path(params, field, path, workspace)
+        outcome = self.dispatch(session, method, params)  # `promote` may name two notes
         return await outcome if inspect.isawaitable(outcome) else outcome
+
+    async def _find_all(self, name: str) -> list[Workspace]:
+        """Return the workspace of a name, and that whose memory it shares, if any."""
+        if not self._places.needs_disk(name):
+            return [self._workspaces.find(name)]
+        found = await self._places.find(name)
+        return [found.workspace, *filter(None, [found.main])]
 
     def _find(self, method: str) -> MethodCall:
         if method not in self._table:
@@ -313,15 +386,18 @@ class Handlers(WorkspaceMethods):
     # --- search ---
 
     def _search(
-        self, session: Session, params: SearchParams, folders: Mapping[str, str] = NO_WORKTREES
+        self,
+        session: Session,
+        params: SearchParams,
+        linked: Mapping[str, NamedWorkspace] = NO_WORKTREES,
     ) -> Outcome:
-        """`folders` are those in linked worktrees that were named, by workspace."""
+        """`linked` is as in `SearchCall`."""
         if params.track_access:
-            return self._search_tracked(session, params, folders)
+            return self._search_tracked(session, params, linked)
         arrived_s = request_arrival_s(self._clock)
         chosen = self._choose(params.workspace)
         options = RunOptions(now_s=self._clock.wall_s())
-        call = SearchCall(session, chosen, params, folders, options, arrived_s)
+        call = SearchCall(session, chosen, params, linked, options, arrived_s)
         if len(chosen) > 1:
             return self._search_several(call)
         generation = max((workspace.condition.generation for workspace in chosen), default=0)
@@ -380,10 +456,10 @@ class Handlers(WorkspaceMethods):
         return self._make_search_result(call, answer)
 
     async def _search_tracked(
-        self, session: Session, params: SearchParams, folders: Mapping[str, str]
+        self, session: Session, params: SearchParams, linked: Mapping[str, NamedWorkspace]
     ) -> SearchResult:
         """Search, and count an access for each section that is found."""
-        outcome = self._search(session, replace_fields(params, track_access=False), folders)
+        outcome = self._search(session, replace_fields(params, track_access=False), linked)
         result = await outcome if inspect.isawaitable(outcome) else outcome
         assert isinstance(result, SearchResult)
         self._note_shown(result.hits, params)
@@ -441,7 +517,7 @@ class Handlers(WorkspaceMethods):
         return SearchResult(
             **asdict(answer),
             query_problems=list_query_problems(call.params, self._clock.wall_s()),
-            workspaces=[describe_workspace_part(one, call.folders) for one in call.chosen],
+            workspaces=[describe_workspace_part(one, call.linked) for one in call.chosen],
             freshness=self._describe_freshness(call.chosen),
             took_ms=self._measure_ms(call.arrived_s),
         )
@@ -454,7 +530,8 @@ class Handlers(WorkspaceMethods):
 
         def read(workspace: Workspace, options: RunOptions) -> SearchPart:
             given = _count_accesses(workspace, params)
-            options = replace_fields(options, accesses=given)
+            within = _list_shared(workspace, call.linked)
+            options = replace_fields(options, accesses=given, within=within)
             asked = make_question(params, config, options)
             return search_part(workspace, asked, params, config, options, is_merged=True)
 
@@ -463,13 +540,17 @@ class Handlers(WorkspaceMethods):
         found = [part.value for part in parts if part.value is not None]
         answer = merge_search_parts(found, question.query, params, config)
         if answer is None or lacks_words(answer, question):
-            answered = [part.workspace for part in parts if part.error is None]
+            answered = [
+                part.workspace
+                for part in parts
+                if part.error is None and not _list_shared(part.workspace, call.linked)
+            ]
             explain = partial(explain_search, answered, question, answer, found)
             answer = await self._in_thread(explain)
         return SearchResult(
             **asdict(answer),
             query_problems=list_query_problems(params, self._clock.wall_s()),
-            workspaces=describe_parts(parts, call.folders),
+            workspaces=describe_parts(parts, call.linked),
             freshness=read_freshness(),
             took_ms=self._measure_ms(call.arrived_s),
         )
@@ -507,15 +588,18 @@ class Handlers(WorkspaceMethods):
     # --- context ---
 
     async def _context(
-        self, _session: Session, params: ContextParams, folders: Mapping[str, str] = NO_WORKTREES
+        self,
+        _session: Session,
+        params: ContextParams,
+        linked: Mapping[str, NamedWorkspace] = NO_WORKTREES,
     ) -> ContextResult:
         arrived_s = request_arrival_s(self._clock)
         chosen = self._choose(params.workspace)
         user_wide = self._workspaces.find_user_wide() if params.user else None
         if user_wide in chosen:
             user_wide = None
-        if user_wide is not None or len(chosen) != 1 or folders:
-            return await self._join_contexts(chosen, params, user_wide, folders, arrived_s)
+        if user_wide is not None or len(chosen) != 1 or linked:
+            return await self._join_contexts(chosen, params, user_wide, linked, arrived_s)
         [workspace], config = chosen, self._workspaces.config
         was_open = workspace.readers is not None
         options = RunOptions(now_s=self._clock.wall_s())
@@ -540,7 +624,7 @@ class Handlers(WorkspaceMethods):
         return ContextResult(
             **asdict(answer),
             query_problems=list_query_problems(params, self._clock.wall_s()),
-            workspaces=[describe_workspace_part(workspace, folders)],
+            workspaces=[describe_workspace_part(workspace, linked)],
             freshness=read_freshness(),
             took_ms=self._measure_ms(arrived_s),
         )
@@ -550,7 +634,7 @@ class Handlers(WorkspaceMethods):
         chosen: Sequence[Workspace],
         params: ContextParams,
         user_wide: Workspace | None,
-        folders: Mapping[str, str],
+        linked: Mapping[str, NamedWorkspace],
         arrived_s: float,
     ) -> ContextResult:
         config, now_s = self._workspaces.config, self._clock.wall_s()
@@ -560,10 +644,14 @@ class Handlers(WorkspaceMethods):
                 workspace,
                 params,
                 config,
-                replace_fields(options, accesses=_count_accesses(workspace, params)),
+                replace_fields(
+                    options,
+                    accesses=_count_accesses(workspace, params),
+                    within=_list_shared(workspace, linked),
+                ),
                 is_merged=len(chosen) > 1,
                 is_user_wide=workspace is user_wide,
-                worktree=folders.get(workspace.id, ""),
+                is_elsewhere=workspace.id in linked,
             )
 
         if not chosen:
@@ -581,24 +669,15 @@ class Handlers(WorkspaceMethods):
         return ContextResult(
             **asdict(answer),
             query_problems=list_query_problems(params, self._clock.wall_s()),
-            workspaces=describe_parts(parts, folders),
+            workspaces=describe_parts(parts, linked),
             freshness=read_freshness(),
             took_ms=self._measure_ms(arrived_s),
         )
 
     # --- get, list, links, problems ---
 
-    async def _get(self, _session: Session, params: GetParams, worktree: str = "") -> Got:
-        """Read a note. With `worktree`, the folder of a linked worktree, read the file there if its
-        text differs.
-        """
+    async def _get(self, _session: Session, params: GetParams) -> Got:
         workspace = await self._find_open(params.workspace)
-        if worktree:
-            config, now_s = self._workspaces.config, self._clock.wall_s()
-            of_branch = partial(read_branch_place, workspace, worktree, params, config, now_s)
-            got = await self._in_thread(of_branch, disk_of=workspace)
-            if got is not None:
-                return got
         kinds = self._workspaces.config.kinds
         read = partial(
             browse.read_place, workspace, params, now_ns=self._clock.wall_ns(), kinds=kinds
@@ -633,7 +712,12 @@ class Handlers(WorkspaceMethods):
             html=html,
         )
 
-    async def _list(self, _session: Session, params: ListParams) -> Listing:
+    async def _list(
+        self, session: Session, params: ListParams, worktree: NamedWorkspace | None = None
+    ) -> Listing:
+        """List notes; in a linked worktree also the notes that it shares, by absolute paths."""
+        if worktree is not None and worktree.main is not None:
+            return await self._list_with_shared(session, params, worktree, worktree.main)
         workspace = await self._find_open(params.workspace)
         config, now_s = self._workspaces.config, self._clock.wall_s()
 
@@ -651,6 +735,19 @@ class Handlers(WorkspaceMethods):
         read_freshness = self._watch_freshness([workspace])
         notes = await self._in_thread(read)
         return Listing(workspace=workspace.id, notes=notes, freshness=read_freshness())
+
+    async def _list_with_shared(
+        self, session: Session, params: ListParams, worktree: NamedWorkspace, main: Workspace
+    ) -> Listing:
+        own = await self._list(session, params)
+        shared = await self._list(session, replace_fields(params, workspace=main.id))
+        notes = [
+            browse.name_absolutely(main.entry.root, note)
+            for note in shared.notes
+            if worktree.choose_owner(note.path) is main
+        ]
+        freshness = self._describe_freshness([worktree.workspace, main])
+        return Listing(workspace=own.workspace, notes=[*own.notes, *notes], freshness=freshness)
 
     async def _stats(self, _session: Session, params: StatsParams) -> MemoryStats:
         workspace = await self._find_open(params.workspace)
@@ -734,9 +831,7 @@ class Handlers(WorkspaceMethods):
     ) -> None:
         anchors: dict[str, list[str]] = {}
         for one in shown:
-            # The MEMORY.md of a branch is outside of the workspace.
-            if not one.path.startswith("/"):
-                anchors.setdefault(one.workspace, []).append(one.anchor)
+            anchors.setdefault(one.workspace, []).append(one.anchor)
         for workspace_id, found in anchors.items():
             workspace = self._workspaces.by_id.get(workspace_id)
             if workspace is not None:  # it may have been removed meanwhile
@@ -812,6 +907,14 @@ class Handlers(WorkspaceMethods):
 
     def _measure_ms(self, arrived_s: float) -> float:
         return round((self._clock.now_s() - arrived_s) * 1000, 3)
+
+
+def _list_shared(workspace: Workspace, linked: Mapping[str, NamedWorkspace]) -> tuple[str, ...]:
+    """Return the files and folders of a workspace that are asked for a linked worktree; all if
+    there are none.
+    """
+    named = linked.get(workspace.id)
+    return named.shared if named is not None and named.main is workspace else ()
 
 
 def _needs_accesses(params: SearchParams | ListParams | ContextParams | StatsParams) -> bool:

@@ -21,7 +21,7 @@ from memsyncd.core.globs import Globs
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_progress, describe_recording
 from memsyncd.engine.clock import Clock
-from memsyncd.engine.registry import FolderCheck, ProjectCollection
+from memsyncd.engine.registry import DEFAULT_SETTINGS, FolderCheck, ProjectCollection
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Condition, Entry, Settings, Workspace, read_freshness
 from memsyncd.engine.workspaces import Workspaces
@@ -224,9 +224,17 @@ class Operations:
             count = await self._places.count_notes(made, self._workspaces.config, COUNT_S)
             if is_chosen_here and not count.is_complete:
                 raise _make_size_error(made.root, count.n_notes)
-        added = self._workspaces.add(path, settings=settings, seen=seen)
+        if seen.main and settings == DEFAULT_SETTINGS:
+            main = self._workspaces.find(seen.main)
+            added = self._workspaces.open_worktree(main, seen.root.path)
+        else:
+            added = self._workspaces.add(path, settings=settings, seen=seen)
         await self._places.detect_memory([added])
         found = await self._describe_found(added, seen, count)
+        if added.entry.main:
+            named = await self._places.find(added.id)
+            root = self._workspaces.find(added.entry.main).entry.root
+            found = replace_fields(found, shared=[f"{root}/{place}" for place in named.shared])
         infos = [describe_workspace(added)]
         return AddedWorkspaces(workspaces=infos, collections=[], found=found)
 
@@ -393,9 +401,13 @@ def choose_workspaces(workspaces: Workspaces, name: str | None) -> list[Workspac
 
 
 def choose_named(workspaces: Workspaces, names: str | list[str] | None) -> list[Workspace]:
-    """The workspaces with these names, each once; `*` names all. Raises WorkspaceNotFound."""
+    """The workspaces with these names, each once; `*` names all but linked worktrees, whose notes
+    are mostly copies. Raises WorkspaceNotFound.
+    """
+    if names == ALL_WORKSPACES:
+        return [one for one in workspaces.sorted() if not one.entry.main]
     if not isinstance(names, list):
-        return workspaces.sorted() if names == ALL_WORKSPACES else [workspaces.find(names)]
+        return [workspaces.find(names)]
     chosen = [one for name in names for one in choose_named(workspaces, name)]
     return list({one.id: one for one in chosen}.values())
 
@@ -416,6 +428,7 @@ def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
         has_memory=bool(workspace.has_memory),
         collection=entry.collection or None,
         project=entry.project or None,
+        main=entry.main or None,
     )
 
 

@@ -16,15 +16,18 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from memsyncd.config import Config
 from memsyncd.core.scheduling import FairQueue, Flow
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.engine.workspaces import FilePlace, Workspaces
+from memsyncd.engine.workspaces import PathPlace, Workspaces
 from memsyncd.errors import Busy, NotFresh, StoreFailed
 from memsyncd.files.scan import NoteCount, count_notes
+from memsyncd.files.scope import is_within_folder
 from memsyncd.server.listen import check_outside
 from memsyncd.server.session import Session, current_request
 from memsyncd.server.waits import (
@@ -251,6 +254,25 @@ def request_arrival_s(clock: Clock) -> float:
     return clock.now_s() if origin is None else origin.arrived_s
 
 
+class NamedWorkspace(msgspec.Struct, frozen=True, kw_only=True):
+    """The workspace that a request means, and the folder that was named if that is in a linked
+    worktree which shares all memory of `workspace`.
+
+    For a linked worktree that holds memory itself, `main` is the workspace of the main one, whose
+    files and folders `shared` it shares.
+    """
+
+    workspace: Workspace
+    worktree: str = ""
+    main: Workspace | None = None
+    shared: tuple[str, ...] = ()
+
+    def choose_owner(self, path: str) -> Workspace:
+        """Return the workspace in which a path from the root is."""
+        is_shared = any(is_within_folder(path, place) for place in self.shared)
+        return self.main if self.main is not None and is_shared else self.workspace
+
+
 class PathLookup:
     """Finds the workspace of a path, and checks folders that are to be added, on `threads`.
 
@@ -265,35 +287,57 @@ class PathLookup:
 
     def needs_disk(self, text: str | None) -> bool:
         """True if the disk is needed to find the workspace of this name."""
-        if text is None or not text.startswith(("/", "~")):
+        if text is None:
             return False
+        if not text.startswith(("/", "~")):
+            return self._workspaces.find_worktree(text) is not None
         return not self._workspaces.is_root(text)
 
-    async def find(self, path: str) -> tuple[Workspace, str]:
-        """Return the workspace that a path belongs to, and the folder that stands for its root if
-        the path is in a linked worktree, else "". Raises WorkspaceNotFound.
+    async def find(self, name: str) -> NamedWorkspace:
+        """Return the workspace that a path belongs to, or that of a linked worktree by its name or
+        id. Raises WorkspaceNotFound.
         """
-        near = self._workspaces.find_near(path)
+        named = self._workspaces.find_worktree(name)
+        near = named or self._workspaces.find_near(name)
         if near is not None and self._workspaces.stalls.is_stalled(near):
-            return near, ""
-        key = path if near is None else near.id
+            return NamedWorkspace(workspace=near)
+        find = partial(self._workspaces.find_place, name)
+        if named is not None:
+            find = partial(self._workspaces.read_worktree, named)
+        folder = named.entry.root if named else name
+        key = folder if near is None else near.id
         try:
-            workspace_id, worktree = await self._run(
-                path, lambda: self._workspaces.find_place(path), FIND_TIMEOUT_S, key
-            )
+            place = await self._run(folder, find, FIND_TIMEOUT_S, key)
         except Busy:
             if near is None:
                 raise
-            return near, ""
-        return self._workspaces.find(workspace_id), worktree
+            return NamedWorkspace(workspace=near)
+        return self._open(place, named)
 
-    async def find_file(self, path: str) -> FilePlace:
-        """As `Workspaces.find_file`. Raises WorkspaceNotFound, and Busy if a disk stalls."""
+    def _open(self, place: PathPlace, named: Workspace | None = None) -> NamedWorkspace:
+        """Return what a place names. A linked worktree that is named, and not found by a path, is a
+        workspace whatever it holds.
+        """
+        owner = self._workspaces.find(place.workspace_id)
+        if not (place.present or named):
+            return NamedWorkspace(workspace=owner, worktree=place.worktree)
+        workspace = named or self._workspaces.open_worktree(owner, place.worktree)
+        return NamedWorkspace(workspace=workspace, main=owner, shared=place.shared)
+
+    async def find_file(self, path: str) -> tuple[Workspace, str]:
+        """Return the workspace of an absolute path, and the path from its root. Raises
+        WorkspaceNotFound, Busy if a disk stalls, and NoteNotFound for a file of a linked worktree
+        that shares all memory of the main one.
+        """
         near = self._workspaces.find_near(path)
         if near is not None and self._workspaces.stalls.is_stalled(near):
             raise make_stall_error(near)
         find = partial(self._workspaces.find_file, path)
-        return await self._run(path, find, FIND_TIMEOUT_S, path if near is None else near.id)
+        key = path if near is None else near.id
+        real, place = await self._run(path, find, FIND_TIMEOUT_S, key)
+        named = self._open(place)
+        inside = real[len(place.worktree or named.workspace.entry.root) + 1 :] or "."
+        return named.choose_owner(inside), inside
 
     async def check_new(self, path: str) -> FolderCheck:
         """Check a folder that is to be added.

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +18,6 @@ from memsyncd.errors import (
     BadRequest,
     Conflict,
     MemsyncdError,
-    NoteNotFound,
     WorkspaceNotFound,
 )
 
@@ -46,24 +42,6 @@ def own(make_home: Callable[[], Home]) -> Home:
 
 def find_by(place: Place, text: str | Path) -> str:
     return str(place.client.call("status", workspace=str(text))["workspaces"][0]["id"])
-
-
-def git(folder: Path, *words: str) -> None:
-    identity = (
-        "-c",
-        "user.name=ann",
-        "-c",
-        "user.email=ann@example.org",
-        "-c",
-        "init.defaultBranch=main",
-    )
-    subprocess.run(
-        ["git", *identity, *words],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-        env={"PATH": os.environ["PATH"]},
-    )
 
 
 # --- which is meant ---
@@ -169,115 +147,6 @@ def test_a_root_named_by_a_link_is_the_folder_of_its_target(
     place.wait_found("maple", "MEMORY.md")
 
 
-def make_worktree(main: Path) -> Path:
-    """Make a repository with a committed README, and a linked worktree beside it."""
-    git(main, "init")
-    write(main / "README", "x")
-    git(main, "add", "README")
-    git(main, "commit", "-m", "first")
-    linked = main.parent / "linked"
-    git(main, "worktree", "add", str(linked))
-    return linked
-
-
-def run_in(folder: Path, place: Place, *words: str) -> str:
-    return place.run(sys.executable, "-m", "memsyncd", *words, cwd=folder)
-
-
-@pytest.mark.needs("git")
-def test_a_linked_worktree_shares_the_memory_of_the_main_one_whatever_notes_it_has(
-    make_place: MakePlace, home: Home
-) -> None:
-    main = home.make_folder()
-    linked = make_worktree(main)
-    write(main / "MEMORY.md", "larch")
-    write(linked / "MEMORY.md", "maple")
-    place = make_place(main)
-    assert find_by(place, linked) == find_by(place, linked / "src") == place.id
-    assert str(main / "MEMORY.md") in os.path.normpath(
-        linked / run_in(linked, place, "search", "larch").split(":")[0]
-    )
-    run_in(linked, place, "remember", "The birch is white.", "--kind", "decision")
-    assert "birch" in (main / ".memories" / "decisions.md").read_text()
-    assert not (linked / ".memories").exists()
-    memory = {"command": "create", "path": "/memories/oak.md", "file_text": "oak"}
-    place.client.call("memory", workspace=str(linked), **memory)
-    assert (main / ".memories" / "oak.md").read_text() == "oak"
-    captured = {"step": "deploy", "error": "The pine fell."}
-    place.client.call("capture", workspace=str(linked / "src"), **captured)
-    assert place.find("pine")
-    assert not (linked / ".memories").exists()
-
-
-@pytest.mark.needs("git")
-def test_the_context_of_a_worktree_shows_the_memory_of_its_branch(
-    make_place: MakePlace, home: Home
-) -> None:
-    main = home.make_folder()
-    linked = make_worktree(main)
-    write(main / "MEMORY.md", "# Database\n\nPostgres, on the main branch.")
-    write(main / ".memories" / "redis.md", "# Redis\n\nThe database has a cache.")
-    place, other = make_place(main), make_place(home.make_folder())
-    place.wait_found("cache", ".memories/redis.md")
-    for query in ("", "database"):
-        ask = {"workspace": str(linked / "src"), "query": query, "wait": "disk"}
-        shared = place.client.call("context", **ask)
-        assert f"· {main}/MEMORY.md:1-3\nPostgres" in shared["text"]
-        assert shared["workspaces"][0]["worktree"] == str(linked)
-        secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-        write(linked / "MEMORY.md", f"# Database\n\nSQLite, on this branch.\n{secret}")
-        own = place.client.call("context", **ask)
-        assert "· [this branch] MEMORY.md:1-4\nSQLite" in own["text"]
-        assert "Postgres" not in own["text"]
-        assert secret not in str(own)
-        assert f"· {main}/.memories/redis.md:1-3" in own["text"]
-        assert str(linked / "MEMORY.md") in {part["path"] for part in own["included"]}
-        assert "Postgres" in place.client.call("context", workspace=str(main), query=query)["text"]
-        both = place.client.call("context", **{**ask, "workspace": [str(linked), other.id]})
-        assert f"· [{main.name}, this branch] MEMORY.md:1-4\nSQLite" in both["text"]
-        small = place.client.call("context", **ask, max_tokens=100)
-        assert small["tokens"] <= 100
-        write(linked / "MEMORY.md", (main / "MEMORY.md").read_text().rstrip("\n"))
-        assert place.client.call("context", **ask)["text"] == shared["text"]
-        (linked / "MEMORY.md").unlink()
-    (linked / "MEMORY.md").symlink_to("/etc/passwd")
-    assert "root:" not in place.client.call("context", workspace=str(linked))["text"]
-
-
-@pytest.mark.needs("git")
-def test_a_file_of_a_worktree_is_read_by_its_absolute_path(
-    make_place: MakePlace, home: Home
-) -> None:
-    main = home.make_folder()
-    linked = make_worktree(main)
-    write(main / "MEMORY.md", "# Database\n\nPostgres, on the main branch.")
-    write(main / ".memories" / "redis.md", "# Redis\n\nThe database has a cache.")
-    write(linked / "MEMORY.md", "# Start\n\nHere.\n\n# Database\n\nSQLite, on this branch.")
-    write(linked / "README.md", "This is no memory.")
-    place = make_place(main)
-    place.wait_found("cache", ".memories/redis.md")
-    get = partial(place.client.call, "get")
-    shown = place.client.call("context", workspace=str(linked), query="database")["included"]
-    part = next(one for one in shown if one["path"] == str(linked / "MEMORY.md"))
-    got = get(anchor=part["anchor"])
-    assert (got["text"], got["path"]) == ("# Database\n\nSQLite, on this branch.", part["path"])
-    assert (got["start_line"], got["end_line"], got["n_lines"]) == (5, 7, 7)
-    assert get(path=part["path"], end_line=3)["text"] == "# Start\n\nHere."
-    assert run_in(linked, place, "get", "MEMORY.md#database") == got["text"] + "\n"
-    # What the branch does not have is that of the main worktree.
-    assert get(path=str(linked / ".memories/redis.md"))["path"] == ".memories/redis.md"
-    for path in (linked / "README.md", linked / "none.md"):
-        with pytest.raises(NoteNotFound):
-            get(path=str(path))
-    with pytest.raises(BadRequest, match="has 7 lines"):
-        get(path=part["path"], start_line=8)
-    with pytest.raises(NoteNotFound, match="no such section"):
-        get(anchor=f"{linked}/MEMORY.md#none")
-    with pytest.raises(BadRequest, match="worktree") as refused:
-        place.client.call("undo", path=str(linked / "MEMORY.md"))
-    assert str(main / "MEMORY.md") in refused.value.hint
-
-
 def test_methods_take_the_absolute_path_of_a_note(place: Place, make_place: MakePlace) -> None:
     other = make_place(place.home.make_folder())
     full = str(place.root / "MEMORY.md")
@@ -319,36 +188,6 @@ def test_a_memory_is_added_and_promoted_to_a_note_by_its_absolute_path(
     for workspace in (None, place.id):
         with pytest.raises(MemsyncdError):
             call("note.add", content="Larch grows.", note="/etc/larch.md", workspace=workspace)
-
-
-@pytest.mark.needs("git")
-def test_adding_a_linked_worktree_says_that_it_shares_the_memory_of_the_main_one(
-    make_place: MakePlace, home: Home
-) -> None:
-    main = home.make_folder()
-    linked = make_worktree(main)
-    write(main / "MEMORY.md", "larch")
-    place = make_place(main)
-    answer = place.client.call("workspace.add", path=str(linked))
-    assert answer["workspaces"][0]["id"] == place.id
-    assert answer["found"]["worktree"] == str(linked)
-    run_in(linked, place, "init")
-    assert not (linked / ".memories").exists()
-    assert not (linked / "MEMORY.md").exists()
-
-
-@pytest.mark.needs("git")
-def test_a_folder_that_claims_to_be_a_worktree_of_another_is_not_trusted(
-    make_place: MakePlace, home: Home
-) -> None:
-    main = home.make_folder()
-    git(main, "init")
-    write(main / "MEMORY.md", "larch")
-    place = make_place(main)
-    liar = home.make_folder()
-    (liar / ".git").write_text(f"gitdir: {main}/.git/worktrees/liar\n")
-    with pytest.raises(WorkspaceNotFound):
-        find_by(place, liar)
 
 
 # --- coming and going ---

@@ -11,6 +11,7 @@ from memsyncd.core.worktrees import Worktree
 from memsyncd.files.scan import scan
 from memsyncd.files.scope import (
     find_owner,
+    find_present,
     find_shared_folder,
     find_worktree,
     find_worktree_trouble,
@@ -189,18 +190,34 @@ def test_a_worktree_whose_main_one_is_gone_or_was_pruned_says_so(main: Path, lin
     assert "is gone" in find_worktree_trouble(str(linked))
 
 
-def test_a_submodule_of_a_worktree_is_a_folder_of_its_own(main: Path, linked: Path) -> None:
+def test_a_submodule_of_a_worktree_is_a_part_of_it_unless_it_has_a_root(
+    main: Path, linked: Path
+) -> None:
     other = main.parent / "other"
     other.mkdir()
     git(other, "init", "-q")
     git(other, "commit", "-q", "--allow-empty", "-m", "first")
     add = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../other", "sub")
     git(linked, *add)
-    assert find_worktree(str(linked / "sub")) is None
-    assert find_worktree_trouble(str(linked / "sub")) == ""
-    # Nearest above it are the notes of no one: the worktree around it is not its own.
-    assert find_owner(str(linked / "sub"), [str(main), str(linked)]) == str(linked)
-    assert find_owner(str(linked / "sub"), [str(linked / "sub")]) == str(linked / "sub")
+    sub = str(linked / "sub")
+    assert find_worktree(sub) == find_worktree(str(linked))
+    assert find_worktree_trouble(sub) == ""
+    assert find_owner(sub, [str(main)]) == str(main)
+    assert find_owner(sub, [str(main), str(linked)]) == str(linked)
+    assert find_owner(sub, [str(main), sub]) == sub
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [([], ()), (["MEMORY.md"], ("MEMORY.md",)), ([".memories/a.md"], (".memories",))],
+)
+def test_an_empty_folder_is_no_memory(
+    tmp_path: Path, made: list[str], expected: tuple[str, ...]
+) -> None:
+    (tmp_path / ".memories").mkdir()
+    for path in made:
+        write(tmp_path, path)
+    assert find_present(str(tmp_path), ("MEMORY.md", ".memories", "docs")) == expected
 
 
 def test_a_folder_shares_its_memory_with_the_same_folder_of_the_main_one(

@@ -15,6 +15,7 @@ from memsyncd.engine.search import RunOptions
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt
 from memsyncd.server.federation import N_CONCURRENT, Federation, WorkspaceRead, describe_parts
+from memsyncd.server.reads import NamedWorkspace
 
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 LIMIT_S = 30.0
@@ -90,7 +91,9 @@ def test_one_that_fails_is_left_out_with_the_reason(workspaces: list[Workspace])
 
     parts = ask(workspaces, read)
     assert [part.value for part in parts] == ["one", None, "three", "four", "five"]
-    named = describe_parts(parts, {"one-1": "/linked"})
+    named = describe_parts(
+        parts, {"one-1": NamedWorkspace(workspace=workspaces[0], worktree="/linked")}
+    )
     assert [one.failure for one in named if one.failure] == ["index.db is damaged: it is rebuilt"]
     assert [one.code for one in named] == [None, "store_corrupt", None, None, None]
     assert [one.worktree for one in named] == ["/linked", None, None, None, None]
