@@ -477,7 +477,8 @@ class MemoryResult(Written):
     is_searched: bool
     # The notes whose links a rename has changed, by their paths before it.
     updated_links: list[str]
-    # The notes with links to be changed that memsyncd may only read.
+    # The notes whose links stay as they are: memsyncd may only read them, or another program has
+    # changed them meanwhile.
     skipped_links: list[str]
 
 

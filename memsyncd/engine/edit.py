@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from threading import Event
-from typing import Generic, TypeVar, assert_never
+from typing import Generic, NamedTuple, TypeVar, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -67,6 +67,8 @@ class Put(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
     was: TextFile | None
     attributes: Attributes | None = None
+    may_be_skipped: bool = False
+    """If another program changes the file meanwhile, the rest of the edit goes on without it."""
 
 
 def make_put(
@@ -117,11 +119,13 @@ class EditOutcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The outcome of an edit that succeeded.
 
     `change_set` is its number in the history, None if nothing had to change or no history is kept.
-    `failure` is why the index does not have it yet, although it is on the disk.
+    `skipped` are the files that another program changed meanwhile. `failure` is why the index does
+    not have the edit yet, although it is on the disk.
     """
 
     answer: T
     change_set: int | None = None
+    skipped: frozenset[str] = frozenset()
     synced: SyncDone | None = None
     failure: MemsyncdError | None = None
 
@@ -129,9 +133,16 @@ class EditOutcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 # Reads the current files and decides; called again if another program writes meanwhile. An edit
 # without operations changes nothing.
 Decide = Callable[[], tuple[Edit, T]]
-# The number of the change set in the history, if one is kept, and what is on the disk by the edit,
-# unless only a scan can tell.
-CarriedOut = tuple[int | None, EditedNotes | None]
+
+
+class CarriedOut(NamedTuple):
+    """The number of the change set in the history, if one is kept; what is on the disk by the edit,
+    unless only a scan can tell; and the files that were skipped.
+    """
+
+    number: int | None
+    edited: EditedNotes | None
+    skipped: frozenset[str]
 
 
 def edit_workspace(
@@ -155,7 +166,7 @@ def edit_workspace(
     edit, answer, carried_out = _try(workspace, config, clock, decide, withdrawn, recovered)
     if carried_out is None and not recovered:
         return EditOutcome(answer=answer)
-    number, edited = carried_out or (None, None)
+    number, edited, skipped = carried_out or (None, None, frozenset[str]())
     try:
         synced = None
         if edited is not None and not recovered:
@@ -166,8 +177,8 @@ def edit_workspace(
             synced = yield from update_index(workspace, config, clock, request)
         report_wal_sizes(workspace)
     except MemsyncdError as failure:
-        return EditOutcome(answer=answer, change_set=number, failure=failure)
-    return EditOutcome(answer=answer, change_set=number, synced=synced)
+        return EditOutcome(answer=answer, change_set=number, skipped=skipped, failure=failure)
+    return EditOutcome(answer=answer, change_set=number, skipped=skipped, synced=synced)
 
 
 def _check_root(workspace: Workspace, config: Config, clock: Clock) -> Job[None]:
@@ -282,13 +293,14 @@ def _carry_out(
     changes = [change for operation in edit.operations for change in _list_changes(operation)]
     number = _record_intent(workspace, history, edit, changes, at_s=at_s)
     keep = make_keep(workspace, history, at_s=at_s)
-    n_done = 0
+    progress = _Progress()
     try:
         for operation in edit.operations:
-            _apply(workspace.scope, operation, keep, edited)
-            n_done += len(list(_list_changes(operation)))
+            _apply_or_skip(workspace, operation, number, keep, edited, progress)
     except BaseException as failure:
-        is_undone = roll_back(workspace, number, make_change_set(changes), n_done=n_done, keep=keep)
+        tried = [change for change in changes if change.path not in progress.skipped]
+        n_done = progress.n_done
+        is_undone = roll_back(workspace, number, make_change_set(tried), n_done=n_done, keep=keep)
         if n_done and not is_undone and isinstance(failure, Conflict):
             raise _make_half_done_error(failure, number) from failure
         raise
@@ -304,7 +316,39 @@ def _carry_out(
                 report_half_done(workspace)
         elif number is not None and workspace.records is not None:
             workspace.records.history.forget_intended(number)
-    return (number if history is not None else None), (edited if is_known else None)
+    return CarriedOut(
+        number=number if history is not None else None,
+        edited=edited if is_known else None,
+        skipped=frozenset(progress.skipped),
+    )
+
+
+class _Progress(msgspec.Struct):
+    """How far an edit has come: how many changes have happened, and which files are left out."""
+
+    n_done: int = 0
+    skipped: set[str] = msgspec.field(default_factory=set)
+
+
+def _apply_or_skip(
+    workspace: Workspace,
+    operation: Operation,
+    number: int | None,
+    keep: KeepText,
+    edited: EditedNotes,
+    progress: _Progress,
+) -> None:
+    """Change the disk, or leave a file out that another program has changed meanwhile."""
+    try:
+        _apply(workspace.scope, operation, keep, edited)
+    except Conflict:
+        if not (isinstance(operation, Put) and operation.may_be_skipped):
+            raise
+        if number is not None and workspace.records is not None:
+            workspace.records.history.leave_out(number, operation.path.text)
+        progress.skipped.add(operation.path.text)
+    else:
+        progress.n_done += len(list(_list_changes(operation)))
 
 
 def _record_intent(

@@ -79,7 +79,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     updated_links: tuple[str, ...] = ()
     """Notes whose links are changed, by their paths before a rename."""
     skipped_links: tuple[str, ...] = ()
-    """Notes with links to be changed that must not be written."""
+    """Notes with links to be changed that must not be written, before any that others have changed
+    meanwhile.
+    """
 
 
 def view(workspace: Workspace, params: MemoryParams) -> Answer:
@@ -299,7 +301,10 @@ def _rename(
         path: replace(file, data=data[path], digest=digest_bytes(data[path]))
         for path, file in was.items()
     }
-    operations: tuple[Operation, ...] = (*puts, replace(rename, was=renamed))
+    # What may be refused comes first. A note that others save meanwhile keeps its links.
+    own = [put for put in puts if put.path in was]
+    others = [replace(put, may_be_skipped=True) for put in puts if put.path not in was]
+    operations: tuple[Operation, ...] = (*own, replace(rename, was=renamed), *others)
     answer = Answer(
         text=text,
         digest=renamed[old.note].digest if moved else None,

@@ -190,6 +190,12 @@ class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[Target, ...]
     texts: Mapping[str, bytes]
 
+    def find_later_path(self, at: int) -> str | None:
+        """The path to which a later change of this change set moves the note of a target."""
+        path = self.targets[at].path
+        later = self.targets[at + 1 :]
+        return next((one.path for one in later if one.old_path == path), None)
+
     @property
     def paths(self) -> frozenset[str]:
         return frozenset(
@@ -272,14 +278,14 @@ class StateReader:
 
     def __init__(self, scope: Scope, change_set: ChangeSet, happened: Mapping[int, bool]) -> None:
         self._scope = scope
-        self._targets = change_set.targets
+        self._change_set = change_set
         self._happened = dict(happened)
 
     def __call__(self) -> list[TargetState]:
-        return [self._read(at) for at in range(len(self._targets))]
+        return [self._read(at) for at in range(len(self._change_set.targets))]
 
     def _read(self, at: int) -> TargetState:
-        state = read_state(self._scope, self._targets[at])
+        state = read_state(self._scope, self._change_set, at)
         if state is TargetState.CHANGED and at in self._happened:
             return TargetState.CHANGED_NEW if self._happened[at] else TargetState.CHANGED_OLD
         if state is not TargetState.CHANGED:
@@ -287,10 +293,14 @@ class StateReader:
         return state
 
 
-def read_state(scope: Scope, target: Target) -> TargetState:
+def read_state(scope: Scope, change_set: ChangeSet, at: int) -> TargetState:
+    """Read the state of a target; its note may have been moved since."""
+    target = change_set.targets[at]
     now = read_disk_digest(scope, target.path)
     if target.old_path is not None:
         return _read_move_state(read_disk_digest(scope, target.old_path), now, target)
+    if now is None and (later := change_set.find_later_path(at)) is not None:
+        now = read_disk_digest(scope, later)
     if now == target.new_digest:
         return TargetState.NEW
     return TargetState.OLD if now == target.old_digest else TargetState.CHANGED
@@ -443,7 +453,7 @@ def _remove_temporary_files(scope: Scope, change_set: ChangeSet, keep: KeepText)
         return keep(path, data)
 
     known = list(change_set.texts.values())
-    states = [read_state(scope, target) for target in change_set.targets]
+    states = [read_state(scope, change_set, at) for at in range(len(change_set.targets))]
     last = max((at for at, state in enumerate(states) if state is TargetState.NEW), default=None)
     if last is not None:
         target = change_set.targets[last]

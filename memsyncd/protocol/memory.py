@@ -96,7 +96,8 @@ class MemoryResult(Written, frozen=True, kw_only=True):
     updated_links: list[str] = msgspec.field(default_factory=list)
     """The notes whose links a rename has changed, by their paths before it."""
     skipped_links: list[str] = msgspec.field(default_factory=list)
-    """The notes with links to be changed that memsyncd may only read."""
+    """The notes whose links stay as they are: memsyncd may only read them, or another program has
+    changed them meanwhile."""
 
 
 class ClearParams(WriteParams, frozen=True, kw_only=True):

@@ -123,8 +123,8 @@ class Writes(WorkspaceMethods):
             text=answer.text,
             digest=answer.digest,
             is_searched=answer.is_searched,
-            updated_links=list(answer.updated_links),
-            skipped_links=list(answer.skipped_links),
+            updated_links=[one for one in answer.updated_links if one not in outcome.skipped],
+            skipped_links=sorted({*answer.skipped_links, *outcome.skipped}),
             **describe_write(workspace, outcome),
         )
 

@@ -284,6 +284,12 @@ class History:
         if self._intended is not None:
             self._intended.discard(number)
 
+    def leave_out(self, number: int, path: str) -> None:
+        """Drop the change of one note from an intended change set: it will not happen."""
+        with transaction(self._writer):
+            intended = self._find_intended_of(number)
+            self._forget([revision.id for revision in intended if revision.path == path])
+
     def find_intended(self) -> list[tuple[int, list[Revision]]]:
         """Return the change sets that were begun and not settled, after a crash or a full disk."""
         revisions = self._select_intended()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -302,6 +303,67 @@ def test_a_workspace_that_is_removed_and_added_at_once_has_one_index_again(place
     write(place.root / ".memories" / "last.md", "larch")
     assert place.find("larch", wait="disk") == {".memories/last.md"}
     assert place.status()["failed_syncs"] == 0
+
+
+EDITOR = """
+import os, sys, time
+notes = sys.argv[1:]
+until = time.monotonic() + 30
+for number in range(100_000):
+    note = notes[number * 7 % len(notes)]
+    text = open(note).read()
+    time.sleep(0.002)
+    with open(note + "~", "w") as file:
+        file.write(f"{text}line {number}\\n")
+    os.replace(note + "~", note)
+    print(note, number, flush=True)
+    if time.monotonic() > until or os.path.exists("over"):
+        break
+"""
+
+
+def test_a_rename_with_links_goes_through_while_editors_save(place: Place) -> None:
+    """It was refused each time, or left links to a note that was not there."""
+    n_notes, n_editors = 60, 4
+    notes = [place.root / ".memories" / f"n{number}.md" for number in range(n_notes)]
+    for note in notes:
+        note.write_text("# Note\n\nSee [[old]].\n")
+    (place.root / ".memories" / "old.md").write_text("# Old\n\nSee [[n1]].\n")
+    place.wait_equal()
+    editors = [
+        subprocess.Popen(
+            [sys.executable, "-c", EDITOR, *map(str, notes[first::n_editors])],
+            cwd=place.outside, stdout=subprocess.PIPE, text=True,
+        )
+        for first in range(n_editors)
+    ]  # fmt: skip
+    try:
+        for editor in editors:
+            assert editor.stdout is not None
+            editor.stdout.readline()
+        answer = place.client.call(
+            "memory", command="rename", workspace=place.id, update_links=True,
+            old_path="/memories/old.md", new_path="/memories/new.md",
+        )  # fmt: skip
+    finally:
+        (place.outside / "over").touch()
+        saves = [editor.communicate()[0].splitlines() for editor in editors]
+    assert not (place.root / ".memories" / "old.md").exists()
+    skipped, updated = set(answer["skipped_links"]), set(answer["updated_links"])
+    named = {str(note.relative_to(place.root)) for note in notes}
+    assert skipped | updated == named
+    assert not skipped & updated
+    saved = {line.split()[0] for lines in saves for line in lines}
+    for note in notes:
+        text = note.read_text()
+        # An editor may save what it read before the rename.
+        assert "[[new]]" in text or str(note) in saved
+    for line in (line for lines in saves for line in lines):
+        path, number = line.split()
+        assert f"line {number}\n" in Path(path).read_text()
+    problems = place.client.call("problems", workspace=place.id)["problems"]
+    assert not [one for one in problems if "change_set" in one["code"]]
+    place.wait_equal()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process holds")

@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine.memory_tool import Answer, check_parameters
+from memsyncd.core.notepath import NotePath
+from memsyncd.engine import edit as edit_module
+from memsyncd.engine.memory_tool import Answer, check_parameters, make_decision
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
@@ -21,6 +25,7 @@ from memsyncd.errors import (
     NoteNotFound,
     PathRefused,
     TooLarge,
+    Unwritable,
 )
 from memsyncd.protocol.memory import MemoryParams
 
@@ -326,6 +331,108 @@ def test_a_rename_updates_the_links_and_one_undo_restores_all(linking: Any) -> N
     linking.undo(change_set=linking.past()[0].change_set)
     assert read_texts(linking) == LINKED_ANEW
     assert linking.workspace.records.history.heads() == find_digests(linking)
+
+
+N_LINKING = 5
+ACTS_OF_OTHERS = st.sampled_from(["nothing", "save", "delete"])
+
+
+def begin_rename(bench: Any) -> None:
+    for path in bench.files():
+        (bench.root / path).unlink()
+    bench.write(".memories/old.md", "# Old\n[up](../MEMORY.md) [[old]]\n")
+    for number in range(N_LINKING):
+        bench.write(f".memories/n{number}.md", f"# Note {number}\n[[old]]\n")
+    bench.sync()
+    bench.see()
+
+
+def rename_overtaken(bench: Any, acts: list[str], at: int) -> tuple[Any, set[str]]:
+    """Rename a note while others change notes: while the links of the note number `at` are changed,
+    or at the rename itself. Return the outcome, and the notes that were written.
+    """
+    put, rename = edit_module.put_text_file, edit_module.rename_path
+    written: set[str] = set()
+
+    def change_notes() -> None:
+        for number, act in enumerate(acts):
+            note = bench.root / f".memories/n{number}.md"
+            if act == "delete":
+                note.unlink(missing_ok=True)
+            elif act == "save":
+                note.write_text(note.read_text() + "theirs\n")
+
+    def put_overtaken(scope: Any, path: NotePath, *rest: Any, **named: Any) -> Any:
+        if path.text == f".memories/n{at}.md":
+            change_notes()
+        file = put(scope, path, *rest, **named)
+        written.add(path.text)
+        return file
+
+    def rename_overtaken(*arguments: Any) -> Any:
+        if at == N_LINKING:
+            change_notes()
+        return rename(*arguments)
+
+    params = {"old_path": "/memories/old.md", "new_path": "/memories/new.md", "update_links": True}
+    decide = make_decision(bench.workspace, bench.config, MemoryParams(command="rename", **params))
+    with pytest.MonkeyPatch.context() as overtaking:
+        overtaking.setattr(edit_module, "put_text_file", put_overtaken)
+        overtaking.setattr(edit_module, "rename_path", rename_overtaken)
+        return bench.edit(decide), written
+
+
+@given(st.lists(ACTS_OF_OTHERS, min_size=N_LINKING, max_size=N_LINKING), st.integers(0, N_LINKING))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(["save"] * N_LINKING, N_LINKING)
+@example(["nothing"] * N_LINKING, 0)
+def test_notes_that_others_change_during_a_rename_are_named_and_the_rest_goes_through(
+    bench: Any, acts: list[str], at: int
+) -> None:
+    begin_rename(bench)
+    before = bench.files()
+    outcome, written = rename_overtaken(bench, acts, at)
+    overtaken = range(N_LINKING) if at == N_LINKING else range(at, N_LINKING)
+    assert outcome.skipped == {
+        f".memories/n{number}.md" for number in overtaken if acts[number] != "nothing"
+    }
+    assert set(outcome.answer.updated_links) == {*outcome.skipped, *written}
+    after = bench.files()
+    assert after.pop(".memories/new.md") == b"# Old\n[up](../MEMORY.md) [[new]]\n"
+    for number, act in enumerate(acts):
+        path = f".memories/n{number}.md"
+        link = "[[old]]" if path in outcome.skipped else "[[new]]"
+        text = f"# Note {number}\n{link}\n" + "theirs\n" * (act == "save")
+        assert after.get(path) == (None if act == "delete" else text.encode())
+    assert bench.workspace.records.history.find_intended() == []
+    assert bench.workspace.condition.notices == {}
+    changed = {one.path for one in bench.past() if one.change_set == outcome.change_set}
+    assert changed == {".memories/new.md", *written}
+    if {*acts} == {"nothing"}:
+        bench.undo(change_set=outcome.change_set)
+        assert bench.files() == before
+
+
+def test_a_disk_that_fails_after_the_rename_leaves_nothing_of_it(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_rename(bench)
+    before, past = bench.files(), bench.past()
+    put = edit_module.put_text_file
+
+    def fail(scope: Any, path: NotePath, *rest: Any, **named: Any) -> Any:
+        if path.text == ".memories/n3.md":
+            raise Unwritable("the disk is read-only")
+        return put(scope, path, *rest, **named)
+
+    monkeypatch.setattr(edit_module, "put_text_file", fail)
+    with pytest.raises(Unwritable):
+        bench.memory(
+            "rename", old_path="/memories/old.md", new_path="/memories/new.md", update_links=True
+        )
+    assert bench.files() == before
+    assert bench.past() == past
+    assert bench.workspace.condition.notices == {}
 
 
 def test_a_dry_run_names_the_notes_and_changes_nothing(linking: Any) -> None:

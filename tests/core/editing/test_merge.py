@@ -323,7 +323,7 @@ def test_any_acts_of_two_branches_are_merged_or_are_a_conflict(
     merged, turned = (merge_notes(PATH, base, one, other) for one, other in (sides, sides[::-1]))
     assert bool(merged.conflicts) == bool(turned.conflicts)
     if merged.conflicts:
-        assert b"\n<<<<<<< ours\n" in merged.data
+        assert b"<<<<<<< ours\n" in merged.data
         assert_words_are_kept(sides, merged.data)
         return
     assert turned.data == merged.data
