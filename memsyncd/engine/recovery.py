@@ -16,6 +16,7 @@ records.db are repaired from notes that still contain them.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -124,16 +125,20 @@ def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
 def roll_back(
     workspace: Workspace, number: int | None, change_set: ChangeSet, *, n_done: int, keep: KeepText
 ) -> bool:
-    """Undo a change set that failed after `n_done` targets, and settle it. False if a part stays.
+    """Undo a change set that failed after `n_done` targets, and settle it. False if a part stays:
+    the notes that another program has changed since. If one of these was moved, all of it stays,
+    because links lead to it.
 
     What the system does not let be undone stays intended, and `recover` retries it.
     """
+    moved = [target.old_path is not None for target in change_set.targets]
     read_states = StateReader(
         workspace.scope, change_set, {at: at < n_done for at in range(len(change_set.targets))}
     )
 
     def choose(states: Sequence[TargetState], _refused: Collection[Direction]) -> RecoveryPlan:
-        direction = Direction.ROLL_BACK if can_roll_back(states) else Direction.REPORT
+        has_built = TargetState.CHANGED_NEW in itertools.compress(states, moved)
+        direction = Direction.REPORT if has_built else Direction.ROLL_BACK
         return RecoveryPlan(direction=direction, states=tuple(states))
 
     try:
@@ -146,7 +151,7 @@ def roll_back(
     with contextlib.suppress(StoreFailed):
         if number is not None and workspace.records is not None:
             _settle(workspace, workspace.records.history, number, plan)
-    return plan.direction is Direction.ROLL_BACK
+    return plan.direction is Direction.ROLL_BACK and can_roll_back(plan.states)
 
 
 def report_half_done(workspace: Workspace) -> None:
@@ -382,19 +387,27 @@ def _recover(
     return change_set.paths
 
 
+# The states of targets whose change is in the history once the direction has been carried out.
+_STAYING = {
+    Direction.COMPLETE: frozenset(TargetState),
+    Direction.ROLL_BACK: frozenset({TargetState.CHANGED_NEW}),
+    Direction.REPORT: HAPPENED | {TargetState.CHANGED},
+}
+
+
 def _settle(workspace: Workspace, history: History, number: int, plan: RecoveryPlan) -> None:
     """Record in the history what has happened."""
     intended = dict(history.find_intended()).get(number, [])
     if intended and intended[0].command == UNKEPT:
         history.forget_intended(number)
         return
+    staying = _STAYING[plan.direction]
     happened = [
         revision.id
         for revision, state in zip(intended, plan.states, strict=False)
-        if plan.direction is Direction.COMPLETE
-        or (plan.direction is Direction.REPORT and state in HAPPENED | {TargetState.CHANGED})
+        if state in staying
     ]
-    history.settle(number, happened, is_half_done=plan.direction is Direction.REPORT)
+    history.settle(number, happened, is_half_done=plan.direction is not Direction.COMPLETE)
     report_half_done(workspace)
 
 

@@ -503,7 +503,9 @@ def put_all(bench: Any) -> Callable[[], tuple[Edit, None]]:
 def test_a_failed_change_set_with_later_changes_is_not_retried(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second try would repeat what remains of the first."""
+    """A second try would repeat what remains of the first: the note that others have changed since.
+    The note that they have not is as before.
+    """
     real = edit.put_text_file
 
     def be_overtaken(scope: Any, path: NotePath, data: bytes, **named: Any) -> Any:
@@ -515,7 +517,7 @@ def test_a_failed_change_set_with_later_changes_is_not_retried(
     monkeypatch.setattr(edit, "put_text_file", be_overtaken)
     with pytest.raises(Conflict, match="have already built on a part") as caught:
         bench.edit(put_all(bench))
-    assert read_all(bench) == (THEIRS, NEW, THEIRS, OLD)
+    assert read_all(bench) == (THEIRS, OLD, THEIRS, OLD)
     assert (
         f"change set {caught.value.data['half_done']}"
         in bench.workspace.condition.notices["change_set_half_done"]
