@@ -378,11 +378,12 @@ def _find_entries(notes: _Notes) -> tuple[dict[int, _Entry], dict[int, _Entry]] 
         for at in range(len(base))
         if at in to_ours or at in to_theirs
     ]
-    new_ours = [at for at in range(len(ours)) if at not in to_ours.values()]
-    new_theirs = [at for at in range(len(theirs)) if at not in to_theirs.values()]
     same = _match_added(notes, to_ours, to_theirs)
+    old_ours, old_theirs = set(to_ours.values()), {*to_theirs.values(), *same.values()}
+    new_ours = (at for at in range(len(ours)) if at not in old_ours)
+    new_theirs = (at for at in range(len(theirs)) if at not in old_theirs)
     entries += [_Entry(None, at, same.get(at)) for at in new_ours]
-    entries += [_Entry(None, None, at) for at in new_theirs if at not in same.values()]
+    entries += [_Entry(None, None, at) for at in new_theirs]
     return (
         {one.ours: one for one in entries if one.ours is not None},
         {one.theirs: one for one in entries if one.theirs is not None},
@@ -661,6 +662,8 @@ def _merge_part(
 _COMMENT = re.compile(r"\s*<!--\s*memory:\s*(.*?)\s*-->\s*", re.DOTALL)
 _LISTS: Final = frozenset({"tags", "tag", "keywords", "aliases", "alias"})
 
+_LAST_KEYS: Final = ("status", "former_status")
+
 _Metadata = Mapping[str, Lines]
 """Metadata by key, in lower case; each as lines of YAML with the key."""
 
@@ -726,7 +729,9 @@ def _merge_pairs(base: _Metadata, ours: _Metadata, theirs: _Metadata) -> dict[st
     """Merge metadata; None if both versions have changed a key differently."""
     merged: dict[str, Lines] = {}
     new = sorted({*ours, *theirs} - base.keys())
-    for key in (*base, *new):
+    # Restoring from the archive looks for the status at the end, and for the former one behind it.
+    first = [key for key in (*base, *new) if key not in _LAST_KEYS]
+    for key in (*first, *_LAST_KEYS):
         sides = [side.get(key, ()) for side in (base, ours, theirs)]
         value = _choose(sides[0], sides[1], sides[2])
         if value is None:

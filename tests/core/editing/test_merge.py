@@ -19,7 +19,7 @@ from memsyncd.core.editing.topics import append_value, patch_front_matter
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Note
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.upkeep import archive_sections
+from memsyncd.core.upkeep import archive_sections, restore_sections
 
 PATH = "n.md"
 
@@ -156,6 +156,18 @@ def test_metadata_are_merged_key_by_key(base: str, ours: str, theirs: str, merge
     form = "## A\n<!-- memory: {{{}}} -->\nx\n"
     sides = (form.format(keys) for keys in (base, ours, theirs))
     assert merge(*sides) == form.format(merged)
+
+
+@pytest.mark.parametrize("status", ["", "status: open"])
+def test_an_archived_section_can_be_restored_after_a_merge(status: str) -> None:
+    base = f"## A\n<!-- memory: {{kind: a, {status or 'task: t'}}} -->\nx\n".encode()
+    ours = archive_sections(PATH, base, [f"{PATH}#a"])[0]
+    theirs = base.replace(b"} -->", b", topic: z, updated: 2026-01-01} -->")
+    merged = merge_notes(PATH, base, ours, theirs)
+    assert merged.conflicts == ()
+    restored, refused = restore_sections(PATH, merged.data, [f"{PATH}#a"])
+    assert refused == {}
+    assert parse(restored).sections[0].meta == parse(theirs).sections[0].meta
 
 
 def test_front_matter_is_merged_key_by_key() -> None:
@@ -401,9 +413,12 @@ def test_any_texts_are_merged_and_no_line_of_a_change_is_lost(
     merged = merge_notes(PATH, base, ours, theirs)
     if not merged.conflicts:
         for one, other in ((ours, theirs), (theirs, ours)):
-            new = set(one.splitlines()) - set(base.splitlines()) - set(other.splitlines())
-            assert {line.strip() for line in new} <= {
-                line.strip() for line in merged.data.splitlines()
-            }
+            new = split_lines(one) - split_lines(base) - split_lines(other)
+            assert new <= split_lines(merged.data)
     else:
         assert b"<<<<<<< ours" in merged.data
+
+
+def split_lines(data: bytes) -> set[bytes]:
+    """The lines that are not blank."""
+    return {line.strip() for line in data.splitlines() if line.strip()}
