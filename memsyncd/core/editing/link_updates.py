@@ -82,9 +82,11 @@ def _choose_target(
 
 
 def _is_exact(source: str, target: str, path: str) -> bool:
-    """True if a target is the path of a note relative to the folder of the note `source`."""
+    """True if a target is the path of a note from the root, relative to the folder of the note
+    `source` unless it begins with a slash.
+    """
     folder = source.rpartition("/")[0]
-    return posixpath.normpath(posixpath.join(folder, decode_target(target))) == path
+    return posixpath.normpath(posixpath.join("/", folder, decode_target(target))) == f"/{path}"
 
 
 def _list_targets(link: LinkTarget, source: str, path: str) -> Iterator[str]:
@@ -97,6 +99,10 @@ def _list_targets(link: LinkTarget, source: str, path: str) -> Iterator[str]:
                 yield name.rpartition("/")[2]
             yield from (name, path, f"/{name}", f"/{path}")
         return
-    target = posixpath.relpath(path, source.rpartition("/")[0] or ".")
-    for text in (target.rpartition(".")[0], target) if link.is_path else (target,):
+    is_from_root = link.text.startswith("/")
+    target = (
+        f"/{path}" if is_from_root else posixpath.relpath(path, source.rpartition("/")[0] or ".")
+    )
+    has_suffix = link.text.lower().endswith(NOTE_SUFFIXES)
+    for text in (target,) if has_suffix else (target.rpartition(".")[0], target):
         yield _UNSAFE.sub(lambda sign: f"%{ord(sign[0]):02X}", text) if link.is_encoded else text

@@ -1,14 +1,14 @@
 """Find the links, tags, fields and names of blocks in a note's prose, in the syntax of markdown,
 Obsidian, Logseq, zk and Foam.
 
-Links are `[[note]]`, `[[note#heading]]`, `[[note#^block]]`, `[[note|shown]]`, relative markdown
-links to notes, Logseq's `((uuid))`, references that a link reference definition leads to a note,
-and typed links: a list item that consists of a lower-case word and a link, `- resolved_by
-[[redis-timeouts]]`. With a `!` before it, or in `{{embed …}}`, a link embeds. Tags are `#words`,
-but no colours (`#fff`), numbers (`#12`), fragments of addresses or heading marks. Fields are
-`key:: value`, on a line of their own or in brackets. Code is skipped. In front matter only
-`[[note]]` is a link, as in Obsidian's properties: `up: "[[note]]"`. The caller resolves links to
-notes.
+Links are `[[note]]`, `[[note#heading]]`, `[[note#^block]]`, `[[note|shown]]`, markdown links to
+notes, relative or from the root, Logseq's `((uuid))`, references that a link reference definition
+leads to a note, and typed links: a list item that consists of a lower-case word and a link,
+`- resolved_by [[redis-timeouts]]`. With a `!` before it, or in `{{embed …}}`, a link embeds. Tags
+are `#words`, but no colours (`#fff`), numbers (`#12`), fragments of addresses or heading marks.
+Fields are `key:: value`, on a line of their own or in brackets. Code is skipped. In front matter
+only `[[note]]` is a link, as in Obsidian's properties: `up: "[[note]]"`. The caller resolves links
+to notes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RELATION = re.compile(
     r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?([a-z][a-z0-9_]{0,63}):?[ \t]+\Z"
 )
 _AFTER_TYPED = re.compile(r"[ \t]*(?:\([^)\n]*\)[ \t]*)?\Z")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _MAYBE_RELATIVE = re.compile(rf"\]\([ \t]*+<?+(?!{_SCHEME.pattern})")
 _BACKTICKS = re.compile(r"`+")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}\Z")
@@ -119,8 +119,8 @@ class LinkTarget(NamedTuple):
     """The target of a link as it is written, without heading and label.
 
     Offsets are those of the note's text. `is_encoded`: in a markdown link without `<>`, where some
-    characters must be percent-encoded. `is_path`: it has no suffix, and names a path only.
-    `is_property`: in front matter.
+    characters must be percent-encoded. `is_path`: it has no suffix or begins with a slash, and
+    names a path only. `is_property`: in front matter.
     """
 
     start: int
@@ -185,7 +185,7 @@ def _make_defined_target(definition: re.Match[str], offset: int) -> LinkTarget:
     group = 2 if definition[2] is not None else 3
     text = definition[group].partition("#")[0]
     start = offset + definition.start(group)
-    is_path = not text.lower().endswith(NOTE_SUFFIXES)
+    is_path = _may_lead_elsewhere(text)
     return LinkTarget(
         start, start + len(text), text, is_wiki=False, is_encoded=group == 3, is_path=is_path
     )
@@ -213,9 +213,19 @@ def _list_definitions(text: str) -> Iterator[tuple[int, re.Match[str]]]:
         sign = text.find("]:", end)
 
 
+def _may_lead_elsewhere(target: str) -> bool:
+    """True for a path that leads to a note only if there is one: without the suffix of a note, or
+    from the root, which may be that of a site or a disk.
+    """
+    return target.startswith("/") or not target.lower().endswith(NOTE_SUFFIXES)
+
+
 def _is_note_path(target: str) -> bool:
-    """True for a path with the suffix of a note, or with none."""
-    return target.lower().endswith(NOTE_SUFFIXES) or not _SUFFIX.search(target)
+    """True for a path with the suffix of a note, or with none; from the root one without leads to a
+    page of a site.
+    """
+    is_page = target.startswith("/") or _SUFFIX.search(target)
+    return target.lower().endswith(NOTE_SUFFIXES) or not is_page
 
 
 def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Mention]:
@@ -400,10 +410,8 @@ def _make_link(
     written = (found["angle"] or found["plain"]).strip()
     if not written or _SCHEME.match(written):
         return None
-    target, _, heading = written.partition("#")
-    if not target or target.lower().endswith(NOTE_SUFFIXES):
-        return Mention(line=number, target=target, heading=heading)
-    return None if _SUFFIX.search(target) else _make_path_link(number, written)
+    target = written.partition("#")[0]
+    return _make_path_link(number, written) if not target or _is_note_path(target) else None
 
 
 def _make_wiki_link(
@@ -435,8 +443,7 @@ def _make_wiki_link(
 
 def _make_path_link(number: int, written: str) -> Mention:
     target, _, heading = written.partition("#")
-    is_sure = not target or target.lower().endswith(NOTE_SUFFIXES)
-    kind = "link" if is_sure else PATH_LINK
+    kind = PATH_LINK if target and _may_lead_elsewhere(target) else "link"
     return Mention(line=number, target=target, heading=heading, kind=kind)
 
 

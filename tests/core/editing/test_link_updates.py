@@ -42,6 +42,10 @@ MOVED = {".memories/redis.md": ".memories/ops/valkey 8.md"}
         ("`[[redis]]` [[redis]] `[[redis]]`", "`[[redis]]` [[valkey 8]] `[[redis]]`"),
         ("```\n[[redis]]\n```\n", "```\n[[redis]]\n```\n"),
         (
+            "[r](/.memories/redis.md#x) [r](</.memories/redis.md>) [r](/redis.md)\n\n[d]: /.memories/redis.md",
+            "[r](/.memories/ops/valkey%208.md#x) [r](</.memories/ops/valkey 8.md>) [r](/redis.md)\n\n[d]: /.memories/ops/valkey%208.md",
+        ),
+        (
             "redis, [[other]], [[gone]], [redis](https://redis.md)",
             "redis, [[other]], [[gone]], [redis](https://redis.md)",
         ),
