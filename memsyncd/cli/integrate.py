@@ -1,14 +1,15 @@
 """`memsyncd integrate`: connect a coding agent by editing its configuration files, and undo it.
 
 All files are read and decided upon before one is written. Each change is shown as a diff and
-confirmed; a file that was there is copied first, and `--remove` restores it byte for byte if nobody
-has changed it since. A file that cannot be edited safely stays as it is.
+confirmed; a file that was there is copied into the state folder first, and `--remove` restores it
+byte for byte if nobody has changed it since. A file that cannot be edited safely stays as it is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import hashlib
 import os
 import shutil
 import stat
@@ -21,8 +22,10 @@ import memsyncd
 from memsyncd.cli.console import Console, can_ask
 from memsyncd.cli.history import render_diff
 from memsyncd.cli.parser import Argument, Command, Option
+from memsyncd.cli.service_files import make_private_folders
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.fastjson import encode_json, parse_json
+from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadRequest, EditRefused
 from memsyncd.integrations.coding_agents import (
     CLIENTS,
@@ -49,20 +52,104 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
     from typing import Any
 
+    Changes = Mapping[str, tuple[str | None, str | None]]
+    """The texts of files before and after, by their paths."""
+
 LIMIT_BYTES = 4 << 20
 ANSWER_S = 30
-BACKUP_SUFFIX = ".before-memsyncd"
+# Where an earlier memsyncd kept its copies: beside the file.
+OLD_COPY_SUFFIX = ".before-memsyncd"
 BOM = "\ufeff"
 NOT_INSTALLED = 1
+
+
+class Record:
+    """What was there before memsyncd wrote a file: a copy of its text, and beside the copy a JSON
+    file that says what was written and which folders were made for it.
+
+    Both lie in the state folder, so that no repository has them.
+    """
+
+    def __init__(self, path: str, env: Mapping[str, str]) -> None:
+        name = hashlib.sha256(path.encode()).hexdigest()[:16]
+        folder = f"{find_user_dirs(env).state_dir}/integrate"
+        self.path = path
+        self.copy_path = f"{folder}/{name}-{os.path.basename(path)}"
+        self._facts_path = f"{folder}/{name}.json"
+        facts: Any = {}
+        with (
+            contextlib.suppress(OSError, ValueError),
+            open(self._facts_path, encoding="utf-8") as file,
+        ):
+            facts = parse_json(file.read())
+        self.exists = facts.get("path") == path
+        self.written: str = facts.get("written", "") if self.exists else ""
+        self.is_exact: bool = self.exists and facts.get("is_exact") is True
+        self.folders: list[str] = facts.get("folders", []) if self.exists else []
+
+    @cached_property
+    def before(self) -> str | None:
+        """The text from before, None without one."""
+        for path in (self.copy_path, self.path + OLD_COPY_SUFFIX):
+            with contextlib.suppress(EditRefused):
+                text = _read_config(path)
+                if text is not None:
+                    return text
+        return None
+
+    def save(self, before: str | None, written: str, *, is_exact: bool) -> None:
+        """Write the copy and the facts. `is_exact`: to take memsyncd out of the text that was
+        written gives the one from before. Raises OSError.
+        """
+        folders = [*self.folders, *_list_missing_folders(self.path)]
+        make_private_folders(os.path.dirname(self.copy_path))
+        if before is None:
+            self._unlink(self.copy_path)
+        else:
+            write_file(self.copy_path, before, like=self.path)
+        self._unlink(self.path + OLD_COPY_SUFFIX)
+        facts = {
+            "path": self.path,
+            "written": _digest(written),
+            "is_exact": is_exact,
+            "folders": list(dict.fromkeys(folders)),
+        }
+        write_file(self._facts_path, encode_json(facts), like=self.copy_path)
+
+    def keep(self, text: str) -> None:
+        """Keep this text as the copy. Raises OSError."""
+        make_private_folders(os.path.dirname(self.copy_path))
+        write_file(self.copy_path, text, like=self.path)
+
+    def forget(self, *, is_copy_kept: bool) -> None:
+        """Delete the facts, and the copies unless they are kept."""
+        self._unlink(self._facts_path)
+        if not is_copy_kept:
+            self._unlink(self.copy_path)
+            self._unlink(self.path + OLD_COPY_SUFFIX)
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(self.copy_path))
+
+    def find_copy(self) -> str:
+        """Return the path of the copy that `before` was read from."""
+        is_old = not os.path.exists(self.copy_path)
+        return self.path + OLD_COPY_SUFFIX if is_old else self.copy_path
+
+    def _unlink(self, path: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 class ClientFile:
     """One file of a client: its pieces of memsyncd, with and without those for capturing."""
 
-    def __init__(self, path: str, pieces: list[Piece], capture: list[Piece]) -> None:
+    def __init__(
+        self, path: str, pieces: list[Piece], capture: list[Piece], env: Mapping[str, str]
+    ) -> None:
         self.path = path
         self.pieces = pieces
         self.capture = capture
+        self.record = Record(path, env)
 
     @cached_property
     def text(self) -> str | None:
@@ -82,51 +169,77 @@ class ClientFile:
             raise self._refuse(error) from None
 
     def uninstall(self, program: Invocation) -> str | None:
-        """Return the text without the pieces: that of the backup if nothing else has changed."""
-        if self.text is None:
-            return None
+        """Return the text without the pieces: the one from before if nothing else has changed."""
+        if self.text is None or not self.is_installed(program):
+            return self.text
+        if self.record.is_exact and self.record.written == _digest(self.text):
+            return self.record.before
         bom, body = _split_bom(self.text)
-        pieces = [*self.pieces, *self.capture]
+        before = None if self.record.before is None else _split_bom(self.record.before)[1]
+        if any(isinstance(piece, File) for piece in self.pieces):
+            before = None
         try:
-            if not is_installed(body, pieces, program):
-                return self.text
-            backup = self.read_backup()
-            if backup is not None:
-                for is_capturing in (False, True):
-                    if self.install(backup, program, is_capturing=is_capturing) == self.text:
-                        return backup
-            before = None if backup is None else _split_bom(backup)[1]
-            rest = uninstall(body, pieces, program, before)
+            rest = uninstall(body, [*self.pieces, *self.capture], program, before)
         except Unreadable as error:
             raise self._refuse(error) from None
-        return bom + (rest or "") if rest is not None or backup is not None else None
+        return None if rest is None else bom + rest
+
+    def is_installed(self, program: Invocation) -> bool:
+        """Whether the file holds any of the pieces. Raises EditRefused."""
+        if self.text is None:
+            return False
+        try:
+            pieces = [*self.pieces, *self.capture]
+            return is_installed(_split_bom(self.text)[1], pieces, program)
+        except Unreadable as error:
+            raise self._refuse(error) from None
 
     def find_state(self, program: Invocation) -> str:
         """Return missing, outdated or current."""
-        _, body = _split_bom(self.text)
-        pieces = [*self.pieces, *self.capture]
-        try:
-            if self.text is None or not is_installed(body, pieces, program):
-                return "missing"
-        except Unreadable as error:
-            raise self._refuse(error) from None
-        texts = (self.install(self.text, program, is_capturing=one) for one in (False, True))
-        return "current" if self.text in texts else "outdated"
+        if not self.is_installed(program):
+            return "missing"
+        return "current" if self.text in self._list_texts(program) else "outdated"
 
-    def needs_backup(self, program: Invocation) -> bool:
-        """Whether the file holds what is not memsyncd's, and no copy has that yet."""
-        if self.text is None:
+    def is_edited(self, program: Invocation) -> bool:
+        """Whether somebody has changed a file that is memsyncd's alone."""
+        if self.text is None or not any(isinstance(piece, File) for piece in self.pieces):
             return False
-        body, pieces = _split_bom(self.text)[1], [*self.pieces, *self.capture]
-        if not is_installed(body, pieces, program):
-            return True
-        return self.read_backup() is None and uninstall(body, pieces, program) is not None
+        is_known = self.record.written == _digest(self.text)
+        return not is_known and self.text not in self._list_texts(program)
 
-    def read_backup(self) -> str | None:
-        try:
-            return _read_config(self.path + BACKUP_SUFFIX)
-        except EditRefused:
-            return None
+    def save_record(self, new: str, program: Invocation, *, is_capturing: bool) -> None:
+        """Keep what the file is without memsyncd. Raises OSError."""
+        is_edited = self.is_installed(program) and self.is_edited(program)
+        if is_edited or not self.is_installed(program) or self._has_other_server():
+            before = self.text
+        elif self.record.exists or self.record.before is not None:
+            before = self.record.before
+        else:
+            before = self.uninstall(program)
+        is_exact = self.install(before, program, is_capturing=is_capturing) == new
+        self.record.save(before, new, is_exact=is_exact and not is_edited)
+
+    def close_record(self, rest: str | None, program: Invocation) -> str:
+        """Delete the record once the file is without memsyncd. Return the path of the copy if that
+        has what the file has not.
+        """
+        if self.is_edited(program):
+            self.record.keep(self.text or "")
+            is_kept = True
+        else:
+            is_kept = self.record.before not in {None, rest}
+        copy = self.record.find_copy() if is_kept else ""
+        self.record.forget(is_copy_kept=is_kept)
+        return copy
+
+    def _has_other_server(self) -> bool:
+        """Whether the file has a server of memsyncd's name that starts another program."""
+        server = read_server(_split_bom(self.text)[1], self.pieces)
+        return server is not None and not any("memsyncd" in word for word in server.command)
+
+    def _list_texts(self, program: Invocation) -> list[str | None]:
+        """The text with the pieces, without and with those for capturing."""
+        return [self.install(self.text, program, is_capturing=one) for one in (False, True)]
 
     def check_unchanged(self) -> None:
         """Raises EditRefused if another program has written the file since it was read."""
@@ -134,12 +247,6 @@ class ClientFile:
             raise EditRefused(
                 f"{self.path} has changed meanwhile; nothing was written", hint="run this again"
             )
-
-    def drop_backup(self) -> None:
-        """Delete the copy of a file that is restored."""
-        with contextlib.suppress(EditRefused, OSError):
-            if self.read_backup() == _read_config(self.path):
-                os.unlink(self.path + BACKUP_SUFFIX)
 
     def _refuse(self, error: Unreadable) -> EditRefused:
         return _refuse_file(self.path, str(error))
@@ -169,17 +276,44 @@ def _integrate(args: Args, console: Console) -> int:
         console.terminal.report("nothing to change: " + ("removed" if args.remove else "connected"))
         return 0
     _confirm(args, console)
-    backups = {
-        target.path for target in targets if not args.remove and target.needs_backup(program)
-    }
+    changed = [target for target in targets if target.path in changes]
     for target in targets:
         target.check_unchanged()
-    _write_changes(changes, backups)
-    if args.remove:
-        for target in targets:
-            target.drop_backup()
+    if not args.remove:
+        _save_records(changed, changes, args, program)
+    _write_changes(changes)
     _report_done(args, client, scope, console)
+    if args.remove:
+        _close_records(changed, changes, program, console)
     return 0
+
+
+def _save_records(
+    changed: list[ClientFile], changes: Changes, args: Args, program: Invocation
+) -> None:
+    for target in changed:
+        try:
+            new = changes[target.path][1] or ""
+            target.save_record(new, program, is_capturing=args.capture)
+        except OSError as error:
+            raise EditRefused(
+                f"{target.record.copy_path} cannot be written: {error.strerror}; nothing was done",
+                hint="make its folder writable: it has the copies of files as they were before",
+            ) from error
+
+
+def _close_records(
+    changed: list[ClientFile], changes: Changes, program: Invocation, console: Console
+) -> None:
+    folders = {folder for target in changed for folder in target.record.folders}
+    for target in changed:
+        copy = target.close_record(changes[target.path][1], program)
+        if copy:
+            console.terminal.report(f"  {clean_line(target.path)} had been changed by others;")
+            console.terminal.report(f"  a copy of what it was stays: {clean_line(copy)}")
+    for folder in sorted(folders, key=len, reverse=True):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
 
 
 def _plan_change(
@@ -227,7 +361,9 @@ def _find_targets(client: AgentClient, scope: str, console: Console) -> list[Cli
             path = _follow_link(_find_path(piece, console), scope, console)
             found.setdefault(path, []).append(piece)
     paths = dict.fromkeys((*pieces, *capture))
-    return [ClientFile(path, pieces.get(path, []), capture.get(path, [])) for path in paths]
+    return [
+        ClientFile(path, pieces.get(path, []), capture.get(path, []), console.env) for path in paths
+    ]
 
 
 def _find_path(piece: File | Member | ListItem | Table | Prose, console: Console) -> str:
@@ -310,7 +446,7 @@ def _split_bom(text: str | None) -> tuple[str, str]:
 # --- diff, confirmation, writing ----------------------------------------------------------------
 
 
-def _show_changes(changes: Mapping[str, tuple[str | None, str | None]], console: Console) -> None:
+def _show_changes(changes: Changes, console: Console) -> None:
     for path, (before, after) in changes.items():
         old, new = (os.devnull if text is None else clean_line(path) for text in (before, after))
         lines = difflib.unified_diff(
@@ -335,14 +471,11 @@ def _confirm(args: Args, console: Console) -> None:
         raise EditRefused("nothing was changed", hint="answer y to write them, or use --yes")
 
 
-def _write_changes(changes: Mapping[str, tuple[str | None, str | None]], backups: set[str]) -> None:
-    for path, (before, after) in changes.items():
+def _write_changes(changes: Changes) -> None:
+    for path, (_, after) in changes.items():
         try:
-            if path in backups and before is not None:
-                write_file(path + BACKUP_SUFFIX, before, like=path)
             if after is None:
                 os.unlink(path)
-                _remove_empty_folders(os.path.dirname(path))
             else:
                 write_file(path, after, like=path)
         except OSError as error:
@@ -375,14 +508,16 @@ def _default_mode() -> int:
     return 0o666 & ~mask
 
 
-def _remove_empty_folders(folder: str) -> None:
-    home = os.path.expanduser("~")
-    while folder not in ("/", home, os.getcwd()):
-        try:
-            os.rmdir(folder)
-        except OSError:
-            return
-        folder = os.path.dirname(folder)
+def _list_missing_folders(path: str) -> list[str]:
+    """The folders above a path that do not exist."""
+    folders = []
+    while not os.path.exists(path := os.path.dirname(path)):
+        folders.append(path)
+    return folders
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # --- check --------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import pytest
 
 import memsyncd.__main__
 from memsyncd.cli.main import main
+from memsyncd.dirs import find_user_dirs
 from memsyncd.integrations.coding_agents import CLIENTS
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Agent:
         dropped = {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"}
         kept = {name: value for name, value in env.items() if name not in dropped}
         self.env = {**kept, "HOME": str(self.home)}
+        # The state folder is the daemon's, which other tests share.
+        self._earlier = set(self._list_records())
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         out, errors = io.StringIO(), io.StringIO()
@@ -68,6 +71,15 @@ class Agent:
         root = self.home.parent
         files = (path for path in sorted(root.rglob("*")) if path.is_file())
         return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+    def list_copies(self) -> dict[str, str]:
+        """The copies of files from before, by the name of the file."""
+        records = [path for path in self._list_records() if path not in self._earlier]
+        copies = [path for path in records if not re.fullmatch(r"\w+\.json", path.name)]
+        return {path.name.partition("-")[2]: path.read_text() for path in copies}
+
+    def _list_records(self) -> list[Path]:
+        return list((Path(find_user_dirs(self.env).state_dir) / "integrate").glob("*"))
 
     def list_targets(self, client: str, scope: str) -> list[Path]:
         """The files that the client's integration writes."""
@@ -173,6 +185,89 @@ def test_without_the_option_capturing_ends(agent: Agent) -> None:
     assert json.loads(path.read_text()) == json.loads(plain)
 
 
+CODEX = '# mine\nmodel = "m"\n\n[mcp_servers.other]\ncommand = "true"\nenabled = false\n'
+
+
+def test_what_codex_writes_stays_and_so_does_the_copy_from_before(agent: Agent) -> None:
+    path = agent.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(CODEX)
+    assert agent.run("codex", "--yes").returncode == 0
+    own = path.read_text().removeprefix(CODEX)
+    tui = '\n[tui]\nn = 1\n\n[projects."/p"]\ntrust_level = "trusted"\n'
+    path.write_text(CODEX + own.rstrip("\n") + "\n" + tui)
+    assert "current" in agent.run("codex", "--check").stdout
+    done = agent.run("codex", "--remove", "--yes")
+    assert done.returncode == 0
+    assert path.read_text() == CODEX + tui
+    assert agent.list_copies() == {"config.toml": CODEX}
+    assert "a copy of what it was stays: " in done.stderr
+    # A later connection begins anew, from what is there then.
+    assert agent.run("codex", "--yes").returncode == 0
+    assert agent.run("codex", "--remove", "--yes").returncode == 0
+    assert path.read_text() == CODEX + tui
+    assert not agent.list_copies()
+
+
+def test_a_renewal_never_brings_back_a_text_that_others_have_changed(agent: Agent) -> None:
+    path = agent.home / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{"theme": "dark"}')
+    assert agent.run("gemini", "--yes").returncode == 0
+    changed = json.loads(path.read_text()) | {"theme": "light"}
+    changed["mcpServers"]["memsyncd"]["command"] = "/old/memsyncd"
+    path.write_text(json.dumps(changed))
+    assert agent.run("gemini", "--yes").returncode == 0
+    assert agent.run("gemini", "--remove", "--yes").returncode == 0
+    assert json.loads(path.read_text()) == {"theme": "light"}
+    assert agent.list_copies() == {"settings.json": '{"theme": "dark"}'}
+
+
+@pytest.mark.parametrize("is_renewed", [False, True])
+def test_files_of_an_earlier_memsyncd_are_taken_over(agent: Agent, is_renewed: bool) -> None:
+    path = agent.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    own = '[mcp_servers.memsyncd]\ncommand = "/old/memsyncd"\nargs = ["mcp"]\n'
+    marks = "# memsyncd: begin (memsyncd integrate)\n", "# memsyncd: end\n"
+    path.write_text(f"{CODEX}\n{marks[0]}{own}{marks[1]}")
+    path.with_name("config.toml.before-memsyncd").write_text(CODEX)
+    if is_renewed:
+        assert agent.run("codex", "--yes").returncode == 0
+        assert "# memsyncd" not in path.read_text()
+        assert not path.with_name("config.toml.before-memsyncd").exists()
+    assert agent.run("codex", "--remove", "--yes").returncode == 0
+    assert path.read_text() == CODEX
+    assert [path.name for path in path.parent.iterdir()] == ["config.toml"]
+    assert not agent.list_copies()
+
+
+def test_a_file_of_memsyncds_own_that_the_user_has_changed_leaves_a_copy(agent: Agent) -> None:
+    assert agent.run("claude-code", "--yes").returncode == 0
+    skill = agent.home / ".claude" / "skills" / "memsyncd" / "skills" / "memory" / "SKILL.md"
+    for words in (("--yes",), ("--remove", "--yes")):
+        mine = skill.read_text() + "\nAsk me first.\n"
+        skill.write_text(mine)
+        assert agent.run("claude-code", *words).returncode == 0
+        assert agent.list_copies() == {"SKILL.md": mine}
+    assert not (agent.home / ".claude").exists()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_empty_folder_that_was_there_stays(agent: Agent, client: str) -> None:
+    scope = next(iter(CLIENTS[client].scopes))
+    folders = {path.parent for path in agent.list_targets(client, scope)}
+    first = min(folders, key=lambda folder: len(folder.parts))
+    first.mkdir(parents=True, exist_ok=True)
+    before = sorted(agent.home.parent.rglob("*"))
+    assert agent.run(client, "--yes").returncode == 0
+    # A renewal does not take the folders for ones that were there.
+    assert agent.run(client, "--yes", *(["--capture"] if CLIENTS[client].capture else []))
+    assert agent.run(client, "--remove", "--yes").returncode == 0
+    state = Path(find_user_dirs(agent.env).state_dir)
+    own = {state, *state.parents}
+    assert [path for path in sorted(agent.home.parent.rglob("*")) if path not in own] == before
+
+
 # --- confirmation ---
 
 
@@ -232,7 +327,7 @@ def test_a_file_that_changes_while_the_user_is_asked_is_left(agent: Agent) -> No
     assert process.returncode == 6
     assert b"has changed meanwhile" in errors
     assert path.read_text() == "{}"
-    assert not path.with_name("settings.json.before-memsyncd").exists()
+    assert not agent.list_copies()
 
 
 # --- files that cannot be edited ---
@@ -277,7 +372,7 @@ def test_a_link_of_the_users_own_is_followed(agent: Agent, client: str) -> None:
     assert agent.run(client, "--yes").returncode == 0
     assert agent.run(client, "--check").returncode == 0
     assert path.is_symlink()
-    assert real.with_name("own.txt.before-memsyncd").is_file()
+    assert "own.txt" in agent.list_copies()
     assert agent.run(client, "--remove", "--yes").returncode == 0
     assert path.is_symlink()
     assert agent.read() == before
@@ -313,9 +408,11 @@ def test_the_mode_of_a_file_stays(agent: Agent) -> None:
     path.chmod(0o600)
     assert agent.run("gemini", "--yes").returncode == 0
     assert path.stat().st_mode & 0o777 == 0o600
-    copy = path.with_name("settings.json.before-memsyncd")
+    assert agent.list_copies() == {"settings.json": JSON}
+    folder = Path(find_user_dirs(agent.env).state_dir) / "integrate"
+    copy = max(folder.glob("*-settings.json"), key=lambda path: path.stat().st_mtime_ns)
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert copy.read_text() == JSON
+    assert copy.parent.stat().st_mode & 0o777 == 0o700
 
 
 # --- check ---

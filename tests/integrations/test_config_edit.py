@@ -431,7 +431,7 @@ def test_what_other_programs_write_into_json_stays(
     # Without an edit by others, comments stay as well.
     gone = uninstall(new, pieces, PROGRAM, before=text) or ""
     assert {"version": 1, **read_json(gone, parse_json(gone))} == {"version": 1, **value}
-    assert gone.count("//") + gone.count("/*") == text.count("//") + text.count("/*")
+    assert gone.count("// ") + gone.count("/*") == text.count("// ") + text.count("/*")
 
 
 def test_the_table_of_codex_is_found_by_its_name_and_not_by_comments() -> None:
