@@ -25,13 +25,14 @@ from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.service_files import make_private_folders
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.client.fastjson import encode_json, parse_json
-from memsyncd.dirs import find_user_dirs
+from memsyncd.dirs import VARIABLES, find_user_dirs
 from memsyncd.errors import BadRequest, EditRefused
 from memsyncd.integrations.coding_agents import (
     CLIENTS,
     PROJECT,
     USER,
     AgentClient,
+    ConfiguredServer,
     File,
     Invocation,
     ListItem,
@@ -532,12 +533,16 @@ def _check(
     console: Console,
 ) -> int:
     states = {target.path: target.find_state(program) for target in targets if target.pieces}
-    command: list[str] = []
+    server: ConfiguredServer | None = None
     for target in targets:
         if target.text and states.get(target.path, "missing") != "missing":
-            server = read_server(_split_bom(target.text)[1], target.pieces)
-            command = command or (server.command if server is not None else [])
-    answer, error = _ask_server(command, console) if command else ({}, "no server is configured")
+            server = server or read_server(_split_bom(target.text)[1], target.pieces)
+    command = server.command if server is not None else []
+    env = _find_server_env(client, server, console)
+    lost = [name for name in VARIABLES if console.env.get(name) and name not in env]
+    answer, error = (
+        _ask_server(command, env, console) if command else ({}, "no server is configured")
+    )
     is_fine = not error and all(state == "current" for state in states.values())
     if args.json:
         console.terminal.print_json(
@@ -547,6 +552,7 @@ def _check(
                 "is_connected": is_fine,
                 "files": [{"path": path, "state": state} for path, state in states.items()],
                 "command": command,
+                "lost_variables": lost,
                 "server": answer.get("version"),
                 "tools": answer.get("tools", []),
                 "error": error or None,
@@ -561,13 +567,28 @@ def _check(
         tools = ", ".join(answer.get("tools", []))
         said = error or f"memsyncd {answer['version']} answers: {tools}"
         terminal.print(f"  {'server':<9} {clean_line(' '.join(command))}")
+        if lost:
+            terminal.print(f"  {'dropped':<9} {client.title} does not hand on {', '.join(lost)}")
         terminal.print(f"  {'answer':<9} {clean_line(said)}")
     if not is_fine:
         terminal.report(f"  → memsyncd integrate {args.client} --scope {scope}")
     return 0 if is_fine else NOT_INSTALLED
 
 
-def _ask_server(command: list[str], console: Console) -> tuple[dict[str, Any], str]:
+def _find_server_env(
+    client: AgentClient, server: ConfiguredServer | None, console: Console
+) -> dict[str, str]:
+    """Return the environment that the client gives its server."""
+    if server is None:
+        return dict(console.env)
+    names = {*client.passes, *server.names} if client.passes else set(console.env)
+    passed = {name: value for name, value in console.env.items() if name in names}
+    return {**passed, **server.variables}
+
+
+def _ask_server(
+    command: list[str], env: dict[str, str], console: Console
+) -> tuple[dict[str, Any], str]:
     """Run the configured command as the client would; return what it answers, or what is wrong."""
     words = [word.replace("${workspaceFolder}", console.cwd) for word in command]
     about = {"name": "memsyncd integrate --check", "version": memsyncd.__version__}
@@ -582,7 +603,7 @@ def _ask_server(command: list[str], console: Console) -> tuple[dict[str, Any], s
         done = subprocess.run(
             words,
             input=sent.encode(),
-            env=dict(console.env),
+            env=env,
             capture_output=True,
             timeout=ANSWER_S,
             check=False,
@@ -605,6 +626,10 @@ def _read_server(done: subprocess.CompletedProcess[bytes]) -> tuple[dict[str, An
                 found["version"] = message["result"]["serverInfo"]["version"]
             elif message.get("id") == 2:
                 found["tools"] = [tool["name"] for tool in message["result"]["tools"]]
+    version = found.get("version")
+    if version not in {None, memsyncd.__version__}:
+        message = f"a daemon of version {version} answers, this is {memsyncd.__version__}"
+        return found, f"{message}: memsyncd restart"
     if len(found) < 2:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         return {}, f"it ended with status {done.returncode}" + "".join(f": {one}" for one in last)

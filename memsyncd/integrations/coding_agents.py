@@ -442,7 +442,11 @@ def read_server(text: str, pieces: Iterable[Piece]) -> ConfiguredServer | None:
         if isinstance(server, dict):
             command = server.get("command")
             words = command if isinstance(command, list) else [command, *server.get("args", [])]
-            variables = server.get("env") or server.get("environment") or {}
+            env = server.get("env") or server.get("environment")
+            variables = {
+                str(name): str(value)
+                for name, value in (env.items() if isinstance(env, dict) else ())
+            }
             names = (name for name in server.get("env_vars", ()) if isinstance(name, str))
             return ConfiguredServer([str(word) for word in words], variables, tuple(names))
     return None

@@ -13,6 +13,7 @@ import pty
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
@@ -438,6 +439,50 @@ def test_the_check_asks_through_the_configured_command(
     assert found["command"][-1] in ("mcp", "${workspaceFolder}")
     assert {file["state"] for file in found["files"]} == {"current"}
     assert "answers: memory_search" in agent.run(client, "--check").stdout
+
+
+def test_the_check_runs_the_server_in_the_environment_that_the_client_gives(
+    place: Place, tmp_path: Path
+) -> None:
+    agent = Agent(tmp_path, place.home.env)
+    agent.project = place.root
+    agent.env["MEMSYNCD_SOCKET"] = place.home.socket_path
+    agent.env["MEMSYNCD_CONFIG"] = "/nowhere"
+    agent.env["SECRET"] = "1"
+    assert agent.run("codex", "--yes").returncode == 0
+    path = agent.home / ".codex" / "config.toml"
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\nenv > "{tmp_path}/env"\nexec {" ".join(PROGRAM)} mcp\n')
+    program.chmod(0o755)
+    config = tomllib.loads(path.read_text())["mcp_servers"]["memsyncd"]
+    own = config["command"]
+    path.write_text(path.read_text().replace(f'"{own}"', f'"{program}"', 1) + 'env = { A = "b" }\n')
+    found = json.loads(agent.run("codex", "--check", "--json").stdout)
+    passed = (tmp_path / "env").read_text().splitlines()
+    assert "A=b" in passed
+    assert "SECRET=1" not in passed
+    assert f"HOME={agent.home}" in passed
+    assert f"MEMSYNCD_SOCKET={place.home.socket_path}" in passed
+    assert found["error"] is None
+    assert found["lost_variables"] == []
+    path.write_text(path.read_text().replace('"MEMSYNCD_CONFIG"', '"OTHER"'))
+    done = agent.run("codex", "--check")
+    assert "Codex does not hand on MEMSYNCD_CONFIG" in done.stdout
+    assert "MEMSYNCD_CONFIG=/nowhere" not in (tmp_path / "env").read_text()
+
+
+def test_the_check_tells_a_daemon_of_another_version(agent: Agent) -> None:
+    path = agent.home / ".gemini" / "settings.json"
+    assert agent.run("gemini", "--yes").returncode == 0
+    server = {"result": {"serverInfo": {"version": "0.0.1"}}, "id": 1}
+    script = f'echo \'{json.dumps(server)}\'; echo \'{{"id": 2, "result": {{"tools": []}}}}\''
+    settings = json.loads(path.read_text())
+    settings["mcpServers"]["memsyncd"].update(command="/bin/sh", args=["-c", script])
+    path.write_text(json.dumps(settings))
+    done = agent.run("gemini", "--check")
+    assert done.returncode == 1
+    assert "a daemon of version 0.0.1 answers" in done.stdout
+    assert "memsyncd restart" in done.stdout
 
 
 def test_the_check_tells_a_command_that_does_not_start(agent: Agent) -> None:
