@@ -97,10 +97,14 @@ class Console:
 
     def confirm(self, question: str) -> bool:
         """Ask on stderr for a yes. Only where `can_ask`."""
+        return self.ask(f"{question} [y/N]") in ("y", "yes")
+
+    def ask(self, question: str) -> str:
+        """Ask on stderr; return the answer in small letters. Only where `can_ask`."""
         self.terminal.out.flush()
-        self.terminal.err.write(f"{question} [y/N] ")
+        self.terminal.err.write(f"{question} ")
         self.terminal.err.flush()
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return sys.stdin.readline().strip().lower()
 
     @property
     def client(self) -> Client:

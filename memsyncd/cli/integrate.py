@@ -20,6 +20,7 @@ from functools import cached_property
 
 import memsyncd
 from memsyncd.cli.console import Console, can_ask
+from memsyncd.cli.format import render_count
 from memsyncd.cli.history import render_diff
 from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.service_files import make_private_folders
@@ -254,39 +255,90 @@ class ClientFile:
 
 
 def _integrate(args: Args, console: Console) -> int:
-    client = CLIENTS[args.client]
-    scope = args.scope or next(iter(client.scopes))
-    if scope not in client.scopes:
-        raise BadRequest(
-            f"{client.title} has no scope {scope}", hint=f"use {' or '.join(client.scopes)}"
-        )
-    if sum((args.print, args.remove, args.check)) > 1:
-        raise BadRequest("--print, --remove and --check do not go together", hint="use one of them")
-    if args.capture and not client.capture:
-        raise BadRequest(f"{client.title} has no hooks to capture with", hint="leave --capture out")
+    client, scope = _choose(args, console)
     program = Invocation(find_invocation(scope), memsyncd.__version__)
     targets = _find_targets(client, scope, console)
     if args.check:
         return _check(args, client, scope, targets, program, console)
     changes = {target.path: _plan_change(target, args, program, console) for target in targets}
     changes = {path: change for path, change in changes.items() if change[0] != change[1]}
-    _show_changes(changes, console)
+    _show_changes(changes, console, is_whole=args.print)
     if args.print:
         return 0
     if not changes:
         console.terminal.report("nothing to change: " + ("removed" if args.remove else "connected"))
-        return 0
-    _confirm(args, console)
+        return _install_service(console) if args.service else 0
+    is_service_missing = not args.remove and not args.service and _lacks_service(console)
+    with_service = _confirm(args, console, is_service_offered=is_service_missing)
     changed = [target for target in targets if target.path in changes]
     for target in targets:
         target.check_unchanged()
     if not args.remove:
         _save_records(changed, changes, args, program)
     _write_changes(changes)
-    _report_done(args, client, scope, console)
+    _report_done(args, client, scope, program, console)
     if args.remove:
         _close_records(changed, changes, program, console)
+    if with_service:
+        return _install_service(console)
+    if is_service_missing:
+        console.terminal.report("  start memsyncd at each login: memsyncd service install")
     return 0
+
+
+def _choose(args: Args, console: Console) -> tuple[AgentClient, str]:
+    """Return the client and the scope. Raises BadRequest."""
+    client = CLIENTS[args.client]
+    scope = args.scope or next(iter(client.scopes))
+    if scope not in client.scopes:
+        raise BadRequest(
+            f"{client.title} has no scope {scope}", hint=f"use {' or '.join(client.scopes)}"
+        )
+    _refuse_together(args)
+    if args.capture and not client.capture:
+        raise BadRequest(f"{client.title} has no hooks to capture with", hint="leave --capture out")
+    if args.service:
+        _lacks_service(console, is_needed=True)
+    return client, scope
+
+
+# Options that say which of several things to do, and the options that each of them takes.
+_ACTS = {"print": ("capture",), "remove": ("yes",), "check": ("json",)}
+_OPTIONS = ("yes", "capture", "service", "json")
+
+
+def _refuse_together(args: Args) -> None:
+    """Raises BadRequest for options of which one would be ignored."""
+    acts = [name for name in _ACTS if getattr(args, name)]
+    if len(acts) > 1:
+        raise BadRequest("--print, --remove and --check do not go together", hint="use one of them")
+    taken = _ACTS[acts[0]] if acts else ("yes", "capture", "service")
+    for option in _OPTIONS:
+        if getattr(args, option) and option not in taken:
+            where = f"with --{acts[0]}" if acts else "without --check"
+            raise BadRequest(f"--{option} has no effect {where}", hint=f"leave --{option} out")
+
+
+def _lacks_service(console: Console, *, is_needed: bool = False) -> bool:
+    """Whether the system could run memsyncd and has not been told to. Raises BadRequest if the
+    service `is_needed` and the system runs none.
+    """
+    # Imported here, since a check or --print needs none of it.
+    from memsyncd.cli.service import find_supervisor
+
+    try:
+        supervisor = find_supervisor(console)
+    except BadRequest:
+        if is_needed:
+            raise
+        return False
+    return supervisor.is_available() and not supervisor.is_installed()
+
+
+def _install_service(console: Console) -> int:
+    from memsyncd.cli.service import install_service
+
+    return install_service(console)
 
 
 def _save_records(
@@ -334,7 +386,9 @@ def _plan_change(
         return None, target.install(None, program, is_capturing=args.capture)
 
 
-def _report_done(args: Args, client: AgentClient, scope: str, console: Console) -> None:
+def _report_done(
+    args: Args, client: AgentClient, scope: str, program: Invocation, console: Console
+) -> None:
     terminal = console.terminal
     words = f"memsyncd integrate {args.client} --scope {scope}"
     if args.remove:
@@ -344,6 +398,10 @@ def _report_done(args: Args, client: AgentClient, scope: str, console: Console) 
     terminal.report(f"  verify: {words} --check, and {client.verify}")
     if client.note:
         terminal.report(f"  {client.note}")
+    if scope == PROJECT and program.command != ["memsyncd"]:
+        path = clean_line(" ".join(program.command))
+        terminal.report(f"  memsyncd is not on the PATH: the files name it as {path},")
+        terminal.report("  which others who share them may not have")
     if args.capture:
         terminal.report("  [capture] of memsyncd's configuration says what its hooks may write")
     terminal.report(f"  undo: {words} --remove")
@@ -447,8 +505,14 @@ def _split_bom(text: str | None) -> tuple[str, str]:
 # --- diff, confirmation, writing ----------------------------------------------------------------
 
 
-def _show_changes(changes: Changes, console: Console) -> None:
+def _show_changes(changes: Changes, console: Console, *, is_whole: bool) -> None:
+    """Print a diff of each file; of a new or a deleted file its name alone, unless `is_whole`."""
     for path, (before, after) in changes.items():
+        if not is_whole and (before is None or after is None):
+            verb, text = ("delete", before) if after is None else ("create", after)
+            size = render_count(len(_split_lines(text or "")), "line")
+            console.terminal.print(f"{verb} {clean_line(path)} ({size})")
+            continue
         old, new = (os.devnull if text is None else clean_line(path) for text in (before, after))
         lines = difflib.unified_diff(
             _split_lines(before or ""), _split_lines(after or ""), old, new, lineterm=""
@@ -461,15 +525,28 @@ def _split_lines(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def _confirm(args: Args, console: Console) -> None:
-    """Raises EditRefused unless the user agrees."""
+def _confirm(args: Args, console: Console, *, is_service_offered: bool) -> bool:
+    """Return whether the user wants the service, too. Raises EditRefused unless the user agrees to
+    the changes.
+    """
     if args.yes:
-        return
+        return bool(args.service)
     console.terminal.out.flush()
     if not can_ask():
         raise EditRefused("nothing was changed", hint="add --yes to write the changes above")
-    if not console.confirm("Write these changes?"):
+    question = "Write these changes? [y/N]"
+    if args.service:
+        question = "Write these changes and install the service? [y/N]"
+    elif is_service_offered:
+        console.terminal.report(
+            "No service starts memsyncd: the first session after a login may begin without memory."
+        )
+        question = "Write these changes? [y/N, s: yes, and have memsyncd start at each login]"
+    answer = console.ask(question)
+    is_service_wanted = is_service_offered and answer in {"s", "service"}
+    if not is_service_wanted and answer not in {"y", "yes"}:
         raise EditRefused("nothing was changed", hint="answer y to write them, or use --yes")
+    return is_service_wanted or bool(args.service)
 
 
 def _write_changes(changes: Changes) -> None:
@@ -647,9 +724,12 @@ COMMANDS = {
                 choices=(USER, PROJECT),
             ),
             Option("-y --yes", "write without asking; needed without a terminal"),
-            Option("--print", "print the changes as a diff and write nothing"),
+            Option("--print", "print all changes as a diff and write nothing"),
             Option("--remove", "take out what was put in"),
             Option("--check", "say whether it is connected and whether the daemon answers"),
+            Option(
+                "--service", "also have the system start memsyncd, as `memsyncd service install`"
+            ),
             Option("--capture", "also install the hooks that capture; see [capture]"),
             Option("--json", "with --check: print the result as JSON"),
         ),

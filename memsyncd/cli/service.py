@@ -53,13 +53,21 @@ def find_supervisor(console: Console) -> Supervisor:
 def _install(args: Args, console: Console) -> int:
     if args.print and args.no_start:
         raise BadRequest("--print starts nothing", hint="leave --no-start out")
+    if args.print:
+        supervisor, program = find_supervisor(console), find_program(console.env)
+        for path, text in supervisor.render(program, is_on_demand=args.on_demand).items():
+            console.terminal.print(f"# {path}\n{text}")
+        return 0
+    return install_service(console, is_on_demand=args.on_demand, is_started=not args.no_start)
+
+
+def install_service(
+    console: Console, *, is_on_demand: bool = False, is_started: bool = True
+) -> int:
+    """Write the service's files, enable it and start it. Return the exit status."""
     supervisor, terminal = find_supervisor(console), console.terminal
     program = find_program(console.env)
-    files = supervisor.render(program, is_on_demand=args.on_demand)
-    if args.print:
-        for path, text in files.items():
-            terminal.print(f"# {path}\n{text}")
-        return 0
+    files = supervisor.render(program, is_on_demand=is_on_demand)
     changed = supervisor.install(files)
     for path in {**files, **dict.fromkeys(changed)}:
         done = "kept" if path not in changed else "wrote" if path in files else "removed"
@@ -69,7 +77,7 @@ def _install(args: Args, console: Console) -> int:
         terminal.report(
             "  install it with `uv tool install` or `pipx install`, then run this command again"
         )
-    if args.no_start:
+    if not is_started:
         terminal.report("not started; start it with: memsyncd service restart")
         return 0
     if not supervisor.is_available():

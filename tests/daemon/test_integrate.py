@@ -273,12 +273,63 @@ def test_an_empty_folder_that_was_there_stays(agent: Agent, client: str) -> None
 
 
 def test_nothing_is_written_without_a_terminal_or_yes(agent: Agent) -> None:
+    path = agent.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(CODEX)
+    before = agent.read()
     done = agent.run("codex")
     assert done.returncode == 6
     assert "+[mcp_servers.memsyncd]" in done.stdout
+    assert f"create {path.with_name('hooks.json')} (26 lines)\n" in done.stdout
     assert "add --yes" in done.stderr
-    assert agent.run("codex", "--print").stdout == done.stdout
+    shown = agent.run("codex", "--print").stdout
+    assert "+[mcp_servers.memsyncd]" in shown
+    assert "hook session-start --client codex" in shown
+    assert agent.read() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--print", "--remove"),
+        ("--json",),
+        ("--check", "--yes"),
+        ("--check", "--capture"),
+        ("--remove", "--capture"),
+        ("--remove", "--service"),
+        ("--print", "--service"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(agent: Agent, words: tuple[str, ...]) -> None:
+    done = agent.run("codex", *words)
+    assert done.returncode == 2
+    assert re.search("has no effect|do not go together", done.stderr)
     assert agent.read() == {}
+
+
+def test_without_a_supervisor_the_service_is_refused_before_a_file_is_written(
+    agent: Agent, tmp_path: Path
+) -> None:
+    agent.env["PATH"] = str(tmp_path / "no programs")
+    done = agent.run("codex", "--yes", "--service")
+    assert done.returncode == 2
+    assert "this system has no systemd" in done.stderr
+    assert agent.read() == {}
+    assert agent.run("codex", "--yes").returncode == 0
+
+
+def test_a_project_is_told_that_its_files_name_a_path_of_this_machine(
+    agent: Agent, tmp_path: Path
+) -> None:
+    programs = tmp_path / "programs"
+    agent.env["PATH"] = str(programs)
+    words = ("vscode", "--scope", "project", "--yes")
+    assert "which others who share them may not have" in agent.run(*words).stderr
+    assert agent.run("vscode", "--scope", "project", "--remove", "--yes").returncode == 0
+    programs.mkdir()
+    (programs / "memsyncd").write_text("#!/bin/sh\n")
+    (programs / "memsyncd").chmod(0o755)
+    assert "not on the PATH" not in agent.run(*words).stderr
 
 
 @pytest.mark.parametrize(("answer", "is_written"), [("y", True), ("", False), ("no", False)])

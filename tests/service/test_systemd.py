@@ -41,6 +41,55 @@ def uninstall(user: Manager) -> None:
     assert "nothing was changed" in user.memsyncd("service", "uninstall").stderr
 
 
+ON_A_TERMINAL = """
+import os, pty, sys
+pid, terminal = pty.fork()
+if not pid:
+    os.execv(sys.argv[2], sys.argv[2:])
+os.write(terminal, sys.argv[1].encode() + b"\\n")
+try:
+    while data := os.read(terminal, 4096):
+        os.write(1, data)
+except OSError:
+    pass
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_integrate_offers_the_service_in_its_question(user: Manager) -> None:
+    integrate = ("-m", "memsyncd", "integrate", "gemini")
+    settings = user.folder / ".gemini" / "settings.json"
+
+    def answer(word: str) -> str:
+        done = user.do(sys.executable, "-c", ON_A_TERMINAL, word, sys.executable, *integrate)
+        assert (done.returncode == 0) == settings.exists(), done.stdout
+        return done.stdout
+
+    assert "s: yes, and have memsyncd start at each login" in answer("n")
+    assert find_left(user) == []
+    assert "start memsyncd at each login: memsyncd service install" in answer("y")
+    assert find_left(user) == []
+    settings.unlink()
+    assert "memsyncd runs as a service (pid " in answer("s")
+    assert user.show("ActiveState") == "active"
+    settings.unlink()
+    # Nothing is offered that is there already.
+    shown = answer("y")
+    assert "Write these changes? [y/N]" in shown
+    assert "service" not in shown
+    user.memsyncd("service", "uninstall")
+    settings.unlink()
+    done = user.memsyncd("integrate", "gemini", "--yes")
+    assert "memsyncd service install" in done.stderr
+    assert find_left(user) == []
+    done = user.memsyncd("integrate", "gemini", "--service")
+    assert done.returncode == 0, done.stderr
+    assert "nothing to change: connected" in done.stderr
+    assert user.show("ActiveState") == "active"
+    settings.unlink()
+    settings.parent.rmdir()
+
+
 def test_an_installed_service_runs_reports_its_status_survives_reinstallation_and_uninstalls_completely(
     user: Manager,
 ) -> None:
