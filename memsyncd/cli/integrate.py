@@ -36,13 +36,10 @@ from memsyncd.integrations.coding_agents import (
     ConfiguredServer,
     File,
     Invocation,
-    ListItem,
-    Member,
     Piece,
-    Prose,
-    Table,
     install,
     is_installed,
+    list_untrusted_hooks,
     read_server,
     uninstall,
 )
@@ -417,7 +414,7 @@ def _find_targets(client: AgentClient, scope: str, console: Console) -> list[Cli
     capture: dict[str, list[Piece]] = {}
     for table, found in ((client.scopes, pieces), (client.capture, capture)):
         for piece in table.get(scope, ()):
-            path = _follow_link(_find_path(piece, console), scope, console)
+            path = _follow_link(_find_path(piece.path, console), scope, console)
             found.setdefault(path, []).append(piece)
     paths = dict.fromkeys((*pieces, *capture))
     return [
@@ -425,8 +422,9 @@ def _find_targets(client: AgentClient, scope: str, console: Console) -> list[Cli
     ]
 
 
-def _find_path(piece: File | Member | ListItem | Table | Prose, console: Console) -> str:
-    path, home = piece.path, console.env.get("HOME") or os.path.expanduser("~")
+def _find_path(path: str, console: Console) -> str:
+    """Return the path of a piece as a path of this system."""
+    home = console.env.get("HOME") or os.path.expanduser("~")
     if path.startswith("$"):
         name, _, other = path[1:].partition("|")
         folder = console.env.get(name, "")
@@ -615,6 +613,7 @@ def _check(
         if target.text and states.get(target.path, "missing") != "missing":
             server = server or read_server(_split_bom(target.text)[1], target.pieces)
     command = server.command if server is not None else []
+    untrusted = _list_untrusted_hooks(client, targets, program, console)
     env = _find_server_env(client, server, console)
     lost = [name for name in VARIABLES if console.env.get(name) and name not in env]
     answer, error = (
@@ -630,6 +629,7 @@ def _check(
                 "files": [{"path": path, "state": state} for path, state in states.items()],
                 "command": command,
                 "lost_variables": lost,
+                "untrusted_hooks": untrusted,
                 "server": answer.get("version"),
                 "tools": answer.get("tools", []),
                 "error": error or None,
@@ -640,6 +640,10 @@ def _check(
     terminal.print(f"{client.title} ({scope})")
     for path, state in states.items():
         terminal.print(f"  {state:<9} {clean_line(path)}")
+    if untrusted:
+        hooks = f"hooks on {', '.join(untrusted)}, which {client.title} skips"
+        terminal.print(f"  untrusted {hooks}")
+        terminal.print(f"  {'':<9} silently until you trust them: start it and enter /hooks")
     if command:
         tools = ", ".join(answer.get("tools", []))
         said = error or f"memsyncd {answer['version']} answers: {tools}"
@@ -650,6 +654,23 @@ def _check(
     if not is_fine:
         terminal.report(f"  → memsyncd integrate {args.client} --scope {scope}")
     return 0 if is_fine else NOT_INSTALLED
+
+
+def _list_untrusted_hooks(
+    client: AgentClient, targets: list[ClientFile], program: Invocation, console: Console
+) -> list[str]:
+    """Return the events of the hooks that the client skips, since the user has not trusted them."""
+    if not client.trust_file:
+        return []
+    events: list[str] = []
+    # A file that cannot be read is named already, unless it is the user's and a project is checked.
+    with contextlib.suppress(EditRefused, Unreadable):
+        trust = _split_bom(_read_config(_find_path(client.trust_file, console)))[1]
+        for target in targets:
+            if target.path.endswith("hooks.json"):
+                text, pieces = _split_bom(target.text)[1], [*target.pieces, *target.capture]
+                events += list_untrusted_hooks(trust, target.path, text, pieces, program)
+    return events
 
 
 def _find_server_env(

@@ -10,6 +10,7 @@ path.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterable
@@ -105,6 +106,8 @@ class AgentClient:
     note: str = ""
     passes: tuple[str, ...] = ()
     """The variables of the environment that it gives to servers by itself; empty for all."""
+    trust_file: str = ""
+    """The TOML file in which it notes the hooks that the user trusts; it skips others silently."""
 
 
 _STDIO = {"command": "@program", "args": ["@args", "mcp"]}
@@ -292,6 +295,7 @@ CLIENTS: Final[dict[str, AgentClient]] = {
         },
         verify="`codex mcp list` shows memsyncd as enabled",
         note="Codex asks once whether it may run the hooks: /hooks shows and trusts them.",
+        trust_file=f"{_CODEX_HOME}/config.toml",
         # Seen with Codex 0.171, besides the variables of certificates.
         passes=(
             "HOME",
@@ -450,6 +454,24 @@ def read_server(text: str, pieces: Iterable[Piece]) -> ConfiguredServer | None:
             names = (name for name in server.get("env_vars", ()) if isinstance(name, str))
             return ConfiguredServer([str(word) for word in words], variables, tuple(names))
     return None
+
+
+def list_untrusted_hooks(
+    trust: str, path: str, text: str, pieces: Iterable[Piece], program: Invocation
+) -> list[str]:
+    """Return the events of memsyncd's hooks in the file at `path` of which the text of Codex's
+    configuration, `trust`, does not say that the user trusts them. Raises Unreadable.
+    """
+    state = find_table(trust, ("hooks", "state"))
+    trusted = set(state) if isinstance(state, dict) else set()
+    untrusted = []
+    for piece in pieces:
+        for place in _find_items(text, piece, program) if isinstance(piece, ListItem) else ():
+            _, event, group, *inner = place
+            words = re.sub(r"(?<!^)(?=[A-Z])", "_", str(event)).lower()
+            if f"{path}:{words}:{group}:{inner[1] if inner else 0}" not in trusted:
+                untrusted.append(str(event))
+    return untrusted
 
 
 def _remove_marks(text: str, piece: Piece) -> str:

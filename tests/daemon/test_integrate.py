@@ -522,6 +522,26 @@ def test_the_check_runs_the_server_in_the_environment_that_the_client_gives(
     assert "MEMSYNCD_CONFIG=/nowhere" not in (tmp_path / "env").read_text()
 
 
+def test_the_check_tells_hooks_that_codex_skips(agent: Agent) -> None:
+    assert agent.run("codex", "--yes", "--capture").returncode == 0
+    hooks, config = agent.home / ".codex" / "hooks.json", agent.home / ".codex" / "config.toml"
+    events = ["SessionStart", "UserPromptSubmit", "Stop"]
+    done = agent.run("codex", "--check", "--json")
+    assert json.loads(done.stdout)["untrusted_hooks"] == events
+    assert "untrusted hooks on SessionStart, " in agent.run("codex", "--check").stdout
+    # As Codex 0.171 notes it.
+    for event in ("session_start", "user_prompt_submit", "stop"):
+        with config.open("a") as file:
+            file.write(f'[hooks.state."{hooks}:{event}:0:0"]\ntrusted_hash = "sha256:0"\n')
+    assert "untrusted" not in agent.run("codex", "--check").stdout
+    settings = json.loads(hooks.read_text())
+    settings["hooks"]["Stop"].insert(0, {"hooks": [{"type": "command", "command": "./mine.sh"}]})
+    hooks.write_text(json.dumps(settings))
+    done = agent.run("codex", "--check", "--json")
+    assert json.loads(done.stdout)["untrusted_hooks"] == ["Stop"]
+    assert "untrusted" not in agent.run("gemini", "--check").stdout
+
+
 def test_the_check_tells_a_daemon_of_another_version(agent: Agent) -> None:
     path = agent.home / ".gemini" / "settings.json"
     assert agent.run("gemini", "--yes").returncode == 0
