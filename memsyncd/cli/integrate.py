@@ -37,6 +37,7 @@ from memsyncd.integrations.coding_agents import (
     File,
     Invocation,
     Piece,
+    Prose,
     install,
     is_installed,
     list_untrusted_hooks,
@@ -257,6 +258,8 @@ def _integrate(args: Args, console: Console) -> int:
     targets = _find_targets(client, scope, console)
     if args.check:
         return _check(args, client, scope, targets, program, console)
+    if args.remove:
+        targets = [one for one in targets if not _is_shared(one, args, scope, program, console)]
     changes = {target.path: _plan_change(target, args, program, console) for target in targets}
     changes = {path: change for path, change in changes.items() if change[0] != change[1]}
     _show_changes(changes, console, is_whole=args.print)
@@ -364,6 +367,23 @@ def _close_records(
     for folder in sorted(folders, key=len, reverse=True):
         with contextlib.suppress(OSError):
             os.rmdir(folder)
+
+
+def _is_shared(
+    target: ClientFile, args: Args, scope: str, program: Invocation, console: Console
+) -> bool:
+    """Whether the section in this file serves another client as well, which is connected."""
+    if not all(isinstance(piece, Prose) for piece in target.pieces):
+        return False
+    for name, other in CLIENTS.items():
+        others = _find_targets(other, scope, console) if name != args.client else []
+        # A file of the other client that cannot be read connects nothing.
+        with contextlib.suppress(EditRefused):
+            if any(one.path == target.path for one in others) and any(
+                one.is_installed(program) for one in others if one.path != target.path
+            ):
+                return True
+    return False
 
 
 def _plan_change(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import memsyncd
+from memsyncd.dirs import VARIABLES
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(900)]
 
@@ -131,3 +132,31 @@ def test_claude_code_accepts_the_plugin_of_each_scope(shell: Shell) -> None:
             shell.run(f"memsyncd integrate claude-code --scope {scope} --yes {more}")
             found = shell.run(f"claude plugin validate --strict {folder}/skills/memsyncd; echo $?")
             assert found.endswith("✔ Validation passed\n0\n"), found
+
+
+def test_what_codex_writes_into_its_file_stays(shell: Shell) -> None:
+    own = '# mine\nmodel = "m"  # keep\n\n[mcp_servers.other]\ncommand = "true"\nenabled = false\n'
+    config = shell.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(own)
+    shell.run("memsyncd integrate codex --yes")
+    shell.run("codex mcp add added -- /bin/true")
+    assert "  current   /home/you/.codex/config.toml" in shell.run(
+        "memsyncd integrate codex --check"
+    )
+    assert "nothing to change" in shell.run("memsyncd integrate codex --yes")
+    shell.run("memsyncd integrate codex --remove --yes")
+    listed = shell.run("codex mcp list")
+    assert "memsyncd" not in listed
+    assert "added" in listed
+    assert config.read_text() == f'{own}\n[mcp_servers.added]\ncommand = "/bin/true"\n'
+    shell.run("memsyncd integrate codex --yes; codex mcp remove added")
+    shell.run("memsyncd integrate codex --remove --yes")
+    assert config.read_text() == own
+
+
+def test_codex_shows_the_variables_that_it_hands_on(shell: Shell) -> None:
+    shell.run("memsyncd integrate codex --yes")
+    shown = shell.run("codex mcp get memsyncd")
+    for name in VARIABLES:
+        assert f"{name}=" in shown

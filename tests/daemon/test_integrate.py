@@ -253,6 +253,18 @@ def test_a_file_of_memsyncds_own_that_the_user_has_changed_leaves_a_copy(agent: 
     assert not (agent.home / ".claude").exists()
 
 
+def test_a_section_that_another_client_reads_stays_until_that_is_removed(agent: Agent) -> None:
+    rules = agent.project / "AGENTS.md"
+    rules.write_text(MARKDOWN)
+    for client in ("codex", "vscode"):
+        assert agent.run(client, "--scope", "project", "--yes").returncode == 0
+    assert agent.run("codex", "--scope", "project", "--remove", "--yes").returncode == 0
+    assert "memory_search" in rules.read_text()
+    assert "missing" not in agent.run("vscode", "--check").stdout
+    assert agent.run("vscode", "--remove", "--yes").returncode == 0
+    assert rules.read_text() == MARKDOWN
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_an_empty_folder_that_was_there_stays(agent: Agent, client: str) -> None:
     scope = next(iter(CLIENTS[client].scopes))
