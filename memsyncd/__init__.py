@@ -1,5 +1,5 @@
 """memsyncd keeps markdown memories searchable: it watches, indexes and answers."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 PROTOCOL = 1
 """Number of the socket's protocol; it grows when an old client could misread an answer."""

@@ -187,6 +187,15 @@ def test_the_version_has_one_source() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", memsyncd.__version__)
 
 
+def test_the_version_grows_with_each_release() -> None:
+    """A client tells by it that a daemon is older; what is not released yet is above all that is."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"(?m)^## \[?(\d+)\.(\d+)\.(\d+)", changes)
+    current = tuple(map(int, memsyncd.__version__.split(".")[:3]))
+    latest = max((tuple(map(int, version)) for version in released), default=(0, 1, 0))
+    assert current > latest if "## Unreleased" in changes else current == latest
+
+
 def test_the_program_is_a_script_of_our_own_that_installers_give_their_python() -> None:
     # pip's own wrapper of an entry point imports `re` before anything else.
     assert "scripts" not in PROJECT["project"]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import memsyncd
@@ -18,7 +19,7 @@ from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.service_files import make_private_folders
 from memsyncd.cli.terminal import clean_line
 from memsyncd.cli.workspaces import create_first_notes, create_folder, find_folder
-from memsyncd.client.connection import NoAnswer
+from memsyncd.client.connection import RESTART_HINT, NoAnswer, describe_versions
 from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import AlreadyRunning, Busy, MemsyncdError, NoDaemon, NotFresh, Unwritable
 from memsyncd.lock import is_held, read_holder
@@ -318,8 +319,13 @@ def _start(args: Args, console: Console) -> int:
 
 
 def _report_running(pid: int, console: Console) -> None:
-    place = clean_line(console.client.socket_path)
+    client = console.client
+    place = clean_line(client.socket_path)
     console.terminal.report(f"memsyncd runs already (pid {pid}), on {place}")
+    with suppress(NoAnswer):
+        version = str(client.call("ping")["version"])
+        if version != memsyncd.__version__:
+            console.terminal.warn(f"{describe_versions(version)}: {RESTART_HINT}")
 
 
 def _add(paths: list[str], console: Console) -> None:

@@ -22,12 +22,14 @@ import memsyncd
 from memsyncd.cli.console import Console, can_ask
 from memsyncd.cli.format import render_count
 from memsyncd.cli.history import render_diff
+from memsyncd.cli.other_daemons import find_other_daemons
 from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.service_files import make_private_folders
 from memsyncd.cli.terminal import clean, clean_line
+from memsyncd.client.connection import RESTART_HINT, describe_versions
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.dirs import VARIABLES, find_user_dirs
-from memsyncd.errors import BadRequest, EditRefused
+from memsyncd.errors import BadRequest, EditRefused, MemsyncdError
 from memsyncd.integrations.coding_agents import (
     CLIENTS,
     PROJECT,
@@ -640,6 +642,7 @@ def _check(
         _ask_server(command, env, console) if command else ({}, "no server is configured")
     )
     is_fine = not error and all(state == "current" for state in states.values())
+    warnings = _list_daemon_warnings(answer, console)
     if args.json:
         console.terminal.print_json(
             {
@@ -653,6 +656,7 @@ def _check(
                 "server": answer.get("version"),
                 "tools": answer.get("tools", []),
                 "error": error or None,
+                "warnings": warnings,
             }
         )
         return 0 if is_fine else NOT_INSTALLED
@@ -671,9 +675,25 @@ def _check(
         if lost:
             terminal.print(f"  {'dropped':<9} {client.title} does not hand on {', '.join(lost)}")
         terminal.print(f"  {'answer':<9} {clean_line(said)}")
+    for warning in warnings:
+        terminal.warn(f"  {clean_line(warning)}")
     if not is_fine:
         terminal.report(f"  → memsyncd integrate {args.client} --scope {scope}")
     return 0 if is_fine else NOT_INSTALLED
+
+
+def _list_daemon_warnings(answer: Mapping[str, Any], console: Console) -> list[str]:
+    """Return what is wrong with the daemons: another version answers, or there is a second one."""
+    found = []
+    version = answer.get("version", memsyncd.__version__)
+    if version != memsyncd.__version__:
+        found.append(f"{describe_versions(version)}: {RESTART_HINT}")
+    try:
+        pid = int(console.call("ping")["pid"])
+    except MemsyncdError:
+        return found
+    others = find_other_daemons(console.env, pid)
+    return [*found, *(f"{other.describe()}: see memsyncd doctor" for other in others)]
 
 
 def _list_untrusted_hooks(

@@ -15,7 +15,9 @@ import os
 import select
 import time
 
+import memsyncd
 from memsyncd.cli.parser import Command, Option, make_workspace_option
+from memsyncd.client.connection import RESTART_HINT, describe_versions
 from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.errors import (
     Busy,
@@ -59,10 +61,18 @@ class Pump:
     """Copies lines between stdin, stdout and the daemon.
 
     `connect` returns a connected socket; its argument says whether it may start a daemon and wait.
+    `warn` tells a person something, once for each text.
     """
 
-    def __init__(self, connect: Callable[[bool], _socket.socket], binding: bytes) -> None:
+    def __init__(
+        self,
+        connect: Callable[[bool], _socket.socket],
+        binding: bytes,
+        warn: Callable[[str], None],
+    ) -> None:
         self._connect = connect
+        self._warn = warn
+        self._warned = ""
         self._binding = binding
         self._socket: _socket.socket | None = None
         self._unfinished = bytearray()
@@ -243,6 +253,7 @@ class Pump:
             request_id = message.get("id")
             if "method" in message:
                 continue
+            self._note_version(message)
             if isinstance(request_id, str) and request_id.startswith(REPLAY_PREFIX):
                 return b""
             if self._pending and _is_of_long_line(message):
@@ -255,6 +266,18 @@ class Pump:
                     return b""  # it goes to the successor
                 self._pending.pop(request_id, None)
         return line + b"\n"
+
+    def _note_version(self, message: dict[str, Any]) -> None:
+        """Warn of a daemon of another version, which answers `initialize` with its own."""
+        result = message.get("result")
+        about = result.get("serverInfo") if isinstance(result, dict) else None
+        version = about.get("version") if isinstance(about, dict) else None
+        if version not in (None, memsyncd.__version__):
+            text = f"{describe_versions(str(version))}: {RESTART_HINT}"
+            if text != self._warned:
+                with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+                    self._warn(text)
+            self._warned = text
 
     def _is_read_at_stop(self, message: dict[str, Any]) -> bool:
         """True for the answer of a daemon that is stopping to what may be sent again."""
@@ -347,7 +370,9 @@ def _mcp(args: Args, console: Console) -> int:
     workspace = console.name_workspace(args.workspace) if args.workspace else console.cwd
     params = {"workspace": workspace, "readOnly": args.read_only}
     line = _encode({"jsonrpc": "2.0", "method": BINDING, "params": params})
-    pump = Pump(lambda may_start: _connect(console, may_start=may_start), line)
+    pump = Pump(
+        lambda may_start: _connect(console, may_start=may_start), line, console.terminal.warn
+    )
     pump.run()
     return 0
 

@@ -10,7 +10,7 @@ PLAIN = Paint()
 COLOUR = Paint(has_colour=True)
 
 STATUS: dict[str, Any] = {
-    "version": "0.1.0",
+    "version": "0.2.0",
     "protocol": 1,
     "pid": 42,
     "uptime_s": 11_525.0,
@@ -49,7 +49,7 @@ def test_status_shows_what_a_bug_report_needs() -> None:
         r"Python \S+, \S+ \S+,", "Python P, SYSTEM,", render_status(STATUS, PLAIN, now_s=100.0)
     )
     assert text == (
-        "memsyncd 0.1.0 · pid 42 · up 3 h 12 min · 31.4 MB · 2 clients · 1,204 requests"
+        "memsyncd 0.2.0 · pid 42 · up 3 h 12 min · 31.4 MB · 2 clients · 1,204 requests"
         " (3 failed)\n"
         "  socket  /run/m.sock\n"
         "  config  /c/config.toml\n"

@@ -15,6 +15,8 @@ import pytest
 from memsyncd.client import Client
 from memsyncd.client.memory import Memsyncd
 from memsyncd.errors import BadRequest
+from tests.daemon.conftest import wait_until
+from tests.daemon.test_lifecycle import is_answering
 from tests.daemon.test_mcp import connect
 
 if TYPE_CHECKING:
@@ -120,15 +122,56 @@ def test_a_folder_without_memory_is_silent(place: Place, tmp_path: Path) -> None
         assert "this folder has no memory" in hook(place.home, event, given, "-v").stderr
 
 
-def test_no_daemon_is_silent_and_none_is_started(own: Home) -> None:
+LONG = ("--timeout-ms", str(int(LIMIT_S * 1000)))
+
+
+def stop(home: Home) -> None:
+    words = [sys.executable, "-m", "memsyncd", "stop"]
+    subprocess.run(words, env=home.env, check=True, capture_output=True, timeout=LIMIT_S)
+
+
+@pytest.mark.parametrize("event", ["session-start", "user-prompt", "pre-compact"])
+def test_a_hook_that_finds_no_daemon_starts_one_and_has_its_answer(own: Home, event: str) -> None:
     folder = own.make_folder()
-    given = {"cwd": str(folder), "prompt": "x y", "tool_name": "Bash", "error": "exit 1"}
-    for event in ("session-start", "user-prompt", "post-tool-use", "pre-compact", "stop"):
-        assert is_silent(hook(own, event, given))
-    done = hook(own, "session-start", given, "-v")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "no daemon answers" in done.stderr
+    (folder / "MEMORY.md").write_text("# Larch\n\nA tree.\n")
+    own.config.write_text(f'[[workspace]]\npath = "{folder}"\n')
+    given = {"cwd": str(folder), "prompt": "what is a larch"}
+    try:
+        done = hook(own, event, given, *LONG)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert ("decisions" if event == "pre-compact" else "A tree") in done.stdout
+        (folder / "MEMORY.md").write_text("# Spruce\n\nAnother one.\n")
+        assert "Another one" in hook(own, "session-start", given).stdout
+    finally:
+        stop(own)
+
+
+def test_a_hook_without_time_is_silent_and_the_daemon_is_there_for_the_next(own: Home) -> None:
+    given = {"cwd": str(own.make_folder()), "prompt": "x y"}
+    try:
+        done = hook(own, "user-prompt", given, "--timeout-ms", "1", "-v")
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "no daemon answers" in done.stderr
+        wait_until(Path(own.socket_path).exists, "no daemon was started", limit_s=LIMIT_S)
+    finally:
+        wait_until(lambda: is_answering(own.socket_path), "it does not answer", limit_s=LIMIT_S)
+        stop(own)
+
+
+def test_a_daemon_that_cannot_start_is_not_waited_for(own: Home) -> None:
+    own.config.write_text("[sync]\ndebounce = 5\n")
+    given = {"cwd": str(own.make_folder()), "prompt": "x y"}
+    for event in ("session-start", "user-prompt", "pre-compact"):
+        assert is_silent(hook(own, event, given, "--timeout-ms", str(int(LIMIT_S * 1000 * 10))))
     assert not Path(own.socket_path).exists()
+
+
+def test_nothing_to_say_starts_no_daemon(own: Home) -> None:
+    given = {"cwd": str(own.make_folder()), "prompt": "", "tool_name": "Bash"}
+    for event in ("post-tool-use", "stop"):
+        assert is_silent(hook(own, event, given))
+    assert is_silent(hook(own, "session-start", "no json"))
+    assert not (own.folder / "state").exists()
 
 
 def test_a_daemon_that_hangs_is_given_up(own: Home) -> None:
