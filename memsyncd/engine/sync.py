@@ -376,7 +376,7 @@ def _index_read(
     updates = [*_make_updates(batch, changes, config, index, done), *map(DropNote, changes.gone)]
     _write(workspace, index, updates, done)
     done.removed = list(changes.gone)
-    workspace.change(index_bytes=index.size_bytes())
+    workspace.change(index_bytes=index.size_bytes(), partly_synced_at_s=done.started_at_s)
     return done
 
 
@@ -581,6 +581,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         pending=len(done.pending_deletes) + len(done.unstable),
         index_bytes=workspace.index.size_bytes() if workspace.index is not None else 0,
         synced_at_s=done.started_at_s if is_full_scan else condition.synced_at_s,
+        partly_synced_at_s=condition.partly_synced_at_s if is_full_scan else done.started_at_s,
         scanned_s=done.began_s if is_full_scan else condition.scanned_s,
         root_state=snapshot.root_state,
         scan_problems=problems,

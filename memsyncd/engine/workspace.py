@@ -147,13 +147,15 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     `faults` maps a stable code to a text that describes a current fault; `notices` does the same
     for conditions that are over, or that hinder nothing, but that the user should know.
     `pending` notes are known to differ from the index. `synced_at_s` is the wall clock when the
-    last successful full scan began, `scanned_s` the same moment on the monotonic clock, and
-    `progressed_s` when a sync of many notes last made progress.
+    last successful full scan began, `partly_synced_at_s` when the last sync of some notes did,
+    `scanned_s` the first of these moments on the monotonic clock, and `progressed_s` when a sync of
+    many notes last made progress.
     """
 
     is_indexing: bool = True
     pending: int = 0
     synced_at_s: float | None = None
+    partly_synced_at_s: float | None = None
     scanned_s: float | None = None
     progressed_s: float | None = None
     root_state: RootState = "present"

@@ -489,7 +489,9 @@ def _describe_counts(workspace: Workspace, state: State, pending: int) -> dict[s
         "index_bytes": condition.index_bytes,
         "index_wal_bytes": condition.index_wal_bytes,
         "records_wal_bytes": condition.records_wal_bytes,
-        "last_sync_at": condition.synced_at_s,
+        "last_sync_at": max(
+            filter(None, (condition.synced_at_s, condition.partly_synced_at_s)), default=None
+        ),
     }
 
 

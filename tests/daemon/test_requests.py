@@ -268,6 +268,20 @@ def test_a_deletion_is_seen_at_once_with_wait_and_by_all_after_the_grace_time(
     place.wait_found("keepsake")
 
 
+def test_the_last_sync_of_a_status_is_of_what_was_saved_or_written_last(place: Place) -> None:
+    for number, change in enumerate(
+        (
+            lambda: place.save("MEMORY.md", "# Memory\n\nlarch0\n"),
+            lambda: place.client.call("note.add", content="larch1", workspace=place.id),
+            lambda: place.save("MEMORY.md", "# Memory\n\nlarch2\n"),
+        )
+    ):
+        before_s = time.time()
+        change()
+        place.wait(lambda word=f"larch{number}": bool(place.find(word)), "it was not found")
+        assert place.status()["last_sync_at"] >= before_s
+
+
 def test_a_wait_for_a_generation_ends_at_its_timeout(place: Place) -> None:
     generation = place.status()["generation"]
     began_s = time.monotonic()
