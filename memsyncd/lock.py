@@ -101,8 +101,8 @@ def _is_held(path: str) -> bool:
 class FolderLocks:
     """The locks of one daemon on its folders, until `close` or the end of the process.
 
-    `problem` says why a folder is not locked; empty if all are. Child processes do not inherit the
-    locks.
+    `problem` says why a folder is not locked, or its lock names nobody; empty if all is well. Child
+    processes do not inherit the locks.
     """
 
     def __init__(self, paths: Iterable[str], holder: Holder) -> None:
@@ -146,19 +146,25 @@ class FolderLocks:
             fd = _open(path)
         except OSError as error:
             _refuse_second(path)
-            self._problems[path] = f"{folder} cannot be locked ({error.strerror})"
+            self._problems[path] = _describe_unlocked(folder, str(error.strerror))
             return
         try:
             reason = _acquire(fd, path)
             if reason:
                 _refuse_second(path)
-                self._problems[path] = f"{folder} cannot be locked ({reason})"
+                self._problems[path] = _describe_unlocked(folder, reason)
         except BaseException:
             os.close(fd)
             raise
         self._fds[path] = fd
-        if not _write(fd, self._holder.render()):
-            self._problems[path] = f"{folder} has no space to say where this daemon listens"
+        reason = _write(fd, self._holder.render())
+        if reason:
+            unsaid = f"{path} cannot be written ({reason}): clients may not find this daemon"
+            self._problems.setdefault(path, unsaid)
+
+
+def _describe_unlocked(folder: str, reason: str) -> str:
+    return f"{folder} cannot be locked ({reason}): a second daemon could start on it"
 
 
 def _refuse_second(path: str) -> None:
@@ -175,6 +181,8 @@ def _open(path: str) -> int:
     try:
         fd = os.open(path, flags, 0o600)
     except OSError as error:
+        if error.errno == errno.EROFS:  # it can be locked, if it is there
+            return os.open(path, flags & ~(os.O_RDWR | os.O_CREAT))
         if error.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO}:
             raise _make_unsafe(path) from None
         raise
@@ -208,13 +216,15 @@ def _acquire(fd: int, path: str) -> str:
     return ""
 
 
-def _write(fd: int, text: bytes) -> bool:
-    """Replace the text; False if there is no space for it."""
+def _write(fd: int, text: bytes) -> str:
+    """Replace the text; return why that is not possible, empty if it is."""
     try:
         os.ftruncate(fd, 0)
-        return os.pwrite(fd, text, 0) == len(text)
-    except OSError:
-        return False
+        os.pwrite(fd, text, 0)
+    except OSError as error:
+        is_read_only = error.errno in {errno.EBADF, errno.EINVAL}  # opened as such
+        return os.strerror(errno.EROFS) if is_read_only else str(error.strerror)
+    return ""
 
 
 def _is_file_of(fd: int, path: str) -> bool:

@@ -4,6 +4,7 @@ background.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -93,10 +94,13 @@ def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> SpawnedDaemon:
     try:
         log = _open_log(log_file)
     except OSError as error:
-        raise Unwritable(
-            f"cannot write the log {log_file}: {error.strerror}",
-            hint="see which folder to correct with `memsyncd doctor`, or set XDG_STATE_HOME",
-        ) from error
+        if error.errno != errno.EROFS:
+            raise Unwritable(
+                f"cannot write the log {log_file}: {error.strerror}",
+                hint="see which folder to correct with `memsyncd doctor`, or set XDG_STATE_HOME",
+            ) from error
+        # On a read-only disk a daemon still searches.
+        log_file, log = os.devnull, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     with open(log, "wb") as output:
         start = output.seek(0, os.SEEK_END)
         process = subprocess.Popen(

@@ -23,8 +23,8 @@ ANSWER_S = 1.0
 
 
 class OtherDaemon:
-    """A daemon beside ours. `version` is empty if it does not answer, `state_dir` if it is known by
-    its socket alone. `shares_folders`: it writes the same history or the same indexes.
+    """A daemon beside ours. `state_dir` is empty if it is known by its socket alone.
+    `shares_folders`: it writes the same history or the same indexes.
     """
 
     __slots__ = ("pid", "shares_folders", "state_dir", "version")
@@ -37,8 +37,7 @@ class OtherDaemon:
 
     def describe(self) -> str:
         """Return who it is, and what it does there."""
-        version = f"version {self.version}" if self.version else "of unknown version"
-        name = f"daemon (pid {self.pid}, {version})"
+        name = f"daemon (pid {self.pid}, version {self.version})"
         if self.shares_folders:
             return f"a second {name} writes the same history and indexes"
         place = f" with its state in {self.state_dir}" if self.state_dir else ""
@@ -48,7 +47,9 @@ class OtherDaemon:
 def find_other_daemons(
     env: Mapping[str, str], own_pid: int, *, proc: str = PROC
 ) -> list[OtherDaemon]:
-    """Return this user's other daemons: those of the same home, and those with the same folders."""
+    """Return this user's other daemons that answer: those of the same home, and those with the same
+    folders. One that does not may have just been started, and is refused in a moment.
+    """
     found: dict[int, OtherDaemon] = {}
     home = env.get("HOME") or os.path.expanduser("~")
     dirs = find_user_dirs(env)
@@ -60,8 +61,10 @@ def find_other_daemons(
             continue
         is_sharing = its_dirs.state_dir == dirs.state_dir or its_dirs.cache_dir == dirs.cache_dir
         if pid != own_pid and (is_sharing or its_home == home):
-            version = dict(_ping_each(find_sockets(its_env))).get(pid, "")
-            found[pid] = OtherDaemon(pid, version, its_dirs.state_dir, shares_folders=is_sharing)
+            versions = dict(_ping_each(find_sockets(its_env)))
+            if pid in versions:
+                place = its_dirs.state_dir
+                found[pid] = OtherDaemon(pid, versions[pid], place, shares_folders=is_sharing)
     for pid, version in _ping_each(find_sockets(env)):
         if pid != own_pid and pid not in found:
             found[pid] = OtherDaemon(pid, version, "", shares_folders=False)
@@ -85,7 +88,10 @@ def _list_daemons(proc: str) -> Iterator[tuple[int, dict[str, str]]]:
         try:
             if os.stat(f"{proc}/{pid}").st_uid != os.geteuid():
                 continue
-            if is_daemon(_read_words(f"{proc}/{pid}/cmdline")) and _is_in_container(proc, pid):
+            # A program such as `timeout` has the words of the one that it runs.
+            is_python = "python" in os.path.basename(os.readlink(f"{proc}/{pid}/exe"))
+            words = _read_words(f"{proc}/{pid}/cmdline") if is_python else []
+            if is_daemon(words) and _is_in_container(proc, pid):
                 words = _read_words(f"{proc}/{pid}/environ")
                 yield int(pid), dict(word.split("=", 1) for word in words if "=" in word)
         except OSError:

@@ -59,12 +59,13 @@ def list_daemon_warnings(status: Mapping[str, Any], console: Console) -> list[st
     if status["version"] != memsyncd.__version__:
         found.append(f"{describe_versions(status['version'])}: {RESTART_HINT}")
     if status.get("lock_problem"):
-        found.append(f"a second daemon could start on the same folders: {status['lock_problem']}")
+        found.append(status["lock_problem"])
     dirs, used = find_user_dirs(console.env), console.client.socket_path
     if has_named_socket(console.env) and used != dirs.socket_path:
         found.append(f"nobody answers on {dirs.socket_path}, which MEMSYNCD_SOCKET names")
     of_state, of_cache = map(read_holder, dirs.lock_paths)
-    if of_cache is not None and of_cache.socket_path == used and of_state is None:
+    is_of_cache = of_cache is not None and of_cache.socket_path == used and of_state is None
+    if is_of_cache and not status.get("lock_problem"):
         found.append(f"this daemon has the indexes in {dirs.cache_dir}, its state is elsewhere")
     for other in find_other_daemons(console.env, int(status["pid"])):
         remedy = f"end it: kill {other.pid}" if other.shares_folders else "see memsyncd doctor"

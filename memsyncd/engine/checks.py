@@ -325,9 +325,8 @@ def check_lock_problem(problem: str) -> list[FindingInfo]:
     """`problem` is why a folder of the daemon is not locked; empty if all are."""
     if not problem:
         return []
-    what = f"a second daemon could start on the same folders: {problem}"
-    remedy = "set XDG_STATE_HOME and XDG_CACHE_HOME to folders on a disk that has locks"
-    return [make_finding("warning", "lock", what, remedy)]
+    remedy = "set XDG_STATE_HOME and XDG_CACHE_HOME to folders on a disk with locks and space"
+    return [make_finding("warning", "lock", problem, remedy)]
 
 
 def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:

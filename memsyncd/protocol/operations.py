@@ -47,6 +47,7 @@ class WorkspaceCounts(Result, frozen=True, kw_only=True):
     database."""
     records_wal_bytes: int
     last_sync_at: float | None
+    """When the last sync began, be it of all notes or of those that were saved."""
 
 
 class WorkspaceStatus(WorkspaceCounts, frozen=True, kw_only=True):
@@ -89,7 +90,8 @@ class Status(Result, frozen=True, kw_only=True):
     socket_problem: str | None
     """Why no new client can connect; null while the socket is in place."""
     lock_problem: str | None
-    """Why a second daemon could start on the same folders; null while both are locked."""
+    """Why a second daemon could start on the same folders, or clients may not find this one; null
+    while both folders are locked."""
     http: str | None
     """URL of the loopback port; null without one."""
     http_token: str | None

@@ -122,6 +122,7 @@ def test_a_folder_without_memory_is_silent(place: Place, tmp_path: Path) -> None
         assert "this folder has no memory" in hook(place.home, event, given, "-v").stderr
 
 
+HOOK = (sys.executable, "-m", "memsyncd", "hook")
 LONG = ("--timeout-ms", str(int(LIMIT_S * 1000)))
 
 
@@ -149,7 +150,18 @@ def test_a_hook_that_finds_no_daemon_starts_one_and_has_its_answer(own: Home, ev
 def test_a_hook_without_time_is_silent_and_the_daemon_is_there_for_the_next(own: Home) -> None:
     given = {"cwd": str(own.make_folder()), "prompt": "x y"}
     try:
-        done = hook(own, "user-prompt", given, "--timeout-ms", "1", "-v")
+        # Of a file, all can be read at once.
+        (own.folder / "given.json").write_text(json.dumps(given))
+        with (own.folder / "given.json").open() as stdin:
+            done = subprocess.run(
+                [*HOOK, "user-prompt", "--timeout-ms", "1", "-v"],
+                stdin=stdin,
+                env=own.env,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
+            )
         assert (done.returncode, done.stdout) == (0, "")
         assert "no daemon answers" in done.stderr
         wait_until(Path(own.socket_path).exists, "no daemon was started", limit_s=LIMIT_S)
