@@ -110,10 +110,11 @@ class FolderLocks:
         they are known; Unsafe for a lock file that is a link or not a regular file.
         """
         self._holder = holder
+        self._paths = tuple(paths)
         self._fds: dict[str, int] = {}
         self._problems: dict[str, str] = {}
         try:
-            for path in paths:
+            for path in self._paths:
                 self._lock(path)
         except BaseException:
             self.close()
@@ -124,14 +125,16 @@ class FolderLocks:
         return "; ".join(self._problems.values())
 
     def renew(self) -> None:
-        """Lock again each file that was removed or replaced meanwhile.
+        """Lock again each file that was removed or replaced meanwhile, or that could not be opened.
 
         Raises AlreadyRunning if another daemon has one by now; raises Unsafe as the constructor.
         """
-        for path, fd in tuple(self._fds.items()):
-            if not _is_file_of(fd, path):
+        for path in self._paths:
+            fd = self._fds.get(path)
+            if fd is None or _is_replaced(fd, path):
                 self._lock(path)
-                os.close(fd)
+                if fd is not None and self._fds[path] != fd:
+                    os.close(fd)
 
     def close(self) -> None:
         """Release the locks. The files stay, without text."""
@@ -142,6 +145,7 @@ class FolderLocks:
 
     def _lock(self, path: str) -> None:
         folder = os.path.dirname(path)
+        self._problems.pop(path, None)
         try:
             fd = _open(path)
         except OSError as error:
@@ -227,9 +231,12 @@ def _write(fd: int, text: bytes) -> str:
     return ""
 
 
-def _is_file_of(fd: int, path: str) -> bool:
+def _is_replaced(fd: int, path: str) -> bool:
+    """Return whether another file is there, or none; one that cannot be seen is the same."""
     try:
-        return os.path.samestat(os.fstat(fd), os.lstat(path))
+        return not os.path.samestat(os.fstat(fd), os.lstat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return True
     except OSError:
         return False
 

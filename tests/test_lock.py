@@ -157,6 +157,25 @@ def test_a_lock_file_that_was_removed_is_locked_and_written_again(paths: list[st
     assert not is_held(paths)
 
 
+def test_a_folder_that_cannot_be_made_is_said_until_it_can(paths: list[str]) -> None:
+    folder = Path(paths[1]).parent
+    folder.write_text("in its place")
+    locks = acquire(paths)
+    assert locks.problem.startswith(f"{folder} cannot be locked (")
+    locks.renew()
+    assert locks.problem
+    folder.unlink()
+    locks.renew()
+    assert (locks.problem, is_held(paths[1:])) == ("", True)
+    folder.rename(folder.with_suffix(".aside"))
+    folder.write_text("in its place")
+    for _ in range(2):
+        locks.renew()
+        assert locks.problem
+    locks.close()
+    assert not is_held([str(folder.with_suffix(".aside") / "daemon.lock")])
+
+
 def test_a_daemon_whose_lock_file_another_one_has_learns_it(paths: list[str]) -> None:
     locks = acquire(paths)
     os.unlink(paths[0])

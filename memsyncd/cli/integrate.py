@@ -684,16 +684,16 @@ def _check(
 
 def _list_daemon_warnings(answer: Mapping[str, Any], console: Console) -> list[str]:
     """Return what is wrong with the daemons: another version answers, or there is a second one."""
-    found = []
+    warnings = []
     version = answer.get("version", memsyncd.__version__)
     if version != memsyncd.__version__:
-        found.append(f"{describe_versions(version)}: {RESTART_HINT}")
+        warnings.append(f"{describe_versions(version)}: {RESTART_HINT}")
     try:
         pid = int(console.call("ping")["pid"])
     except MemsyncdError:
-        return found
+        return warnings
     others = find_other_daemons(console.env, pid)
-    return [*found, *(f"{other.describe()}: see memsyncd doctor" for other in others)]
+    return [*warnings, *(f"{other.describe()}: see memsyncd doctor" for other in others)]
 
 
 def _list_untrusted_hooks(

@@ -50,7 +50,7 @@ def find_other_daemons(
     """Return this user's other daemons that answer: those of the same home, and those with the same
     folders. One that does not may have just been started, and is refused in a moment.
     """
-    found: dict[int, OtherDaemon] = {}
+    others: dict[int, OtherDaemon] = {}
     home = env.get("HOME") or os.path.expanduser("~")
     dirs = find_user_dirs(env)
     for pid, its_env in _list_daemons(proc):
@@ -64,11 +64,11 @@ def find_other_daemons(
             versions = dict(_ping_each(find_sockets(its_env)))
             if pid in versions:
                 place = its_dirs.state_dir
-                found[pid] = OtherDaemon(pid, versions[pid], place, shares_folders=is_sharing)
+                others[pid] = OtherDaemon(pid, versions[pid], place, shares_folders=is_sharing)
     for pid, version in _ping_each(find_sockets(env)):
-        if pid != own_pid and pid not in found:
-            found[pid] = OtherDaemon(pid, version, "", shares_folders=False)
-    return list(found.values())
+        if pid != own_pid and pid not in others:
+            others[pid] = OtherDaemon(pid, version, "", shares_folders=False)
+    return list(others.values())
 
 
 def is_daemon(words: Sequence[str]) -> bool:

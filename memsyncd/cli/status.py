@@ -55,22 +55,22 @@ def list_daemon_warnings(status: Mapping[str, Any], console: Console) -> list[st
     """Return what a client should know of the daemon: another version, another socket than the one
     that the environment names, other daemons.
     """
-    found = []
+    warnings = []
     if status["version"] != memsyncd.__version__:
-        found.append(f"{describe_versions(status['version'])}: {RESTART_HINT}")
+        warnings.append(f"{describe_versions(status['version'])}: {RESTART_HINT}")
     if status.get("lock_problem"):
-        found.append(status["lock_problem"])
+        warnings.append(status["lock_problem"])
     dirs, used = find_user_dirs(console.env), console.client.socket_path
     if has_named_socket(console.env) and used != dirs.socket_path:
-        found.append(f"nobody answers on {dirs.socket_path}, which MEMSYNCD_SOCKET names")
+        warnings.append(f"nobody answers on {dirs.socket_path}, which MEMSYNCD_SOCKET names")
     of_state, of_cache = map(read_holder, dirs.lock_paths)
     is_of_cache = of_cache is not None and of_cache.socket_path == used and of_state is None
     if is_of_cache and not status.get("lock_problem"):
-        found.append(f"this daemon has the indexes in {dirs.cache_dir}, its state is elsewhere")
+        warnings.append(f"this daemon has the indexes in {dirs.cache_dir}, its state is elsewhere")
     for other in find_other_daemons(console.env, int(status["pid"])):
         remedy = f"end it: kill {other.pid}" if other.shares_folders else "see memsyncd doctor"
-        found.append(f"{other.describe()}: {remedy}")
-    return found
+        warnings.append(f"{other.describe()}: {remedy}")
+    return warnings
 
 
 def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:

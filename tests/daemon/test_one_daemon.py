@@ -164,8 +164,8 @@ def test_daemons_of_one_home_with_other_folders_are_named(
         assert f"another daemon (pid {find_pid(other)}, version " in said
         assert kept["XDG_STATE_HOME"] in said
         examined = json.loads(call(envs["bare"], "doctor", "--json").stdout)
-        named = [one for one in examined["findings"] if one["check"] == "two_daemons"]
-        assert any(one["level"] == "info" and "another daemon" in one["what"] for one in named)
+        named = [finding for finding in examined["findings"] if finding["check"] == "two_daemons"]
+        assert any("another daemon" in finding["what"] for finding in named)
     finally:
         call(other, "stop")
 
@@ -203,10 +203,12 @@ def test_a_lock_that_was_removed_comes_back_and_one_that_another_has_ends_the_da
 
 
 def list_revisions(memory: Memsyncd) -> list[RevisionInfo]:
-    found: list[RevisionInfo] = []
-    while part := memory.history(limit=200, before=found[-1]["revision"] if found else None):
-        found += part
-    return found
+    revisions: list[RevisionInfo] = []
+    while part := memory.history(
+        limit=200, before=revisions[-1]["revision"] if revisions else None
+    ):
+        revisions += part
+    return revisions
 
 
 # --- starts at random moments ---------------------------------------------------------------------
@@ -270,8 +272,8 @@ class Starts:
         for env in self._envs.values():
             with connect(env=env, timeout_s=WAIT_S) as client:
                 assert client.call("ping")["pid"] == pid
-                found = client.call("search", query=word, workspace=str(root), wait="disk")
-                assert len(found["hits"]) == 1
+                answer = client.call("search", query=word, workspace=str(root), wait="disk")
+                assert len(answer["hits"]) == 1
                 self.counts["answers"] += 1
 
     def _start(self, name: str) -> None:
@@ -329,9 +331,11 @@ def test_daemons_that_start_at_random_moments_in_two_environments_never_share_a_
     print(json.dumps(counts))
     assert most_at_once == 1
     assert counts["answers"] == n_races * len(envs)
-    assert len([one for one in revisions if one["client"] == "python"]) == n_races
-    assert {one["path"] for one in revisions if one["command"] == "external"} <= {"MEMORY.md"}
-    assert not [one for one in examined["findings"] if one["level"] in ("error", "warning")]
+    assert [revision["client"] for revision in revisions].count("python") == n_races
+    external = {row["path"] for row in revisions if row["command"] == "external"}
+    assert external <= {"MEMORY.md"}
+    levels = {finding["level"] for finding in examined["findings"]}
+    assert levels <= {"ok", "info"}
 
 
 @needs_proc
@@ -413,8 +417,8 @@ def test_commands_agents_and_checks_name_another_version(older: dict[str, str], 
     assert VERSIONS in said.stderr
     assert "serverInfo" in said.stdout
     examined = json.loads(call(older, "doctor", "--json").stdout)
-    versions = [one for one in examined["findings"] if one["check"] == "version"]
-    assert [one["level"] for one in versions] == ["warning"]
+    levels = [row["level"] for row in examined["findings"] if row["check"] == "version"]
+    assert levels == ["warning"]
 
 
 def test_an_answer_of_another_form_is_no_bug_but_another_version(own: Home) -> None:
