@@ -363,6 +363,8 @@ def purge(
             texts |= matching
         yield
     done = history.purge(revisions=chosen, texts=texts if searched is not None else None)
+    if workspace.index is not None:
+        workspace.index.purge()
     still_in = yield from _find_notes(workspace.scope, history, searched)
     records = workspace.records
     return Purged(

@@ -30,6 +30,8 @@ from memsyncd.errors import StoreFailed
 from memsyncd.store.index import Counts, Index
 
 PROGRESS_S = 0.1
+# How long a step of merging should take: nobody waits for it.
+MERGE_S = 0.5
 # A tenth of a core beside other work, and less than the daemon gets: the last of nice values would
 # let an index wait for hours on a machine that is never idle.
 NICE = 10
@@ -161,7 +163,7 @@ def _fill(request: FillRequest, send: Send) -> Filled | FillFailed:
         # A note that vanishes is left to the daemon, which knows since when.
         job = sync_workspace(workspace, request.config, clock, SyncRequest(grace_s=float("inf")))
         done = _run(job, workspace, index, send)
-        while index.tidy():
+        while index.tidy(MERGE_S):
             _report(workspace, index, send)
     finally:
         index.close()

@@ -352,12 +352,18 @@ def include_filled(done: SyncDone, filled: Filled) -> None:
     done.duration_ms += filled.duration_ms
 
 
-def tidy_workspace(workspace: Workspace) -> Job[bool]:
-    """Merge and empty the WAL in short steps, so that deleted text is removed from the files.
+def tidy_workspace(
+    workspace: Workspace, is_awaited: Callable[[], bool] = lambda: False
+) -> Job[bool | None]:
+    """Merge in short steps, and truncate WALs that are large or hold text that must leave the
+    files.
 
-    Returns False if a running query prevented it.
+    Returns False if a running query prevented it, None if steps are left and `is_awaited()` is
+    true, since other jobs of the workspace wait.
     """
     while workspace.index is not None and workspace.index.tidy():
+        if is_awaited():
+            return None
         yield
     is_tidy = True
     # The next write to the records meets the same failure and reports it.

@@ -59,7 +59,8 @@ from memsyncd.engine.workspace import Condition, Workspace
 from memsyncd.errors import ShuttingDown, StoreCorrupt, StoreFailed
 from memsyncd.logs import Event, get_log
 
-# Quiet time after which deleted text is removed from the files of the databases.
+# So long after a change the databases are tidied. A later change does not put it off, since queries
+# are slower the more there is to merge.
 TIDY_AFTER_S = 5.0
 GRACE_SLACK_S = 0.02
 # Turns of the event loop from the end of a save's sync until requests that waited for it have gone
@@ -125,7 +126,7 @@ class Scheduler:
         self.on_building: Callable[[], None] = lambda: None
         """Called on the loop whenever the rebuild of an index begins."""
         self.on_tidied: Callable[[], None] = lambda: None
-        """Called on the loop some quiet seconds after the last change of a workspace."""
+        """Called on the loop some seconds after a change of a workspace."""
         self._workspaces: dict[str, Workspace] = {}
         self._events = EventBuffer(config.sync, clock, self._settled, self._defer)
         self._timers = Timers()
@@ -666,20 +667,25 @@ class Scheduler:
             self._timers.set(workspace.id, "unstable", delay_s, sync)
 
     def tidy_later(self, workspace: Workspace) -> None:
-        """Tidy the databases after quiet time; on the loop."""
-        if self._workspaces.get(workspace.id) is workspace:
+        """Tidy the databases after a while; on the loop."""
+        is_ours = self._workspaces.get(workspace.id) is workspace
+        if is_ours and not self._timers.is_set(workspace.id, "tidy"):
             tidy = partial(self._tidy, workspace)
             self._timers.set(workspace.id, "tidy", TIDY_AFTER_S, tidy)
 
     def _tidy(self, workspace: Workspace) -> None:
-        def on_done(workspace: Workspace, is_tidy: bool) -> None:
+        def on_done(workspace: Workspace, is_tidy: bool | None) -> None:
+            if is_tidy is None:
+                self._tidy(workspace)  # behind the jobs that wait
+                return
             self.on_tidied()
             if is_tidy:
                 self.checks.start(workspace)
             else:
                 self.tidy_later(workspace)
 
-        self._submit(workspace, partial(tidy_workspace, workspace), on_done)
+        is_awaited = partial(self._worker.is_awaited, workspace.id)
+        self._submit(workspace, partial(tidy_workspace, workspace, is_awaited), on_done)
 
     # --- edits and the history ---
 

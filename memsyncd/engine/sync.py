@@ -218,8 +218,6 @@ def sync_workspace(
         ):
             # The previous batch is written only now, so that the last one shares the transaction
             # of the first deletions below.
-            if updates:
-                index.defer_merging()
             _write(workspace, index, updates, done)
             read = {file.path.text: file.record for file in batch}
             changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=float("inf"))
@@ -530,8 +528,6 @@ def _write_deletions(
     done: SyncDone,
 ) -> Job[None]:
     """Write the last updates with the first deletions, then the others in batches."""
-    if len(gone) > BATCH_FILES:
-        index.defer_merging()
     for start in range(0, len(gone), BATCH_FILES):
         if start:
             workspace.change(pending=len(gone) - start, progressed_s=clock.now_s())

@@ -263,6 +263,11 @@ class WorkerPool:
     def is_alive(self) -> bool:
         return any(thread.is_alive() for thread in list(self._threads))
 
+    def is_awaited(self, key: str) -> bool:
+        """True if another job waits for the running one of this key. From any thread."""
+        with self._lock:
+            return len(self._queues.get(key, ())) > 1
+
     def count_jobs(self) -> int:
         """The number of jobs that wait or run."""
         return self._n_jobs

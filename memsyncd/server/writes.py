@@ -390,7 +390,10 @@ class Writes(WorkspaceMethods):
             hint = "leave `all` out, or the rest"
             raise BadRequest("purge: `all` is every revision, whatever else is named", hint=hint)
         target = history.parse_target(params, workspace.scope.memory_dir)
-        return await self.run(workspace, partial(history.purge, target=target, params=params))
+        job = partial(history.purge, target=target, params=params)
+        purged = await self.run(workspace, job)
+        self._workspaces.scheduler.tidy_later(workspace)  # what was deleted leaves the index
+        return purged
 
     async def _count_accesses(self, _session: Session, params: AccessStatsParams) -> AccessStats:
         workspace = self._workspaces.find(params.workspace)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Sequence
 from operator import add, sub
 from pathlib import Path
 from typing import assert_never
@@ -40,6 +41,7 @@ from memsyncd.store.rows import (
     add_note,
     change_note,
     drop_note,
+    has_lost_secret,
     patch_note,
     read_outline,
     read_stat_row,
@@ -48,13 +50,22 @@ from memsyncd.store.rows import (
 from memsyncd.store.schema import create_schema, is_empty, read_fingerprint
 
 FTS_TABLES = ("chunks_fts", "chunks_exact")
-# Pages of FTS5 that one step of `tidy` may write: some milliseconds, for a save may wait.
-MERGE_PAGES = 500
+# How long a step of `tidy` should take, since a save may wait for it; and how many pages of FTS5
+# the first one writes: the next ones get as many as fit.
+STEP_S = 0.005
+FEWEST_PAGES, FIRST_PAGES, MOST_PAGES = 4, 16, 4000
+# Once so many rows have changed since all of FTS5 was merged, compared with all chunks, all of it
+# is merged again. Until then the words of deleted chunks stay in the file, and queries skip them.
+FULL_MERGE_SHARE = 0.2
+FULL_MERGE_LEAST = 100
 
 # A WAL of CHECKPOINT_PAGES is copied to the file after a save was answered; one of MOST_WAL_PAGES
 # before the next commit.
 CHECKPOINT_PAGES = 1000
 MOST_WAL_PAGES = 4000
+# `tidy` truncates a WAL of this size. A smaller one stays: if it was copied after each save, each
+# page would be written twice, and many of them again with the next save.
+TRUNCATED_WAL_BYTES = CHECKPOINT_PAGES * 4096
 
 # After more updates at once the known stats are read again when a scan needs them: kept up to date,
 # they would lie between the short-lived objects of a large sync and keep its memory from being
@@ -62,13 +73,6 @@ MOST_WAL_PAGES = 4000
 KNOWN_UPDATES_LIMIT = 64
 # From so many paths on, reading all records is cheaper than looking each up.
 MANY_PATHS = 500
-
-# For FTS5 while much is written: segments merged meanwhile would be merged again by `tidy`. Moving
-# 4,000 of 11,360 notes took 21 s of CPU with merges, one step 6 s, and 10 s without. 256 segments
-# are those of half a million chunks; queries meanwhile search each.
-_FILLING = {"automerge": 0, "crisismerge": 256}
-# FTS5's own defaults.
-_FILLED = {"automerge": 4, "crisismerge": 16}
 
 _RECORDED = "SELECT path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files"
 _KNOWN = "SELECT path, size, mtime_ns, ctime_ns, inode, device, read_at_ns FROM files"
@@ -79,7 +83,11 @@ _COUNT = (
     "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM sections),"
     " (SELECT count(*) FROM chunks), (SELECT count(*) FROM problems)"
 )
-_PUT_META = "INSERT OR REPLACE INTO meta(key, value) VALUES('generation', ?), ('counts', ?)"
+_PUT_META = (
+    "INSERT OR REPLACE INTO meta(key, value)"
+    " VALUES('generation', ?), ('counts', ?), ('unmerged', ?)"
+)
+_PUT_UNMERGED = "INSERT OR REPLACE INTO meta(key, value) VALUES('unmerged', ?)"
 _COUNT_OF = (
     "SELECT (SELECT count(*) FROM sections WHERE file = ?1),"
     " (SELECT count(*) FROM chunks WHERE file = ?1),"
@@ -159,6 +167,26 @@ class Counts(msgspec.Struct, frozen=True):
         return Counts(*map(sub, astuple(self), astuple(other)))
 
 
+class Unmerged(msgspec.Struct, frozen=True):
+    """Rows of FTS5 that were written or deleted since all of it was merged; `is_urgent` if words
+    among them must leave the file soon.
+    """
+
+    n_rows: int = 0
+    is_urgent: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Unmerged:
+        n_rows, is_urgent = text.split()
+        return cls(int(n_rows), is_urgent == "1")
+
+    def render(self) -> str:
+        return f"{self.n_rows} {int(self.is_urgent)}"
+
+    def __add__(self, other: Unmerged) -> Unmerged:
+        return Unmerged(self.n_rows + other.n_rows, self.is_urgent or other.is_urgent)
+
+
 def read_counts(reader: Reader) -> Counts:
     """Return the counts that an index of any version names. Raises ValueError for others than these
     four numbers.
@@ -206,17 +234,21 @@ class Index:
             self.checks.note_damage()
             raise IndexUnfit(f"index.db is damaged: {failure.message}") from failure
         self.pool = ConnectionPool(str(path), self.file_guard.is_in_place)
-        self._must_merge = True
+        self._to_merge = [*FTS_TABLES]
+        """The tables of FTS5 that may have segments to merge, in the order of their turns."""
+        self._n_pages = dict.fromkeys(FTS_TABLES, FIRST_PAGES)
+        self._merging: Unmerged | None = None
+        """What the running merge of everything removes."""
+        self._to_raise: list[str] = []
+        """The tables whose segments that merge has yet to lift to a higher level."""
         self.is_tidy = False
         self._known: KnownStats | None = None
 
     def _open(self, generation: int, *, is_sound: bool) -> None:
         self.is_new = is_empty(self._writer)
-        self._merging: Mapping[str, int] = {}
         if self.is_new:
             with transaction(self._writer):
                 create_schema(self._writer, self.fingerprint, generation=generation)
-                self._set_merging(_FILLING)
         elif read_fingerprint(self._writer) != self.fingerprint:
             raise IndexUnfit("index.db was made by another version or with other chunking")
         elif self.checks.ending is Ending.DOUBTFUL and not is_sound:
@@ -231,6 +263,9 @@ class Index:
         generation_row = "SELECT value FROM meta WHERE key = 'generation'"
         self.generation = int(self._writer.execute(generation_row).get or 0)
         self.counts = self._read_counts()
+        unmerged_row = "SELECT value FROM meta WHERE key = 'unmerged'"
+        self._unmerged = Unmerged.parse(self._writer.execute(unmerged_row).get or "0 0")
+        """What was changed since the last merge of everything began."""
         self.file_guard = FileGuard(self._writer, str(self.path))
         self._wal_pages = WalPages(self._writer)
 
@@ -288,23 +323,28 @@ class Index:
         The generation increases if a note's content, path or existence changed.
         """
         self._wal_pages.checkpoint(MOST_WAL_PAGES)
-        rows, paths, ids_before, counts_before = Rows(), [], replace(self._ids), self.counts
+        rows, paths, ids_before = Rows(), [], replace(self._ids)
+        counts_before, unmerged_before = self.counts, self._unmerged
         counts = {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
         try:
             with transaction(self._writer):
                 for update in updates:
                     paths += self._apply_one(update, rows, counts)
                 rows.flush(self._writer)
+                self._unmerged += Unmerged(counts["upserted"] + counts["deleted"])
                 if paths:
                     counts_row = " ".join(map(str, astuple(self.counts)))
-                    self._writer.execute(_PUT_META, (str(self.generation + 1), counts_row))
+                    values = (str(self.generation + 1), counts_row, self._all_unmerged().render())
+                    self._writer.execute(_PUT_META, values)
         except BaseException:
             self._ids, self.counts, self._known = ids_before, counts_before, None
+            self._unmerged = unmerged_before
             raise
         self._update_known(updates)
         if paths:
             self.generation += 1
-        self._must_merge = self._must_merge or counts["deleted"] > 0
+        if counts["upserted"] or counts["deleted"]:
+            self._to_merge = [*FTS_TABLES]
         self.is_tidy = False
         changed = tuple(dict.fromkeys(paths))
         return Written(generation=self.generation, paths=changed, **counts)
@@ -345,7 +385,7 @@ class Index:
                 file_id = self._file_id(path)
                 if file_id is None:
                     return []
-                self.counts -= self._begin_change(rows, file_id)
+                self.counts -= self._begin_change(rows, file_id, "")
                 counts["deleted"] += drop_note(self._writer, rows, file_id)
                 return [path]
             case _:
@@ -366,7 +406,7 @@ class Index:
         if file_id is None:
             counts["upserted"] += add_note(rows, self._ids, note, update.stat, update.read_at_ns)
             return [note.path]
-        self.counts -= self._begin_change(rows, file_id)
+        self.counts -= self._begin_change(rows, file_id, note.text)
         plan = change_note(
             self._writer, rows, self._ids, file_id, note, update.stat, update.read_at_ns
         )
@@ -381,7 +421,7 @@ class Index:
         file_id = self._file_id(path)
         if file_id is None:
             raise AssertionError("a patch is of a note that the index has")
-        before = self._begin_change(rows, file_id)
+        before = self._begin_change(rows, file_id, update.patch.note.text)
         plan, n_moved = patch_note(
             self._writer, rows, self._ids, file_id, update.patch, update.stat, update.read_at_ns
         )
@@ -413,17 +453,12 @@ class Index:
     def _count(self) -> Counts:
         return Counts(*self._writer.execute(_COUNT).get)
 
-    def _begin_change(self, rows: Rows, file_id: int) -> Counts:
-        """Return the counts of a file that is about to change."""
+    def _begin_change(self, rows: Rows, file_id: int, text: str) -> Counts:
+        """Return the counts of a file that is about to change to `text`."""
         rows.begin_change(self._writer, file_id)
+        if has_lost_secret(self._writer, file_id, text):
+            self._unmerged += Unmerged(is_urgent=True)
         return Counts(1, *self._writer.execute(_COUNT_OF, (file_id,)).get)
-
-    def defer_merging(self) -> None:
-        """Let FTS5 merge nothing until `tidy` does: for a caller that is about to write much."""
-        if self._merging is not _FILLING:
-            with transaction(self._writer):
-                self._set_merging(_FILLING)
-            self._must_merge = True
 
     def checkpoint(self) -> None:
         """Copy the WAL to the file if it has grown. It waits for the disk: call it when no client
@@ -431,39 +466,92 @@ class Index:
         """
         self._wal_pages.checkpoint(CHECKPOINT_PAGES)
 
-    def tidy(self) -> bool:
-        """Run one short step of maintenance: merge FTS5, then truncate the WAL and free memory.
+    def purge(self) -> None:
+        """Have all deleted text leave the files with the next steps of `tidy`."""
+        if self._unmerged.n_rows:
+            self._unmerged += Unmerged(is_urgent=True)
+            with transaction(self._writer):
+                self._writer.execute(_PUT_UNMERGED, (self._all_unmerged().render(),))
 
-        Returns False once there is no step left. `is_tidy` then tells whether deleted text has left
-        the files: a running query keeps the WAL.
+    def tidy(self, step_s: float = STEP_S) -> bool:
+        """Run one step of maintenance, which should take `step_s`: merge some segments of FTS5, at
+        the end free memory, and truncate the WAL if it is large or holds text that must leave.
+
+        Returns False once there is no step left. `is_tidy` is False then if a running query keeps
+        the WAL.
         """
         self.checkpoint()
         with translating_errors():
-            if self._must_merge:
-                # Each table takes a step, whatever the result of the first.
-                steps = [self._merge(table) for table in FTS_TABLES]
-                self._must_merge = any(steps)
+            if self._merging is None and self._must_merge_all():
+                self._merging, self._unmerged = self._unmerged, Unmerged()
+                n_times = max(1, (self.counts.chunks.bit_length() - 3) // 2)
+                self._to_raise = [*FTS_TABLES] * n_times
+            if self._to_raise:
+                self._raise_segments(self._to_raise.pop())
+                self._to_merge = [*FTS_TABLES]
                 return True
-            if self._merging is not _FILLED:
-                self._set_merging(_FILLED)
-                # They lie between what a large sync has freed: read again, they lie together.
-                self._known = None
-            self.is_tidy = self.file_guard.truncate_wal()
+            if self._to_merge:
+                table = self._to_merge.pop(0)
+                if self._merge(table, step_s):
+                    self._to_merge.append(table)
+                return True
+            self.is_tidy = self._end_tidying()
             release_memory(self._writer)
-            return False
+            return self.is_tidy and self._must_merge_all()
 
-    def _merge(self, table: str) -> bool:
+    def _must_merge_all(self) -> bool:
+        share = self._unmerged.n_rows / max(1, self.counts.chunks)
+        is_due = self._unmerged.n_rows >= FULL_MERGE_LEAST and share >= FULL_MERGE_SHARE
+        return self._unmerged.is_urgent or is_due
+
+    def _raise_segments(self, table: str) -> None:
+        """Begin to merge all segments of a table, two levels above them.
+
+        FTS5 merges all segments of a level into one of the next level, so a large segment must be
+        many levels above new ones: with each level it is merged half as often. FTS5 makes two
+        levels when it begins to merge everything while a segment is not yet part of such a merge.
+        """
+        with transaction(self._writer):
+            self._writer.execute(f"INSERT INTO {table}(rowid, text) VALUES(0, 'x')")
+            self._writer.execute(f"DELETE FROM {table} WHERE rowid = 0")
+        self._write_merged(table, -1)
+
+    def _merge(self, table: str, step_s: float) -> bool:
         """Merge some pages of one table; return True if there are more to merge."""
+        n_pages, began_s = self._n_pages[table], time.thread_time()
+        n_changed = self._write_merged(table, n_pages)
+        took_s = max(time.thread_time() - began_s, 1e-6)
+        fitting = int(n_pages * min(2.0, step_s / took_s))
+        self._n_pages[table] = max(FEWEST_PAGES, min(fitting, MOST_PAGES))
+        return n_changed > 1
+
+    def _write_merged(self, table: str, n_pages: int) -> int:
+        """Let FTS5 merge up to so many pages, of everything if negative; return the number of rows
+        that it changed.
+        """
         before = self._writer.total_changes()
         statement = f"INSERT INTO {table}({table}, rank) VALUES('merge', ?)"
-        self._writer.execute(statement, (-MERGE_PAGES,))
-        return self._writer.total_changes() - before > 1
+        self._writer.execute(statement, (n_pages,))
+        return self._writer.total_changes() - before
 
-    def _set_merging(self, settings: Mapping[str, int]) -> None:
-        for table in FTS_TABLES:
-            statement = f"INSERT INTO {table}({table}, rank) VALUES(?, ?)"
-            self._writer.executemany(statement, settings.items())
-        self._merging = settings
+    def _end_tidying(self) -> bool:
+        """Truncate the WAL if that is due. False if a query prevents it."""
+        if self._merging is None and self.file_guard.wal_bytes() < TRUNCATED_WAL_BYTES:
+            return True
+        if not self.file_guard.truncate_wal():
+            return False
+        if self._merging is not None:
+            # Not before: after a kill it would not be known that the WAL has deleted text.
+            self._merging = None
+            with transaction(self._writer):
+                self._writer.execute(_PUT_UNMERGED, (self._unmerged.render(),))
+            self.file_guard.truncate_wal()
+            # They lie between what a large sync has freed: read again, they lie together.
+            self._known = None
+        return True
+
+    def _all_unmerged(self) -> Unmerged:
+        return self._unmerged + (self._merging or Unmerged())
 
     def check_not_truncated(self) -> None:
         """Raise StoreCorrupt, once, if another program truncated the file: pages that are cached

@@ -77,6 +77,7 @@ _CHUNKS_OF_FILE = (
 )
 _TEXT = "INSERT INTO texts(file, start_line, end_line, data) VALUES(?,?,?,?)"
 _TEXTS_OF_FILE = "SELECT start_line, end_line, data FROM texts WHERE file = ? ORDER BY start_line"
+_SECRETS_OF_FILE = "SELECT start_line, end_line FROM secrets WHERE file = ?"
 # The sections, chunks and blocks of text of a file that begin at lines from ? to before ?.
 _OF_LINES = "file = ? AND start_line >= ? AND start_line < ?"
 _SECTION_IDS = f"SELECT slugs, id FROM sections WHERE {_OF_LINES}"
@@ -299,6 +300,17 @@ def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
     rows.deleted += chunk_ids
     connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
     return len(chunk_ids)
+
+
+def has_lost_secret(connection: apsw.Connection, file_id: int, text: str) -> bool:
+    """True if the indexed text of a file has lines with a secret that `text` does not have."""
+    spans: list[tuple[int, int]] = list(connection.execute(_SECRETS_OF_FILE, (file_id,)))
+    if not spans:
+        return False
+    blocks = connection.execute(_TEXTS_OF_FILE, (file_id,))
+    old = "\n".join(inflate(data) for _, _, data in blocks).split("\n")
+    lines = f"\n{text}\n"
+    return any("\n".join(("", *old[start - 1 : end], "")) not in lines for start, end in spans)
 
 
 def _change_chunks(

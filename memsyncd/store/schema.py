@@ -30,6 +30,11 @@ EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it when the same bytes and policy give other sections, chunks, words or problems than
 # before.
 READING_VERSION = 14
+# How FTS5 merges. No commit merges, since a save would wait for it: `Index.tidy` does. A level of 2
+# segments is merged, so that queries have few to search; 512 would be merged by a commit, which are
+# those of a million chunks. Segments of which much was deleted are not merged for that: they would
+# rise by a level each time, to that of the largest one, and have it merged as well.
+MERGING = "('automerge', 0), ('usermerge', 2), ('crisismerge', 512), ('deletemerge', 0)"
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -163,6 +168,8 @@ CREATE VIRTUAL TABLE chunks_exact USING fts5(
   heading, text, tags, subwords, content='', contentless_delete=1, tokenize='{EXACT_TOKENIZER}'
 );
 CREATE VIRTUAL TABLE words_exact USING fts5vocab('chunks_exact', 'row');
+INSERT INTO chunks_fts(chunks_fts, rank) VALUES {MERGING};
+INSERT INTO chunks_exact(chunks_exact, rank) VALUES {MERGING};
 """
 
 

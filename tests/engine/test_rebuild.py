@@ -413,9 +413,30 @@ def test_maintenance_reports_whether_a_query_kept_deleted_text_in_the_file(bench
         assert reader.rows("SELECT count(*) FROM files") == [(1,)]
         bench.write("MEMORY.md", "two")
         bench.sync()
+        bench.workspace.index.purge()
         assert tidy() is False
     assert tidy() is True
     assert bench.workspace.condition.index_bytes == bench.workspace.index.size_bytes()
+
+
+def test_maintenance_ends_between_two_steps_if_other_jobs_wait_and_goes_on_later(
+    bench: Any,
+) -> None:
+    for number in range(40):
+        bench.write(f".memories/{number}.md", f"# Note {number}\n\n{'some words ' * 30}")
+    bench.sync()
+    n_turns = 1
+    while take(tidy_workspace(bench.workspace, lambda: True)) is None:
+        n_turns += 1
+        bench.write("MEMORY.md", f"saved in turn {n_turns}")
+        bench.sync()
+        assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", "saved") == [
+            (1,)
+        ]
+        assert n_turns < 500
+        if n_turns > 20:
+            assert take(tidy_workspace(bench.workspace)) is True
+    assert n_turns > 5
 
 
 def wal_bytes(path: Path) -> int:

@@ -195,6 +195,24 @@ def test_jobs_that_are_not_expected_are_not_delayed(worker: WorkerPool) -> None:
     assert worker.call(lambda: "done").result(30) == "done"
 
 
+def test_a_running_job_sees_that_another_of_its_key_waits(worker: WorkerPool) -> None:
+    seen: list[bool] = []
+    gate = threading.Event()
+
+    def look(key: str) -> Job[None]:
+        assert gate.wait(30)
+        seen.append(worker.is_awaited(key))
+        return
+        yield
+
+    jobs = [worker.submit(key, partial(look, key)) for key in ("a", "a", "b")]
+    gate.set()
+    for job in jobs:
+        job.result(30)
+    assert seen == [True, False, False]
+    assert not worker.is_awaited("a")
+
+
 def test_an_urgent_job_goes_before_others_between_their_steps(
     worker: WorkerPool, step_log: StepLog
 ) -> None:

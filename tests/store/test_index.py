@@ -18,12 +18,22 @@ from memsyncd.core.changes.diff import FileStat, Recorded, hash_record, hash_sta
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store import index as index_module
 from memsyncd.store.connection import WAL_LIMIT_BYTES
-from memsyncd.store.index import Counts, DropNote, Index, PutNote, TouchNote, Update, remove_index
+from memsyncd.store.index import (
+    FULL_MERGE_SHARE,
+    TRUNCATED_WAL_BYTES,
+    Counts,
+    DropNote,
+    Index,
+    PutNote,
+    TouchNote,
+    Update,
+    remove_index,
+)
 from memsyncd.store.integrity import Tampering
 from memsyncd.store.rows import read_stat_row, stat_row
 from memsyncd.store.schema import SCHEMA, compute_fingerprint, compute_user_version, create_schema
 from memsyncd.store.texts import read_note_text
-from tests.store.conftest import put_note
+from tests.store.conftest import FINGERPRINT, put_note
 
 Put = Callable[..., PutNote]
 Open = Callable[..., Index]
@@ -397,88 +407,220 @@ def test_a_reader_sees_a_settled_batch_whole_or_not_at_all(index: Index, put: Pu
 # --- keeping --------------------------------------------------------------------------------------
 
 
-def test_deleted_text_leaves_the_files(tmp_path: Path, index: Index, put: Put) -> None:
-    secret = "xyzzyplugh"
-    index.apply(
-        [
-            put(f".memories/{number}.md", f"# note {number}\n{'filler ' * 50}")
-            for number in range(30)
-        ]
-    )
-    index.apply(
-        [
-            put("MEMORY.md", f"# {secret}heading\ntoken {secret}\n\n#{secret}tag here\n"),
-            put(".memories/s.md", secret),
-        ]
-    )
-    index.apply([put("MEMORY.md", "# gone\nnothing\n"), DropNote(".memories/s.md")])
+SECRET = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+PLAIN = "xyzzyplughquux"
+
+
+def fill(index: Index, n_notes: int) -> None:
+    """Put notes of ten chunks each."""
+    for start in range(0, n_notes, 50):
+        index.apply(
+            [
+                put_note(f".memories/{number}.md", make_text(number))
+                for number in range(start, min(start + 50, n_notes))
+            ]
+        )
+
+
+def make_text(number: int, n_appended: int = 0) -> str:
+    paragraphs = [f"word{number}x{part} " + "filler " * 12 for part in range(10)]
+    return "\n\n".join([*paragraphs, *(f"line{n} of {number}" for n in range(n_appended))])
+
+
+def find_traces(index: Index, word: str) -> list[str]:
+    """The files that hold the word, perhaps without the letters that it shares with another."""
+    return [
+        suffix
+        for suffix in SUFFIXES
+        if word[8:].lower().encode() in Path(f"{index.path}{suffix}").read_bytes().lower()
+    ]
+
+
+def count_written(index: Index, act: Callable[[], object]) -> int:
+    """The pages that the writer writes meanwhile."""
+    before = index._writer.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
+    act()
+    return int(index._writer.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] - before)
+
+
+WITH_SECRET = f"# a\n\nkeep\n\n# b\n\ntoken = {SECRET}\n"
+WITHOUT = "# a\n\nkeep\n\n# b\n\nthat\n"
+REMOVALS: dict[str, Update] = {
+    "changed": put_note("MEMORY.md", WITHOUT),
+    "replaced": put_note("MEMORY.md", WITH_SECRET.replace(SECRET, f"ghp_{'z9' * 18}")),
+    "emptied": put_note("MEMORY.md", ""),
+    "deleted": DropNote("MEMORY.md"),
+    "moved": put_note("new.md", WITHOUT, moved_from="MEMORY.md"),
+}
+
+
+@pytest.mark.parametrize("name", REMOVALS)
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_a_secret_that_was_removed_leaves_the_files(
+    name: str, is_reopened: bool, open_index: Open
+) -> None:
+    index = open_index()
+    fill(index, 60)
+    index.apply([put_note("MEMORY.md", WITH_SECRET)])
+    tidy(index)
+    index.apply([REMOVALS[name]])
+    if is_reopened:
+        index.close()
+        index = open_index()
+        assert find_traces(index, SECRET)
     tidy(index)
     assert index.is_tidy
-    for suffix in SUFFIXES:
-        assert secret.encode() not in (tmp_path / f"index.db{suffix}").read_bytes(), suffix
-    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'filler'") == [(30,)]
-
-
-def test_deleted_text_leaves_however_many_steps_merging_takes(
-    tmp_path: Path, index: Index, put: Put, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_module, "MERGE_PAGES", 2)
-    secret = "xyzzyplugh"
-    others = [
-        put(f".memories/{n}.md", " ".join(f"word{n}x{m}" for m in range(300))) for n in range(30)
-    ]
-    index.apply([*others, put("MEMORY.md", secret)])
-    index.apply([DropNote("MEMORY.md")])
-    n_steps = 1
-    while index.tidy():
-        n_steps += 1
-    assert n_steps > 5
-    assert secret.encode() not in (tmp_path / "index.db").read_bytes()
+    assert not find_traces(index, SECRET)
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'word7x7'") == [(1,)]
 
 
-def test_a_new_index_is_merged_by_maintenance_first_and_then_automatically(
-    tmp_path: Path, put: Put
+def test_a_secret_that_is_removed_while_another_is_being_removed_leaves_the_files(
+    open_index: Open,
 ) -> None:
-    keys = "('automerge', 'crisismerge')"
-    settings = f"SELECT k, v FROM chunks_fts_config WHERE k IN {keys} ORDER BY k"
-    index = Index(tmp_path / "new.db", "f" * 32)
-    for number in range(20):
-        index.apply([put(f".memories/{number}.md", f"# Note {number}\n")])
-    filling = [("automerge", 0), ("crisismerge", 256)]
-    assert ask(index, settings) == filling
-    index.close()
-    index = Index(tmp_path / "new.db", "f" * 32)
+    index = open_index()
+    fill(index, 60)
+    other = f"token = ghp_{'q8W7e6R5t4' * 4}\n"
+    index.apply([put_note("MEMORY.md", WITH_SECRET), put_note("other.md", other)])
     tidy(index)
-    filled = [("automerge", 4), ("crisismerge", 16)]
-    assert ask(index, settings) == filled
-    assert ask(index, "SELECT count(DISTINCT segid) FROM chunks_fts_idx") == [(1,)]
-    index.close()
+    index.apply([DropNote("other.md")])
+    for _ in range(5):
+        assert index.tidy()
+    index.apply([DropNote("MEMORY.md")])
+    tidy(index)
+    assert not find_traces(index, SECRET)
 
 
-def test_what_is_written_at_length_is_merged_by_maintenance_alone(
-    tmp_path: Path, index: Index, put: Put
-) -> None:
+def test_a_note_that_keeps_its_secret_costs_no_more_than_another(open_index: Open) -> None:
+    index = open_index()
+    fill(index, 200)
+    index.apply([put_note("MEMORY.md", WITH_SECRET), put_note("other.md", "# a\n\nkeep\n")])
     tidy(index)
-    index.defer_merging()
-    for turn in range(20):
-        index.apply([put(f".memories/{turn} {number}.md", "a note") for number in range(3)])
+
+    def save(path: str, text: str) -> int:
+        def act() -> None:
+            for number in range(10):
+                index.apply([put_note(path, f"{text}\n# more\n\nline {number}\n")])
+                tidy(index)
+
+        return count_written(index, act)
+
+    of_other = save("other.md", "# a\n\nkeep\n")
+    assert save("MEMORY.md", WITH_SECRET) < 2 * of_other
+
+
+def test_purged_text_leaves_the_files_whatever_it_is(open_index: Open) -> None:
+    index = open_index()
+    fill(index, 60)
+    index.apply([put_note("MEMORY.md", f"plain {PLAIN} text\n")])
+    tidy(index)
+    index.apply([DropNote("MEMORY.md")])
+    tidy(index)
+    assert find_traces(index, PLAIN)
+    index.purge()
+    tidy(index)
+    assert not find_traces(index, PLAIN)
+
+
+def test_deleted_words_leave_the_files_once_a_share_of_all_has_changed(open_index: Open) -> None:
+    index = open_index()
+    fill(index, 60)
+    index.apply([put_note("MEMORY.md", f"plain {PLAIN} text\n")])
+    tidy(index)
+    index.apply([DropNote("MEMORY.md")])
+    for n_saves in range(1, 300):
+        index.apply([put_note(".memories/1.md", make_text(1, n_saves))])
+        tidy(index)
+        if not find_traces(index, PLAIN):
+            break
+    n_rows = index.counts.chunks * FULL_MERGE_SHARE
+    assert n_rows / 6 < n_saves < n_rows
+
+
+def test_a_save_costs_as_much_in_an_index_of_ten_times_the_size(open_index: Open) -> None:
+    """Pages written by saves and the maintenance after each, the first and many."""
+    first, all_saves = {}, {}
+    for n_notes in (40, 400):
+        index = open_index(f"{n_notes}.db")
+        fill(index, n_notes)
+        tidy(index)
+
+        def save(number: int, index: Index = index) -> None:
+            path = f".memories/{number % 7}.md"
+            index.apply([put_note(path, make_text(number % 7, number))])
+            tidy(index)
+
+        first[n_notes] = count_written(index, lambda: save(1))
+        all_saves[n_notes] = count_written(index, lambda: [save(n) for n in range(2, 130)])
+    assert first[400] < 1.5 * first[40]
+    assert all_saves[400] < 1.5 * all_saves[40]
+
+
+def test_no_commit_merges_and_maintenance_does(open_index: Open) -> None:
+    index = open_index()
     count = "SELECT count(DISTINCT segid) FROM chunks_fts_idx"
-    assert ask(index, count) == [(20,)]
+    for number in range(40):
+        index.apply([put_note(f".memories/{number}.md", f"# Note {number}\n")])
+        assert ask(index, count) == [(number + 1,)]
     tidy(index)
     assert ask(index, count) == [(1,)]
-    settings = "SELECT k, v FROM chunks_fts_config WHERE k LIKE '%merge' ORDER BY k"
-    assert ask(index, settings) == [("automerge", 4), ("crisismerge", 16)]
 
 
-def test_maintenance_ends_and_truncates_the_wal(tmp_path: Path, index: Index, put: Put) -> None:
-    for turn in range(20):
-        index.apply(
-            [put(f".memories/{number}.md", f"turn {turn} of note {number}") for number in range(10)]
-        )
-    assert (tmp_path / "index.db-wal").stat().st_size > 0
+ACT = st.one_of(
+    st.tuples(st.just("put"), st.integers(0, 5), st.integers(0, 12)),
+    st.tuples(st.just("drop"), st.integers(0, 5), st.just(0)),
+    st.tuples(st.just("tidy"), st.integers(1, 30), st.just(0)),
+    st.tuples(st.just("purge"), st.just(0), st.just(0)),
+)
+
+
+@given(acts=st.lists(ACT, max_size=40))
+def test_saves_between_any_two_steps_of_merging_are_found_and_deleted_chunks_are_not(
+    acts: list[tuple[str, int, int]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index(Path(folder) / "index.db", FINGERPRINT)
+        saved: dict[str, int] = {}
+        for act, number, n_appended in [*acts, ("tidy", 10_000, 0)]:
+            path = f"{number}.md"
+            if act == "put":
+                index.apply([put_note(path, make_text(number, n_appended))])
+                saved[path] = n_appended
+            elif act == "drop":
+                index.apply([DropNote(path)])
+                saved.pop(path, None)
+            elif act == "purge":
+                index.purge()
+            else:
+                any(not index.tidy() for _ in range(number))
+            for table in index_module.FTS_TABLES:
+                for word, paths in (
+                    ("filler", set(saved)),
+                    ("line3", {path for path, n in saved.items() if n > 3}),
+                ):
+                    statement = (
+                        "SELECT DISTINCT f.path FROM files f JOIN chunks c ON c.file = f.id"
+                        f" WHERE c.id IN (SELECT rowid FROM {table} WHERE {table} MATCH ?)"
+                    )
+                    assert {path for (path,) in ask(index, statement, word)} == paths
+                matching = f"SELECT count(*) FROM {table} WHERE {table} MATCH 'filler OR line1'"
+                [(n,)] = ask(index, matching)
+                assert n <= index.counts.chunks
+        assert index.is_tidy
+        index.close()
+
+
+def test_maintenance_ends_and_truncates_a_large_wal_alone(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "one")])
     tidy(index)
-    assert (tmp_path / "index.db-wal").stat().st_size == 0
+    wal = Path(f"{index.path}-wal")
+    assert 0 < wal.stat().st_size < TRUNCATED_WAL_BYTES
+    for turn in range(60):
+        index.apply(
+            [put(f".memories/{number}.md", f"turn {turn} of note {number}") for number in range(20)]
+        )
+    assert wal.stat().st_size > TRUNCATED_WAL_BYTES
+    tidy(index)
+    assert wal.stat().st_size == 0
     assert index.tidy() is False
 
 
@@ -487,6 +629,7 @@ def test_a_running_query_postpones_maintenance_and_blocks_nothing(index: Index, 
     with index.pool.acquire(30) as reader:
         assert reader.rows("SELECT count(*) FROM files") == [(1,)]
         index.apply([put("MEMORY.md", "two")])
+        index.purge()
         began_s = time.monotonic()
         tidy(index)
         assert time.monotonic() - began_s < 2
@@ -514,7 +657,7 @@ def test_tampering_with_an_open_index_is_detected(
 ) -> None:
     tamper, harmed = HARMS[name]
     index.apply([put("MEMORY.md", "one")])
-    tidy(index)
+    index.file_guard.truncate_wal()
     index.apply([put("MEMORY.md", "two")])
     assert index.file_guard.find_tampering() is None
     tamper(index.path)
@@ -528,7 +671,7 @@ def test_an_index_that_another_program_truncated_is_called_damaged_once(
 ) -> None:
     index.apply([put("MEMORY.md", "one")])
     index.check_not_truncated()
-    tidy(index)
+    index.file_guard.truncate_wal()
     os.truncate(index.path, 4096)
     with pytest.raises(StoreCorrupt, match="truncated"):
         index.check_not_truncated()
