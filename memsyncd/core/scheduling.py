@@ -31,8 +31,15 @@ class Step(msgspec.Struct, frozen=True):
     since_s: float
     is_detached: bool = False
     thread_id: int = 0
-    waited_s: float = 0.0
-    """For how long its thread had waited for a processor, in all, when it was detached."""
+    activity: tuple[int, ...] = ()
+    """Numbers that change while its thread runs, as they were when it was looked at last."""
+    active_s: float = -math.inf
+    """When these numbers were seen to have changed."""
+
+    @property
+    def silent_since_s(self) -> float:
+        """Since when its thread has done nothing, as far as is known."""
+        return max(self.since_s, self.active_s)
 
 
 def choose_key(waiting: Iterable[tuple[str, bool]], running: Collection[str]) -> str | None:
@@ -63,9 +70,9 @@ def find_stalled(
 ) -> dict[str, float]:
     """The keys that count as stalled, with the time since which."""
     return {
-        key: step.since_s
+        key: step.silent_since_s
         for key, step in running.items()
-        if now_s - step.since_s >= policy.stalled_s
+        if now_s - step.silent_since_s >= policy.stalled_s
     }
 
 
@@ -73,7 +80,7 @@ def find_next_check_s(running: Iterable[Step], now_s: float, policy: StallPolicy
     """After how many seconds steps should be looked at again: when the first may pass a limit,
     those yet to begin, too.
     """
-    ages_s = [now_s - step.since_s for step in running]
+    ages_s = [now_s - step.silent_since_s for step in running]
     limits_s = (policy.takeover_s, policy.stalled_s)
     return min(
         [
@@ -83,11 +90,14 @@ def find_next_check_s(running: Iterable[Step], now_s: float, policy: StallPolicy
     )
 
 
-def describe_stall(root: str, seconds: float) -> str:
-    """The message for a workspace whose disk does not answer."""
+def describe_stall(root: str, seconds: float, database: str = "") -> str:
+    """The message for a workspace whose disk does not answer, or the disk of one of its databases,
+    whose path is named.
+    """
+    place = f"{database}, a database of {root}," if database else root
     return (
-        f"the disk under {root} has not answered for {seconds:.0f} s: what is saved there is not"
-        " indexed meanwhile, and what is indexed stays searchable; check the mount"
+        f"the disk under {place} has not answered for {seconds:.0f} s: what is saved in {root} is"
+        " not indexed meanwhile, and what is indexed stays searchable; check the mount"
     )
 
 

@@ -299,7 +299,8 @@ class Liveness:
 def make_probes(workspaces: Workspaces, threads: Executor) -> dict[str, Probe]:
     """Make the probes of a running daemon.
 
-    They are a heartbeat of the worker, one of the watcher's thread, and a read of every index.
+    They are a heartbeat of the worker, one of the watcher's thread, a read of every index, and
+    whether the disks of the databases answer: the worker goes on without a thread that waits.
     """
     loop = asyncio.get_running_loop()
 
@@ -310,6 +311,7 @@ def make_probes(workspaces: Workspaces, threads: Executor) -> dict[str, Probe]:
         "writer": lambda: asyncio.wrap_future(workspaces.heartbeat()),
         "watcher": lambda: asyncio.wrap_future(workspaces.watching.probe()),
         "store": probe_store,
+        "databases": workspaces.stalls.probe_databases,
     }
 
 

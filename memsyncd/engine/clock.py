@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import date, datetime
 
@@ -23,16 +24,34 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
         return self.wall_ns() / 1e9
 
 
-def read_waited_s(thread_id: int) -> float:
-    """Return for how long a thread has been ready to run and has waited for a processor, in all.
+def read_busy_s(thread_id: int) -> float:
+    """Return for how long a thread has run, or has been ready to and has waited for a processor.
 
     0 where the system does not tell. The number of a process is that of its first thread.
     """
+    activity = _read_schedule(thread_id)
+    return sum(activity[:2]) / 1e9
+
+
+def read_activity(thread_id: int) -> tuple[int, ...]:
+    """Return numbers that change while a thread of this process runs, waits for a processor, or
+    wakes up now and then; not while it waits for one answer of a disk.
+
+    Where the system does not tell of threads, the number changes with each second for which the
+    process has run.
+    """
+    return _read_schedule(thread_id) or (int(time.process_time()),)
+
+
+def _read_schedule(thread_id: int) -> tuple[int, ...]:
+    """Nanoseconds for which a thread has run and has waited for a processor, and how often it has
+    run; nothing where the system does not tell, or the thread has ended.
+    """
     try:
         with open(f"/proc/{thread_id}/schedstat", "rb") as file:
-            return int(file.read().split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0
+            return tuple(map(int, file.read().split()))
+    except (OSError, ValueError):
+        return ()
 
 
 def find_local_day(now_s: float) -> date:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 import memsyncd
 from memsyncd.config import Config
-from memsyncd.engine.clock import read_waited_s
+from memsyncd.engine.clock import read_busy_s
 from memsyncd.engine.index_worker import Filled, FillFailed, FillProgress, FillRequest, Message
 from memsyncd.engine.worker import Job, Pause
 from memsyncd.engine.workspace import Workspace, index_fingerprint, make_removed_error
@@ -64,7 +64,7 @@ class IndexProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._progress_s = time.monotonic()
-        self._waited_s = 0.0
+        self._busy_s = 0.0
         self._has_turn = self._is_killed = False
         self._is_cancelled = False
         self._thread = threading.Thread(target=self._run, name="memsyncd-fill", daemon=True)
@@ -83,14 +83,14 @@ class IndexProcess:
         _TURNS.wake()
 
     def _read_progress_s(self) -> float:
-        """The time of the last progress; later by the time for which the process, which has the
-        lowest priority, has waited for a processor since.
+        """The time of the last progress; later by the time for which the process has run since, or
+        has waited for a processor, as it has the lowest priority.
         """
         now_s, process = time.monotonic(), self._process
         if process is None:
             return now_s
-        waited_s = max(0.0, read_waited_s(process.pid) - self._waited_s)
-        return min(self._progress_s + waited_s, now_s)
+        busy_s = max(0.0, read_busy_s(process.pid) - self._busy_s)
+        return min(self._progress_s + busy_s, now_s)
 
     # --- on the thread ---
 
@@ -156,7 +156,7 @@ class IndexProcess:
 
     def _note_progress(self, process: subprocess.Popen[bytes]) -> None:
         self._progress_s = time.monotonic()
-        self._waited_s = read_waited_s(process.pid)
+        self._busy_s = read_busy_s(process.pid)
 
     def _left_ms(self) -> float | None:
         if self._is_killed:

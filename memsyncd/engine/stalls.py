@@ -2,15 +2,18 @@
 
 A timer runs only while a worker pool has jobs; without jobs nothing wakes up. The pools set and
 cancel it, from any thread. When it ends, each pool detaches the steps that take too long, and
-workspaces whose steps take even longer are reported as stalled, on the event loop.
+workspaces with a step whose thread has even longer done nothing are reported as stalled, on the
+event loop: a thread that computes does not wait for a disk. The functions that a blocked thread has
+entered tell whether it waits for the disk of its workspace or of one of memsyncd's own databases.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from memsyncd.core.scheduling import (
     StallPolicy,
@@ -24,6 +27,11 @@ from memsyncd.engine.job_completions import call_soon
 from memsyncd.engine.worker import WorkerPool
 from memsyncd.engine.workspace import STALL_FAULT, Workspace
 from memsyncd.logs import Event, get_log
+
+STORE = "memsyncd.store."
+# The modules of the store that use only one of the databases.
+INDEX_MODULES = frozenset(("index", "rows", "texts"))
+RECORDS_MODULES = frozenset(("records", "history", "blobs", "accesses", "signals", "backup"))
 
 log = get_log("engine")
 
@@ -52,6 +60,9 @@ class StallMonitor:
         self._alarm = make_alarm(self._check)
         self._is_set = False
         self._stalled: dict[str, Workspace] = {}
+        self._databases: dict[str, str] = {}
+        """The databases whose disks do not answer, by the workspaces that are stalled for it."""
+        self._databases_answer: asyncio.Future[None] | None = None
         self._futures: dict[str, asyncio.Future[None]] = {}
 
     def add_pool(self, pool: WorkerPool) -> None:
@@ -98,6 +109,20 @@ class StallMonitor:
             self._release(workspace)
         return future
 
+    def probe_databases(self) -> asyncio.Future[None]:
+        """A future that is done once no thread waits for the disk of a database; on the loop."""
+        if self._databases_answer is None:
+            self._databases_answer = self._loop.create_future()
+        answer = self._databases_answer
+        self._release_databases()
+        return answer
+
+    def _release_databases(self) -> None:
+        if self._databases_answer is not None and not self._databases:
+            if not self._databases_answer.done():
+                self._databases_answer.set_result(None)
+            self._databases_answer = None
+
     def stop(self) -> None:
         """From any thread."""
         self._alarm.cancel()
@@ -109,7 +134,7 @@ class StallMonitor:
             pool.detach_overdue(now_s)
         running = find_oldest([pool.running_steps() for pool in self._pools])
         self._on_checked()
-        self._report(find_stalled(running, now_s, self._policy), now_s)
+        self._report(running, find_stalled(running, now_s, self._policy), now_s)
         delay_s = find_next_check_s(running.values(), now_s, self._policy)
         with self._lock:
             if self._stalled or self._is_busy():
@@ -118,15 +143,20 @@ class StallMonitor:
                 self._is_set = False
                 self._alarm.cancel()
 
-    def _report(self, stalled: Mapping[str, float], now_s: float) -> None:
+    def _report(
+        self, running: Mapping[str, Step], stalled: Mapping[str, float], now_s: float
+    ) -> None:
         """Set and clear the faults of workspaces; call back for those whose state changed."""
         found = {key: self._workspaces[key] for key in stalled if key in self._workspaces}
         before, self._stalled = self._stalled, found
+        places = {key: find_database(running[key].thread_id, found[key]) for key in found}
+        self._databases = {key: database for key, database in places.items() if database}
+        self._release_databases()
         for key, workspace in found.items():
-            text = describe_stall(workspace.entry.root, now_s - stalled[key])
+            text = describe_stall(workspace.entry.root, now_s - stalled[key], places[key])
             workspace.set_fault(STALL_FAULT, text)
             if before.get(key) is not workspace:
-                self._stall(workspace)
+                self._stall(workspace, places[key])
         for key, workspace in before.items():
             if found.get(key) is not workspace:
                 workspace.set_fault(STALL_FAULT, "")
@@ -134,8 +164,8 @@ class StallMonitor:
                     log.info(Event.WORKSPACE_RECOVERED, workspace=workspace.id)
                     self._on_recovered(workspace)
 
-    def _stall(self, workspace: Workspace) -> None:
-        root = workspace.entry.root
+    def _stall(self, workspace: Workspace, database: str) -> None:
+        root = database or workspace.entry.root
         log.error(Event.WORKSPACE_STALLED, workspace=workspace.id, root=root)
         self._release(workspace)
         self._on_stalled(workspace)
@@ -147,10 +177,38 @@ class StallMonitor:
 
 
 def find_oldest(running: Sequence[Mapping[str, Step]]) -> dict[str, Step]:
-    """For each key the step that has run longest in any pool."""
+    """For each key the step whose thread has done nothing for longest, of any pool."""
     oldest: dict[str, Step] = {}
     for steps in running:
         for key, step in steps.items():
-            if key not in oldest or step.since_s < oldest[key].since_s:
+            if key not in oldest or step.silent_since_s < oldest[key].silent_since_s:
                 oldest[key] = step
     return oldest
+
+
+def find_database(thread_id: int, workspace: Workspace) -> str:
+    """Return the path of the database of this workspace that a blocked thread reads or writes;
+    empty if it does something else.
+    """
+    modules = iter(_list_modules(thread_id))
+    innermost = next(modules, "")
+    if not innermost.startswith(STORE):
+        return ""
+    for module in (innermost, *modules):
+        name = module.removeprefix(STORE)
+        if name in RECORDS_MODULES:
+            return str(workspace.records_path)
+        if name in INDEX_MODULES:
+            break
+    return str(workspace.index_path)
+
+
+def _list_modules(thread_id: int) -> Iterator[str]:
+    """Yield memsyncd's modules of the functions that a thread has entered, the last one first."""
+    idents = {one.native_id: one.ident for one in threading.enumerate()}
+    frame = sys._current_frames().get(idents.get(thread_id) or 0)  # noqa: SLF001 - its only name
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.startswith("memsyncd."):
+            yield name
+        frame = frame.f_back

@@ -30,7 +30,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.scheduling import StallPolicy, Step, choose_key, find_overdue
-from memsyncd.engine.clock import read_waited_s
+from memsyncd.engine.clock import read_activity
 from memsyncd.errors import ShuttingDown
 
 QUERY_STOP_S = 0.5
@@ -231,12 +231,14 @@ class WorkerPool:
         return self._n_jobs > 0
 
     def running_steps(self) -> dict[str, Step]:
-        """The steps that run now and may stall, by key; a paused job counts as one."""
+        """The steps that run now and may stall, by key; a paused job counts as one.
+
+        A step that computes, or waits for a processor, is active at each look.
+        """
         with self._lock:
-            running = self._running.items()
             steps = {
-                key: _leave_out_waiting(step)
-                for key, step in running
+                key: self._look(key, step)
+                for key, step in list(self._running.items())
                 if self._queues[key][0].may_stall
             }
             paused = self._paused.items()
@@ -298,10 +300,20 @@ class WorkerPool:
 
     def _detach(self, key: str) -> None:
         step = self._running[key]
-        waited_s = read_waited_s(step.thread_id)
-        self._running[key] = replace(step, is_detached=True, waited_s=waited_s)
+        activity = read_activity(step.thread_id)
+        self._running[key] = replace(step, is_detached=True, activity=activity)
         self._slow.add(key)
         self._n_attached -= 1
+
+    def _look(self, key: str, step: Step) -> Step:
+        """Note whether the thread of a detached step has been active since the last look."""
+        if not step.is_detached:
+            return step
+        activity = read_activity(step.thread_id)
+        if activity != step.activity:
+            step = replace(step, activity=activity, active_s=time.monotonic())
+            self._running[key] = step
+        return step
 
     def _take(self) -> tuple[str, _QueuedJob] | None:
         """Wait for a job to run a step of; None if the thread must end."""
@@ -426,17 +438,6 @@ class WorkerPool:
         self._queues = {key: jobs for key, jobs in self._queues.items() if jobs}
         self._n_jobs -= len(left)
         return left
-
-
-def _leave_out_waiting(step: Step) -> Step:
-    """The step as if it had begun later by the time for which it has waited for a processor: on a
-    busy machine that is no sign of a disk that does not answer.
-    """
-    if not step.is_detached:
-        return step
-    # Not less than before: a thread that has ended, or a number used again, tells nothing.
-    waited_s = max(0.0, read_waited_s(step.thread_id) - step.waited_s)
-    return replace(step, since_s=min(step.since_s + waited_s, time.monotonic()))
 
 
 def _run_step(job: _QueuedJob) -> _Outcome | Pause | None:

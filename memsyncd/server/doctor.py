@@ -211,7 +211,7 @@ class Doctor:
     async def _verify(self, workspace: Workspace) -> list[FindingInfo]:
         comparison, n_changed = Comparison(), 0
         try:
-            batches = await self._in_thread(partial(list_batches, workspace))
+            batches = await self._in_thread(partial(list_batches, workspace), disk_of=workspace)
             for is_last in (False,) * MAX_SYNCS + (True,):
                 for paths in batches:
                     await self._in_thread(

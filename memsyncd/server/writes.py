@@ -473,7 +473,7 @@ async def wait_for_turn(
                 "the change that was started will be completed or rolled back:"
                 f" see memsyncd history; {failure.hint}"
             )
-            raise NotFresh(failure.message, hint=hint)
+            raise NotFresh(f"whether it was done is not known: {failure.message}", hint=hint)
     return waiting.result()
 
 

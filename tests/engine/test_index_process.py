@@ -195,11 +195,11 @@ def test_a_process_that_waits_for_a_processor_is_not_without_progress(
     process, pid = stopped
     began_s, n_read = time.monotonic(), []
 
-    def read_waited_s(process_id: int) -> float:
+    def read_busy_s(process_id: int) -> float:
         n_read.append(process_id)
         return time.monotonic()
 
-    monkeypatch.setattr(index_process, "read_waited_s", read_waited_s)
+    monkeypatch.setattr(index_process, "read_busy_s", read_busy_s)
     assert process.pause().read_progress_s() >= began_s
     monkeypatch.setattr(index_process, "KILL_AFTER_S", 0.1)
     monkeypatch.setattr(index_process, "SILENT_S", 0.1)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import apsw
 import pytest
 from watchdog.observers.api import BaseObserver
 
 from memsyncd.config import Config, SyncConfig
 from memsyncd.core.scheduling import StallPolicy
+from memsyncd.daemon.systemd import Liveness, make_probes
 from memsyncd.engine import watching
 from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
@@ -41,8 +46,13 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+POLICY = StallPolicy(takeover_s=0.2, stalled_s=0.6)
+
+
 def run_scenario(
-    folder: Path, scenario: Callable[[Workspaces, Workspace, Workspace], Awaitable[None]]
+    folder: Path,
+    scenario: Callable[[Workspaces, Workspace, Workspace], Awaitable[None]],
+    policy: StallPolicy = POLICY,
 ) -> None:
     """Run two workspaces, each with a note."""
     for name in ("a", "b"):
@@ -56,7 +66,7 @@ def run_scenario(
             cache_dir=folder / "cache",
             config=CONFIG,
             clock=CLOCK,
-            stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6),
+            stall_policy=policy,
         )
         workspaces.start(())
         add = workspaces.add
@@ -100,6 +110,103 @@ def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(
         assert dict(a.condition.faults) == {}
         save(a, "third.md")
         await wait_for(lambda: is_ready(a, 3))
+
+    run_scenario(tmp_path, scenario)
+
+
+def test_a_job_that_computes_for_long_stalls_nothing(tmp_path: Path) -> None:
+    policy = StallPolicy(takeover_s=0.3, stalled_s=1.5)
+    may_end = threading.Event()
+
+    def compute() -> Job[None]:
+        while not may_end.is_set():
+            sum(range(1000))
+        yield
+
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+        await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
+        job = workspaces.scheduler._submit(a, compute, lambda _workspace, _result: None)
+        end_s, states = time.monotonic() + 3 * policy.stalled_s, set()
+        while time.monotonic() < end_s:
+            states.add(a.condition.state)
+            await asyncio.sleep(0.05)
+        assert states == {"ready"}
+        save(b, "second.md")
+        await wait_for(lambda: is_ready(b, 2))
+        may_end.set()
+        await asyncio.wrap_future(job)
+
+    run_scenario(tmp_path, scenario, policy)
+
+
+class HungDisk:
+    """Within `with`, SQLite's writes to files whose paths contain `word` wait for `gate`."""
+
+    def __init__(self, word: str, gate: threading.Event) -> None:
+        self._word, self._gate = word, gate
+        self._vfs = apsw.VFS("hung", "unix")
+        real = ctypes.CDLL(None, use_errno=True).pwrite64
+        kinds = (ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64)
+        real.restype, *real.argtypes = kinds
+
+        def write(file: int, data: int, n_bytes: int, offset: int) -> int:
+            if self._word in os.readlink(f"/proc/self/fd/{file}"):
+                self._gate.wait(LIMIT_S)
+            return int(real(file, data, n_bytes, offset))
+
+        self._write = ctypes.CFUNCTYPE(*kinds, use_errno=True)(write)
+
+    def __enter__(self) -> None:
+        call = ctypes.cast(self._write, ctypes.c_void_p).value
+        assert self._vfs.xSetSystemCall("pwrite64", call)
+
+    def __exit__(self, *_: object) -> None:
+        self._vfs.xSetSystemCall("pwrite64", 0)
+        self._vfs.unregister()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which file is written")
+@pytest.mark.parametrize("name", ["index", "records"])
+def test_a_writer_that_waits_for_the_disk_of_a_database_names_it_and_makes_no_progress(
+    tmp_path: Path, gate: threading.Event, name: str
+) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+        await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
+        await wait_for(lambda: workspaces.count_jobs() == 0)
+        with ThreadPoolExecutor() as threads:
+            liveness = Liveness(make_probes(workspaces, threads), {})
+            assert await liveness.find_stalled(LIMIT_S) == ()
+            with HungDisk(f"{a.id}/{name}.db", gate):
+                save(a, "second.md")
+                await wait_for(lambda: a.condition.state == "stalled")
+                fresh = read_freshness(a, CONFIG, now_s=time.monotonic())
+                path = a.index_path if name == "index" else a.records_path
+                assert fresh.stall.startswith(
+                    f"the disk under {path}, a database of {a.entry.root}"
+                )
+                assert "databases" in await liveness.find_stalled(0.05)
+                save(b, "second.md")
+                await wait_for(lambda: is_ready(b, 2))
+                assert "databases" in await liveness.find_stalled(0.05)
+                gate.set()
+                await wait_for(lambda: is_ready(a, 2))
+                await wait_for(lambda: not a.condition.faults)
+            assert await liveness.find_stalled(LIMIT_S) == ()
+
+    run_scenario(tmp_path, scenario)
+
+
+def test_a_workspace_whose_own_disk_hangs_is_no_reason_to_restart(
+    tmp_path: Path, gate: threading.Event
+) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+        await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
+        workspaces.scheduler._submit(a, partial(hold, gate), lambda _workspace, _result: None)
+        await wait_for(lambda: a.condition.state == "stalled")
+        with ThreadPoolExecutor() as threads:
+            liveness = Liveness(make_probes(workspaces, threads), {})
+            assert await liveness.find_stalled(LIMIT_S) == ()
+        gate.set()
 
     run_scenario(tmp_path, scenario)
 

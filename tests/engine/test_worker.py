@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine import worker as worker_module
-from memsyncd.engine.clock import read_waited_s
+from memsyncd.engine import clock as clock_module
+from memsyncd.engine.clock import read_busy_s
 from memsyncd.engine.worker import Job, Pause, WorkerPool, heartbeat
 from memsyncd.errors import ShuttingDown
 
@@ -512,48 +512,77 @@ def test_a_step_that_does_not_return_blocks_only_its_own_key(
     assert blocked.result(0) == "blocked"
 
 
-def test_the_time_for_which_a_step_waits_for_a_processor_does_not_count(
+def test_a_step_that_computes_is_never_silent_and_one_that_waits_is(
+    pool: WorkerPool, block: Block
+) -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def compute() -> None:
+        has_begun.set()
+        while not may_end.is_set():
+            sum(range(1000))
+
+    busy = pool.call(compute, "busy")
+    assert has_begun.wait(WAIT_S)
+    detach(pool)
+    waiting = pool.submit("waiting", block.steps)
+    block.wait()
+    detach(pool)
+    first = pool.running_steps()["waiting"].silent_since_s
+    seen: set[float] = set()
+
+    def has_been_active() -> bool:
+        seen.add(pool.running_steps()["busy"].silent_since_s)
+        return len(seen) > 5
+
+    wait_until(has_been_active)
+    steps = pool.running_steps()
+    assert steps["waiting"].silent_since_s == pytest.approx(first, abs=1.0)
+    assert steps["busy"].silent_since_s > steps["busy"].since_s
+    may_end.set()
+    block.release()
+    assert busy.result(WAIT_S) is None
+    assert waiting.result(WAIT_S) == "blocked"
+
+
+def test_where_no_thread_is_told_of_the_whole_process_counts(
     pool: WorkerPool, block: Block, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waited_s = [5.0]
-    monkeypatch.setattr(worker_module, "read_waited_s", lambda _thread_id: waited_s[0])
+    cpu_s = [5.25]
+    monkeypatch.setattr(clock_module, "_read_schedule", lambda _thread_id: ())
+    monkeypatch.setattr(time, "process_time", lambda: cpu_s[0])
     blocked = pool.submit("a", block.steps)
     block.wait()
-    since_s = pool.running_steps()["a"].since_s
     detach(pool)
-    assert pool.running_steps()["a"].since_s == since_s
-    waited_s[0] += 1e-6
-    assert pool.running_steps()["a"].since_s == pytest.approx(since_s + 1e-6, abs=1e-7)
-    # Such as of a thread that has ended: 0 is read then.
-    waited_s[0] = 0.0
-    assert pool.running_steps()["a"].since_s == since_s
-    waited_s[0] = 1e9
-    assert since_s <= pool.running_steps()["a"].since_s <= time.monotonic()
+    began = pool.running_steps()["a"]
+    cpu_s[0] = 5.75
+    assert pool.running_steps()["a"].silent_since_s == began.since_s
+    cpu_s[0] = 7.5
+    assert pool.running_steps()["a"].silent_since_s > began.since_s
     block.release()
     assert blocked.result(WAIT_S) == "blocked"
 
 
 @pytest.mark.skipif(
-    not Path("/proc/self/schedstat").exists(), reason="the system does not count such waiting"
+    not Path("/proc/self/schedstat").exists(), reason="the system does not count what threads do"
 )
-def test_two_processes_on_one_processor_wait_for_it() -> None:
+def test_a_process_that_runs_or_waits_for_a_processor_is_busy_and_a_stopped_one_is_not() -> None:
     one, *_ = os.sched_getaffinity(0)
     busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(2)]
     try:
         for process in busy:
             os.sched_setaffinity(process.pid, {one})
-        wait_until(lambda: all(read_waited_s(process.pid) > 0.02 for process in busy))
+        wait_until(lambda: all(read_busy_s(process.pid) > 0.02 for process in busy))
         os.kill(busy[0].pid, signal.SIGSTOP)
         wait_until(lambda: read_state(busy[0].pid) == "T")
-        stopped_s, other_s = (read_waited_s(process.pid) for process in busy)
-        time.sleep(0.02)
-        assert read_waited_s(busy[0].pid) == stopped_s
-        assert read_waited_s(busy[1].pid) >= other_s
+        stopped_s, other_s = (read_busy_s(process.pid) for process in busy)
+        wait_until(lambda: read_busy_s(busy[1].pid) > other_s + 0.02)
+        assert read_busy_s(busy[0].pid) == stopped_s
     finally:
         for process in busy:
             process.kill()
             process.wait()
-    assert read_waited_s(busy[0].pid) == 0.0
+    assert read_busy_s(busy[0].pid) == 0.0
 
 
 def read_state(pid: int) -> str:

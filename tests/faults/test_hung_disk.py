@@ -334,6 +334,26 @@ def test_the_doctor_names_a_disk_that_hangs_and_does_not_wait_for_it(
     assert {one["workspace"] for one in silent} == {a}
 
 
+def test_an_examination_of_all_notes_that_begins_as_a_disk_hangs_ends_with_the_finding(
+    make_home: Callable[..., Home], namespace: Namespace, launch: Launch
+) -> None:
+    home = make_home("[sync]\nreconcile_s = 3600\n")
+    hung, well = fill(home.make_folder(), "larch"), fill(home.make_folder(), "maple")
+    launch(home, namespace.prefix)
+    with connect(home) as client, connect(home) as other:
+        a, b = add(client, hung), add(client, well)
+        namespace.hang(hung / ".memories")
+        found = client.call("doctor", verify=True)["findings"]
+        of_hung = [one for one in found if one["workspace"] == a and one["check"] == "verify"]
+        assert of_hung, found
+        assert "has not answered for" in of_hung[0]["what"]
+        assert status(other, a)["state"] == "stalled"
+        save(other, b, well, "hazel")
+        # As for a later one: the disk is a finding, and nothing more is read.
+        again = client.call("doctor", verify=True)["findings"]
+        assert any("has not answered for" in one["what"] for one in again if one["workspace"] == a)
+
+
 def test_a_daemon_whose_configuration_names_a_folder_on_a_hung_disk_starts_and_ends(
     patrol: Home, namespace: Namespace, launch: Launch
 ) -> None:
