@@ -54,6 +54,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "semantic": semantic.measure_semantic,
     "many-vectors": semantic.measure_many_vectors,
     "edit": saves.measure_edit,
+    "save-cost": saves.measure_save_cost,
     "beside": load.measure_beside,
     "reindex": load.measure_reindex,
     "hello": load.measure_hellos,

@@ -52,6 +52,7 @@ class Effort:
     n_rounds: int = 5
     n_queries: int = 20
     n_saves: int = 30
+    n_costly_saves: int = 3
     n_commands: int = 40
     n_light: int = 150
     note_bytes: int = 1_000_000
@@ -60,12 +61,15 @@ class Effort:
     n_accesses: int = 100_000
     reconcile_s: float = 5.0
     calm_s: float = CALM_S
+    settle_s: float = 20.0
+    """Until a save has its consequences, such as the maintenance of the index."""
 
 
 QUICK = Effort(
     n_rounds=1,
     n_queries=2,
     n_saves=2,
+    n_costly_saves=1,
     n_commands=2,
     n_light=5,
     note_bytes=20_000,
@@ -74,6 +78,7 @@ QUICK = Effort(
     n_accesses=400,
     reconcile_s=0.5,
     calm_s=0.0,
+    settle_s=0.5,
 )
 
 

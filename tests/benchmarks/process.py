@@ -26,6 +26,13 @@ def read_cpu_s(pid: int) -> float:
     return time.clock_gettime(((~pid) << 3) | 2) + ended_s + running_s
 
 
+def read_written_bytes(pid: int) -> int:
+    """Return how much the process has had written to disks; Linux counts a large folio of cached
+    pages as a whole, so pages that are scattered count several times their size.
+    """
+    return _read_status(Path(f"/proc/{pid}/io"), "write_bytes")
+
+
 def find_children(pid: int) -> list[int]:
     """Return the children that run, or have ended and were not waited for."""
     found: list[int] = []

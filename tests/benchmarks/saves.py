@@ -1,5 +1,6 @@
 """Measures how long after a save its words are found, with 300, 3,000 and all notes; what a search
-costs that waits for the disk; and what one changed line of a large note costs.
+costs that waits for the disk; what one changed line of a large note costs; and what a save costs
+with the maintenance after it, by the size of the index.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.benchmarks.bench import Bench, Indexed, compare
 from tests.benchmarks.corpus import cut_to_bytes
 from tests.benchmarks.figure import Figure, Measured, Target, find_median, find_percentile
 from tests.benchmarks.home import Home
+from tests.benchmarks.process import read_written_bytes
 
 SIZES = (300, 3000, None)
 QUIET_S = 0.35
@@ -185,6 +187,43 @@ def measure_edit(bench: Bench) -> Iterator[Figure]:
         unit="ms",
         limit_name="all lines changed",
         target=Target(most=0.3),
+    )
+
+
+def measure_save_cost(bench: Bench) -> Iterator[Figure]:
+    """What is written and computed in the seconds after one line was appended to a note."""
+    smallest: dict[str, list[float]] = {}
+    for size in bench.sizes:
+        indexed = bench.indexed(size)
+        costs: list[list[tuple[float, float]]] = [[] for _ in indexed]
+        for at, one in bench.by_turns(indexed, bench.effort.n_costly_saves):
+            costs[at].append(measure_one_save(one, bench.effort.settle_s))
+        seconds = f"{bench.effort.settle_s:g} s"
+        for number, (what, unit, most) in enumerate((("written", "MB", 1), ("CPU", "ms", 50))):
+            values = [find_median([cost[number] for cost in of_one]) for of_one in costs]
+            limits = smallest.setdefault(what, values)
+            yield compare(
+                "save-cost",
+                f"one appended line, {indexed[0].n_chunks:,} chunks, {what} within {seconds}",
+                [Measured(value=v, limit=limit) for v, limit in zip(values, limits, strict=True)],
+                unit=unit,
+                limit_name="the smallest size",
+                target=Target(most=most, unit=unit),
+            )
+
+
+def measure_one_save(indexed: Indexed, settle_s: float) -> tuple[float, float]:
+    """Megabytes that the daemon writes and milliseconds that it computes after a save."""
+    home = indexed.home
+    home.wait_until_quiet()
+    notes = sorted((indexed.root / ".memories").rglob("*.md"))
+    written, cpu_s = read_written_bytes(home.pid), home.cpu_s()
+    with notes[len(notes) // 2].open("a") as note:
+        note.write(f"\nA line that was appended at {time.time()}.\n")
+    time.sleep(settle_s)
+    return (
+        (read_written_bytes(home.pid) - written) / 1e6,
+        (home.cpu_s() - cpu_s) * 1000,
     )
 
 

@@ -59,6 +59,24 @@ def test_answers_redact_a_secret_and_reads_for_editing_do_not(hosts: Place) -> N
     )
 
 
+def test_a_secret_that_is_removed_from_a_note_leaves_the_files_of_the_index(hosts: Place) -> None:
+    folder = next(
+        path.parent
+        for path in (hosts.home.folder / "cache").rglob("index.db")
+        if hosts.id in path.parts
+    )
+
+    def has_traces() -> bool:
+        # FTS5 stores words in lower case, and leaves out letters that the word before has.
+        data = b"".join(path.read_bytes().lower() for path in folder.glob("index.db*"))
+        return TOKEN[8:].lower().encode() in data
+
+    assert has_traces()
+    (hosts.root / ".memories" / "hosts.md").write_text("# Hosts\n\nThe larch runner has none.\n")
+    wait_until(lambda: not has_traces(), "the secret is still in the index", limit_s=60.0)
+    assert "none" in find_snippet(hosts)
+
+
 def test_problems_list_secrets_and_injections_without_containing_the_secret_and_so_does_the_log(
     hosts: Place, home: Home
 ) -> None:
