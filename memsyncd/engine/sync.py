@@ -65,6 +65,9 @@ ROOT_FAULTS = {
     ),
 }
 FOLDER_PROBLEMS = {"not_mounted", "unreadable_folder"}
+UNREAD_NOTE = "unreadable_file"
+# Of these problems' files a search may miss what the disk holds.
+UNSEEN_PROBLEMS = FOLDER_PROBLEMS | {UNREAD_NOTE, ROOT_FAULT}
 UNAVAILABLE_FOLDERS = (
     "a folder of notes is not available: its indexed notes stay searchable;"
     " which one: memsyncd problems"
@@ -581,6 +584,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         scanned_s=done.began_s if is_full_scan else condition.scanned_s,
         root_state=snapshot.root_state,
         scan_problems=problems,
+        unread=_describe_unread(problems),
     )
     failed = snapshot.failed_folders | snapshot.unreadable_files
     done.failed += [problem for problem in snapshot.problems if problem.path in failed]
@@ -602,6 +606,19 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         workspace.link_folders |= snapshot.link_folders
     after = workspace.root_identity, workspace.link_folders, workspace.pruned
     done.has_new_folders = before != after
+
+
+def _describe_unread(problems: Iterable[Problem]) -> str:
+    """Describe the notes that cannot be read; empty without any."""
+    unread = [problem for problem in problems if problem.code == UNREAD_NOTE]
+    return describe_unseen(unread) if unread else ""
+
+
+def describe_unseen(problems: Sequence[Problem]) -> str:
+    """Describe files and folders that cannot be read: the first, why, and how many more."""
+    first, n_more = problems[0], len(problems) - 1
+    more = f", and {n_more} more: memsyncd problems" if n_more else ""
+    return f"{first.path}: {first.problem}{more}"
 
 
 def _check_access(workspace: Workspace) -> None:

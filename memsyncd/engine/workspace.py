@@ -145,9 +145,10 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """The observed state of a workspace.
 
     `faults` maps a stable code to a text that describes a current fault; `notices` does the same
-    for conditions that are over, or that hinder nothing, but that the user should know.
-    `pending` notes are known to differ from the index. `synced_at_s` is the wall clock when the
-    last successful full scan began, `partly_synced_at_s` when the last sync of some notes did,
+    for conditions that are over, or that hinder little, but that the user should know. `unread`
+    describes notes that cannot be read and are indexed as they were, if there are any. `pending`
+    notes are known to differ from the index. `synced_at_s` is the wall clock when the last
+    successful full scan began, `partly_synced_at_s` when the last sync of some notes did,
     `scanned_s` the first of these moments on the monotonic clock, and `progressed_s` when a sync of
     many notes last made progress.
     """
@@ -161,6 +162,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     root_state: RootState = "present"
     faults: Mapping[str, str] = msgspec.field(default_factory=dict)
     notices: Mapping[str, str] = msgspec.field(default_factory=dict)
+    unread: str = ""
     generation: int = 0
     counts: Counts = Counts()
     index_bytes: int = 0
@@ -191,7 +193,15 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
             return "missing"
         if self.is_indexing:
             return "indexing"
-        return "degraded" if self.faults or self.root_state != "present" else "ready"
+        return "degraded" if self.root_state != "present" or self.hindrances else "ready"
+
+    @property
+    def hindrances(self) -> tuple[str, ...]:
+        """Why the index may be behind the disk, or is no longer complete: for `status` and for the
+        freshness of each answer.
+        """
+        faults = [text for _, text in sorted(self.faults.items())]
+        return (*faults, *filter(None, (self.notices.get(WATCH_LIMIT, ""), self.unread)))
 
     @property
     def n_problems(self) -> int:
@@ -493,13 +503,13 @@ class Freshness(msgspec.Struct, frozen=True, kw_only=True):
     """How far a workspace's index may be behind the disk; each response to a client reports it.
 
     `pending` is at least the number of announced paths that no scan has covered yet. `state` is
-    `ready` only if no scan is overdue. `overdue` and `stall` describe why it is not.
+    `ready` only if no scan is overdue; `overdue` says so. `reasons` are all reasons why it is not.
     """
 
     state: State
     pending: int
     overdue: str
-    stall: str
+    reasons: tuple[str, ...]
 
 
 def read_freshness(workspace: Workspace, config: Config, *, now_s: float) -> Freshness:
@@ -512,5 +522,5 @@ def read_freshness(workspace: Workspace, config: Config, *, now_s: float) -> Fre
         )
     if overdue and state == "ready":
         state = "degraded"
-    stall = condition.faults.get(STALL_FAULT, "")
-    return Freshness(state=state, pending=workspace.pending, overdue=overdue, stall=stall)
+    reasons = (*condition.hindrances, overdue) if overdue else condition.hindrances
+    return Freshness(state=state, pending=workspace.pending, overdue=overdue, reasons=reasons)

@@ -48,6 +48,8 @@ MAX_COMPLETIONS = 100
 PROGRESS_S = 1.0
 """The interval between reports of progress to a client that asked for them."""
 DISK_WAIT_MS, BUSY_WAIT_MS = 2000, 500
+# The states in which a scan takes no longer than usual.
+READABLE = ("ready", "degraded")
 """How long a search waits for recent saves; less while a first index is made."""
 ALL_WORKSPACES = "*"
 INTERNAL = frozenset({"internal", "store_failed", "store_corrupt", "index_unfit", "disk_full"})
@@ -291,7 +293,7 @@ class McpConnection:
             # The answer to the start of the session had the notes of the user-wide workspace.
             user=not is_prompt,
         )
-        found = await self._ask_fresh("context", params, is_ready=status.state == "ready")
+        found = await self._ask_fresh("context", params, is_ready=status.state in READABLE)
         return mcp_tools.render_context(found) if found.text else ""
 
     async def _use_tool(self, tool: mcp_tools.Tool, arguments: dict[str, Any]) -> str:
@@ -320,7 +322,7 @@ class McpConnection:
         # A path says more than the id: it may be in a linked worktree.
         place = named or self._workspace or status.id
         params = msgspec.structs.replace(params, workspace=place)
-        return await self._ask_fresh(method, params, is_ready=status.state == "ready")
+        return await self._ask_fresh(method, params, is_ready=status.state in READABLE)
 
     async def _ask_fresh(
         self,

@@ -461,11 +461,14 @@ def describe_status(
 ) -> WorkspaceStatus:
     """Describe the state of a workspace. `now_s` is of the monotonic clock."""
     condition, fresh = workspace.condition, read_freshness(workspace, config, now_s=now_s)
-    reasons = _list_reasons(condition)
     return WorkspaceStatus(
         **_describe_counts(workspace, fresh.state, fresh.pending),
         root=workspace.entry.root,
-        reasons=[*reasons, fresh.overdue] if fresh.overdue else reasons,
+        reasons=[
+            *condition.hindrances,
+            *_list_notices(condition),
+            *filter(None, [fresh.overdue]),
+        ],
         watcher=health.mode if health.mode != "events" else health.observer,
         missed_events=condition.n_missed_events,
         failed_syncs=condition.n_failed_syncs,
@@ -495,12 +498,10 @@ def _describe_counts(workspace: Workspace, state: State, pending: int) -> dict[s
     }
 
 
-def _list_reasons(condition: Condition) -> list[str]:
-    texts = [
-        text
-        for reasons in (condition.faults, condition.notices)
-        for _, text in sorted(reasons.items())
-    ]
+def _list_notices(condition: Condition) -> list[str]:
+    """Return what `status` says besides the reasons that every answer has."""
+    notices = sorted(condition.notices.items())
+    texts = [text for _, text in notices if text not in condition.hindrances]
     running = (describe_progress(condition), describe_recording(condition))
     return [*texts, *filter(None, running)]
 
@@ -515,7 +516,7 @@ def describe_freshness(
     scans = [condition.synced_at_s for condition in conditions]
     fresh = [read_freshness(workspace, config, now_s=now_s) for workspace in workspaces]
     states = {one.state for one in fresh}
-    reasons = [reason for one in fresh for reason in (one.stall, one.overdue) if reason]
+    reasons = dict.fromkeys(reason for one in fresh for reason in one.reasons)
     is_scanned = bool(scans) and None not in scans
     return Freshness(
         generation=max((condition.generation for condition in conditions), default=0),

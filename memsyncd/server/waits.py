@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from memsyncd.engine.job_completions import call_soon
+from memsyncd.engine.sync import UNSEEN_PROBLEMS, SyncDone, describe_unseen
 from memsyncd.engine.workspace import STALL_FAULT, Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy, NotFresh
@@ -78,13 +79,17 @@ async def wait_for_disk(
     workspaces: Workspaces, chosen: Sequence[Workspace], timeout_s: float
 ) -> frozenset[tuple[str, str]]:
     """Scan and index the disk now. Return notes that are gone but still indexed: workspace ids and
-    paths.
+    paths. Raises NotFresh if anything cannot be read, since a search would miss it.
     """
     for workspace in chosen:
         if workspaces.stalls.is_stalled(workspace):
             raise make_stall_error(workspace)
     scans = [asyncio.wrap_future(workspaces.scheduler.scan(workspace)) for workspace in chosen]
-    outcomes = await wait_for(asyncio.gather(*scans), timeout_s)
+    outcomes: list[SyncDone] = await wait_for(asyncio.gather(*scans), timeout_s)
+    unseen = [one for done in outcomes for one in done.failed if one.code in UNSEEN_PROBLEMS]
+    if unseen:
+        hint = f"{unseen[0].hint}; or ask without waiting for the disk"
+        raise NotFresh(f"not all can be searched: {describe_unseen(unseen)}", hint=hint)
     return frozenset(
         (workspace.id, path)
         for workspace, done in zip(chosen, outcomes, strict=True)

@@ -167,7 +167,9 @@ class Place:
             0
         ]["id"]
         self.wait(
-            lambda: self.status()["state"] == "ready" and not self.status()["pending"],
+            lambda: (
+                self.status()["state"] in ("ready", "degraded") and not self.status()["pending"]
+            ),
             "it never became ready",
         )
 

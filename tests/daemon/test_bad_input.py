@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from memsyncd.client import Client
-from memsyncd.errors import NoDaemon
+from memsyncd.errors import NoDaemon, NotFresh
 from tests.programs import find_missing
 
 if TYPE_CHECKING:
@@ -281,6 +282,23 @@ def plain(make_home: Callable[[], Home]) -> Iterator[Home]:
     assert process.wait(30) == 0, home.read_log()
 
 
+def check_freshness(client: Client, *unread: str) -> None:
+    """An answer names what it may miss, and one that must miss nothing is refused."""
+    for method, params in (("search", {"query": "aspen"}), ("context", {}), ("list", {})):
+        freshness = client.call(method, **params)["freshness"]
+        assert freshness["state"] == ("degraded" if unread else "ready")
+        assert all(name in (freshness["reason"] or "") for name in unread)
+        if not unread:
+            assert freshness["reason"] is None
+    for method in ("search", "context"):
+        ask = partial(client.call, method, query="aspen", wait="disk")
+        if unread:
+            with pytest.raises(NotFresh, match="cannot be"):
+                ask()
+        else:
+            assert ask()["freshness"]["state"] == "ready"
+
+
 def test_an_unreadable_note_is_reported_keeps_its_index_and_recovers(plain: Home) -> None:
     client = connect_when_up(plain)
     root = plain.make_folder()
@@ -290,7 +308,8 @@ def test_an_unreadable_note_is_reported_keeps_its_index_and_recovers(plain: Home
     client.call("workspace.add", path=str(root))
 
     def find(word: str) -> list[str]:
-        return [hit["path"] for hit in client.call("search", query=word, wait="disk")["hits"]]
+        client.call("sync")
+        return [hit["path"] for hit in client.call("search", query=word)["hits"]]
 
     def list_codes() -> set[tuple[str, str]]:
         return {
@@ -298,8 +317,11 @@ def test_an_unreadable_note_is_reported_keeps_its_index_and_recovers(plain: Home
         }
 
     assert find("hazel") == [".memories/folder/in.md"]
+    check_freshness(client)
     (root / ".memories" / "shut.md").write_text("rowan after\n")
     (root / ".memories" / "shut.md").chmod(0)
+    client.call("sync")
+    check_freshness(client, "shut.md")
     (root / ".memories" / "folder").chmod(0)
     (root / ".memories" / "open.md").write_text("aspen after\n")
     assert find("aspen") == [".memories/open.md"]
@@ -311,22 +333,41 @@ def test_an_unreadable_note_is_reported_keeps_its_index_and_recovers(plain: Home
         (".memories/folder", "unreadable_folder"),
         ("", "folders"),
     }
-    assert client.call("status")["workspaces"][0]["state"] == "degraded"
+    check_freshness(client, "shut.md", "a folder of notes")
+    [status] = client.call("status")["workspaces"]
+    assert status["state"] == "degraded"
+    reason = client.call("search", query="aspen")["freshness"]["reason"]
+    assert reason == "; ".join(status["reasons"])
 
     (root / ".memories" / "shut.md").chmod(0o600)
     (root / ".memories" / "folder").chmod(0o700)
     assert find("rowan") == [".memories/shut.md"]
     assert find("hazel") == [".memories/folder/in.md"]
     assert not list_codes()
+    check_freshness(client)
+    client.close()
 
+
+def test_a_root_that_cannot_be_listed_is_reported_keeps_its_index_and_recovers(plain: Home) -> None:
+    client = connect_when_up(plain)
+    root = plain.make_folder()
+    (root / "MEMORY.md").write_text("hazel\n")
+    client.call("workspace.add", path=str(root))
+
+    def find(word: str) -> list[str]:
+        client.call("sync")
+        return [hit["path"] for hit in client.call("search", query=word)["hits"]]
+
+    assert find("hazel")
     root.chmod(0)
-    assert find("hazel") == [".memories/folder/in.md"]
+    assert find("hazel") == ["MEMORY.md"]
     client.call("sync", full=True)
-    assert find("hazel") == [".memories/folder/in.md"]
+    assert find("hazel") == ["MEMORY.md"]
     assert client.call("status")["workspaces"][0]["state"] == "degraded"
     assert client.call("problems")["problems"]
+    check_freshness(client, "the folder cannot be listed")
     root.chmod(0o700)
-    assert find("hazel") == [".memories/folder/in.md"]
+    assert find("hazel") == ["MEMORY.md"]
     assert client.call("status")["workspaces"][0]["state"] == "ready"
     client.close()
 

@@ -376,9 +376,12 @@ def test_folders_over_the_limit_are_said_once_and_found_by_timed_scans(
     place = DaemonPlace(home, home.start(), root)
     place.wait(lambda: place.status()["watcher"] == "timed", "the limit is not reported")
     status = place.status()
-    assert status["state"] == "ready"
-    assert [reason for reason in status["reasons"] if "max_watched_folders" in reason]
-    assert len(status["reasons"]) == 1
+    assert status["state"] == "degraded"
+    [reason] = status["reasons"]
+    assert "max_watched_folders" in reason
+    for method, params in (("search", {"query": "maple"}), ("context", {}), ("list", {})):
+        freshness = place.client.call(method, workspace=place.id, **params)["freshness"]
+        assert (freshness["state"], freshness["reason"]) == ("degraded", reason)
     for number in range(8):
         write(root, f"{number}/b.md", "maple")
     place.wait_found("maple", *(f"{number}/b.md" for number in range(8)))

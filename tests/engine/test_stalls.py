@@ -101,7 +101,7 @@ def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(
         await wait_for(lambda: a.condition.state == "stalled")
         fresh = read_freshness(a, CONFIG, now_s=time.monotonic())
         assert (fresh.state, fresh.pending) == ("stalled", 1)
-        assert fresh.stall.startswith(f"the disk under {a.entry.root} has not answered for ")
+        assert fresh.reasons[0].startswith(f"the disk under {a.entry.root} has not answered for ")
         save(a, "second.md")
         save(b, "third.md")
         await wait_for(lambda: is_ready(b, 3))
